@@ -1,0 +1,255 @@
+/* The C ABI between a compiled training program and Shale's runtime library.
+ *
+ * The compiler emits one object file that defines `shale_program` and the
+ * functions it points to; the runtime (runtime/) defines every function below
+ * and `main`. The header is plain C, includes nothing of LLVM, and changes only
+ * together with SHALE_ABI_VERSION.
+ *
+ * Units: counts are elements, offsets and sizes are bytes unless a comment says
+ * otherwise. A "rank" is one process of the program. All matrices are row-major.
+ */
+#ifndef SHALE_RUNTIME_H
+#define SHALE_RUNTIME_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHALE_ABI_VERSION 1
+
+/* Exit codes of the program (and of shalec, where they apply). */
+enum {
+  SHALE_EXIT_OK = 0,
+  SHALE_EXIT_USAGE = 64,      /* bad flags */
+  SHALE_EXIT_DATA = 65,       /* bad or unsupported model, data or checkpoint */
+  SHALE_EXIT_NO_INPUT = 66,   /* an input file is missing */
+  SHALE_EXIT_INTERNAL = 70,   /* a bug of Shale */
+  SHALE_EXIT_IO = 74,         /* disk */
+  SHALE_EXIT_PREEMPTED = 75,  /* stopped by a signal, state saved */
+  SHALE_EXIT_PEER = 76,       /* a peer or a collective failed */
+  SHALE_EXIT_NO_FIT = 78,     /* does not fit the memory limit */
+  SHALE_EXIT_NON_FINITE = 93, /* non-finite loss or norm: do not requeue */
+  SHALE_EXIT_INTERRUPTED = 130 /* Ctrl-C, state saved */
+};
+
+typedef enum {
+  SHALE_F32 = 0,
+  SHALE_F64 = 1,
+  SHALE_BF16 = 2,
+  SHALE_F16 = 3,
+  SHALE_I64 = 4,
+  SHALE_I32 = 5,
+  SHALE_BOOL = 6 /* one byte, 0 or 1 */
+} ShaleType;
+
+/* One axis of the mesh; the last axis of the table varies fastest over ranks. */
+typedef struct {
+  const char *name;
+  int64_t size;
+} ShaleAxis;
+
+typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1 } ShaleInitKind;
+
+/* Where a parameter's initial value comes from. */
+typedef struct {
+  int32_t kind;       /* ShaleInitKind */
+  int32_t transposed; /* file holds the transpose of a 2-D parameter */
+  double fill;        /* SHALE_INIT_FILL: every element */
+  const char *file;   /* as it was found at compile time; else beside the program */
+  int64_t file_size;  /* size of that file when it was compiled */
+  int64_t offset;     /* bytes into the file */
+  int64_t length;     /* bytes */
+} ShaleInit;
+
+/* A parameter or buffer, whole, under PyTorch's name. */
+typedef struct {
+  const char *name;
+  const char *const *aliases; /* other names of a tied parameter, NULL-terminated; may be NULL */
+  int32_t type;               /* ShaleType of the whole, as files carry it */
+  int32_t rank;
+  const int64_t *dims;
+  int64_t count;
+  int32_t trained; /* 0: frozen or buffer */
+  int32_t pad_;
+  ShaleInit init;
+} ShaleParameter;
+
+/* A parameter's place in a group's one-dimensional tensor. */
+typedef struct {
+  int32_t parameter; /* index into ShaleProgram.parameters */
+  float decay;       /* factor on weight decay: 1 or 0 */
+  int64_t offset;    /* elements into the group; starts are aligned to 64 bytes */
+  int64_t count;     /* elements */
+} ShaleSegment;
+
+/* A group of a unit: parameters that are stored, gathered and reduced as one
+ * 1-D tensor. Gaps between segments and the tail are padding and hold zeros. */
+typedef struct {
+  const char *name; /* unit and group, for messages */
+  int64_t count;    /* elements, padding included; a multiple of its axis' size */
+  int32_t segment_count;
+  int32_t pad_;
+  const ShaleSegment *segments;
+} ShaleGroup;
+
+typedef enum {
+  SHALE_ROLE_PARAM = 0,
+  SHALE_ROLE_MOMENT1 = 1, /* AdamW's first moment */
+  SHALE_ROLE_MOMENT2 = 2, /* AdamW's second moment */
+  SHALE_ROLE_MOMENTUM = 3 /* SGD's momentum buffer */
+} ShaleRole;
+
+/* One piece of this rank's persistent state: all of a group or this rank's equal
+ * slice of it, at `offset` of the state block. The rank with coordinate c on
+ * `axis` holds elements [c*local_count, (c+1)*local_count) of the group. */
+typedef struct {
+  int32_t group; /* index into ShaleProgram.groups */
+  int32_t role;  /* ShaleRole */
+  int32_t type;  /* ShaleType as stored */
+  int32_t axis;  /* index into ShaleProgram.axes; -1: whole on every rank */
+  int64_t offset; /* bytes into the state block; aligned to 64 */
+  int64_t local_count;
+} ShaleState;
+
+/* An input of the step. The runtime hands over this rank's part: the whole
+ * micro-batch has dims[batch_dim] * (product of the data axes) rows, and the rank
+ * with the r-th data coordinate (row-major over data axes) takes the r-th equal slice. */
+typedef struct {
+  const char *name;
+  const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file) */
+  int32_t type;
+  int32_t rank;
+  const int64_t *dims; /* of this rank's part */
+  int32_t batch_dim;   /* -1: not split, the same on every rank */
+  int32_t pad_;
+} ShaleInput;
+
+typedef enum {
+  SHALE_ALL_GATHER = 0,
+  SHALE_REDUCE_SCATTER = 1,
+  SHALE_ALL_REDUCE = 2
+} ShaleCollectiveKind;
+
+/* A collective of the compiled code, for messages, reports and the count of bytes. */
+typedef struct {
+  const char *name;    /* unit or value it moves */
+  int32_t kind;        /* ShaleCollectiveKind */
+  int32_t axis;        /* index into axes */
+  int64_t sent_bytes;  /* that one rank sends when it runs once */
+} ShaleSite;
+
+/* A line of the memory plan; the sum of all lines is the planned peak of a rank. */
+typedef struct {
+  const char *category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
+  const char *what;
+  int64_t bytes;
+} ShalePlanLine;
+
+/* A planned buffer, for the running program's own table (--describe, tests). */
+typedef struct {
+  const char *name;     /* source node or state */
+  const char *category; /* as in ShalePlanLine */
+  const char *space;    /* "state" or "arena" */
+  int64_t offset;
+  int64_t bytes;
+  int64_t padding; /* of these bytes */
+} ShaleBuffer;
+
+typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */
+
+/* A compiled function. `inputs` in the order of ShaleProgram.inputs, `hyper` in
+ * the order of .hyper, `metrics` in the order of the function's metric table. */
+typedef void (*ShaleFunction)(ShaleRank *rank, char *state, char *arena,
+                              const void *const *inputs, const float *hyper,
+                              float *metrics);
+
+typedef struct {
+  int32_t abi_version;
+  int32_t world_size;
+  const char *model;     /* path of the model file */
+  const char *target;    /* e.g. "x86-64-v4": checked against this CPU at start */
+  const char *strategy;  /* none, optimizer, grad, full */
+  const char *optimizer; /* adamw, sgd */
+  const char *describe;  /* text that --describe prints after its own tables */
+  int32_t axis_count;
+  int32_t parameter_count;
+  int32_t group_count;
+  int32_t state_count;
+  int32_t input_count;
+  int32_t hyper_count;
+  int32_t metric_count;      /* of step */
+  int32_t eval_metric_count; /* of evaluate */
+  int32_t site_count;
+  int32_t plan_line_count;
+  int32_t buffer_count;
+  int32_t pad_;
+  const ShaleAxis *axes;
+  const ShaleParameter *parameters;
+  const ShaleGroup *groups;
+  const ShaleState *states;
+  const ShaleInput *inputs;
+  /* lr, beta1, beta2, eps, weight_decay, momentum, clip_grad_norm (0: off),
+   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = step + 1 */
+  const char *const *hyper;
+  const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied) */
+  const char *const *eval_metrics; /* loss_sum, count: over all ranks */
+  const ShaleSite *sites;
+  const ShalePlanLine *plan;
+  const ShaleBuffer *buffers;
+  int64_t state_bytes;
+  int64_t arena_bytes;
+  int64_t comm_scratch_bytes; /* the runtime's receive buffer, at most */
+  int64_t tokens_per_step;    /* of the whole program */
+  ShaleFunction step;
+  ShaleFunction evaluate; /* may be NULL */
+} ShaleProgram;
+
+extern const ShaleProgram shale_program;
+
+/* ---- what compiled code calls. None returns on error: the runtime reports and exits. */
+
+/* A generated kernel: works on rows [begin, end) of what `args` describe. */
+typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
+
+/* Runs `kernel` over [0, rows), cut at multiples of `grain` that depend only on
+ * rows, grain and the number of threads. `name` is the kernel's, for traces. */
+void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
+                  void *const *args, int64_t rows, int64_t grain);
+
+/* C[m,n] = alpha * op(A) * op(B) + beta * C, on all threads. */
+void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
+                int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                int64_t ldc);
+
+/* The same on the calling thread only, for use inside a kernel. */
+void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m,
+                       int64_t n, int64_t k, float alpha, const float *a,
+                       int64_t lda, const float *b, int64_t ldb, float beta,
+                       float *c, int64_t ldc);
+
+/* Collectives: `site` indexes ShaleProgram.sites (axis and name); start returns at
+ * once, buffers belong to the runtime until shale_wait(rank, site). Ranks start
+ * them in one order. Sums are in rank order, in f32: the bits do not depend on timing. */
+
+/* recv[c*count ..] = send of coordinate c. send may be recv + own*count. */
+void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send,
+                            void *recv, int64_t count, int32_t type);
+/* recv[0..count) = sum over coordinates of their send[own*count ..]. recv may be send + own*count. */
+void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
+                                void *recv, int64_t count, int32_t type);
+/* recv[0..count) = sum of send[0..count); recv may be send. */
+void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send,
+                            void *recv, int64_t count, int32_t type);
+void shale_wait(ShaleRank *rank, int32_t site);
+
+/* This rank's coordinate on an axis. */
+int64_t shale_coordinate(ShaleRank *rank, int32_t axis);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SHALE_RUNTIME_H */

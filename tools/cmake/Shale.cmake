@@ -1,0 +1,28 @@
+# Helpers for Shale's build: each folder names its TableGen outputs and its
+# sources; all sources become one shared library, libShale.so.
+
+# shale_tablegen(TD OUT ARG...): runs mlir-tblgen on TD of this folder; the
+# output is included by its path from the root ("dialects/nn/NNOps.h.inc").
+function(shale_tablegen td out)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  mlir_tablegen(${out} ${ARGN} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})
+  set_property(GLOBAL APPEND PROPERTY SHALE_TABLEGEN_OUTPUTS ${CMAKE_CURRENT_BINARY_DIR}/${out})
+  string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
+  string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
+  add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
+  add_dependencies(Shale ${id})
+endfunction()
+
+# shale_sources(FILE...): adds this folder's files to libShale.so.
+function(shale_sources)
+  foreach(file ${ARGN})
+    target_sources(Shale PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+endfunction()
+
+# shale_tool(NAME FILE...): an executable over libShale.so.
+function(shale_tool name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE Shale)
+  set_target_properties(${name} PROPERTIES BUILD_RPATH ${CMAKE_BINARY_DIR}/lib)
+endfunction()
