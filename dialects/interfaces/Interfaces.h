@@ -1,0 +1,11 @@
+//===- Interfaces.h - What passes ask of ops ------------------------------===//
+#ifndef SHALE_INTERFACES_INTERFACES_H
+#define SHALE_INTERFACES_INTERFACES_H
+
+#include "dialects/interfaces/ShardingRule.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+#include "dialects/interfaces/Interfaces.h.inc"
+
+#endif // SHALE_INTERFACES_INTERFACES_H

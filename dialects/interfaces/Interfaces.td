@@ -1,0 +1,113 @@
+//===- Interfaces.td - What passes ask of ops -----------------------------===//
+//
+// A pass never lists op names: it asks one of these. An op that implements
+// them works with every pass.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_INTERFACES_TD
+#define SHALE_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def DifferentiableInterface : OpInterface<"Differentiable"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that builds its own gradient. Autodiff calls it once, in reverse
+    order, after all uses of the results have been visited.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Appends ops to `builder` that compute the gradient of each operand.
+      `resultGrads[i]` is the gradient of result i, of its type, or null when
+      no path from result i leads to the loss. `wanted[j]` is false where
+      nobody needs operand j's gradient; `operandGrads[j]` (sized by the
+      caller) is set to a value of operand j's type, or left null where the
+      derivative is zero everywhere (integers, conditions). Fails after an
+      error on the op when there is no gradient.
+    }],
+    "::mlir::LogicalResult", "buildGradient",
+    (ins "::mlir::OpBuilder &":$builder,
+         "::llvm::ArrayRef<::mlir::Value>":$resultGrads,
+         "::llvm::ArrayRef<bool>":$wanted,
+         "::llvm::SmallVectorImpl<::mlir::Value> &":$operandGrads)>
+  ];
+}
+
+def ShardingRuleInterface : OpInterface<"ShardingRuleOp"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that says how its dimensions relate, as factors (see
+    dialects/interfaces/ShardingRule.h). Propagation and the partitioner ask
+    nothing else of most ops.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the factors of this op's operands and results.",
+    "::shale::ShardingRule", "getShardingRule", (ins)>
+  ];
+}
+
+def ElementwiseInterface : OpInterface<"Elementwise"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op whose result element i depends only on element i of each operand;
+    all operands and the result have one shape.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Emits the op on scalars or on vectors in `arith` and `math`: `args` has
+      one value per operand, of the operand's element type or of a vector of
+      it; returns the same of the result's element type.
+    }],
+    "::mlir::Value", "emitElement",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+         "::mlir::ValueRange":$args)>
+  ];
+}
+
+def DecomposableInterface : OpInterface<"Decomposable"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that can be said in simpler ops of `nn`: elementwise ops, broadcast,
+    reduce, iota and data movement. Fusion decomposes what no library and no
+    generator of its own takes.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the same meaning at `builder` and returns one value per result.
+    }],
+    "::llvm::SmallVector<::mlir::Value>", "decompose",
+    (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
+def CostInterface : OpInterface<"Cost"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that knows how many floating-point operations it does. The bytes it
+    moves follow from its types.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the floating-point operations of one execution.",
+    "int64_t", "getFlops", (ins)>
+  ];
+}
+
+def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that updates one parameter, or one flat group of parameters, and its
+    optimizer state: element i of every result depends only on element i of the
+    parameter, the gradient and the state. The partitioner moves it onto flat
+    shards, whatever the optimizer is.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the operand that is the parameter.",
+    "::mlir::OpOperand &", "getParameterOperand", (ins)>,
+    InterfaceMethod<"Returns the operand that is the gradient.",
+    "::mlir::OpOperand &", "getGradientOperand", (ins)>,
+    InterfaceMethod<"Returns the optimizer state operands; result 0 is the new parameter, result i+1 the new state i.",
+    "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins)>
+  ];
+}
+
+#endif // SHALE_INTERFACES_TD

@@ -1,0 +1,53 @@
+//===- NN.h - The nn dialect: what is computed ----------------------------===//
+#ifndef SHALE_NN_NN_H
+#define SHALE_NN_NN_H
+
+#include "dialects/interfaces/Interfaces.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/nn/NNDialect.h.inc"
+
+#include "dialects/nn/NNEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/nn/NNAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/nn/NNOps.h.inc"
+
+namespace shale::nn {
+
+// Names of the discardable attributes that NNDialect.td lists.
+inline constexpr llvm::StringLiteral kStateAttr = "nn.state";
+inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
+inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
+inline constexpr llvm::StringLiteral kBindingAttr = "nn.binding";
+inline constexpr llvm::StringLiteral kBatchDimAttr = "nn.batch_dim";
+inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
+inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
+
+/// Returns the type of a matrix' first `rank` dimensions with its element type:
+/// 0 for a scalar, 1 for one element a row. Returns null for other types.
+mlir::Type rowType(mlir::Type matrix, int64_t rank);
+
+/// Returns a tensor constant of `type` whose elements are all `value`,
+/// converted to the element type.
+ConstantOp splat(mlir::OpBuilder &builder, mlir::Location loc,
+                 mlir::RankedTensorType type, double value);
+
+/// Bytes of one element as stored in memory and files; i1 takes one byte.
+int64_t elementBytes(mlir::Type element);
+/// Bytes of a whole static tensor; checked in 64 bits, -1 on overflow.
+int64_t tensorBytes(mlir::RankedTensorType type);
+
+} // namespace shale::nn
+
+#endif // SHALE_NN_NN_H

@@ -1,0 +1,102 @@
+//===- NNAttrs.td - Attributes and enums of nn ----------------------------===//
+#ifndef SHALE_NN_ATTRS_TD
+#define SHALE_NN_ATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "dialects/nn/NNDialect.td"
+
+class NN_Attr<string name, string mnemonic_, list<Trait> traits = []>
+    : AttrDef<NN_Dialect, name, traits> {
+  let mnemonic = mnemonic_;
+}
+
+def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
+    I32EnumAttrCase<"Param", 0, "param">,
+    I32EnumAttrCase<"Buffer", 1, "buffer">,
+    I32EnumAttrCase<"Moment1", 2, "moment1">,
+    I32EnumAttrCase<"Moment2", 3, "moment2">,
+    I32EnumAttrCase<"Momentum", 4, "momentum">,
+    I32EnumAttrCase<"Input", 5, "input">,
+    I32EnumAttrCase<"Label", 6, "label">,
+    I32EnumAttrCase<"Hyper", 7, "hyper">,
+    I32EnumAttrCase<"Metric", 8, "metric">]> {
+  let cppNamespace = "::shale::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_RoleAttr : EnumAttr<NN_Dialect, NN_Role, "role"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def NN_Phase : I32EnumAttr<"Phase", "the part of the step an op belongs to", [
+    I32EnumAttrCase<"Forward", 0, "forward">,
+    I32EnumAttrCase<"Backward", 1, "backward">,
+    I32EnumAttrCase<"Update", 2, "update">]> {
+  let cppNamespace = "::shale::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_PhaseAttr : EnumAttr<NN_Dialect, NN_Phase, "phase"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def NN_ReduceKind : I32EnumAttr<"ReduceKind", "how elements are reduced", [
+    I32EnumAttrCase<"Sum", 0, "sum">,
+    I32EnumAttrCase<"Max", 1, "max">,
+    I32EnumAttrCase<"Min", 2, "min">,
+    I32EnumAttrCase<"Prod", 3, "prod">]> {
+  let cppNamespace = "::shale::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_ReduceKindAttr : EnumAttr<NN_Dialect, NN_ReduceKind, "reduce_kind">;
+
+def NN_Predicate : I32EnumAttr<"Predicate", "an ordered comparison (ne: unordered)", [
+    I32EnumAttrCase<"EQ", 0, "eq">,
+    I32EnumAttrCase<"NE", 1, "ne">,
+    I32EnumAttrCase<"LT", 2, "lt">,
+    I32EnumAttrCase<"LE", 3, "le">,
+    I32EnumAttrCase<"GT", 4, "gt">,
+    I32EnumAttrCase<"GE", 5, "ge">]> {
+  let cppNamespace = "::shale::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_PredicateAttr : EnumAttr<NN_Dialect, NN_Predicate, "predicate">;
+
+def NN_FileAttr : NN_Attr<"File", "file"> {
+  let summary = "A piece of a file, by reference";
+  let description = [{
+    Where an initial value is found: `length` bytes at `offset` of the file at
+    `path`, row-major, little-endian, of the state's type; with `transposed`
+    the file holds the transpose of a two-dimensional state. Importing a model
+    moves no weights.
+
+    Example: `#nn.file<"model.onnx", offset = 128, length = 4096, transposed = false>`
+  }];
+  let parameters = (ins StringRefParameter<"path">:$path, "int64_t":$offset,
+                        "int64_t":$length, "bool":$transposed);
+  let assemblyFormat = [{
+    `<` $path `,` `offset` `=` $offset `,` `length` `=` $length `,`
+    `transposed` `=` $transposed `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def NN_FillAttr : NN_Attr<"Fill", "fill"> {
+  let summary = "Every element has one value";
+  let description = [{ Example: `#nn.fill<0.0 : f64>` }];
+  let parameters = (ins "::mlir::FloatAttr":$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def NN_SegmentAttr : NN_Attr<"Segment", "segment"> {
+  let summary = "A parameter's place in a flat group, as the optimizer needs it";
+  let description = [{
+    Elements [offset, offset + count) of the group; weight decay there is
+    multiplied by `decay`. Elements in no segment are padding and stay as they are.
+
+    Example: `#nn.segment<offset = 0, count = 64, decay = 1.0 : f64>`
+  }];
+  let parameters = (ins "int64_t":$offset, "int64_t":$count, "::mlir::FloatAttr":$decay);
+  let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay `>`";
+}
+
+#endif // SHALE_NN_ATTRS_TD

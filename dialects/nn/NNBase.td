@@ -1,0 +1,33 @@
+//===- NNBase.td - Types and base classes of nn ops -----------------------===//
+#ifndef SHALE_NN_BASE_TD
+#define SHALE_NN_BASE_TD
+
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "dialects/interfaces/Interfaces.td"
+include "dialects/nn/NNAttrs.td"
+
+def NN_Float : AnyTypeOf<[F32, F64, BF16, F16]>;
+def NN_Int : AnyTypeOf<[I64, I32]>;
+def NN_Element : AnyTypeOf<[F32, F64, BF16, F16, I64, I32, I1]>;
+
+def NN_Tensor : StaticShapeTensorOf<[NN_Element]>;
+def NN_FloatTensor : StaticShapeTensorOf<[NN_Float]>;
+def NN_IntTensor : StaticShapeTensorOf<[NN_Int]>;
+def NN_NumberTensor : StaticShapeTensorOf<[NN_Float, NN_Int]>;
+def NN_BoolTensor : StaticShapeTensorOf<[I1]>;
+def NN_FloatScalar : 0DTensorOf<[NN_Float]>;
+def NN_BoolScalar : 0DTensorOf<[I1]>;
+
+class NN_Op<string mnemonic, list<Trait> traits = []>
+    : Op<NN_Dialect, mnemonic, traits>;
+
+// Interfaces that an op declares; families name the ones they implement.
+def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
+def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface>;
+def NN_ElementwiseOp : DeclareOpInterfaceMethods<ElementwiseInterface>;
+def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
+def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
+
+#endif // SHALE_NN_BASE_TD

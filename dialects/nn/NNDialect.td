@@ -1,0 +1,40 @@
+//===- NNDialect.td - What is computed ------------------------------------===//
+#ifndef SHALE_NN_DIALECT_TD
+#define SHALE_NN_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def NN_Dialect : Dialect {
+  let name = "nn";
+  let summary = "Tensors of one training step";
+  let description = [{
+    What is computed, in value semantics and with static shapes: the forward
+    pass as it is imported, then the whole training step (forward, loss,
+    backward, clipping, optimizer). Nothing in this dialect says on which rank,
+    in which memory or in which order.
+
+    A module holds one `nn.state` per piece of state and the functions
+    `@forward` (until autodiff), `@step` and `@evaluate` (after it). Arguments
+    of functions carry
+
+    | attribute | meaning |
+    |---|---|
+    | `nn.state = @name` | the value of that state when the function begins; the new value is the result with the same attribute |
+    | `nn.role = #nn.role<input>` | one of input, label, hyper; on results: metric |
+    | `nn.name = "x"` | the name that flags, files and metrics use |
+    | `nn.binding = "tokens+1"` | how an input is bound to a token file |
+    | `nn.batch_dim = 0 : i64` | the dimension that data axes split |
+
+    Ops carry `nn.scope = "h.0"` (the module scope they came from) and
+    `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
+    attributes.
+  }];
+  let cppNamespace = "::shale::nn";
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let hasConstantMaterializer = 1;
+}
+
+#endif // SHALE_NN_DIALECT_TD

@@ -1,0 +1,16 @@
+//===- NNOps.td - The ops of nn, by family --------------------------------===//
+#ifndef SHALE_NN_OPS_TD
+#define SHALE_NN_OPS_TD
+
+include "dialects/nn/Ops/State.td"
+include "dialects/nn/Ops/Data.td"
+include "dialects/nn/Ops/Elementwise.td"
+include "dialects/nn/Ops/Matmul.td"
+include "dialects/nn/Ops/Norm.td"
+include "dialects/nn/Ops/Attention.td"
+include "dialects/nn/Ops/Embedding.td"
+include "dialects/nn/Ops/Loss.td"
+include "dialects/nn/Ops/Optimizer.td"
+include "dialects/nn/Ops/Cluster.td"
+
+#endif // SHALE_NN_OPS_TD

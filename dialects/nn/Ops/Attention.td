@@ -1,0 +1,88 @@
+//===- Attention.td - Attention and rotary positions ----------------------===//
+#ifndef SHALE_NN_ATTENTION_TD
+#define SHALE_NN_ATTENTION_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Decomposable]> {
+  let summary = "Scaled dot-product attention";
+  let description = [{
+    result = softmax(scale * q k^T + mask) v for each batch row and head; with
+    `causal` position t of the query sees positions s <= t + (S - T) of the
+    keys. H is a multiple of the number of key heads G: query head h reads key
+    head h / (H / G) (grouped-query attention). `lse` is the logarithm of each
+    row's sum of exponentials, kept for the gradient.
+
+    Life: made by recover; becomes a blocked kernel around gemm, which never
+    holds a T x S matrix for all heads.
+
+    Constraints:
+    - (C1) query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result [B, H, T, E], lse [B, H, T].
+    - (C2) H is a positive multiple of G.
+    - (C3) mask, if there, has rank 4 and each size is 1 or that of [B, H, T, S].
+    - (C4) scale is finite.
+
+    Example: `%o, %lse = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
+                       Optional<NN_FloatTensor>:$mask, UnitAttr:$causal, F64Attr:$scale);
+  let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$lse);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value (`mask` $mask^ `:` type($mask))? (`causal` $causal^)? `scale` `=` $scale
+    attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AllTypesMatch<["query", "query_grad"]>,
+    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Cost, NN_Decomposable]> {
+  let summary = "Gradient of attention";
+  let description = [{
+    From the forward pass' operands, its result and lse, and the gradient of the
+    result. The mask has no gradient.
+
+    Life: made by autodiff; becomes a blocked kernel around gemm.
+
+    Constraints:
+    - (C1) types are as in `nn.attention`; grad has result's type; the results have the types of query, key and value.
+
+    Example: `%dq, %dk, %dv = nn.attention_grad %q, %k, %v, %o, %lse, %do causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
+                       NN_FloatTensor:$output, NN_FloatTensor:$lse, NN_FloatTensor:$grad,
+                       Optional<NN_FloatTensor>:$mask, UnitAttr:$causal, F64Attr:$scale);
+  let results = (outs NN_FloatTensor:$query_grad, NN_FloatTensor:$key_grad, NN_FloatTensor:$value_grad);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`mask` $mask^ `:` type($mask))?
+    (`causal` $causal^)? `scale` `=` $scale attr-dict `:` type($query) `,` type($key) `,` type($value) `,`
+    type($output) `,` type($lse)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllTypesMatch<["cos", "sin"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+  let summary = "Rotary position embedding";
+  let description = [{
+    Rotates pairs of the first R elements of the last dimension, R twice the
+    last dimension of `cos` (Su et al., arXiv 2104.09864): elements i and
+    i + R/2, or with `interleaved` 2i and 2i + 1, become
+    (a cos - b sin, b cos + a sin); elements from R on stay. The gradient is the
+    same op with `inverse`, which rotates the other way.
+
+    Life: made by recover; decomposed by fusion.
+
+    Constraints:
+    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D; result has input's type.
+
+    Example: `%1 = nn.rope %x, %cos, %sin : tensor<2x4x8x16xf32>, tensor<8x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$cos, NN_FloatTensor:$sin,
+                       UnitAttr:$interleaved, UnitAttr:$inverse);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $cos `,` $sin (`interleaved` $interleaved^)? (`inverse` $inverse^)? attr-dict `:` type($input) `,` type($cos)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_ATTENTION_TD

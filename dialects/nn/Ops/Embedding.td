@@ -1,0 +1,46 @@
+//===- Embedding.td - Rows of a table -------------------------------------===//
+#ifndef SHALE_NN_EMBEDDING_TD
+#define SHALE_NN_EMBEDDING_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_Differentiable]> {
+  let summary = "Looks up rows of a table";
+  let description = [{
+    result[..., :] = table[indices[...], :]. An index out of [0, V) reads
+    nothing: its row is zero, and its gradient goes nowhere; this is also what a
+    table split over V computes for rows that another rank holds.
+
+    Life: made by import (Gather of a float table); lives up to codegen.
+
+    Constraints:
+    - (C1) table is 2-D; the result has its element type and shape indices.shape + [D].
+
+    Example: `%2 = nn.embedding %table, %ids : (tensor<256x64xf32>, tensor<4x8xi64>) -> tensor<4x8x64xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$table, NN_IntTensor:$indices);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded]> {
+  let summary = "Gradient of a table lookup";
+  let description = [{
+    result[v, :] = sum of grad[i, :] over all i with indices[i] == v, in the
+    order of i.
+
+    Life: made by autodiff; lives up to codegen.
+
+    Constraints:
+    - (C1) the result is 2-D [V, D]; grad has its element type and shape indices.shape + [D].
+
+    Example: `%2 = nn.embedding_grad %ids, %dy : (tensor<4x8xi64>, tensor<4x8x64xf32>) -> tensor<256x64xf32>`
+  }];
+  let arguments = (ins NN_IntTensor:$indices, NN_FloatTensor:$grad);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$indices `,` $grad attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_EMBEDDING_TD

@@ -1,0 +1,60 @@
+//===- Loss.td - Cross-entropy --------------------------------------------===//
+#ifndef SHALE_NN_LOSS_TD
+#define SHALE_NN_LOSS_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
+    TypesMatchWith<"scalar of the logits' element type", "logits", "loss_sum", "rowType($_self, 0)">,
+    TypesMatchWith<"scalar of the logits' element type", "logits", "count", "rowType($_self, 0)">,
+    TypesMatchWith<"one per row", "logits", "lse", "rowType($_self, 1)">,
+    NN_Sharded, NN_Differentiable, NN_Decomposable, NN_Cost]> {
+  let summary = "Sum of the cross-entropies of rows, and their number";
+  let description = [{
+    loss_sum = sum over rows n with labels[n] != ignore_index of
+    lse[n] - logits[n, labels[n]]; count is the number of these rows; lse[n] is
+    the logarithm of the row's sum of exponentials, kept for the gradient. The
+    mean is a division that import builds, so that on many ranks sum and count
+    are reduced before it. A label out of [0, V) that is not ignore_index picks
+    nothing (0 instead of the logit).
+
+    Life: made by import; decomposed by fusion.
+
+    Constraints:
+    - (C1) logits [N, V], labels [N], lse [N]; loss_sum and count are scalars of the logits' element type (lse too).
+
+    Example: `%sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>`
+  }];
+  let arguments = (ins NN_FloatTensor:$logits, NN_IntTensor:$labels, I64Attr:$ignore_index);
+  let results = (outs NN_FloatScalar:$loss_sum, NN_FloatScalar:$count, NN_FloatTensor:$lse);
+  let assemblyFormat = "$logits `,` $labels `ignore_index` `=` $ignore_index attr-dict `:` type($logits) `,` type($labels)";
+  let hasVerifier = 1;
+}
+
+def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [Pure, AllTypesMatch<["logits", "result"]>,
+    TypesMatchWith<"scalar of the logits' element type", "logits", "grad", "rowType($_self, 0)">,
+    TypesMatchWith<"one per row", "logits", "lse", "rowType($_self, 1)">,
+    NN_Sharded, NN_Decomposable, NN_Cost]> {
+  let summary = "Gradient of the sum of cross-entropies";
+  let description = [{
+    result[n, v] = grad * (exp(logits[n, v] - lse[n]) - [v == labels[n]]) where
+    labels[n] != ignore_index, else 0. `grad` is the gradient of loss_sum.
+
+    Life: made by autodiff; decomposed by fusion; its result may take the place
+    of the logits.
+
+    Constraints:
+    - (C1) types are as in `nn.cross_entropy`; grad is a scalar; the result has the logits' type.
+
+    Example: `%1 = nn.cross_entropy_grad %logits, %labels, %lse, %g ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>`
+  }];
+  let arguments = (ins NN_FloatTensor:$logits, NN_IntTensor:$labels, NN_FloatTensor:$lse,
+                       NN_FloatScalar:$grad, I64Attr:$ignore_index);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $logits `,` $labels `,` $lse `,` $grad `ignore_index` `=` $ignore_index attr-dict `:` type($logits) `,` type($labels)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_LOSS_TD

@@ -1,0 +1,34 @@
+//===- Matmul.td - Matrix products ----------------------------------------===//
+#ifndef SHALE_NN_MATMUL_TD
+#define SHALE_NN_MATMUL_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost]> {
+  let summary = "Matrix product, batched over leading dimensions";
+  let description = [{
+    result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]; `transpose_lhs`
+    reads lhs as [b, k, m], `transpose_rhs` rhs as [b, n, k]. A product with a
+    weight has no batch dimensions: the importer flattens rows with
+    `nn.reshape`. Products accumulate in f32 or wider.
+
+    Life: made by import and autodiff; becomes `rt.gemm`.
+
+    Constraints:
+    - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal.
+    - (C2) batch dimensions are equal.
+    - (C3) m, n and k agree.
+
+    Example: `%2 = nn.matmul %0, %1 transpose_rhs : (tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs,
+                       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    attr-dict `:` functional-type(operands, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_MATMUL_TD

@@ -1,0 +1,118 @@
+//===- Norm.td - Normalisations over the last dimension -------------------===//
+#ifndef SHALE_NN_NORM_TD
+#define SHALE_NN_NORM_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+  let summary = "Softmax over the last dimension";
+  let description = [{
+    exp(x - max) / sum(exp(x - max)); a row whose maximum is -inf gives NaN, as
+    in ONNX and PyTorch.
+
+    Life: made by import; most become part of `nn.attention` in recover; the
+    rest is decomposed by fusion.
+
+    Constraints:
+    - (C1) the rank is at least 1.
+
+    Example: `%1 = nn.softmax %0 : tensor<4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"]>,
+    AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+  let summary = "Layer normalisation over the last dimension";
+  let description = [{
+    result = (x - mean) * rstd * scale + bias with the mean and
+    rstd = 1 / sqrt(variance + epsilon) of each row (Ba et al., arXiv
+    1607.06450). `mean` and `rstd` are kept for the gradient.
+
+    Life: made by import and recover; decomposed by fusion.
+
+    Constraints:
+    - (C1) the rank of x is at least 1; result has x's type.
+    - (C2) scale and bias are 1-D of the last dimension's size.
+    - (C3) mean and rstd have x's shape without the last dimension.
+    - (C4) epsilon is finite and not negative.
+
+    Example: `%y, %mean, %rstd = nn.layer_norm %x, %scale, %bias epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale, NN_FloatTensor:$bias, F64Attr:$epsilon);
+  let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$mean, NN_FloatTensor:$rstd);
+  let assemblyFormat = [{
+    $input `,` $scale `,` $bias `epsilon` `=` $epsilon attr-dict `:`
+    type($input) `,` type($scale) `->` type($mean)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
+    AllTypesMatch<["scale", "scale_grad", "bias_grad"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Decomposable]> {
+  let summary = "Gradient of layer normalisation";
+  let description = [{
+    Life: made by autodiff; decomposed by fusion.
+
+    Constraints:
+    - (C1) grad has input's type; scale, mean and rstd are as in `nn.layer_norm`.
+
+    Example: `%dx, %dscale, %dbias = nn.layer_norm_grad %x, %scale, %mean, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale, NN_FloatTensor:$mean,
+                       NN_FloatTensor:$rstd, NN_FloatTensor:$grad);
+  let results = (outs NN_FloatTensor:$input_grad, NN_FloatTensor:$scale_grad, NN_FloatTensor:$bias_grad);
+  let assemblyFormat = [{
+    $input `,` $scale `,` $mean `,` $rstd `,` $grad attr-dict `:`
+    type($input) `,` type($scale) `,` type($mean)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+  let summary = "Root-mean-square normalisation over the last dimension";
+  let description = [{
+    result = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon) of each
+    row (Zhang and Sennrich, arXiv 1910.07467).
+
+    Life: made by import and recover; decomposed by fusion.
+
+    Constraints:
+    - (C1) the rank of x is at least 1; result has x's type.
+    - (C2) scale is 1-D of the last dimension's size.
+    - (C3) rstd has x's shape without the last dimension.
+    - (C4) epsilon is finite and not negative.
+
+    Example: `%y, %rstd = nn.rms_norm %x, %scale epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale, F64Attr:$epsilon);
+  let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$rstd);
+  let assemblyFormat = [{
+    $input `,` $scale `epsilon` `=` $epsilon attr-dict `:` type($input) `,` type($scale) `->` type($rstd)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
+    AllTypesMatch<["scale", "scale_grad"]>, NN_Sharded, NN_Decomposable]> {
+  let summary = "Gradient of root-mean-square normalisation";
+  let description = [{
+    Life: made by autodiff; decomposed by fusion.
+
+    Constraints:
+    - (C1) grad has input's type; scale and rstd are as in `nn.rms_norm`.
+
+    Example: `%dx, %dscale = nn.rms_norm_grad %x, %scale, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale, NN_FloatTensor:$rstd, NN_FloatTensor:$grad);
+  let results = (outs NN_FloatTensor:$input_grad, NN_FloatTensor:$scale_grad);
+  let assemblyFormat = [{
+    $input `,` $scale `,` $rstd `,` $grad attr-dict `:` type($input) `,` type($scale) `,` type($rstd)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_NORM_TD

@@ -1,0 +1,114 @@
+//===- Optimizer.td - Parameter updates -----------------------------------===//
+#ifndef SHALE_NN_OPTIMIZER_TD
+#define SHALE_NN_OPTIMIZER_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
+
+def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, NN_Sharded, NN_Cost]> {
+  let summary = "Sum of the squares of all elements of all operands";
+  let description = [{
+    The square of the global norm; accumulated operand by operand in order.
+
+    Life: made by autodiff from the gradients of all trained parameters; the
+    partitioner moves it onto flat shards; lives up to codegen.
+
+    Constraints:
+    - (C1) at least one operand; all have the result's element type.
+
+    Example: `%2 = nn.sum_squares %0, %1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>`
+  }];
+  let arguments = (ins Variadic<NN_FloatTensor>:$inputs);
+  let results = (outs NN_FloatScalar:$result);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $result)";
+  let hasVerifier = 1;
+}
+
+// What updates share: one parameter or one flat group. `decay` multiplies the
+// weight decay; with `segments` (a flat group's) each segment brings its own and
+// `decay` is ignored. `offset` is the first element of a local slice within the
+// group that the segments speak of; absent, the operands are the whole of it.
+// Where enable is false all results are the operands, bit by bit.
+
+def NN_AdamwOp : NN_Op<"adamw", [Pure, AttrSizedOperandSegments, NN_OptimizerUpdate,
+    AllTypesMatch<["param", "grad", "moment1", "moment2", "new_param", "new_moment1", "new_moment2"]>,
+    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, NN_Cost]> {
+  let summary = "AdamW update of a parameter or a flat group";
+  let description = [{
+    PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
+    g = grad * scale (scale is the clipping factor):
+
+    ```
+    param      = param * (1 - lr * weight_decay * decay)
+    moment1    = moment1 + (g - moment1) * (1 - beta1)
+    moment2    = moment2 * beta2 + g * g * (1 - beta2)
+    param      = param - (lr / bias1) * moment1 / (sqrt(moment2) / sqrt(bias2) + epsilon)
+    ```
+
+    with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t of the step number t from 1.
+    With `segments` the decay is each segment's, padding stays as it is, and
+    `offset` is the group's element at which a local slice begins. Where
+    `enable` is false every result has its operand's bits.
+
+    Life: made by autodiff; the partitioner moves it onto flat shards; becomes a
+    cluster of elementwise ops a segment.
+
+    Constraints:
+    - (C1) `segments`, if there, means 1-D operands; segments ascend and do not overlap.
+    - (C2) `offset` only with `segments`.
+
+    Example: `%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$moment1, NN_FloatTensor:$moment2,
+      NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$beta1, NN_FloatScalar:$beta2,
+      NN_FloatScalar:$epsilon, NN_FloatScalar:$weight_decay, NN_FloatScalar:$bias1, NN_FloatScalar:$bias2,
+      Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+      OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments);
+  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_moment1, NN_FloatTensor:$new_moment2);
+  let assemblyFormat = [{
+    $param `,` $grad `,` $moment1 `,` $moment2 `enable` $enable `scale` $scale `lr` $lr `betas` $beta1 `,` $beta2
+    `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2 (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
+    (`segments` `=` $segments^)? attr-dict `:` type($param) `,` type($lr)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_SgdOp : NN_Op<"sgd", [Pure, AttrSizedOperandSegments, NN_OptimizerUpdate,
+    AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>,
+    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, NN_Cost]> {
+  let summary = "SGD update with momentum of a parameter or a flat group";
+  let description = [{
+    PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:
+
+    ```
+    g        = g + param * weight_decay * decay
+    velocity = velocity * momentum + g
+    param    = param - lr * velocity
+    ```
+
+    `segments`, `offset` and `enable` are as in `nn.adamw`. A velocity that
+    begins at zero gives PyTorch's first step.
+
+    Life: as `nn.adamw`.
+
+    Constraints:
+    - (C1) `segments`, if there, means 1-D operands; segments ascend and do not overlap.
+    - (C2) `offset` only with `segments`.
+
+    Example: `%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$velocity,
+      NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$momentum, NN_FloatScalar:$weight_decay,
+      Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+      OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments);
+  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_velocity);
+  let assemblyFormat = [{
+    $param `,` $grad `,` $velocity `enable` $enable `scale` $scale `lr` $lr `momentum` $momentum
+    `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
+    (`segments` `=` $segments^)? attr-dict `:` type($param) `,` type($lr)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_OPTIMIZER_TD

@@ -1,0 +1,43 @@
+//===- State.td - What lasts between steps --------------------------------===//
+#ifndef SHALE_NN_STATE_TD
+#define SHALE_NN_STATE_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_StateOp : NN_Op<"state", [Symbol]> {
+  let summary = "Declares a piece of state: a parameter, a buffer, an optimizer moment";
+  let description = [{
+    State is referred to by symbol from the arguments and results of the
+    module's functions (`nn.state = @name`). A parameter's symbol is PyTorch's
+    name. `init` is a reference, never a constant: `#nn.file`, `#nn.fill`;
+    without it the value begins at zero. `names` are further names of a tied
+    parameter. `unit` is the unit that gathers it, `trained = false` a frozen
+    parameter, `decay` the factor on weight decay, `of` the parameter that a
+    moment belongs to.
+
+    Life: made by import (parameters, buffers) and autodiff (moments); the
+    annotate passes set unit, trained and decay; lives up to codegen, which
+    writes the program's tables from it.
+
+    Constraints:
+    - (C1) role is param, buffer, moment1, moment2 or momentum.
+    - (C2) init is `#nn.file` or `#nn.fill`; a file's length is the type's bytes; only a 2-D state is transposed.
+    - (C3) `of` is there for moments and momentum, and only there.
+
+    Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_RoleAttr:$role,
+      TypeAttrOf<NN_Tensor>:$type, OptionalAttr<AnyAttr>:$init,
+      OptionalAttr<StrArrayAttr>:$names, OptionalAttr<FlatSymbolRefAttr>:$of,
+      OptionalAttr<StrAttr>:$unit, OptionalAttr<BoolAttr>:$trained,
+      OptionalAttr<F64Attr>:$decay);
+  let assemblyFormat = "$sym_name `role` `=` custom<RoleKeyword>($role) `type` `=` $type attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType();
+    /// Whether the state is a parameter that the optimizer changes.
+    bool isTrainedParameter();
+  }];
+}
+
+#endif // SHALE_NN_STATE_TD
