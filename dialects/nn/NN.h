@@ -17,6 +17,17 @@
 
 #include "dialects/nn/NNEnums.h.inc"
 
+namespace shale::nn {
+
+/// Returns the type of a matrix' first `rank` dimensions with its element type:
+/// 0 for a scalar, 1 for one element a row. Returns null for other types.
+mlir::Type rowType(mlir::Type matrix, int64_t rank);
+
+/// Returns the type of a scalar truth value, tensor<i1>.
+mlir::Type boolScalar(mlir::Type scalar);
+
+} // namespace shale::nn
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/NNAttrs.h.inc"
 
@@ -33,10 +44,6 @@ inline constexpr llvm::StringLiteral kBindingAttr = "nn.binding";
 inline constexpr llvm::StringLiteral kBatchDimAttr = "nn.batch_dim";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
-
-/// Returns the type of a matrix' first `rank` dimensions with its element type:
-/// 0 for a scalar, 1 for one element a row. Returns null for other types.
-mlir::Type rowType(mlir::Type matrix, int64_t rank);
 
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.

@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, NN_Sharded]> {
+def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, NN_Sharded]> {
   let summary = "A tensor known at compile time";
   let description = [{
     Life: made by import and folding; becomes immediate operands of clusters or
@@ -21,9 +21,6 @@ def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, NN_Sharded]> {
   let builders = [OpBuilder<(ins "::mlir::ElementsAttr":$value)>];
   let hasVerifier = 1;
   let hasFolder = 1;
-  let extraClassDeclaration = [{
-    static ::mlir::LogicalResult inferResult(::mlir::ElementsAttr value, ::mlir::Type &type);
-  }];
 }
 
 def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded]> {

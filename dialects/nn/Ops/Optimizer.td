@@ -31,9 +31,9 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, NN_Sharded, NN_Cost]> {
 // group that the segments speak of; absent, the operands are the whole of it.
 // Where enable is false all results are the operands, bit by bit.
 
-def NN_AdamwOp : NN_Op<"adamw", [Pure, AttrSizedOperandSegments, NN_OptimizerUpdate,
+def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "grad", "moment1", "moment2", "new_param", "new_moment1", "new_moment2"]>,
-    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, NN_Cost]> {
+    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost]> {
   let summary = "AdamW update of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
@@ -74,9 +74,9 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, AttrSizedOperandSegments, NN_OptimizerUpd
   let hasVerifier = 1;
 }
 
-def NN_SgdOp : NN_Op<"sgd", [Pure, AttrSizedOperandSegments, NN_OptimizerUpdate,
+def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>,
-    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, NN_Cost]> {
+    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost]> {
   let summary = "SGD update with momentum of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:

@@ -1,0 +1,124 @@
+//===- NNDialect.cpp - The nn dialect -------------------------------------===//
+#include "dialects/nn/NN.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+#include "dialects/nn/NNDialect.cpp.inc"
+
+void NNDialect::initialize() {
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/nn/NNOps.cpp.inc"
+      >();
+}
+
+Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
+                                          Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, elements);
+}
+
+/// Checks what both arguments and results of functions may carry.
+static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
+                                        Type type) {
+  StringRef name = attr.getName();
+  if (name == kStateAttr) {
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
+    if (!symbol)
+      return op->emitOpError() << "'" << name << "' must be a symbol";
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
+        op->getParentOp() ? op->getParentOp() : op, symbol);
+    if (!state)
+      return op->emitOpError() << "'" << name << "' names no nn.state: " << symbol;
+    return success();
+  }
+  if (name == kRoleAttr)
+    return isa<RoleAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be #nn.role";
+  if (name == kNameAttr || name == kBindingAttr)
+    return isa<StringAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kBatchDimAttr) {
+    auto dim = dyn_cast<IntegerAttr>(attr.getValue());
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!dim || !tensor || dim.getInt() < 0 || dim.getInt() >= tensor.getRank())
+      return op->emitOpError() << "'" << name << "' must be a dimension of the value";
+    return success();
+  }
+  return op->emitOpError() << "unknown attribute '" << name << "'";
+}
+
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned index, NamedAttribute attr) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || index >= function.getNumArguments())
+    return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
+  return verifyFunctionAttr(op, attr, function.getArgumentTypes()[index]);
+}
+
+LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                     unsigned index, NamedAttribute attr) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || index >= function.getNumResults())
+    return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
+  return verifyFunctionAttr(op, attr, function.getResultTypes()[index]);
+}
+
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
+  StringRef name = attr.getName();
+  if (name == kScopeAttr || name == "nn.model")
+    return isa<StringAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kPhaseAttr)
+    return isa<PhaseAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be #nn.phase";
+  return op->emitOpError() << "unknown attribute '" << name << "'";
+}
+
+Type shale::nn::rowType(Type matrix, int64_t rank) {
+  auto tensor = dyn_cast_or_null<RankedTensorType>(matrix);
+  if (!tensor || tensor.getRank() < rank)
+    return Type();
+  return RankedTensorType::get(tensor.getShape().take_front(rank),
+                               tensor.getElementType());
+}
+
+Type shale::nn::boolScalar(Type scalar) {
+  return RankedTensorType::get({}, IntegerType::get(scalar.getContext(), 1));
+}
+
+ConstantOp shale::nn::splat(OpBuilder &builder, Location loc,
+                            RankedTensorType type, double value) {
+  Type element = type.getElementType();
+  Attribute scalar;
+  if (isa<FloatType>(element))
+    scalar = builder.getFloatAttr(element, value);
+  else
+    scalar = builder.getIntegerAttr(element, element.isInteger(1)
+                                                 ? int64_t(value != 0)
+                                                 : int64_t(value));
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, scalar));
+}
+
+int64_t shale::nn::elementBytes(Type element) {
+  return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+}
+
+int64_t shale::nn::tensorBytes(RankedTensorType type) {
+  int64_t bytes = elementBytes(type.getElementType());
+  for (int64_t size : type.getShape())
+    if (llvm::MulOverflow(bytes, size, bytes))
+      return -1;
+  return bytes;
+}

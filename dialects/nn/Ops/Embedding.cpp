@@ -1,0 +1,30 @@
+//===- Embedding.cpp - Rows of a table ------------------------------------===//
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+/// Checks that `rows` is one row of `table` per index.
+static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type rows) {
+  auto t = cast<RankedTensorType>(table);
+  auto i = cast<RankedTensorType>(indices);
+  auto fits = [&] {
+    if (t.getRank() != 2)
+      return false;
+    SmallVector<int64_t> shape(i.getShape());
+    shape.push_back(t.getDimSize(1));
+    return rows == RankedTensorType::get(shape, t.getElementType());
+  };
+  if (!fits()) // embedding_c1, embedding_grad_c1
+    return op->emitOpError() << "expects a 2-D table [V, D] and rows of shape indices + [D] of its element type; got "
+                             << table << ", " << indices << " and " << rows;
+  return success();
+}
+
+LogicalResult EmbeddingOp::verify() {
+  return verifyRows(*this, getTable().getType(), getIndices().getType(), getType());
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyRows(*this, getType(), getIndices().getType(), getGrad().getType());
+}

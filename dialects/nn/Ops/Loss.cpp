@@ -1,0 +1,29 @@
+//===- Loss.cpp - Cross-entropy -------------------------------------------===//
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+static LogicalResult verifyLabels(Operation *op, Type logits, Type labels) {
+  auto l = cast<RankedTensorType>(logits);
+  auto i = cast<RankedTensorType>(labels);
+  if (l.getRank() != 2 || i.getRank() != 1 || i.getDimSize(0) != l.getDimSize(0)) // cross_entropy_c1
+    return op->emitOpError() << "expects logits [N, V] and labels [N]; got " << l << " and " << i;
+  return success();
+}
+
+LogicalResult CrossEntropyOp::verify() {
+  return verifyLabels(*this, getLogits().getType(), getLabels().getType());
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  return verifyLabels(*this, getLogits().getType(), getLabels().getType());
+}
+
+// An element costs a subtraction, an exponential and a sum; the gradient as much.
+int64_t CrossEntropyOp::getFlops() {
+  return 3 * cast<RankedTensorType>(getLogits().getType()).getNumElements();
+}
+int64_t CrossEntropyGradOp::getFlops() {
+  return 3 * cast<RankedTensorType>(getType()).getNumElements();
+}

@@ -1,0 +1,61 @@
+//===- Optimizer.cpp - Parameter updates ----------------------------------===//
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+/// Checks the segment table of a flat update (adamw_c1, adamw_c2, sgd_c1, sgd_c2).
+static LogicalResult verifySegments(Operation *op, Type param, ArrayAttr segments, Value offset) {
+  if (!segments) {
+    if (offset)
+      return op->emitOpError() << "'offset' needs 'segments'";
+    return success();
+  }
+  auto type = cast<RankedTensorType>(param);
+  if (type.getRank() != 1)
+    return op->emitOpError() << "'segments' needs 1-D operands; got " << type;
+  int64_t end = 0;
+  for (auto segment : segments.getAsRange<SegmentAttr>()) {
+    if (segment.getOffset() < end || segment.getCount() < 0 ||
+        segment.getCount() > INT64_MAX - segment.getOffset())
+      return op->emitOpError() << "segments must ascend and not overlap; " << segment << " begins before " << end;
+    end = segment.getOffset() + segment.getCount();
+  }
+  if (!offset && end > type.getNumElements())
+    return op->emitOpError() << "segments end at " << end << ", beyond " << type;
+  return success();
+}
+
+LogicalResult SumSquaresOp::verify() {
+  if (getInputs().empty()) // sum_squares_c1
+    return emitOpError() << "needs at least one operand";
+  for (Type type : getInputs().getTypes())
+    if (cast<RankedTensorType>(type).getElementType() != getType().getElementType())
+      return emitOpError() << "operands must have the result's element type; got " << type;
+  return success();
+}
+
+int64_t SumSquaresOp::getFlops() {
+  int64_t flops = 0;
+  for (Type type : getInputs().getTypes())
+    flops += 2 * cast<RankedTensorType>(type).getNumElements();
+  return flops;
+}
+
+LogicalResult AdamwOp::verify() {
+  return verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
+}
+OpOperand &AdamwOp::getParameterOperand() { return getParamMutable(); }
+OpOperand &AdamwOp::getGradientOperand() { return getGradMutable(); }
+SmallVector<OpOperand *> AdamwOp::getStateOperands() {
+  return {&getMoment1Mutable(), &getMoment2Mutable()};
+}
+int64_t AdamwOp::getFlops() { return 15 * cast<RankedTensorType>(getParam().getType()).getNumElements(); }
+
+LogicalResult SgdOp::verify() {
+  return verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
+}
+OpOperand &SgdOp::getParameterOperand() { return getParamMutable(); }
+OpOperand &SgdOp::getGradientOperand() { return getGradMutable(); }
+SmallVector<OpOperand *> SgdOp::getStateOperands() { return {&getVelocityMutable()}; }
+int64_t SgdOp::getFlops() { return 7 * cast<RankedTensorType>(getParam().getType()).getNumElements(); }

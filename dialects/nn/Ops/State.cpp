@@ -1,0 +1,35 @@
+//===- State.cpp - What lasts between steps -------------------------------===//
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+RankedTensorType StateOp::getTensorType() {
+  return cast<RankedTensorType>(getType());
+}
+
+bool StateOp::isTrainedParameter() {
+  return getRole() == Role::Param && getTrained().value_or(true);
+}
+
+LogicalResult StateOp::verify() {
+  Role role = getRole();
+  bool moment = role == Role::Moment1 || role == Role::Moment2 || role == Role::Momentum;
+  if (!moment && role != Role::Param && role != Role::Buffer) // state_c1
+    return emitOpError() << "role must be param, buffer, moment1, moment2 or momentum; got "
+                         << stringifyRole(role);
+  if (Attribute init = getInitAttr()) { // state_c2
+    auto file = dyn_cast<FileAttr>(init);
+    if (!file && !isa<FillAttr>(init))
+      return emitOpError() << "init must be #nn.file or #nn.fill; got " << init;
+    int64_t bytes = tensorBytes(getTensorType());
+    if (file && file.getLength() != bytes)
+      return emitOpError() << "init has " << file.getLength() << " bytes, the type "
+                           << getType() << " needs " << bytes;
+    if (file && file.getTransposed() && getTensorType().getRank() != 2)
+      return emitOpError() << "only a 2-D state can be transposed in its file; got " << getType();
+  }
+  if (moment != bool(getOfAttr())) // state_c3
+    return emitOpError() << "'of' names the parameter of a moment or momentum, and only of these";
+  return success();
+}

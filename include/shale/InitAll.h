@@ -1,0 +1,24 @@
+//===- InitAll.h - Registration of everything Shale has -------------------===//
+//
+// For tools and for programs that embed the compiler: all dialects and passes
+// in one call each.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_INITALL_H
+#define SHALE_INITALL_H
+
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
+namespace shale {
+
+/// Adds Shale's dialects and the upstream dialects that its passes produce.
+void registerAllDialects(mlir::DialectRegistry &registry);
+
+/// Registers Shale's passes and pipelines with MLIR's global registry. Call once.
+void registerAllPasses();
+
+} // namespace shale
+
+#endif // SHALE_INITALL_H

@@ -1,0 +1,17 @@
+//===- InitAll.cpp - Registration of everything Shale has -----------------===//
+#include "shale/InitAll.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+void shale::registerAllDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::func::FuncDialect>();
+  registry.insert<nn::NNDialect>();
+}
+
+void shale::registerAllPasses() {
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerSymbolDCEPass();
+}
