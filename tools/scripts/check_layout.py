@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Holds the tree against docs/architecture.md: path is identity.
+
+Checks that nothing else stands at the top, that each pass has a file, a flag and
+a test of its name, that each op family has one stem in td, cpp and test, that no
+source file is longer than agreed, and that includes follow the layers.
+Exit 0 when all holds, 1 with one line for each breach.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TOP = {"CMakeLists.txt", "README.md", "LICENSE", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
+LONGEST = 600
+# A layer may include itself and what stands after it.
+LAYERS = ["lib/Driver", "passes", "lib", "dialects/rt", "dialects/mem", "dialects/nn", "dialects/dist", "dialects/interfaces"]
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [pathlib.PurePosixPath(p) for p in out.splitlines()]
+
+
+def kebab(name):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def layer(path):
+    text = str(path)
+    found = [l for l in LAYERS if text.startswith(l + "/")]
+    return LAYERS.index(max(found, key=len)) if found else None
+
+
+def check(files):
+    have = set(map(str, files))
+    for top in sorted({p.parts[0] for p in files}):
+        if top not in TOP and not top.startswith("."):
+            yield f"{top}: not at the top of the tree"
+    for td in (p for p in files if p.name == "Passes.td"):
+        stage = td.parent
+        for name, flag in re.findall(r'def (\w+)Pass\s*:\s*Pass<"([\w-]+)"', (ROOT / td).read_text()):
+            if f"{stage}/{name}.cpp" not in have:
+                yield f"{td}: {name}Pass has no {stage}/{name}.cpp"
+            if flag != "shale-" + kebab(name):
+                yield f"{td}: {name}Pass has the flag {flag}, not shale-{kebab(name)}"
+            if f"test/{stage}/{flag}.mlir" not in have:
+                yield f"{td}: {name}Pass has no test/{stage}/{flag}.mlir"
+    for td in (p for p in files if len(p.parts) == 4 and p.parts[0] == "dialects" and p.parts[2] == "Ops" and p.suffix == ".td"):
+        stem = kebab(td.stem)
+        if str(td.with_suffix(".cpp")) not in have:
+            yield f"{td}: no {td.with_suffix('.cpp')}"
+        for test in (f"test/dialects/{td.parts[1]}/{stem}.mlir", f"test/dialects/{td.parts[1]}/{stem}-invalid.mlir"):
+            if test not in have and "hasVerifier = 1" in (ROOT / td).read_text():
+                yield f"{td}: no {test}"
+    for path in files:
+        if path.suffix not in (".cpp", ".h", ".td") or path.parts[0] == "test":
+            continue
+        text = (ROOT / path).read_text()
+        lines = text.count("\n")
+        if lines > LONGEST and path.name != "Runtime.h":
+            yield f"{path}: {lines} lines; split at {LONGEST}"
+        own = layer(path)
+        for line in re.findall(r'#include "([\w/.-]+)"', text):
+            if path.parts[0] == "runtime" and re.match(r"(dialects|passes|lib|mlir|llvm)/", line):
+                yield f"{path}: the runtime includes {line}"
+            other = layer(line)
+            if own is not None and other is not None and other < own:
+                yield f"{path}: {line} belongs to a higher layer"
+
+
+def main():
+    breaches = list(check(tracked()))
+    for breach in breaches:
+        print(breach)
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
