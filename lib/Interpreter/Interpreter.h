@@ -1,0 +1,133 @@
+//===- Interpreter.h - Runs IR on N virtual ranks in one process ----------===//
+//
+// The meaning of every op, written once: passes are tested by running programs
+// before and after, and import folds constants with it.
+//
+// All ranks run in lockstep, op by op. An op that concerns one rank registers a
+// function of one Call and is lifted to all ranks; an op in which ranks meet (a
+// collective) registers a function of all ranks' Calls, index = rank. A family
+// of evaluators is one file with one `registerXxx(Registry &)`, listed in
+// Interpreter.cpp. The framework rounds results to their declared types.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_INTERPRETER_INTERPRETER_H
+#define SHALE_INTERPRETER_INTERPRETER_H
+
+#include "lib/Interpreter/Tensor.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+#include <map>
+#include <typeindex>
+
+namespace mlir::func {
+class FuncOp;
+}
+
+namespace shale::interp {
+
+class Interpreter;
+
+/// One op on one rank: its operands, and the results that the evaluator fills.
+class Call {
+public:
+  Call(mlir::Operation *op, Interpreter &interpreter, int64_t rank,
+       std::vector<Tensor> operands)
+      : op(op), interpreter(interpreter), rank(rank),
+        operands(std::move(operands)), results(op->getNumResults()) {}
+
+  const Tensor &operand(unsigned i) const { return operands[i]; }
+  /// Result i, on first access allocated with the result's type.
+  Tensor &result(unsigned i = 0);
+
+  mlir::Operation *op;
+  Interpreter &interpreter;
+  int64_t rank;
+  std::vector<Tensor> operands;
+  std::vector<Tensor> results;
+};
+
+class Registry {
+public:
+  /// Evaluates an op on all ranks; calls[r] is rank r's.
+  using Evaluator =
+      std::function<mlir::LogicalResult(llvm::MutableArrayRef<Call> calls)>;
+
+  /// An op that concerns one rank: LogicalResult fn(OpT, Call &).
+  template <typename OpT, typename Fn> void add(Fn fn) {
+    evaluators[OpT::getOperationName()] =
+        [fn](llvm::MutableArrayRef<Call> calls) -> mlir::LogicalResult {
+      for (Call &call : calls)
+        if (mlir::failed(fn(mlir::cast<OpT>(call.op), call)))
+          return mlir::failure();
+      return mlir::success();
+    };
+  }
+  /// An op in which ranks meet, or that has regions.
+  template <typename OpT> void addLockstep(Evaluator fn) {
+    evaluators[OpT::getOperationName()] = std::move(fn);
+  }
+  const Evaluator *find(llvm::StringRef name) const {
+    auto it = evaluators.find(name);
+    return it == evaluators.end() ? nullptr : &it->second;
+  }
+
+private:
+  llvm::StringMap<Evaluator> evaluators;
+};
+
+/// Every op's evaluator.
+const Registry &getRegistry();
+
+struct Options {
+  int64_t ranks = 1;
+  /// Compute all floats in f64, without rounding to declared types.
+  bool asF64 = false;
+  /// Bytes that live values may take at once, in cells of 8.
+  int64_t maxBytes = int64_t(16) << 30;
+};
+
+/// values[rank][i].
+using RankValues = std::vector<std::vector<Tensor>>;
+
+class Interpreter {
+public:
+  explicit Interpreter(Options options) : options(options) {}
+
+  /// Runs a function; `arguments` has one entry per rank.
+  mlir::FailureOr<RankValues> run(mlir::func::FuncOp function,
+                                  RankValues arguments);
+  /// Runs a block up to its terminator and returns the terminator's operands.
+  mlir::FailureOr<RankValues> runBlock(mlir::Block &block,
+                                       RankValues arguments);
+  /// Evaluates one op that has no successors on given operands.
+  mlir::FailureOr<RankValues> runOp(mlir::Operation *op, RankValues operands);
+
+  /// What a family of evaluators keeps between ops (arenas, for example), one
+  /// object per type and interpreter.
+  template <typename T> T &extension() {
+    std::shared_ptr<void> &slot = extensions[std::type_index(typeid(T))];
+    if (!slot)
+      slot = std::make_shared<T>();
+    return *static_cast<T *>(slot.get());
+  }
+
+  const Options options;
+
+private:
+  int64_t liveBytes = 0;
+  int64_t depth = 0;
+  std::map<std::type_index, std::shared_ptr<void>> extensions;
+};
+
+/// Computes an op on constants; fails, without a diagnostic, if an operand is no
+/// dense constant, the op has no evaluator, or a result or operand has more than
+/// `maxBytes` bytes of its declared type.
+mlir::FailureOr<llvm::SmallVector<mlir::DenseElementsAttr>>
+interpretConstant(mlir::Operation *op,
+                  llvm::ArrayRef<mlir::ElementsAttr> operands,
+                  int64_t maxBytes);
+
+} // namespace shale::interp
+
+#endif // SHALE_INTERPRETER_INTERPRETER_H

@@ -1,0 +1,163 @@
+//===- Attention.cpp - Attention and rotary positions ---------------------===//
+#include "dialects/nn/NN.h"
+#include "lib/Interpreter/Evaluators.h"
+#include "lib/Interpreter/Interpreter.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+namespace {
+
+/// Sizes as in the op's text: query [B, H, T, D], key [B, G, S, D], value
+/// [B, G, S, E].
+struct Heads {
+  Heads(const Tensor &query, const Tensor &key, const Tensor &value,
+        const Tensor *mask, bool causal, double scale)
+      : B(query.dim(0)), H(query.dim(1)), T(query.dim(2)), D(query.dim(3)),
+        G(key.dim(1)), S(key.dim(2)), E(value.dim(3)), q(query.floats()),
+        k(key.floats()), mask(mask), causal(causal), scale(scale) {
+    if (mask) {
+      maskStrides = mask->strides();
+      for (int64_t d = 0; d < 4; ++d)
+        if (mask->dim(d) == 1)
+          maskStrides[d] = 0;
+    }
+  }
+
+  /// First element of a key head's rows, in rows of one element.
+  int64_t keyHead(int64_t b, int64_t h) const {
+    return (b * G + h / (H / G)) * S;
+  }
+  int64_t queryHead(int64_t b, int64_t h) const { return (b * H + h) * T; }
+
+  /// The scores of one query row before the softmax; -inf where it cannot see.
+  void scores(int64_t b, int64_t h, int64_t t, double *out) const {
+    const double *row = q + (queryHead(b, h) + t) * D;
+    const double *keys = k + keyHead(b, h) * D;
+    for (int64_t s = 0; s < S; ++s) {
+      if (causal && s > t + (S - T)) {
+        out[s] = -std::numeric_limits<double>::infinity();
+        continue;
+      }
+      double dot = 0;
+      for (int64_t d = 0; d < D; ++d)
+        dot += row[d] * keys[s * D + d];
+      out[s] = dot * scale;
+      if (mask)
+        out[s] += mask->floats()[b * maskStrides[0] + h * maskStrides[1] +
+                                 t * maskStrides[2] + s * maskStrides[3]];
+    }
+  }
+
+  int64_t B, H, T, D, G, S, E;
+  const double *q, *k;
+  const Tensor *mask;
+  SmallVector<int64_t> maskStrides;
+  bool causal;
+  double scale;
+};
+
+LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
+  const Tensor *mask = op.getMask() ? &call.operand(3) : nullptr;
+  Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
+              op.getCausal(), op.getScale().convertToDouble());
+  const double *v = call.operand(2).floats();
+  double *y = call.result(0).mutableFloats();
+  double *lse = call.result(1).mutableFloats();
+  std::fill_n(y, call.result(0).size(), 0.0);
+  std::vector<double> p(heads.S);
+  for (int64_t b = 0; b < heads.B; ++b)
+    for (int64_t h = 0; h < heads.H; ++h)
+      for (int64_t t = 0; t < heads.T; ++t) {
+        heads.scores(b, h, t, p.data());
+        double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+        for (double score : p)
+          largest = std::isnan(score) ? score : std::max(largest, score);
+        for (double &score : p)
+          sum += score = std::exp(score - largest);
+        int64_t row = heads.queryHead(b, h) + t;
+        lse[row] = std::isinf(largest) ? largest : largest + std::log(sum);
+        const double *values = v + heads.keyHead(b, h) * heads.E;
+        for (int64_t s = 0; s < heads.S; ++s)
+          for (int64_t e = 0; e < heads.E; ++e)
+            y[row * heads.E + e] += p[s] / sum * values[s * heads.E + e];
+      }
+  return success();
+}
+
+// With P = exp(scores - lse): dV = P^T dO, dP = dO V^T,
+// dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q.
+LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
+  const Tensor *mask = op.getMask() ? &call.operand(6) : nullptr;
+  double scale = op.getScale().convertToDouble();
+  Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
+              op.getCausal(), scale);
+  const double *v = call.operand(2).floats(), *o = call.operand(3).floats();
+  const double *lse = call.operand(4).floats(), *dO = call.operand(5).floats();
+  for (unsigned i = 0; i < 3; ++i)
+    call.result(i).fill(0);
+  double *dQ = call.result(0).mutableFloats();
+  double *dK = call.result(1).mutableFloats();
+  double *dV = call.result(2).mutableFloats();
+  int64_t D = heads.D, E = heads.E;
+  std::vector<double> p(heads.S);
+  for (int64_t b = 0; b < heads.B; ++b)
+    for (int64_t h = 0; h < heads.H; ++h)
+      for (int64_t t = 0; t < heads.T; ++t) {
+        heads.scores(b, h, t, p.data());
+        int64_t row = heads.queryHead(b, h) + t, key = heads.keyHead(b, h);
+        const double *grad = dO + row * E;
+        double dot = 0;
+        for (int64_t e = 0; e < E; ++e)
+          dot += grad[e] * o[row * E + e];
+        for (int64_t s = 0; s < heads.S; ++s) {
+          if (heads.causal && s > t + (heads.S - heads.T))
+            continue;
+          double weight = std::exp(p[s] - lse[row]), dP = 0;
+          for (int64_t e = 0; e < E; ++e) {
+            dP += grad[e] * v[(key + s) * E + e];
+            dV[(key + s) * E + e] += weight * grad[e];
+          }
+          double dScore = weight * (dP - dot) * scale;
+          for (int64_t d = 0; d < D; ++d) {
+            dQ[row * D + d] += dScore * heads.k[(key + s) * D + d];
+            dK[(key + s) * D + d] += dScore * heads.q[row * D + d];
+          }
+        }
+      }
+  return success();
+}
+
+LogicalResult evaluateRope(nn::RopeOp op, Call &call) {
+  const Tensor &input = call.operand(0), &cosines = call.operand(1);
+  int64_t D = input.dim(input.rank() - 1), T = input.dim(input.rank() - 2);
+  int64_t half = cosines.dim(1);
+  const double *x = input.floats();
+  double sign = op.getInverse() ? -1 : 1;
+  double *y = call.result().mutableFloats();
+  std::copy_n(x, input.size(), y);
+  int64_t rows = D ? input.size() / D : 0;
+  for (int64_t r = 0; r < rows; ++r, x += D, y += D)
+    for (int64_t i = 0; i < half; ++i) {
+      double cosine = cosines.floats()[r % T * half + i];
+      double sine = sign * call.operand(2).floats()[r % T * half + i];
+      int64_t first = op.getInterleaved() ? 2 * i : i;
+      int64_t second = op.getInterleaved() ? 2 * i + 1 : i + half;
+      y[first] = x[first] * cosine - x[second] * sine;
+      y[second] = x[second] * cosine + x[first] * sine;
+    }
+  return success();
+}
+
+} // namespace
+
+void registerAttention(Registry &registry) {
+  registry.add<nn::AttentionOp>(evaluateAttention);
+  registry.add<nn::AttentionGradOp>(evaluateAttentionGrad);
+  registry.add<nn::RopeOp>(evaluateRope);
+}
+
+} // namespace shale::interp

@@ -1,0 +1,68 @@
+//===- Matmul.cpp - Matrix products ---------------------------------------===//
+#include "dialects/nn/NN.h"
+#include "lib/Interpreter/Evaluators.h"
+#include "lib/Interpreter/Interpreter.h"
+
+using namespace mlir;
+
+namespace shale::interp {
+
+/// Copies a [rows, columns] matrix to [columns, rows].
+static void transposeInto(const double *from, int64_t rows, int64_t columns,
+                          double *to) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      to[j * rows + i] = from[i * columns + j];
+}
+
+/// y[m, n] = a[m, k] b[k, n]; the sum over k runs in order for each element.
+static void multiply(const double *a, const double *b, double *y, int64_t m,
+                     int64_t n, int64_t k) {
+  std::fill_n(y, m * n, 0.0);
+  constexpr int64_t kBlock = 64; // rows of b that stay in the cache
+  for (int64_t begin = 0; begin < k; begin += kBlock) {
+    int64_t end = std::min(k, begin + kBlock);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = begin; j < end; ++j) {
+        double factor = a[i * k + j];
+        const double *row = b + j * n;
+        double *out = y + i * n;
+        for (int64_t c = 0; c < n; ++c)
+          out[c] += factor * row[c];
+      }
+  }
+}
+
+static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
+  const Tensor &lhs = call.operand(0), &rhs = call.operand(1);
+  Tensor &result = call.result();
+  int64_t rank = result.rank();
+  int64_t m = result.dim(rank - 2), n = result.dim(rank - 1);
+  int64_t k = lhs.dim(op.getTransposeLhs() ? rank - 2 : rank - 1);
+  int64_t batches = 1;
+  for (int64_t d = 0; d < rank - 2; ++d)
+    batches *= result.dim(d);
+  std::vector<double> left(op.getTransposeLhs() ? m * k : 0);
+  std::vector<double> right(op.getTransposeRhs() ? k * n : 0);
+  double *y = result.mutableFloats();
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    const double *a = lhs.floats() + batch * m * k;
+    const double *b = rhs.floats() + batch * k * n;
+    if (op.getTransposeLhs()) {
+      transposeInto(a, k, m, left.data());
+      a = left.data();
+    }
+    if (op.getTransposeRhs()) {
+      transposeInto(b, n, k, right.data());
+      b = right.data();
+    }
+    multiply(a, b, y + batch * m * n, m, n, k);
+  }
+  return success();
+}
+
+void registerMatmul(Registry &registry) {
+  registry.add<nn::MatmulOp>(evaluateMatmul);
+}
+
+} // namespace shale::interp
