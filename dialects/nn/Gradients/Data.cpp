@@ -1,0 +1,161 @@
+//===- Data.cpp - Gradients of data movement and reductions ---------------===//
+#include "dialects/nn/Gradients/Build.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+LogicalResult ReshapeOp::buildGradient(OpBuilder &builder,
+                                       ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  operandGrads[0] = b.reshape(resultGrads[0], Build::type(getInput()));
+  return success();
+}
+
+LogicalResult
+TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                           ArrayRef<bool>,
+                           SmallVectorImpl<Value> &operandGrads) {
+  SmallVector<int64_t> inverse(getPerm().size());
+  for (auto [to, from] : llvm::enumerate(getPerm()))
+    inverse[from] = to;
+  operandGrads[0] = TransposeOp::create(
+      builder, getLoc(), getInput().getType(), resultGrads[0], inverse);
+  return success();
+}
+
+// Every element of the operand gets the sum over where it went.
+LogicalResult
+BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                           ArrayRef<bool>,
+                           SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  RankedTensorType from = Build::type(getInput());
+  RankedTensorType to = Build::type(getResult());
+  SmallVector<bool> kept(to.getRank(), false);
+  for (auto [i, d] : llvm::enumerate(getDims()))
+    kept[d] = from.getDimSize(i) == to.getDimSize(d);
+  SmallVector<int64_t> repeated;
+  for (int64_t d = 0; d < to.getRank(); ++d)
+    if (!kept[d])
+      repeated.push_back(d);
+  Value sum = resultGrads[0];
+  if (!repeated.empty())
+    sum = b.reduce(ReduceKind::Sum, sum, repeated);
+  operandGrads[0] = b.reshape(sum, from);
+  return success();
+}
+
+// Zeros where the slice did not read.
+LogicalResult SliceOp::buildGradient(OpBuilder &builder,
+                                     ArrayRef<Value> resultGrads,
+                                     ArrayRef<bool>,
+                                     SmallVectorImpl<Value> &operandGrads) {
+  RankedTensorType from = Build::type(getInput());
+  SmallVector<int64_t> low, high, interior;
+  for (int64_t d = 0; d < from.getRank(); ++d) {
+    int64_t count = Build::type(getResult()).getDimSize(d);
+    int64_t reach = count == 0 ? 0 : (count - 1) * getStrides()[d] + 1;
+    low.push_back(getStarts()[d]);
+    high.push_back(from.getDimSize(d) - getStarts()[d] - reach);
+    interior.push_back(getStrides()[d] - 1);
+  }
+  operandGrads[0] =
+      PadOp::create(builder, getLoc(), from, resultGrads[0], low, high,
+                    interior, APFloat(0.0));
+  return success();
+}
+
+LogicalResult PadOp::buildGradient(OpBuilder &builder,
+                                   ArrayRef<Value> resultGrads, ArrayRef<bool>,
+                                   SmallVectorImpl<Value> &operandGrads) {
+  RankedTensorType from = Build::type(getInput());
+  SmallVector<int64_t> limits, strides;
+  for (int64_t d = 0; d < from.getRank(); ++d) {
+    int64_t size = from.getDimSize(d), step = getInterior()[d] + 1;
+    limits.push_back(getLow()[d] + (size == 0 ? 0 : (size - 1) * step + 1));
+    strides.push_back(step);
+  }
+  operandGrads[0] = SliceOp::create(builder, getLoc(), from, resultGrads[0],
+                                    getLow(), limits, strides);
+  return success();
+}
+
+LogicalResult ConcatOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGrads) {
+  RankedTensorType to = Build::type(getResult());
+  SmallVector<int64_t> starts(to.getRank(), 0), strides(to.getRank(), 1);
+  for (auto [i, input] : llvm::enumerate(getInputs())) {
+    RankedTensorType from = Build::type(input);
+    SmallVector<int64_t> limits(to.getShape());
+    limits[getDim()] = starts[getDim()] + from.getDimSize(getDim());
+    if (wanted[i])
+      operandGrads[i] = SliceOp::create(builder, getLoc(), from,
+                                        resultGrads[0], starts, limits, strides);
+    starts[getDim()] = limits[getDim()];
+  }
+  return success();
+}
+
+// An element counts in every sum that runs over it: the sum from the other end.
+LogicalResult CumsumOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool>,
+                                      SmallVectorImpl<Value> &operandGrads) {
+  operandGrads[0] =
+      CumsumOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
+                       getDim(), getExclusive(), !getReverse());
+  return success();
+}
+
+/// The gradient of a product: the product of the other elements, also where
+/// elements are zero.
+static Value othersProduct(const Build &b, Value input, ArrayRef<int64_t> dims,
+                           ArrayRef<int64_t> kept) {
+  Value zero = b.constant(input, 0), one = b.constant(input, 1);
+  Value isZero = b.compare(Predicate::EQ, input, zero);
+  Value nonZero = b.select(isZero, one, input);
+  Value zeros = b.select(isZero, one, zero);
+  RankedTensorType type = Build::type(input);
+  Value product = b.broadcast(b.reduce(ReduceKind::Prod, nonZero, dims), type,
+                              kept);
+  Value allZeros =
+      b.broadcast(b.reduce(ReduceKind::Sum, zeros, dims), type, kept);
+  Value alone = b.compare(Predicate::EQ, b.sub(allZeros, zeros), zero);
+  return b.select(alone, b.div(product, nonZero), zero);
+}
+
+LogicalResult ReduceOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool>,
+                                      SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  RankedTensorType from = Build::type(getInput());
+  SmallVector<int64_t> kept;
+  for (int64_t d = 0; d < from.getRank(); ++d)
+    if (!llvm::is_contained(getDims(), d))
+      kept.push_back(d);
+  Value g = resultGrads[0];
+  switch (getKind()) {
+  case ReduceKind::Sum:
+    operandGrads[0] = b.broadcast(g, from, kept);
+    return success();
+  case ReduceKind::Prod:
+    operandGrads[0] = b.mul(b.broadcast(g, from, kept),
+                            othersProduct(b, getInput(), getDims(), kept));
+    return success();
+  case ReduceKind::Max:
+  case ReduceKind::Min: {
+    Value extremum = b.broadcast(getResult(), from, kept);
+    Value equal = b.compare(Predicate::EQ, getInput(), extremum);
+    Value chosen = b.cast(equal, from.getElementType());
+    Value share = b.div(g, b.reduce(ReduceKind::Sum, chosen, getDims()));
+    operandGrads[0] = b.mul(chosen, b.broadcast(share, from, kept));
+    return success();
+  }
+  }
+  return emitOpError("has no gradient");
+}

@@ -1,0 +1,60 @@
+//===- Norm.cpp - Gradients of normalisations -----------------------------===//
+#include "dialects/nn/Gradients/Build.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+// y (g - sum(y g)) for each row
+LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder,
+                                       ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  Value g = resultGrads[0], y = getResult();
+  RankedTensorType type = Build::type(y);
+  SmallVector<int64_t> rows;
+  for (int64_t d = 0; d + 1 < type.getRank(); ++d)
+    rows.push_back(d);
+  Value sum = b.reduce(ReduceKind::Sum, b.mul(y, g), type.getRank() - 1);
+  operandGrads[0] = b.mul(y, b.sub(g, b.broadcast(sum, type, rows)));
+  return success();
+}
+
+/// Results that are kept for the gradient have none themselves.
+static LogicalResult verifyNoGradient(Operation *op, ArrayRef<Value> grads) {
+  for (auto [i, grad] : llvm::enumerate(grads))
+    if (grad)
+      return op->emitOpError("has no gradient for result ") << i + 1;
+  return success();
+}
+
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
+                                         ArrayRef<Value> resultGrads,
+                                         ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &operandGrads) {
+  if (failed(verifyNoGradient(*this, resultGrads.drop_front())))
+    return failure();
+  if (!resultGrads[0])
+    return success();
+  auto grads = LayerNormGradOp::create(
+      builder, getLoc(), getInput().getType(), getScale().getType(),
+      getBias().getType(), getInput(), getScale(), getMean(), getRstd(),
+      resultGrads[0]);
+  operandGrads.assign(grads->result_begin(), grads->result_end());
+  return success();
+}
+
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
+                                       ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &operandGrads) {
+  if (failed(verifyNoGradient(*this, resultGrads.drop_front())))
+    return failure();
+  if (!resultGrads[0])
+    return success();
+  auto grads = RmsNormGradOp::create(builder, getLoc(), getInput().getType(),
+                                     getScale().getType(), getInput(),
+                                     getScale(), getRstd(), resultGrads[0]);
+  operandGrads.assign(grads->result_begin(), grads->result_end());
+  return success();
+}
