@@ -1,0 +1,169 @@
+//===- Options.cpp - The flags of shalec ----------------------------------===//
+//
+// CLI11 rather than llvm::cl: the flags stay apart from the hundreds that
+// LLVM's libraries register, help is grouped, and an error is exit code 64.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Driver/Options.h"
+#include "shale/Runtime.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/raw_ostream.h"
+#include <CLI/CLI.hpp>
+
+using namespace shale;
+using llvm::StringRef;
+
+StringRef shale::flagForForeignWord(StringRef word) {
+  return llvm::StringSwitch<StringRef>(word)
+      .Cases({"sharding-strategy", "zero", "zero-stage", "stage", "fsdp", "ddp"}, "--shard none|optimizer|grad|full")
+      .Cases({"auto-wrap-policy", "transformer-auto-wrap-policy", "wrap", "min-num-params"},
+             "--unit block|class:NAME|size:100M|match:REGEX")
+      .Cases({"mixed-precision", "dtype", "bf16", "fp16"}, "--param-dtype and --reduce-dtype")
+      .Cases({"activation-checkpointing", "activation-checkpointing-policy", "gradient-checkpointing", "checkpointing"},
+             "--recompute none|block|selective|auto")
+      .Cases({"cpu-offload", "offload-optimizer", "offload-param"}, "--offload none|all|params,grads,optimizer,activations")
+      .Cases({"forward-prefetch", "backward-prefetch"}, "--prefetch N")
+      .Case("limit-all-gathers", "--max-gathers-in-flight N")
+      .Cases({"reduce-buffer-size", "bucket-cap-mb", "reduce-bucket-size"}, "--bucket-size SIZE")
+      .Cases({"gradient-accumulation-steps", "grad-accum", "accumulate-grad-batches"}, "--accumulate N")
+      .Cases({"batch-size", "micro-batch-size", "train-micro-batch-size-per-gpu"}, "--dim batch=N or --dim batch=N/rank")
+      .Cases({"seq-len", "sequence-length", "block-size"}, "--dim sequence=N")
+      .Cases({"tensor-parallel", "tp", "dp", "data-parallel"}, "--mesh fsdp=N,tp=N")
+      .Cases({"reshard-after-backward"}, "--reshard-after-forward=true|false")
+      .Default("");
+}
+
+namespace {
+
+/// A check whose choices the help text already names.
+CLI::Validator oneOf(std::vector<std::string> choices) {
+  CLI::Validator check = CLI::IsMember(std::move(choices));
+  return check.description("");
+}
+
+CLI::Validator inRange(int low, int high) {
+  CLI::Validator check = CLI::Range(low, high);
+  return check.description("");
+}
+
+/// Splits "name=value"; throws CLI::ValidationError otherwise.
+std::pair<std::string, std::string> splitPair(const std::string &text, const char *flag) {
+  auto [name, value] = StringRef(text).split('=');
+  if (name.empty() || value.empty())
+    throw CLI::ValidationError(flag, "expects NAME=VALUE; got '" + text + "'");
+  return {name.str(), value.str()};
+}
+
+std::optional<Emit> emitNamed(StringRef name) {
+  return llvm::StringSwitch<std::optional<Emit>>(name)
+      .Case("nn", Emit::NN)
+      .Case("dist", Emit::Dist)
+      .Case("rt", Emit::RT)
+      .Case("llvm", Emit::LLVM)
+      .Case("object", Emit::Object)
+      .Case("program", Emit::Program)
+      .Default(std::nullopt);
+}
+
+/// The flag of `app` nearest to `word`, if near enough to be what was meant.
+std::string nearestFlag(const CLI::App &app, StringRef word) {
+  std::string best;
+  unsigned distance = 4;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames()) {
+      unsigned d = word.edit_distance(name, true, distance);
+      if (d < distance) {
+        distance = d;
+        best = "--" + name;
+      }
+    }
+  return best;
+}
+
+/// Says what is wrong with the flags, and what the user may have meant.
+void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+  llvm::errs() << "shalec: error: " << error.what() << "\n";
+  for (int i = 1; i < argc; ++i) {
+    StringRef argument(argv[i]);
+    if (!argument.consume_front("--"))
+      continue;
+    StringRef word = argument.split('=').first;
+    if (app.get_option_no_throw("--" + word.str()))
+      continue;
+    std::string plain = word.lower();
+    std::replace(plain.begin(), plain.end(), '_', '-');
+    if (StringRef ours = flagForForeignWord(plain); !ours.empty())
+      llvm::errs() << "shalec: note: --" << word << " is " << ours << " here\n";
+    else if (std::string near = nearestFlag(app, plain); !near.empty())
+      llvm::errs() << "shalec: note: did you mean " << near << "?\n";
+  }
+}
+
+} // namespace
+
+ParsedOptions shale::parseOptions(int argc, char **argv) {
+  CompileOptions o;
+  std::vector<std::string> dims, binds;
+  std::string emit = "program";
+  bool noRecover = false;
+  CLI::App app{"Compiles a transformer training graph (ONNX) into a sharded training program.", "shalec"};
+  app.get_formatter()->column_width(38);
+  app.option_defaults()->always_capture_default(false);
+  app.set_version_flag("--version", "shalec 0.1.0 (LLVM 22)");
+
+  app.add_option("MODEL", o.model, "ONNX file")->required()->type_name("");
+  app.add_option("-o", o.output, "output file (default: train; - is standard output for text)")->type_name("FILE");
+
+  const char *in = "Model";
+  app.add_option("--dim", dims, "size of a named dimension; batch=8 is the whole program's, batch=2/rank a rank's")->type_name("NAME=N")->allow_extra_args(false)->group(in);
+  app.add_option("--batch-dim", o.batchDims, "input dimension that ranks share out (default: those named batch)")->type_name("INPUT:D")->allow_extra_args(false)->group(in);
+  app.add_option("--loss", o.loss, "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET")->type_name("FORM")->group(in);
+  app.add_option("--loss-output", o.lossOutput, "the output that is the loss, when several are scalars")->type_name("NAME")->group(in);
+  app.add_option("--bind", binds, "what an input holds: tokens, tokens+1, ones or arange")->type_name("INPUT=WHAT")->allow_extra_args(false)->group(in);
+  app.add_flag("--keep-prefix", o.keepPrefix, "keep the exporting wrapper's prefix of parameter names")->group(in);
+  app.add_flag("--no-recover", noRecover, "do not recover attention, norms and activations from their parts")->group(in);
+
+  const char *train = "Training";
+  app.add_option("--optimizer", o.optimizer, "adamw | sgd (default: adamw)")->check(oneOf({"adamw", "sgd"}))->type_name("NAME")->group(train);
+  app.add_option("--freeze", o.freeze, "parameters that are not trained")->type_name("REGEX")->group(train);
+  app.add_option("--no-decay", o.noDecay, "parameters without weight decay")->type_name("REGEX")->group(train);
+
+  const char *shard = "Sharding";
+  app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->type_name("AXIS=N,..")->group(shard);
+  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3)")
+      ->check(oneOf({"none", "optimizer", "grad", "full"}))->type_name("STRATEGY")->group(shard);
+  app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->type_name("POLICY")->group(shard);
+  app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
+  app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
+  app.add_option("--bucket-size", o.bucketSize, "gradients reduced at once; 0: one unit (default: 25MiB)")->type_name("SIZE")->group(shard);
+
+  const char *out = "Output";
+  app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
+  app.add_option("--emit", emit, "nn | dist | rt | llvm | object | program (default: program)")
+      ->check(oneOf({"nn", "dist", "rt", "llvm", "object", "program"}))->type_name("STAGE")->group(out);
+  app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
+  app.add_flag("--describe", o.describe, "print inputs, parameters, blocks, loss and bindings, and stop")->group(out);
+
+  try {
+    app.parse(argc, argv);
+    for (const std::string &dim : dims)
+      o.dims.push_back(splitPair(dim, "--dim"));
+    for (const std::string &bind : binds)
+      o.binds.push_back(splitPair(bind, "--bind"));
+  } catch (const CLI::CallForHelp &) {
+    llvm::outs() << app.help();
+    return {std::nullopt, SHALE_EXIT_OK};
+  } catch (const CLI::CallForVersion &version) {
+    llvm::outs() << version.what() << "\n";
+    return {std::nullopt, SHALE_EXIT_OK};
+  } catch (const CLI::ParseError &error) {
+    reportError(app, error, argc, argv);
+    return {std::nullopt, SHALE_EXIT_USAGE};
+  }
+  o.recover = !noRecover;
+  o.emit = *emitNamed(emit);
+  if (o.output.empty())
+    o.output = o.emit == Emit::Program ? "train" : o.emit == Emit::Object ? "train.o" : "-";
+  return {o, 0};
+}

@@ -1,0 +1,59 @@
+//===- Options.h - The flags of shalec ------------------------------------===//
+#ifndef SHALE_DRIVER_OPTIONS_H
+#define SHALE_DRIVER_OPTIONS_H
+
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shale {
+
+/// How far a compilation goes and what it writes.
+enum class Emit { NN, Dist, RT, LLVM, Object, Program };
+
+/// The flags of shalec, parsed and checked one by one; what needs the model to
+/// be checked (names, sizes) is checked by the stage that reads it.
+struct CompileOptions {
+  std::string model;
+  std::string output;
+  Emit emit = Emit::Program;
+  std::string saveTemps;
+  bool describe = false;
+
+  std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed
+  std::vector<std::string> batchDims;                     // INPUT:DIM
+  std::vector<std::pair<std::string, std::string>> binds; // input, binding
+  std::string loss;
+  std::string lossOutput;
+  bool keepPrefix = false;
+  bool recover = true;
+
+  std::string mesh = "fsdp=1";
+  std::string shard = "none";
+  std::string unit = "block";
+  std::string freeze;
+  std::string noDecay;
+  std::string optimizer = "adamw";
+  int prefetch = 1;
+  int maxGathersInFlight = 2;
+  std::string bucketSize = "25MiB";
+  std::string target = "cpu:native";
+};
+
+/// Parses argv. Returns the options, or the exit code with which the program
+/// ends: 0 after --help and --version, 64 after an error that was printed.
+struct ParsedOptions {
+  std::optional<CompileOptions> options;
+  int exitCode = 0;
+};
+ParsedOptions parseOptions(int argc, char **argv);
+
+/// Returns Shale's flag for a flag of FSDP, DeepSpeed or torchtitan ("sharding-strategy"
+/// -> "--shard none|optimizer|grad|full"), or an empty string.
+llvm::StringRef flagForForeignWord(llvm::StringRef word);
+
+} // namespace shale
+
+#endif // SHALE_DRIVER_OPTIONS_H
