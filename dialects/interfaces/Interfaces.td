@@ -110,4 +110,52 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
   ];
 }
 
+def PartitionableInterface : OpInterface<"Partitionable"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op whose local form is not its global form with other sizes: it depends on
+    which slice a rank holds. The partitioner asks it to build the local form;
+    all other ops are cloned with local types.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds this op's local form at `builder` and returns one value per result,
+      of the types in `local`. Fails after an error on the op.
+    }],
+    "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "partition",
+    (ins "::mlir::OpBuilder &":$builder, "const ::shale::LocalForm &":$local)>
+  ];
+}
+
+def ElementReductionInterface : OpInterface<"ElementReduction"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that adds up something of every element of every operand, to which a
+    zero adds nothing, in any order and grouping of the operands: a norm's square.
+    The partitioner applies it to flat shards and adds up the parts.
+  }];
+}
+
+def CollectiveInterface : OpInterface<"Collective"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op of one operand and one result by which the ranks along one mesh axis
+    exchange data. All of them execute it in one order.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the mesh axis along which ranks take part.",
+    "::llvm::StringRef", "getCollectiveAxis", (ins)>,
+    InterfaceMethod<"Returns what kind of exchange it is.",
+    "::shale::CollectiveKind", "getCollectiveKind", (ins)>,
+    InterfaceMethod<[{
+      Returns the bytes that one rank sends when `size` ranks take part and each
+      piece goes straight to its receiver: an all-gather sends the own piece to
+      size - 1 others, a reduce-scatter or all-to-all one piece to each of them,
+      an all-reduce is a reduce-scatter of ceil(count / size) elements a piece and
+      an all-gather of these.
+    }],
+    "int64_t", "getSentBytes", (ins "int64_t":$size)>
+  ];
+}
+
 #endif // SHALE_INTERFACES_TD

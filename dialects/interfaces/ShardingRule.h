@@ -9,6 +9,9 @@
 #define SHALE_INTERFACES_SHARDINGRULE_H
 
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/Types.h"
+#include "mlir/IR/Value.h"
 #include <cstdint>
 
 namespace shale {
@@ -17,10 +20,13 @@ namespace shale {
 enum class FactorKind {
   /// Split in every operand and result that has it: no communication.
   Parallel,
-  /// Only in operands; results become partial sums when it is split.
+  /// Results that lack it become partial sums when it is split.
   Sum,
-  /// Only in operands; results become partial maxima when it is split.
+  /// Results that lack it become partial maxima when it is split.
   Max,
+  /// Results that lack it are whole when it is split: the op's local form
+  /// (Partitionable) reduces over ranks itself.
+  Internal,
   /// Must be whole on every rank.
   Whole
 };
@@ -44,6 +50,24 @@ struct ShardingRule {
   llvm::SmallVector<int64_t> linear;
   bool additive = false;
 };
+
+/// A mesh axis that splits a factor.
+struct SplitAxis {
+  llvm::StringRef name;
+  int64_t size;
+};
+
+/// What Partitionable needs to build an op's local form.
+struct LocalForm {
+  /// Local operands, laid out as the rule and `axes` say.
+  llvm::SmallVector<mlir::Value> operands;
+  /// Local types of the results.
+  llvm::SmallVector<mlir::Type> types;
+  /// For each factor of the rule the axes that split it, major to minor.
+  llvm::SmallVector<llvm::SmallVector<SplitAxis, 2>> axes;
+};
+
+enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, AllToAll };
 
 } // namespace shale
 

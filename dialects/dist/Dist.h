@@ -1,0 +1,55 @@
+//===- Dist.h - The dist dialect: on which ranks --------------------------===//
+#ifndef SHALE_DIST_DIST_H
+#define SHALE_DIST_DIST_H
+
+#include "dialects/interfaces/Interfaces.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/dist/DistDialect.h.inc"
+
+#include "dialects/dist/DistEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dist/DistAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/dist/DistTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/dist/DistOps.h.inc"
+
+namespace shale::dist {
+
+// Names of the discardable attributes that DistDialect.td lists.
+inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
+inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
+inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy";
+inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
+inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
+inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
+inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";
+
+/// Returns the mesh of the module that `op` is in (or is), or null.
+MeshOp getMesh(mlir::Operation *op);
+
+/// Returns the size of `axis` on the mesh around `op`; 0 when there is none.
+int64_t getAxisSize(mlir::Operation *op, llvm::StringRef axis);
+
+/// Replaces `collective` by a `dist.start` at its place, followed at once by
+/// the `dist.wait`; both may then be moved apart. Discardable attributes go to
+/// all three. The collective itself moves into the region.
+std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder,
+                                           Collective collective);
+
+} // namespace shale::dist
+
+#endif // SHALE_DIST_DIST_H

@@ -1,0 +1,103 @@
+//===- DistAttrs.td - Attributes and types of dist ------------------------===//
+#ifndef SHALE_DIST_ATTRS_TD
+#define SHALE_DIST_ATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "dialects/dist/DistDialect.td"
+
+class Dist_Attr<string name, string mnemonic_, list<Trait> traits = []>
+    : AttrDef<Dist_Dialect, name, traits> {
+  let mnemonic = mnemonic_;
+}
+
+def Dist_Reduction : I32EnumAttr<"Reduction", "how partial values become one", [
+    I32EnumAttrCase<"Sum", 0, "sum">,
+    I32EnumAttrCase<"Max", 1, "max">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Dist_Reduction, "reduction">;
+
+def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
+  let summary = "The layout of a value over the mesh";
+  let description = [{
+    One brace a dimension: the axes that split it, major to minor; then the axes
+    on which each rank holds a part of a sum or maximum. On axes that are not
+    named the value is the same on every rank.
+
+    Examples:
+    - `#dist.sharding<[{}, {}]>`: replicated.
+    - `#dist.sharding<[{"replica", "fsdp"}, {}]>`: rows split by two axes.
+    - `#dist.sharding<[{"tp"}], partial = {"fsdp": sum}>`.
+  }];
+  let parameters = (ins
+    "::mlir::ArrayAttr":$dims,          // of ArrayAttr of StringAttr
+    "::mlir::DictionaryAttr":$partial); // axis -> ReductionAttr
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static ShardingAttr replicated(::mlir::MLIRContext *context, int64_t rank);
+    int64_t getRank() const { return getDims().size(); }
+    /// The axes that split dimension `dim`, major to minor.
+    ::llvm::SmallVector<::llvm::StringRef, 2> getAxes(int64_t dim) const;
+    /// The dimension that `axis` splits, or -1.
+    int64_t getDimOf(::llvm::StringRef axis) const;
+    /// How the value is partial on `axis`, if it is.
+    std::optional<Reduction> getPartialOn(::llvm::StringRef axis) const;
+    bool isReplicated() const;
+  }];
+}
+
+def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
+  let summary = "A parameter's place in a group";
+  let description = [{
+    Elements [offset, offset + product of shape) of the group's 1-D tensor hold
+    the parameter (after the group's own axes have split it), row-major; its
+    weight decay is multiplied by `decay`. Elements in no segment are padding.
+
+    Example: `#dist.segment<@"h.0.w", offset = 16, shape = [4, 8], decay = 1.0 : f64>`
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$param, "int64_t":$offset,
+                        "::mlir::DenseI64ArrayAttr":$shape, "::mlir::FloatAttr":$decay);
+  let assemblyFormat = [{
+    `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) `,` `decay` `=` $decay `>`
+  }];
+  let extraClassDeclaration = [{
+    /// Elements of the segment, checked in 64 bits; -1 on overflow.
+    int64_t getCount() const;
+  }];
+}
+
+def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
+  let summary = "Parameters that are stored, gathered and reduced as one 1-D tensor";
+  let description = [{
+    `type` is what is stored, `wire` what is sent and computed with, `reduce`
+    the type in which gradients are summed over ranks. `axes` are the other mesh
+    axes that split its parameters at use: the group holds this rank's parts.
+    `count` includes padding.
+
+    Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$type,
+      "::mlir::Type":$wire, "::mlir::Type":$reduce, "bool":$trained,
+      "::mlir::ArrayAttr":$axes, "int64_t":$count, "::mlir::ArrayAttr":$segments);
+  let assemblyFormat = [{
+    `<` $name `,` `type` `=` $type `,` `wire` `=` $wire `,` `reduce` `=` $reduce `,`
+    `trained` `=` $trained `,` `axes` `=` $axes `,` `count` `=` $count `,` `segments` `=` $segments `>`
+  }];
+  let extraClassDeclaration = [{
+    /// The segment of parameter `param`, or null.
+    SegmentAttr getSegment(::llvm::StringRef param) const;
+  }];
+}
+
+def Dist_PendingType : TypeDef<Dist_Dialect, "Pending"> {
+  let mnemonic = "pending";
+  let summary = "The result of a collective that has been started";
+  let description = [{ Example: `!dist.pending<tensor<8xf32>>` }];
+  let parameters = (ins "::mlir::RankedTensorType":$type);
+  let assemblyFormat = "`<` $type `>`";
+}
+
+#endif // SHALE_DIST_ATTRS_TD

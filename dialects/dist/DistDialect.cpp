@@ -1,0 +1,124 @@
+//===- DistDialect.cpp - The dist dialect and its attributes on others ----===//
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace shale::dist;
+
+#include "dialects/dist/DistDialect.cpp.inc"
+
+void DistDialect::initialize() {
+  registerAttributesAndTypes();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/dist/DistOps.cpp.inc"
+      >();
+}
+
+MeshOp shale::dist::getMesh(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  if (!module)
+    return nullptr;
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? MeshOp() : *meshes.begin();
+}
+
+int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
+  MeshOp mesh = getMesh(op);
+  return mesh ? mesh.getSize(axis) : 0;
+}
+
+/// Checks that `sharding` fits a value of `type` on the mesh around `op`:
+/// rank, axes, divisibility.
+static LogicalResult verifySharding(Operation *op, ShardingAttr sharding,
+                                    Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != sharding.getRank())
+    return op->emitOpError("sharding ") << sharding << " has rank "
+                                        << sharding.getRank()
+                                        << ", the value is of type " << type;
+  MeshOp mesh = getMesh(op);
+  if (!mesh)
+    return success(); // a fragment without mesh: nothing to check against
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
+    int64_t size = tensor.getDimSize(dim);
+    for (StringRef axis : sharding.getAxes(dim)) {
+      int64_t count = mesh.getSize(axis);
+      if (count == 0)
+        return op->emitOpError("the mesh has no axis '") << axis << "'";
+      if (size % count != 0)
+        return op->emitOpError("dimension ")
+               << dim << " of " << type << " does not divide over axis '" << axis
+               << "' of size " << count;
+      size /= count;
+    }
+  }
+  for (NamedAttribute part : sharding.getPartial())
+    if (mesh.getSize(part.getName()) == 0)
+      return op->emitOpError("the mesh has no axis '") << part.getName() << "'";
+  return success();
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  if (name == kShardingsAttr) {
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (!list || list.size() != op->getNumResults())
+      return op->emitOpError("'dist.shardings' must have one sharding per result");
+    for (auto [entry, result] : llvm::zip(list, op->getResults())) {
+      auto sharding = dyn_cast<ShardingAttr>(entry);
+      if (!sharding)
+        return op->emitOpError("'dist.shardings' must have one sharding per result");
+      if (failed(verifySharding(op, sharding, result.getType())))
+        return failure();
+    }
+    return success();
+  }
+  if (name == kStrategyAttr) {
+    auto text = dyn_cast<StringAttr>(value);
+    if (!text || !llvm::is_contained({"none", "optimizer", "grad", "full"},
+                                     text.getValue()))
+      return op->emitOpError("'dist.strategy' must be none, optimizer, grad or full");
+    return success();
+  }
+  if (name == kKeepGatheredAttr)
+    return isa<UnitAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.keep_gathered' must be a unit attribute");
+  if (name == kUnitAttr)
+    return isa<FlatSymbolRefAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.unit' must refer to a unit");
+  if (name == kGroupAttr)
+    return isa<IntegerAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.group' must be the index of a group");
+  if (name == kAxisAttr)
+    return isa<StringAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.axis' must name an axis");
+  return op->emitOpError("'") << name << "' is not an attribute of dist";
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op,
+                                                    unsigned regionIndex,
+                                                    unsigned argIndex,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != kShardingAttr)
+    return op->emitOpError("'") << attribute.getName()
+                                << "' is not an argument attribute of dist";
+  auto sharding = dyn_cast<ShardingAttr>(attribute.getValue());
+  if (!sharding)
+    return op->emitOpError("'dist.sharding' must be a sharding");
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return success();
+  return verifySharding(op, sharding, function.getArgumentTypes()[argIndex]);
+}

@@ -1,0 +1,38 @@
+//===- DistDialect.td - On which ranks ------------------------------------===//
+#ifndef SHALE_DIST_DIALECT_TD
+#define SHALE_DIST_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let summary = "Mesh, shardings, units and collectives";
+  let description = [{
+    On which ranks a value is. A module has at most one `dist.mesh`; every axis
+    name of this dialect is one of its axes. Ranks are numbered row-major over
+    the axes: the last one varies fastest.
+
+    Before partition a value is whole and an attribute says how it will be
+    split; after partition types are those of one rank and the collectives of
+    this dialect move data.
+
+    | attribute | on | meaning |
+    |---|---|---|
+    | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
+    | `dist.shardings = [...]` | ops | the layout of each result |
+    | `dist.strategy = "full"` | module | none, optimizer, grad or full |
+    | `dist.keep_gathered` | module | gathered units stay whole until their last use |
+    | `dist.unit = @u`, `dist.group = 0 : i64` | `nn.state` after partition | the group that the flat state holds |
+    | `dist.axis = "fsdp"` | `nn.state` after partition | the axis that splits it at rest; absent: whole on every rank |
+  }];
+  let cppNamespace = "::shale::dist";
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let extraClassDeclaration = [{
+    void registerAttributesAndTypes();
+  }];
+}
+
+#endif // SHALE_DIST_DIALECT_TD

@@ -1,0 +1,134 @@
+//===- Collectives.cpp - From one layout to another -----------------------===//
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::dist;
+
+/// Checks that `result` is `input` with the sizes of `scaled` dimensions
+/// multiplied or divided by the size of `axis`.
+static LogicalResult verifyExchange(Operation *op, Type input, Type result,
+                                    StringRef axis,
+                                    ArrayRef<std::pair<int64_t, bool>> scaled) {
+  auto from = cast<RankedTensorType>(input), to = cast<RankedTensorType>(result);
+  for (auto [dim, multiply] : scaled)
+    if (dim < 0 || dim >= from.getRank()) // *_c1
+      return op->emitOpError("has no dimension ") << dim;
+  MeshOp mesh = getMesh(op);
+  if (!mesh)
+    return op->emitOpError("is in a module without a mesh"); // *_c1
+  int64_t size = mesh.getSize(axis);
+  if (size == 0) // *_c1
+    return op->emitOpError("the mesh has no axis '") << axis << "'";
+  SmallVector<int64_t> shape(from.getShape());
+  for (auto [dim, multiply] : scaled) {
+    if (!multiply && shape[dim] % size != 0) // *_c2
+      return op->emitOpError("dimension ")
+             << dim << " of " << input << " does not divide over " << size
+             << " ranks";
+    if (multiply ? llvm::MulOverflow(shape[dim], size, shape[dim]) : false)
+      return op->emitOpError("the result is too large");
+    if (!multiply)
+      shape[dim] /= size;
+  }
+  if (to != RankedTensorType::get(shape, from.getElementType())) // *_c2
+    return op->emitOpError("expected the result type ")
+           << RankedTensorType::get(shape, from.getElementType()) << ", got "
+           << result;
+  return success();
+}
+
+/// The operand where there is one rank along the axis, else null.
+static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
+  if (getAxisSize(op, axis) != 1 || op->getResult(0).getType() != input.getType())
+    return {};
+  return input;
+}
+
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+//===- AllGather ----------------------------------------------------------===//
+
+LogicalResult AllGatherOp::verify() {
+  return verifyExchange(*this, getInput().getType(), getResult().getType(),
+                        getAxis(), {{getDim(), true}});
+}
+OpFoldResult AllGatherOp::fold(FoldAdaptor) {
+  return foldSingleton(*this, getAxis(), getInput());
+}
+StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
+CollectiveKind AllGatherOp::getCollectiveKind() {
+  return CollectiveKind::AllGather;
+}
+int64_t AllGatherOp::getSentBytes(int64_t size) {
+  return (size - 1) * bytesOf(getInput());
+}
+
+//===- ReduceScatter ------------------------------------------------------===//
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyExchange(*this, getInput().getType(), getResult().getType(),
+                        getAxis(), {{getDim(), false}});
+}
+OpFoldResult ReduceScatterOp::fold(FoldAdaptor) {
+  return foldSingleton(*this, getAxis(), getInput());
+}
+StringRef ReduceScatterOp::getCollectiveAxis() { return getAxis(); }
+CollectiveKind ReduceScatterOp::getCollectiveKind() {
+  return CollectiveKind::ReduceScatter;
+}
+int64_t ReduceScatterOp::getSentBytes(int64_t size) {
+  return (size - 1) * bytesOf(getResult());
+}
+
+//===- AllReduce ----------------------------------------------------------===//
+
+LogicalResult AllReduceOp::verify() {
+  return verifyExchange(*this, getInput().getType(), getResult().getType(),
+                        getAxis(), {});
+}
+OpFoldResult AllReduceOp::fold(FoldAdaptor) {
+  return foldSingleton(*this, getAxis(), getInput());
+}
+StringRef AllReduceOp::getCollectiveAxis() { return getAxis(); }
+CollectiveKind AllReduceOp::getCollectiveKind() {
+  return CollectiveKind::AllReduce;
+}
+int64_t AllReduceOp::getSentBytes(int64_t size) {
+  auto type = cast<RankedTensorType>(getInput().getType());
+  int64_t piece = (type.getNumElements() + size - 1) / size;
+  return 2 * (size - 1) * piece * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+//===- AllToAll -----------------------------------------------------------===//
+
+LogicalResult AllToAllOp::verify() {
+  if (getSplit() == getConcat()) // all_to_all_c1
+    return emitOpError("splits and joins the same dimension");
+  return verifyExchange(*this, getInput().getType(), getResult().getType(),
+                        getAxis(), {{getSplit(), false}, {getConcat(), true}});
+}
+OpFoldResult AllToAllOp::fold(FoldAdaptor) {
+  return foldSingleton(*this, getAxis(), getInput());
+}
+StringRef AllToAllOp::getCollectiveAxis() { return getAxis(); }
+CollectiveKind AllToAllOp::getCollectiveKind() {
+  return CollectiveKind::AllToAll;
+}
+int64_t AllToAllOp::getSentBytes(int64_t size) {
+  return (size - 1) * (bytesOf(getInput()) / size);
+}
+
+//===- Slice --------------------------------------------------------------===//
+
+LogicalResult dist::SliceOp::verify() {
+  return verifyExchange(*this, getInput().getType(), getResult().getType(),
+                        getAxis(), {{getDim(), false}});
+}
+OpFoldResult dist::SliceOp::fold(FoldAdaptor) {
+  return foldSingleton(*this, getAxis(), getInput());
+}

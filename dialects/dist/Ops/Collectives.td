@@ -1,0 +1,111 @@
+//===- Collectives.td - From one layout to another ------------------------===//
+#ifndef SHALE_DIST_COLLECTIVES_TD
+#define SHALE_DIST_COLLECTIVES_TD
+
+include "dialects/dist/DistBase.td"
+
+// Life of all ops here: made by partition where layouts differ; schedule splits
+// them into dist.start and dist.wait; plan makes calls of the runtime of them.
+// Each runs over the ranks that differ only in their coordinate on `axis`. Over
+// an axis of size 1 they fold to their operand.
+
+def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods]> {
+  let summary = "Makes a split dimension whole";
+  let description = [{
+    S(dim) -> R: the concatenation along `dim` of all ranks' operands in the
+    order of their coordinates.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh, `dim` a dimension.
+    - (C2) the result has the operand's type, dimension `dim` multiplied by the axis' size.
+
+    Example: `%1 = dist.all_gather %0 over "fsdp" dim = 0 : tensor<2x8xf32> -> tensor<4x8xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMethods]> {
+  let summary = "Sums and keeps one slice";
+  let description = [{
+    P(sum) -> S(dim): slice c along `dim` of the sum of all ranks' operands, c
+    being the own coordinate. Summed in the order of coordinates.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh, `dim` a dimension.
+    - (C2) the result has the operand's type, dimension `dim` divided by the axis' size.
+
+    Example: `%1 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 : tensor<4x8xf32> -> tensor<2x8xf32>`
+  }];
+  let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$reduction $input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Dist_AllReduceOp : Dist_Op<"all_reduce", [Pure, AllTypesMatch<["input", "result"]>, Dist_CollectiveMethods]> {
+  let summary = "Sums, or takes the maximum, over ranks";
+  let description = [{
+    P -> R: the elementwise sum (in the order of coordinates) or maximum of all
+    ranks' operands.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh.
+
+    Example: `%1 = dist.all_reduce sum %0 over "fsdp" : tensor<f32>`
+  }];
+  let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$reduction $input `over` $axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_CollectiveMethods]> {
+  let summary = "Splits another dimension";
+  let description = [{
+    S(concat) -> S(split): the operand is cut along `split` into one piece a
+    rank; each rank joins the pieces it receives along `concat` in the order of
+    coordinates.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh; `split` and `concat` are dimensions and differ.
+    - (C2) the result has the operand's type, `split` divided and `concat` multiplied by the axis' size.
+
+    Example: `%1 = dist.all_to_all %0 over "tp" split = 1 concat = 0 : tensor<2x8xf32> -> tensor<4x4xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, StrAttr:$axis, I64Attr:$split, I64Attr:$concat);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = [{
+    $input `over` $axis `split` `=` custom<Index>($split) `concat` `=` custom<Index>($concat)
+    attr-dict `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
+  let summary = "This rank's slice of a replicated value";
+  let description = [{
+    R -> S(dim), without communication: slice c along `dim`, c being the own
+    coordinate on `axis`. Along dimension 0 it is a range of the operand's
+    buffer.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh, `dim` a dimension.
+    - (C2) the result has the operand's type, dimension `dim` divided by the axis' size.
+
+    Example: `%1 = dist.slice %0 over "fsdp" dim = 0 : tensor<4x8xf32> -> tensor<2x8xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+#endif // SHALE_DIST_COLLECTIVES_TD

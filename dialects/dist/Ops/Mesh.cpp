@@ -1,0 +1,119 @@
+//===- Mesh.cpp - The mesh and layouts on it ------------------------------===//
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::dist;
+
+LogicalResult MeshOp::verify() {
+  if (getAxes().empty() || getAxes().size() != getSizes().size())
+    return emitOpError("must have at least one axis and one size per axis"); // mesh_c1
+  llvm::StringSet<> names;
+  int64_t ranks = 1;
+  for (auto [axis, size] : llvm::zip(getAxes(), getSizes())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    if (name.empty() || !names.insert(name).second) // mesh_c1
+      return emitOpError("axis '") << name << "' is empty or named twice";
+    if (size < 1 || size > (1 << 20)) // mesh_c2
+      return emitOpError("axis '") << name << "' has size " << size
+                                   << ", expected 1 to 1048576";
+    ranks *= size;
+    if (ranks > (1 << 20)) // mesh_c2
+      return emitOpError("has more than 1048576 ranks");
+  }
+  if (getMesh(getOperation()) != *this) // mesh_c3
+    return emitOpError("is the second mesh of its module");
+  return success();
+}
+
+int64_t MeshOp::getSize(StringRef axis) {
+  for (auto [name, size] : llvm::zip(getAxes(), getSizes()))
+    if (cast<StringAttr>(name).getValue() == axis)
+      return size;
+  return 0;
+}
+
+int64_t MeshOp::getRankCount() {
+  int64_t ranks = 1;
+  for (int64_t size : getSizes())
+    ranks *= size;
+  return ranks;
+}
+
+int64_t MeshOp::getCoordinate(int64_t rank, StringRef axis) {
+  for (int64_t i = getSizes().size() - 1; i >= 0; --i) {
+    if (cast<StringAttr>(getAxes()[i]).getValue() == axis)
+      return rank % getSizes()[i];
+    rank /= getSizes()[i];
+  }
+  return 0;
+}
+
+SmallVector<StringRef> MeshOp::getDataAxes() {
+  SmallVector<StringRef> axes;
+  for (Attribute axis : getAxes())
+    if (isDataAxis(cast<StringAttr>(axis).getValue()))
+      axes.push_back(cast<StringAttr>(axis).getValue());
+  return axes;
+}
+
+LogicalResult ConstrainOp::verify() {
+  auto type = cast<RankedTensorType>(getInput().getType());
+  if (getSharding().getRank() != type.getRank()) // constrain_c1
+    return emitOpError("sharding has rank ")
+           << getSharding().getRank() << ", the operand " << type.getRank();
+  if (!getSharding().getPartial().empty()) // constrain_c3
+    return emitOpError("cannot make a value partial");
+  MeshOp mesh = dist::getMesh(getOperation());
+  if (!mesh)
+    return success();
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t size = type.getDimSize(dim);
+    for (StringRef axis : getSharding().getAxes(dim)) {
+      int64_t count = mesh.getSize(axis);
+      if (count == 0) // constrain_c1
+        return emitOpError("the mesh has no axis '") << axis << "'";
+      if (size % count != 0) // constrain_c2
+        return emitOpError("dimension ")
+               << dim << " of " << type << " does not divide over axis '"
+               << axis << "' of size " << count;
+      size /= count;
+    }
+  }
+  return success();
+}
+
+/// The gradient is laid out as the value is.
+LogicalResult
+ConstrainOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                           ArrayRef<bool> wanted,
+                           SmallVectorImpl<Value> &operandGrads) {
+  if (resultGrads[0] && wanted[0])
+    operandGrads[0] =
+        ConstrainOp::create(builder, getLoc(), resultGrads[0], getSharding());
+  return success();
+}
+
+ShardingRule ConstrainOp::getShardingRule() {
+  ShardingRule rule;
+  TensorFactors dims;
+  for (int64_t size :
+       cast<RankedTensorType>(getInput().getType()).getShape()) {
+    dims.emplace_back().push_back(rule.factors.size());
+    rule.factors.push_back({size, FactorKind::Parallel});
+  }
+  rule.operands = {dims};
+  rule.results = {dims};
+  rule.linear = {0};
+  rule.additive = true;
+  return rule;
+}
+
+LogicalResult CoordinateOp::verify() {
+  MeshOp mesh = getMesh(getOperation());
+  if (mesh && mesh.getSize(getAxis()) == 0) // coordinate_c1
+    return emitOpError("the mesh has no axis '") << getAxis() << "'";
+  return success();
+}

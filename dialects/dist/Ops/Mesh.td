@@ -1,0 +1,80 @@
+//===- Mesh.td - The mesh and layouts on it -------------------------------===//
+#ifndef SHALE_DIST_MESH_TD
+#define SHALE_DIST_MESH_TD
+
+include "dialects/dist/DistBase.td"
+
+def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
+  let summary = "Names the axes over which ranks are arranged";
+  let description = [{
+    Rank r has the coordinates of r in row-major order: the last axis varies
+    fastest, that is, within a node. Axes `replica` and `fsdp` are data axes:
+    they split the batch.
+
+    Life: made by `--shale-annotate-mesh`; lives up to codegen, which writes the
+    program's table of axes from it.
+
+    Constraints:
+    - (C1) at least one axis; names are not empty and differ.
+    - (C2) sizes are at least 1 and their product is at most 1048576.
+    - (C3) a module has one mesh.
+
+    Example: `dist.mesh @mesh <["fsdp"=2, "tp"=2]>`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $sizes) attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Size of `axis`, or 0 when the mesh has none of that name.
+    int64_t getSize(::llvm::StringRef axis);
+    /// Number of ranks.
+    int64_t getRankCount();
+    /// Coordinate of `rank` on `axis`; 0 when the mesh has none of that name.
+    int64_t getCoordinate(int64_t rank, ::llvm::StringRef axis);
+    /// The data axes of the mesh in its order.
+    ::llvm::SmallVector<::llvm::StringRef> getDataAxes();
+    static bool isDataAxis(::llvm::StringRef axis) { return axis == "replica" || axis == "fsdp"; }
+  }];
+}
+
+def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "result"]>,
+    DeclareOpInterfaceMethods<DifferentiableInterface>, DeclareOpInterfaceMethods<ShardingRuleInterface>]> {
+  let summary = "Fixes the layout of a value";
+  let description = [{
+    The result is the operand, laid out as `sharding` says on every axis of the
+    mesh that is not a data axis; data axes stay to propagation unless named.
+
+    Life: written by hand or made by a tensor-parallel plan; propagation starts
+    from it; gone after partition.
+
+    Constraints:
+    - (C1) the sharding has the operand's rank and its axes are the mesh's.
+    - (C2) each dimension is a multiple of the product of its axes' sizes.
+    - (C3) nothing is partial.
+
+    Example: `%1 = dist.constrain %0 to <[{}, {"tp"}]> : tensor<4x8xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, Dist_ShardingAttr:$sharding);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input `to` $sharding attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_CoordinateOp : Dist_Op<"coordinate", [Pure]> {
+  let summary = "This rank's coordinate on an axis";
+  let description = [{
+    Life: made by partition where an op depends on the place of its slice; known
+    when the program starts.
+
+    Constraints:
+    - (C1) `axis` is an axis of the mesh.
+
+    Example: `%0 = dist.coordinate "fsdp" : tensor<i64>`
+  }];
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs 0DTensorOf<[I64]>:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_DIST_MESH_TD

@@ -1,0 +1,180 @@
+//===- Unit.cpp - Parameters that move together ---------------------------===//
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::dist;
+
+//===- Unit ---------------------------------------------------------------===//
+
+/// Segments begin at multiples of this many bytes, so that a parameter of a
+/// gathered unit is aligned for vector loads.
+static constexpr int64_t kSegmentAlignment = 64;
+
+static LogicalResult verifySegments(UnitOp unit, GroupAttr group,
+                                    llvm::StringSet<> &params) {
+  if (!group.getType().isIntOrFloat())
+    return unit.emitOpError("group '")
+           << group.getName().getValue() << "' stores numbers";
+  int64_t bytes = (group.getType().getIntOrFloatBitWidth() + 7) / 8;
+  int64_t end = 0;
+  for (Attribute entry : group.getSegments()) {
+    auto segment = dyn_cast<SegmentAttr>(entry);
+    if (!segment)
+      return unit.emitOpError("segments of a group must be dist.segment");
+    StringRef param = segment.getParam().getValue();
+    int64_t count = segment.getCount(), offset = segment.getOffset(), stop;
+    if (count < 0 || offset < end || llvm::AddOverflow(offset, count, stop) ||
+        stop > group.getCount() || offset * bytes % kSegmentAlignment != 0) // unit_c3
+      return unit.emitOpError("segment '")
+             << param << "' must begin after the one before it, at a multiple of "
+             << kSegmentAlignment << " bytes, and end within the group";
+    if (!params.insert(param).second) // unit_c4
+      return unit.emitOpError("parameter '") << param << "' is in two segments";
+    end = stop;
+  }
+  return success();
+}
+
+LogicalResult UnitOp::verify() {
+  llvm::StringSet<> params, names;
+  for (Attribute entry : getGroups()) {
+    auto group = cast<GroupAttr>(entry);
+    if (!names.insert(group.getName().getValue()).second) // unit_c4
+      return emitOpError("has two groups '")
+             << group.getName().getValue() << "'";
+    if (failed(verifySegments(*this, group, params)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult UnitOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto mesh = symbols.lookupNearestSymbolFrom<MeshOp>(*this, getMeshAttr());
+  if (!mesh) // unit_c1
+    return emitOpError("there is no mesh ") << getMeshAttr();
+  int64_t size = 1;
+  if (std::optional<StringRef> axis = getAxis()) {
+    size = mesh.getSize(*axis);
+    if (size == 0) // unit_c1
+      return emitOpError("the mesh has no axis '") << *axis << "'";
+  }
+  for (Attribute entry : getGroups()) {
+    auto group = cast<GroupAttr>(entry);
+    if (group.getCount() < 0 || group.getCount() % size != 0) // unit_c2
+      return emitOpError("group '")
+             << group.getName().getValue() << "' has " << group.getCount()
+             << " elements, not a multiple of the axis' size " << size;
+    for (Attribute axis : group.getAxes()) {
+      auto name = dyn_cast<StringAttr>(axis);
+      if (!name || mesh.getSize(name) == 0 ||
+          (getAxis() && *getAxis() == name.getValue())) // unit_c5
+        return emitOpError("group '") << group.getName().getValue()
+                                      << "' names " << axis
+                                      << ", which is no other axis of the mesh";
+    }
+  }
+  return success();
+}
+
+GroupAttr UnitOp::getGroup(int64_t index) {
+  if (index < 0 || index >= static_cast<int64_t>(getGroups().size()))
+    return {};
+  return cast<GroupAttr>(getGroups()[index]);
+}
+
+//===- Users of units -----------------------------------------------------===//
+
+/// Returns the group that `op` names, or null after an error; `unit` is set.
+template <typename OpT>
+static GroupAttr lookupGroup(OpT op, SymbolTableCollection &symbols,
+                             UnitOp &unit) {
+  unit = symbols.lookupNearestSymbolFrom<UnitOp>(op, op.getUnitAttr());
+  GroupAttr group = unit ? unit.getGroup(op.getGroup()) : GroupAttr();
+  if (!group) // unit_gather_c1, unit_view_c1, unit_pack_c1
+    op.emitOpError("there is no unit ")
+        << op.getUnitAttr() << " with a group " << op.getGroup();
+  return group;
+}
+
+static bool isFlat(Type type, int64_t count, Type element) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 1 && tensor.getDimSize(0) == count &&
+         tensor.getElementType() == element;
+}
+
+LogicalResult
+UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  UnitOp unit;
+  GroupAttr group = lookupGroup(*this, symbols, unit);
+  if (!group)
+    return failure();
+  if (unit.getAxis() != getAxis()) // unit_gather_c1
+    return emitOpError("gathers over '")
+           << getAxis() << "', which is not the axis of unit "
+           << getUnitAttr();
+  int64_t size = getAxisSize(*this, getAxis());
+  if (size == 0 ||
+      !isFlat(getInput().getType(), group.getCount() / size, group.getType()) ||
+      !isFlat(getResult().getType(), group.getCount(), group.getWire())) // unit_gather_c2
+    return emitOpError("expected ")
+           << group.getCount() << " elements of " << group.getWire()
+           << " from shards of " << group.getType() << " over " << size
+           << " ranks";
+  return success();
+}
+
+StringRef UnitGatherOp::getCollectiveAxis() { return getAxis(); }
+CollectiveKind UnitGatherOp::getCollectiveKind() {
+  return CollectiveKind::AllGather;
+}
+int64_t UnitGatherOp::getSentBytes(int64_t size) {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  int64_t bytes = (type.getElementTypeBitWidth() + 7) / 8;
+  return (size - 1) * (type.getNumElements() / size) * bytes;
+}
+
+LogicalResult UnitViewOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  UnitOp unit;
+  GroupAttr group = lookupGroup(*this, symbols, unit);
+  if (!group)
+    return failure();
+  SegmentAttr segment = group.getSegment(getParam());
+  if (!segment) // unit_view_c1
+    return emitOpError("the group has no parameter ") << getParamAttr();
+  Type element =
+      cast<RankedTensorType>(getInput().getType()).getElementType();
+  if (!isFlat(getInput().getType(), group.getCount(), element) ||
+      (element != group.getType() && element != group.getWire()) ||
+      getResult().getType() !=
+          RankedTensorType::get(segment.getShape(), element)) // unit_view_c2
+    return emitOpError("types do not fit segment ") << segment;
+  return success();
+}
+
+LogicalResult UnitPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  UnitOp unit;
+  GroupAttr group = lookupGroup(*this, symbols, unit);
+  if (!group)
+    return failure();
+  if (getParams().size() != getInputs().size() ||
+      !isFlat(getResult().getType(), group.getCount(), group.getReduce())) // unit_pack_c2
+    return emitOpError("expected one operand per name and a result of ")
+           << group.getCount() << " elements of " << group.getReduce();
+  llvm::StringSet<> seen;
+  for (auto [param, input] : llvm::zip(getParams(), getInputs())) {
+    StringRef name = cast<FlatSymbolRefAttr>(param).getValue();
+    SegmentAttr segment = group.getSegment(name);
+    if (!segment || !seen.insert(name).second) // unit_pack_c1
+      return emitOpError("the group has no parameter '")
+             << name << "', or it is named twice";
+    if (input.getType() !=
+        RankedTensorType::get(segment.getShape(), group.getReduce())) // unit_pack_c2
+      return emitOpError("type ") << input.getType()
+                                  << " does not fit segment " << segment;
+  }
+  return success();
+}

@@ -1,0 +1,99 @@
+//===- Unit.td - Parameters that move together ----------------------------===//
+#ifndef SHALE_DIST_UNIT_TD
+#define SHALE_DIST_UNIT_TD
+
+include "dialects/dist/DistBase.td"
+
+def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Parameters that are stored, gathered and reduced together";
+  let description = [{
+    How parameters are stored, which is another fact than how they are laid out
+    where they are used. A unit is a list of groups, and a group is one 1-D
+    tensor of segments, split (or not: see the states that hold it) over the
+    unit's axis in equal, consecutive slices.
+
+    Life: made by partition; lives up to codegen, which writes the program's
+    table of groups from it.
+
+    Constraints:
+    - (C1) the mesh exists and has the axis; without an axis nothing of the unit is ever split.
+    - (C2) a group's count is a multiple of the axis' size.
+    - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes and end within the group.
+    - (C4) no parameter is in two segments; group names differ.
+    - (C5) a group's axes are axes of the mesh other than the unit's.
+
+    Example: `dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$mesh, OptionalAttr<StrAttr>:$axis,
+                       TypedArrayAttrBase<Dist_GroupAttr, "groups">:$groups);
+  let assemblyFormat = "$sym_name `on` $mesh (`[` $axis^ `]`)? `groups` `=` $groups attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    GroupAttr getGroup(int64_t index);
+  }];
+}
+
+class Dist_UnitUser<string mnemonic, list<Trait> traits = []>
+    : Dist_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
+
+def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
+  let summary = "Makes a group whole from its shards";
+  let description = [{
+    An all-gather over `axis`; shards are converted to the wire type before they
+    are sent.
+
+    Life: made by partition, one a group and function; `--shale-materialize-recompute`
+    clones those that carry `mem.recompute`; schedule splits it into start and wait.
+
+    Constraints:
+    - (C1) the unit exists, has that group, and `axis` is its axis.
+    - (C2) the operand is the group's count divided by the axis' size, of the stored type; the result is the count, of the wire type.
+
+    Example: `%1 = dist.unit_gather %0 @h.0[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis attr-dict `:` type($input) `->` type($result)";
+}
+
+def Dist_UnitViewOp : Dist_UnitUser<"unit_view"> {
+  let summary = "A parameter of a whole group";
+  let description = [{
+    The elements of the parameter's segment in the parameter's shape.
+
+    Life: made by partition; costs nothing: after plan it is a range of the
+    group's buffer.
+
+    Constraints:
+    - (C1) the unit exists, has that group, and the group has a segment of `param`.
+    - (C2) the operand is the group's count, of the stored or the wire type; the result has the segment's shape and the operand's element type.
+
+    Example: `%1 = dist.unit_view %0 @h.0[0] @w : tensor<32xf32> -> tensor<4x8xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, FlatSymbolRefAttr:$param);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` $param attr-dict `:` type($input) `->` type($result)";
+}
+
+def Dist_UnitPackOp : Dist_UnitUser<"unit_pack"> {
+  let summary = "The gradients of a group's parameters as one 1-D tensor";
+  let description = [{
+    Each operand lies in the segment of its parameter; segments that are not
+    named and padding are zero.
+
+    Life: made by partition; after plan the producers write in place and only
+    gaps are cleared.
+
+    Constraints:
+    - (C1) the unit exists, has that group, and the group has a segment of each of `params`, none twice.
+    - (C2) there is one operand per name, of the segment's shape; the result is the group's count; all have one element type, the group's reduce type.
+
+    Example: `%1 = dist.unit_pack @h.0[0] [@w](%0) : (tensor<4x8xf32>) -> tensor<32xf32>`
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$unit, I64Attr:$group,
+                       TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$params, Variadic<Dist_Tensor>:$inputs);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$unit `[` custom<Index>($group) `]` $params `(` $inputs `)` attr-dict `:` functional-type($inputs, $result)";
+}
+
+#endif // SHALE_DIST_UNIT_TD

@@ -1,0 +1,22 @@
+//===- Mem.h - The mem dialect: in which memory, and whether kept ---------===//
+#ifndef SHALE_MEM_MEM_H
+#define SHALE_MEM_MEM_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/mem/MemDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/mem/MemOps.h.inc"
+
+namespace shale::mem {
+/// Marks an op whose results are computed again for each interval of use.
+inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
+} // namespace shale::mem
+
+#endif // SHALE_MEM_MEM_H

@@ -1,0 +1,30 @@
+//===- MemDialect.cpp - The mem dialect and its ops -----------------------===//
+#include "dialects/mem/Mem.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+
+#include "dialects/mem/MemDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/mem/MemOps.cpp.inc"
+
+void shale::mem::MemDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/mem/MemOps.cpp.inc"
+      >();
+}
+
+LogicalResult
+shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
+                                                 NamedAttribute attribute) {
+  if (attribute.getName() == kRecomputeAttr) {
+    if (!isa<UnitAttr>(attribute.getValue()))
+      return op->emitOpError("'mem.recompute' must be a unit attribute");
+    return success();
+  }
+  return op->emitOpError("'") << attribute.getName()
+                              << "' is not an attribute of mem";
+}

@@ -1,0 +1,19 @@
+//===- MemDialect.td - In which memory, and whether kept ------------------===//
+#ifndef SHALE_MEM_DIALECT_TD
+#define SHALE_MEM_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Mem_Dialect : Dialect {
+  let name = "mem";
+  let summary = "In which memory a value is, and whether it is kept";
+  let description = [{
+    | attribute | on | meaning |
+    |---|---|---|
+    | `mem.recompute` | ops | the results are not kept between intervals of use: `--shale-materialize-recompute` computes them again |
+  }];
+  let cppNamespace = "::shale::mem";
+  let hasOperationAttrVerify = 1;
+}
+
+#endif // SHALE_MEM_DIALECT_TD

@@ -1,0 +1,28 @@
+//===- MemOps.td - The ops of mem -----------------------------------------===//
+#ifndef SHALE_MEM_OPS_TD
+#define SHALE_MEM_OPS_TD
+
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/mem/MemDialect.td"
+
+def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [
+    RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {
+  let summary = "Its operands again, which nobody may know to be the same";
+  let description = [{
+    Result i is operand i. Not pure and not foldable: two pure ops that compute
+    one thing would be merged, and what was to be computed again would be kept.
+
+    Life: made by `--shale-materialize-recompute` in front of clones; after plan
+    it is an alias.
+
+    Constraints:
+    - (C1) there is one result per operand, of its type.
+
+    Example: `%1 = mem.barrier %0 : tensor<4xf32>`
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$inputs attr-dict `:` type($inputs)";
+}
+
+#endif // SHALE_MEM_OPS_TD
