@@ -27,9 +27,9 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     named the value is the same on every rank.
 
     Examples:
-    - `#dist.sharding<[{}, {}]>`: replicated.
-    - `#dist.sharding<[{"replica", "fsdp"}, {}]>`: rows split by two axes.
-    - `#dist.sharding<[{"tp"}], partial = {"fsdp": sum}>`.
+    - `#dist.sharding<[{}, {} ]>`: replicated.
+    - `#dist.sharding<[{"replica", "fsdp"}, {} ]>`: rows split by two axes.
+    - `#dist.sharding<[{"tp"} ], partial = {"fsdp": sum}>`.
   }];
   let parameters = (ins
     "::mlir::ArrayAttr":$dims,          // of ArrayAttr of StringAttr

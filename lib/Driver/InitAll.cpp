@@ -1,5 +1,7 @@
 //===- InitAll.cpp - Registration of everything Shale has -----------------===//
 #include "shale/InitAll.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -7,6 +9,8 @@
 
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::func::FuncDialect>();
+  registry.insert<dist::DistDialect>();
+  registry.insert<mem::MemDialect>();
   registry.insert<nn::NNDialect>();
 }
 

@@ -32,7 +32,7 @@ def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock]> {
   let arguments = (ins Dist_Tensor:$input);
   let results = (outs Dist_PendingType:$pending);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($pending) $body";
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` qualified(type($pending)) $body";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     /// The collective that is started.
@@ -57,7 +57,7 @@ def Dist_WaitOp : Dist_Op<"wait", [
   }];
   let arguments = (ins Dist_PendingType:$pending);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$pending attr-dict `:` type($pending)";
+  let assemblyFormat = "$pending attr-dict `:` qualified(type($pending))";
   let hasVerifier = 1;
 }
 

@@ -52,7 +52,7 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
     - (C2) each dimension is a multiple of the product of its axes' sizes.
     - (C3) nothing is partial.
 
-    Example: `%1 = dist.constrain %0 to <[{}, {"tp"}]> : tensor<4x8xf32>`
+    Example: `%1 = dist.constrain %0 to <[{}, {"tp"} ]> : tensor<4x8xf32>`
   }];
   let arguments = (ins Dist_Tensor:$input, Dist_ShardingAttr:$sharding);
   let results = (outs Dist_Tensor:$result);

@@ -1,0 +1,107 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{must have at least one axis}}
+dist.mesh @mesh_c1 <[]>
+
+// -----
+
+// expected-error@+1 {{axis 'a' is empty or named twice}}
+dist.mesh @mesh_c1_names <["a"=2, "a"=2]>
+
+// -----
+
+// expected-error@+1 {{axis 'a' has size 0, expected 1 to 1048576}}
+dist.mesh @mesh_c2 <["a"=0]>
+
+// -----
+
+// expected-error@+1 {{has more than 1048576 ranks}}
+dist.mesh @mesh_c2_product <["a"=1048576, "b"=1048576]>
+
+// -----
+
+dist.mesh @mesh <["a"=2]>
+// expected-error@+1 {{is the second mesh of its module}}
+dist.mesh @mesh_c3 <["a"=2]>
+
+// -----
+
+dist.mesh @mesh <["a"=2]>
+func.func @constrain_c1_rank(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{sharding has rank 1, the operand 2}}
+  %0 = dist.constrain %a to <[{}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["a"=2]>
+func.func @constrain_c1_axis(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{the mesh has no axis 'b'}}
+  %0 = dist.constrain %a to <[{}, {"b"}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["a"=3]>
+func.func @constrain_c2(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{does not divide over axis 'a' of size 3}}
+  %0 = dist.constrain %a to <[{}, {"a"}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["a"=2]>
+func.func @constrain_c3(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{cannot make a value partial}}
+  %0 = dist.constrain %a to <[{}, {}], partial = {"a": sum}> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["a"=2]>
+func.func @coordinate_c1() {
+  // expected-error@+1 {{the mesh has no axis 'b'}}
+  %0 = dist.coordinate "b" : tensor<i64>
+  return
+}
+
+// -----
+
+func.func @twice(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{axis 'a' is named twice}}
+  %0 = dist.constrain %a to <[{"a"}, {"a"}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @unknown(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{'dist.shardinks' is not an attribute of dist}}
+  %0 = nn.neg %a {dist.shardinks = 1} : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @count(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{must have one sharding per result}}
+  %0 = nn.neg %a {dist.shardings = []} : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'dist.strategy' must be none, optimizer, grad or full}}
+module attributes {dist.strategy = "zero"} {}
+
+// -----
+
+dist.mesh @mesh <["fsdp"=4]>
+// expected-error@+1 {{dimension 0 of 'tensor<6x8xf32>' does not divide over axis 'fsdp' of size 4}}
+func.func @argument(%a: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}) {
+  return
+}

@@ -1,0 +1,16 @@
+// RUN: shale-opt %s --verify-roundtrip | FileCheck %s
+
+// CHECK: dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+
+// CHECK-LABEL: func.func @layouts
+// CHECK-SAME: {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}
+func.func @layouts(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}) -> tensor<4x8xf32> {
+  // CHECK: dist.constrain %{{.*}} to <[{}, {"tp"}]> : tensor<4x8xf32>
+  %0 = dist.constrain %a to <[{}, {"tp"}]> : tensor<4x8xf32>
+  // CHECK: dist.coordinate "fsdp" : tensor<i64>
+  %1 = dist.coordinate "fsdp" : tensor<i64>
+  // CHECK: dist.shardings = [#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]
+  %2 = nn.neg %0 {dist.shardings = [#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]} : tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}

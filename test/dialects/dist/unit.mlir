@@ -1,0 +1,19 @@
+// RUN: shale-opt %s --verify-roundtrip | FileCheck %s
+
+dist.mesh @mesh <["fsdp"=2]>
+// CHECK: dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.000000e+00 : f64>, #dist.segment<@b, offset = 32, shape = [17], decay = 0.000000e+00 : f64>]>]
+dist.unit @h.0 on @mesh["fsdp"] groups = [
+  #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [
+    #dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>,
+    #dist.segment<@b, offset = 32, shape = [17], decay = 0.0 : f64>]>]
+
+func.func @use(%shard: tensor<25xf32>) -> tensor<25xf32> {
+  // CHECK: dist.unit_gather %{{.*}} @h.0[0] over "fsdp" : tensor<25xf32> -> tensor<50xf32>
+  %0 = dist.unit_gather %shard @h.0[0] over "fsdp" : tensor<25xf32> -> tensor<50xf32>
+  // CHECK: dist.unit_view %{{.*}} @h.0[0] @w : tensor<50xf32> -> tensor<4x8xf32>
+  %1 = dist.unit_view %0 @h.0[0] @w : tensor<50xf32> -> tensor<4x8xf32>
+  // CHECK: dist.unit_pack @h.0[0] [@w](%{{.*}}) : (tensor<4x8xf32>) -> tensor<50xf32>
+  %2 = dist.unit_pack @h.0[0] [@w](%1) : (tensor<4x8xf32>) -> tensor<50xf32>
+  %3 = dist.reduce_scatter sum %2 over "fsdp" dim = 0 : tensor<50xf32> -> tensor<25xf32>
+  return %3 : tensor<25xf32>
+}
