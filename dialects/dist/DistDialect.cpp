@@ -112,7 +112,7 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op,
                                                     unsigned argIndex,
                                                     NamedAttribute attribute) {
   if (attribute.getName() != kShardingAttr)
-    return op->emitOpError("'") << attribute.getName().strref().strref()
+    return op->emitOpError("'") << attribute.getName().strref()
                                 << "' is not an argument attribute of dist";
   auto sharding = dyn_cast<ShardingAttr>(attribute.getValue());
   if (!sharding)

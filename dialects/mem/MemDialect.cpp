@@ -25,6 +25,6 @@ shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
       return op->emitOpError("'mem.recompute' must be a unit attribute");
     return success();
   }
-  return op->emitOpError("'") << attribute.getName().strref().strref()
+  return op->emitOpError("'") << attribute.getName().strref()
                               << "' is not an attribute of mem";
 }
