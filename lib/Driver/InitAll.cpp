@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "dialects/rt/RT.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -12,6 +13,7 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<dist::DistDialect>();
   registry.insert<mem::MemDialect>();
   registry.insert<nn::NNDialect>();
+  registry.insert<rt::RTDialect>();
 }
 
 void shale::registerAllPasses() {

@@ -1,0 +1,60 @@
+//===- Compute.cpp - Kernels and library products -------------------------===//
+#include "dialects/rt/RT.h"
+
+using namespace mlir;
+using namespace shale::rt;
+
+/// Checks that buffers hold the tensors `types` (launch_c1).
+static LogicalResult verifyBuffers(LaunchOp op, TypeRange buffers, ArrayRef<Type> types, StringRef what) {
+  if (buffers.size() != types.size())
+    return op.emitOpError() << op.getKernelAttr() << " has " << types.size() << ' ' << what << "s; got " << buffers.size();
+  for (auto [index, buffer, type] : llvm::enumerate(buffers, types))
+    if (Type(tensorType(buffer)) != type)
+      return op.emitOpError() << what << ' ' << index << " of " << op.getKernelAttr() << " is " << type << "; got " << buffer;
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError() << getKernelAttr() << " is no rt.kernel";
+  FunctionType type = kernel.getFunctionType();
+  if (failed(verifyBuffers(*this, getInputs().getTypes(), type.getInputs(), "input")))
+    return failure();
+  return verifyBuffers(*this, getOutputs().getTypes(), type.getResults(), "output");
+}
+
+GemmOp::Shape GemmOp::getShape() {
+  MemRefType c = getC().getType(), a = getA().getType();
+  int64_t rank = c.getRank();
+  Shape shape;
+  shape.m = c.getDimSize(rank - 2);
+  shape.n = c.getDimSize(rank - 1);
+  shape.k = a.getDimSize(getTransposeA() ? rank - 2 : rank - 1);
+  shape.batch = 1;
+  for (int64_t size : c.getShape().drop_back(2))
+    shape.batch *= size;
+  return shape;
+}
+
+int64_t GemmOp::getFlops() {
+  Shape shape = getShape();
+  return 2 * shape.batch * shape.m * shape.n * shape.k;
+}
+
+LogicalResult GemmOp::verify() {
+  MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  int64_t rank = c.getRank();
+  if (!a.getElementType().isF32() || !b.getElementType().isF32() || !c.getElementType().isF32() ||
+      rank < 2 || a.getRank() != rank || b.getRank() != rank ||
+      a.getShape().drop_back(2) != c.getShape().drop_back(2) ||
+      b.getShape().drop_back(2) != c.getShape().drop_back(2)) // gemm_c1
+    return emitOpError() << "needs f32 matrices of one batch; got " << a << ", " << b << " and " << c;
+  Shape shape = getShape();
+  int64_t am = a.getDimSize(getTransposeA() ? rank - 1 : rank - 2);
+  int64_t bk = b.getDimSize(getTransposeB() ? rank - 1 : rank - 2);
+  int64_t bn = b.getDimSize(getTransposeB() ? rank - 2 : rank - 1);
+  if (am != shape.m || bn != shape.n || bk != shape.k) // gemm_c2
+    return emitOpError() << "sizes do not agree: " << a << " times " << b << " to " << c;
+  return success();
+}

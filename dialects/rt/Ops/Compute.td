@@ -1,0 +1,57 @@
+//===- Compute.td - Kernels and library products --------------------------===//
+#ifndef SHALE_RT_COMPUTE_TD
+#define SHALE_RT_COMPUTE_TD
+
+include "mlir/IR/SymbolInterfaces.td"
+include "dialects/rt/RTBase.td"
+
+def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a kernel on all threads";
+  let description = [{
+    Life: made by plan; becomes `shale_launch` in codegen.
+
+    Constraints:
+    - (C1) `kernel` names an `rt.kernel`; inputs and outputs have the shapes and
+      element types of its arguments and results.
+
+    Example: `rt.launch @add(%0, %1) to (%2) : (memref<4xf32>, memref<4xf32>) -> memref<4xf32>`
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+      Arg<Variadic<RT_Buffer>, "what is read", [MemRead]>:$inputs,
+      Arg<Variadic<RT_Buffer>, "what is written", [MemWrite]>:$outputs);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` `to` ` ` `(` $outputs `)` attr-dict `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
+  let summary = "Matrix product by the library";
+  let description = [{
+    c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
+    [b, k, m], `transpose_b` reads b as [b, n, k]; leading dimensions are a batch, one call each.
+
+    Life: made by plan from `nn.matmul`; becomes `shale_gemm` in codegen.
+
+    Constraints:
+    - (C1) element type f32; ranks are equal and at least 2; batch dimensions are equal.
+    - (C2) m, n and k agree.
+
+    Example: `rt.gemm %0, %1 transpose_b to %2 : memref<6x4xf32>, memref<8x4xf32> to memref<6x8xf32>`
+  }];
+  let arguments = (ins Arg<RT_Buffer, "what is read", [MemRead]>:$a,
+                       Arg<RT_Buffer, "what is read", [MemRead]>:$b,
+                       Arg<RT_Buffer, "what is written", [MemWrite]>:$c,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let assemblyFormat = [{
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `to` $c
+    attr-dict `:` type($a) `,` type($b) `to` type($c)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Sizes of one product, and how many there are.
+    struct Shape { int64_t batch, m, n, k; };
+    Shape getShape();
+  }];
+}
+
+#endif // SHALE_RT_COMPUTE_TD

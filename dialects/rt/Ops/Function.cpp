@@ -1,0 +1,94 @@
+//===- Function.cpp - Functions and kernels -------------------------------===//
+#include "dialects/rt/RT.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+using namespace shale::rt;
+
+LogicalResult FuncOp::verify() {
+  for (Attribute input : getInputs()) { // func_c1
+    auto entry = dyn_cast<DictionaryAttr>(input);
+    auto type = entry ? entry.getAs<TypeAttr>("type") : TypeAttr();
+    if (!entry || !entry.getAs<StringAttr>("name") || !entry.getAs<StringAttr>("binding") ||
+        !entry.getAs<IntegerAttr>("batch_dim") || !type || !isa<RankedTensorType>(type.getValue()))
+      return emitOpError() << "an input needs name, binding, type and batch_dim; got " << input;
+  }
+  return success();
+}
+
+// rt.kernel @k(%a: tensor<4xf32>) -> (tensor<4xf32>) aliases [0] attributes {rows = 4} { ... }
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &state) {
+  StringAttr name;
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Type> results;
+  if (parser.parseSymbolName(name, getSymNameAttrName(state.name), state.attributes) ||
+      parser.parseArgumentList(arguments, AsmParser::Delimiter::Paren, /*allowType=*/true) ||
+      parser.parseArrowTypeList(results))
+    return failure();
+  SmallVector<Type> inputs = llvm::map_to_vector(
+      arguments, [](const OpAsmParser::Argument &argument) { return argument.type; });
+  state.addAttribute(getFunctionTypeAttrName(state.name),
+                     TypeAttr::get(parser.getBuilder().getFunctionType(inputs, results)));
+  if (succeeded(parser.parseOptionalKeyword("aliases"))) {
+    DenseI64ArrayAttr aliases;
+    if (parser.parseCustomAttributeWithFallback(aliases, Type()))
+      return failure();
+    state.addAttribute(getAliasesAttrName(state.name), aliases);
+  }
+  if (parser.parseOptionalAttrDictWithKeyword(state.attributes))
+    return failure();
+  Region *body = state.addRegion();
+  if (parser.parseRegion(*body, arguments))
+    return failure();
+  ensureTerminator(*body, parser.getBuilder(), state.location);
+  return success();
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  printer << '(';
+  if (!getBody().empty())
+    llvm::interleaveComma(getBody().getArguments(), printer, [&](BlockArgument argument) { printer.printRegionArgument(argument); });
+  printer << ')';
+  printer.printArrowTypeList(getFunctionType().getResults());
+  if (DenseI64ArrayAttr aliases = getAliasesAttr()) {
+    printer << " aliases ";
+    printer.printStrippedAttrOrType(aliases);
+  }
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+      {getSymNameAttrName(), getFunctionTypeAttrName(), getAliasesAttrName()});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+LogicalResult KernelOp::verify() {
+  FunctionType type = getFunctionType();
+  for (Type value : llvm::concat<const Type>(type.getInputs(), type.getResults())) { // kernel_c1
+    auto tensor = dyn_cast<RankedTensorType>(value);
+    if (!tensor || !tensor.hasStaticShape() || shale::nn::tensorBytes(tensor) < 0)
+      return emitOpError() << "a buffer cannot hold " << value;
+  }
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != type.getInputs()) // kernel_c2
+    return emitOpError() << "the region's arguments must have the types " << type.getInputs();
+  if (block.getTerminator()->getOperandTypes() != type.getResults())
+    return emitOpError() << "yield must have the types " << type.getResults();
+  if (auto aliases = getAliases()) { // kernel_c3
+    if (aliases->size() != type.getNumResults())
+      return emitOpError() << "aliases must have one entry per result; got " << aliases->size()
+                           << " for " << type.getNumResults();
+    llvm::SmallBitVector taken(type.getNumInputs());
+    for (auto [result, alias] : llvm::enumerate(*aliases)) {
+      if (alias == -1)
+        continue;
+      if (alias < 0 || alias >= int64_t(type.getNumInputs()) || taken.test(alias) ||
+          type.getInput(alias) != type.getResult(result))
+        return emitOpError() << "alias " << alias << " of result " << result
+                             << " must be an argument of the same type that no other result takes";
+      taken.set(alias);
+    }
+  }
+  return success();
+}

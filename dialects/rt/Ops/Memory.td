@@ -1,0 +1,146 @@
+//===- Memory.td - Where bytes are ----------------------------------------===//
+#ifndef SHALE_RT_MEMORY_TD
+#define SHALE_RT_MEMORY_TD
+
+include "dialects/rt/RTBase.td"
+
+def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "A piece of the state block";
+  let description = [{
+    `type` at byte `offset` of the block of persistent state that every function
+    shares: this rank's part of the `nn.state` of the same name. With `axis` the
+    part is this rank's equal slice along that mesh axis, else the whole.
+
+    Life: made by plan; read by codegen, which writes the program's state table.
+
+    Constraints:
+    - (C1) offset is not negative and a multiple of 64.
+
+    Example: `rt.slot @"h.0" offset = 128 : tensor<64xf32>`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, RT_Int:$offset, TypeAttr:$type,
+                       OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category);
+  let assemblyFormat = "$sym_name $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
+  let hasVerifier = 1;
+}
+
+def RT_ConstantOp : RT_Op<"constant", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "Read-only data of the program";
+  let description = [{
+    Life: made by plan from `nn.constant`; becomes a global of the object file.
+
+    Example: `rt.constant @constant_0 dense<[1, 2]> : tensor<2xi64>`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, ElementsAttr:$value);
+  let assemblyFormat = "$sym_name $value attr-dict";
+}
+
+def RT_BufferOp : RT_Op<"buffer", [Pure]> {
+  let summary = "An allocation: a typed place in a block of memory";
+  let description = [{
+    `state` and `arena`: `offset` in bytes from the block's start (state: `symbol`
+    is the slot); `input`: the `index`-th input; `constant`: the data `symbol`;
+    `hyper` and `metric`: the `index`-th float. Categories are for reports;
+    `name` is the source node or state; `padding` counts bytes of a flat group
+    that hold no parameter.
+
+    Life: made by plan; becomes an address in codegen.
+
+    Constraints:
+    - (C1) offset is not negative and a multiple of 64.
+    - (C2) a state or arena buffer ends within `rt.state_bytes` or `rt.arena_bytes` of the module.
+    - (C3) `index` is there for input, hyper and metric and in the function's list; only these have it.
+    - (C4) `symbol` names a constant or a slot, and is there for these spaces only.
+    - (C5) a hyper or metric buffer is `memref<f32>`, an input's has the input's type.
+
+    Example: `%0 = rt.buffer arena offset = 64 activations "h.0.ln" : memref<4x8xf32>`
+  }];
+  let arguments = (ins RT_SpaceAttr:$space, DefaultValuedAttr<RT_Int, "0">:$offset, OptionalAttr<RT_Int>:$index,
+                       OptionalAttr<FlatSymbolRefAttr>:$symbol, RT_CategoryAttr:$category,
+                       StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding);
+  let results = (outs RT_Buffer:$result);
+  let assemblyFormat = [{
+    $space (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def RT_ViewOp : RT_Op<"view", [Pure]> {
+  let summary = "Part of a buffer, or the same bytes in another shape";
+  let description = [{
+    The result begins `offset` bytes into the source.
+
+    Life: made by plan (reshape, parameters within a gathered unit, gradients
+    within a packed one); becomes an address in codegen.
+
+    Constraints:
+    - (C1) offset is not negative and the result ends within the source.
+
+    Example: `%1 = rt.view %0 offset = 128 : memref<64xf32> -> memref<4x8xf32>`
+  }];
+  let arguments = (ins RT_Buffer:$source, RT_Int:$offset);
+  let results = (outs RT_Buffer:$result);
+  let assemblyFormat = "$source `offset` `=` $offset attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def RT_ShardOp : RT_Op<"shard", [Pure]> {
+  let summary = "This rank's equal slice of a buffer";
+  let description = [{
+    The result begins coordinate(axis) times its own size into the source: a
+    place known at run time, the same program for every rank.
+
+    Life: made by plan (a replicated group's slice that the optimizer updates in
+    place, a reduce-scatter in place); becomes an address in codegen.
+
+    Constraints:
+    - (C1) element types are equal and the source has a whole multiple of the result's elements.
+
+    Example: `%1 = rt.shard %0 axis = "fsdp" : memref<64xf32> -> memref<16xf32>`
+  }];
+  let arguments = (ins RT_Buffer:$source, StrAttr:$axis);
+  let results = (outs RT_Buffer:$result);
+  let assemblyFormat = "$source `axis` `=` $axis attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def RT_CopyOp : RT_Op<"copy"> {
+  let summary = "Copies a buffer's bytes";
+  let description = [{
+    Life: made by plan where a value has to be in a second place; becomes a
+    memory copy in codegen.
+
+    Constraints:
+    - (C1) source and target have the same number of elements of one type.
+
+    Example: `rt.copy %0 to %1 : memref<4x8xf32> to memref<32xf32>`
+  }];
+  let arguments = (ins Arg<RT_Buffer, "what is read", [MemRead]>:$source,
+                       Arg<RT_Buffer, "what is written", [MemWrite]>:$target);
+  let assemblyFormat = "$source `to` $target attr-dict `:` type($source) `to` type($target)";
+  let hasVerifier = 1;
+}
+
+def RT_ZeroOp : RT_Op<"zero"> {
+  let summary = "Sets a buffer's bytes to zero";
+  let description = [{
+    Life: made by plan (padding of packed gradients); becomes a memory fill in codegen.
+
+    Example: `rt.zero %0 : memref<16xf32>`
+  }];
+  let arguments = (ins Arg<RT_Buffer, "what is written", [MemWrite]>:$target);
+  let assemblyFormat = "$target attr-dict `:` type($target)";
+}
+
+def RT_CoordinateOp : RT_Op<"coordinate"> {
+  let summary = "Writes this rank's coordinate on a mesh axis";
+  let description = [{
+    Life: made by plan from `dist.coordinate`; becomes `shale_coordinate` in codegen.
+
+    Example: `rt.coordinate axis = "fsdp" to %0 : memref<i64>`
+  }];
+  let arguments = (ins StrAttr:$axis, Arg<StaticShapeMemRefOf<[I64]>, "what is written", [MemWrite]>:$target);
+  let assemblyFormat = "`axis` `=` $axis `to` $target attr-dict `:` type($target)";
+}
+
+#endif // SHALE_RT_MEMORY_TD

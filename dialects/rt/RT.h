@@ -1,0 +1,53 @@
+//===- RT.h - The rt dialect: one rank's device program -------------------===//
+#ifndef SHALE_RT_RT_H
+#define SHALE_RT_RT_H
+
+#include "dialects/interfaces/Interfaces.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/rt/RTDialect.h.inc"
+
+#include "dialects/rt/RTEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/rt/RTAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/rt/RTTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/rt/RTOps.h.inc"
+
+namespace shale::rt {
+
+// Names of the module's discardable attributes.
+inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
+inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
+
+/// Where buffers of a block begin, in bytes.
+inline constexpr int64_t kAlignment = 64;
+
+/// Bytes of a buffer; truth values take one byte. -1 on overflow.
+int64_t bufferBytes(mlir::MemRefType type);
+
+/// The buffer that holds the elements of a tensor.
+mlir::MemRefType bufferType(mlir::Type tensor);
+
+/// The tensor that a buffer holds.
+mlir::RankedTensorType tensorType(mlir::Type buffer);
+
+/// Follows views and shards to the allocation.
+BufferOp allocationOf(mlir::Value buffer);
+
+} // namespace shale::rt
+
+#endif // SHALE_RT_RT_H

@@ -1,0 +1,67 @@
+//===- RTDialect.cpp - The rt dialect -------------------------------------===//
+#include "dialects/rt/RT.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::rt;
+
+#include "dialects/rt/RTDialect.cpp.inc"
+
+#include "dialects/rt/RTEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/rt/RTAttrs.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/rt/RTTypes.cpp.inc"
+
+void RTDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/rt/RTAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/rt/RTTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/rt/RTOps.cpp.inc"
+      >();
+}
+
+LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
+  StringRef name = attr.getName();
+  if (name != kStateBytesAttr && name != kArenaBytesAttr)
+    return op->emitOpError() << "unknown attribute '" << name << "'";
+  auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
+  if (!isa<ModuleOp>(op) || !bytes || bytes.getValue().isNegative())
+    return op->emitOpError() << "'" << name << "' must be a number of bytes, on a module";
+  return success();
+}
+
+int64_t shale::rt::bufferBytes(MemRefType type) { return nn::tensorBytes(tensorType(type)); }
+
+MemRefType shale::rt::bufferType(Type tensor) {
+  auto ranked = cast<RankedTensorType>(tensor);
+  return MemRefType::get(ranked.getShape(), ranked.getElementType());
+}
+
+RankedTensorType shale::rt::tensorType(Type buffer) {
+  auto memref = cast<MemRefType>(buffer);
+  return RankedTensorType::get(memref.getShape(), memref.getElementType());
+}
+
+BufferOp shale::rt::allocationOf(Value buffer) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (auto view = dyn_cast<ViewOp>(op))
+      buffer = view.getSource();
+    else if (auto shard = dyn_cast<ShardOp>(op))
+      buffer = shard.getSource();
+    else
+      return dyn_cast<BufferOp>(op);
+  }
+  return nullptr;
+}

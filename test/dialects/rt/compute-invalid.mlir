@@ -1,0 +1,36 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// launch_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  // expected-error @+1 {{@none is no rt.kernel}}
+  rt.launch @none() to () : () -> ()
+}
+
+// -----
+
+// launch_c1
+rt.kernel @k(%a: tensor<4xf32>) -> () {
+}
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<3xf32>
+  // expected-error @+1 {{input 0 of @k is 'tensor<4xf32>'; got 'memref<3xf32>'}}
+  rt.launch @k(%0) to () : (memref<3xf32>) -> ()
+}
+
+// -----
+
+// gemm_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<4x4xf64>
+  // expected-error @+1 {{needs f32 matrices of one batch}}
+  rt.gemm %0, %0 to %0 : memref<4x4xf64>, memref<4x4xf64> to memref<4x4xf64>
+}
+
+// -----
+
+// gemm_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<4x3xf32>
+  // expected-error @+1 {{sizes do not agree}}
+  rt.gemm %0, %0 to %0 : memref<4x3xf32>, memref<4x3xf32> to memref<4x3xf32>
+}

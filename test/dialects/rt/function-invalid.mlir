@@ -1,0 +1,35 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// func_c1
+// expected-error @+1 {{an input needs name, binding, type and batch_dim; got {name = "x"}}}
+rt.func @step inputs = [{name = "x"}] hyper = [] metrics = [] {
+}
+
+// -----
+
+// kernel_c1
+// expected-error @+1 {{a buffer cannot hold 'tensor<?xf32>'}}
+rt.kernel @k(%a: tensor<?xf32>) -> () {
+}
+
+// -----
+
+// kernel_c2
+// expected-error @+1 {{yield must have the types}}
+rt.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32> {
+  rt.yield
+}
+
+// -----
+
+// kernel_c3
+// expected-error @+1 {{alias 1 of result 0 must be an argument of the same type that no other result takes}}
+rt.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32> aliases [1] {
+  rt.yield %a : tensor<4xf32>
+}
+
+// -----
+
+// A mesh axis, a slot or a constant is named elsewhere; here an attribute nobody knows.
+// expected-error @+1 {{unknown attribute 'rt.speed'}}
+module attributes {rt.speed = 4 : i64} {}
