@@ -1,0 +1,33 @@
+"""Batches of the demo's text, drawn the same way for PyTorch's reference run and for Shale's."""
+import json
+import pathlib
+
+import numpy as np
+
+BATCH, SEQUENCE, STEPS, EVALUATIONS = 16, 128, 300, 16
+SETTINGS = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "clip_grad_norm": 1.0}
+
+
+def draw(text_path):
+    """Returns (training, evaluation): int64 arrays [count, BATCH, SEQUENCE] of the first 90 % and the rest of the text."""
+    text = np.frombuffer(pathlib.Path(text_path).read_bytes(), np.uint8).astype(np.int64)
+    cut = len(text) * 9 // 10
+    rng = np.random.default_rng(1)
+
+    def windows(part, count):
+        starts = rng.integers(0, len(part) - SEQUENCE, (count, BATCH))
+        return part[starts[..., None] + np.arange(SEQUENCE)]
+
+    return windows(text[:cut], STEPS), windows(text[cut:], EVALUATIONS)
+
+
+def save_safetensors(path, arrays):
+    header, blobs, offset = {}, [], 0
+    for name, value in arrays.items():
+        blob = np.ascontiguousarray(value).tobytes()
+        header[name] = {"dtype": {"int64": "I64"}[str(value.dtype)], "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
+        offset += len(blob)
+        blobs.append(blob)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(blobs))
