@@ -1,0 +1,187 @@
+//===- GradientBuilder.cpp - Reverse accumulation over a block ------------===//
+#include "passes/autodiff/GradientBuilder.h"
+#include "dialects/nn/NN.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+#include <deque>
+
+using namespace mlir;
+
+namespace shale {
+
+/// Names of ops that a path is shown with, at most.
+static constexpr size_t kPathLength = 12;
+
+static bool isFloatTensor(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
+GradientBuilder::GradientBuilder(OpBuilder &builder, Block &block,
+                                 ArrayRef<Value> wanted)
+    : builder(builder), wanted(wanted.begin(), wanted.end()) {
+  for (Operation &op : block)
+    ops.push_back(&op);
+  markVaried();
+}
+
+void GradientBuilder::markVaried() {
+  varied.insert(wanted.begin(), wanted.end());
+  for (Operation *op : ops)
+    if (llvm::any_of(op->getOperands(),
+                     [&](Value v) { return varied.contains(v); }))
+      for (Value result : op->getResults())
+        if (isFloatTensor(result))
+          varied.insert(result);
+}
+
+void GradientBuilder::accumulate(Value value, Value gradient) {
+  if (!current)
+    seeds.push_back(value);
+  Value &known = gradients[value];
+  known = known ? nn::AddOp::create(builder, gradient.getLoc(),
+                                    value.getType(), known, gradient)
+                : gradient;
+}
+
+namespace {
+
+/// Marks what is inserted as backward, in the scope of an op.
+struct PhaseListener : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op,
+                               OpBuilder::InsertPoint previous) override {
+    if (previous.isSet())
+      return; // moved, not made
+    op->setAttr(nn::kPhaseAttr,
+                nn::PhaseAttr::get(op->getContext(), nn::Phase::Backward));
+    if (source)
+      if (Attribute scope = source->getAttr(nn::kScopeAttr))
+        op->setAttr(nn::kScopeAttr, scope);
+  }
+  Operation *source = nullptr;
+};
+
+/// The name of a node as import wrote it into the location, or nothing.
+std::string nameOf(Operation *op) {
+  std::string text = op->getName().getStringRef().str();
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    text += " '" + name.getName().str() + "'";
+  return text;
+}
+
+using Parents = llvm::DenseMap<Operation *, Operation *>;
+
+/// Ops that `value` influences, each with the op before it on a shortest path
+/// (null for direct users), in breadth-first order.
+SmallVector<Operation *> influenced(Value value, Parents &parents) {
+  SmallVector<Operation *> order;
+  auto visitUsers = [&](Value v, Operation *from) {
+    for (Operation *user : v.getUsers())
+      if (parents.try_emplace(user, from).second)
+        order.push_back(user);
+  };
+  visitUsers(value, nullptr);
+  for (size_t i = 0; i < order.size(); ++i)
+    for (Value result : order[i]->getResults())
+      visitUsers(result, order[i]);
+  return order;
+}
+
+std::string pathTo(Operation *op, const Parents &parents) {
+  SmallVector<std::string> names;
+  for (; op; op = parents.lookup(op))
+    names.push_back(nameOf(op));
+  std::reverse(names.begin(), names.end());
+  if (names.size() > kPathLength) {
+    size_t dropped = names.size() - kPathLength;
+    names.erase(names.begin() + kPathLength / 2,
+                names.begin() + kPathLength / 2 + dropped);
+    names.insert(names.begin() + kPathLength / 2,
+                 "(" + std::to_string(dropped) + " more)");
+  }
+  return llvm::join(names, " -> ");
+}
+
+std::string describe(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return "a value";
+  if (auto name = value.getLoc()->findInstanceOf<NameLoc>())
+    return "'" + name.getName().str() + "'";
+  return "argument " + std::to_string(argument.getArgNumber());
+}
+
+} // namespace
+
+LogicalResult GradientBuilder::visit(Operation *op) {
+  SmallVector<Value> resultGrads;
+  for (Value result : op->getResults())
+    resultGrads.push_back(gradients.lookup(result));
+  SmallVector<bool> wantedOperands;
+  for (Value operand : op->getOperands())
+    wantedOperands.push_back(varied.contains(operand));
+  auto isTrue = [](bool value) { return value; };
+  if (llvm::none_of(resultGrads, [](Value v) { return bool(v); }) ||
+      llvm::none_of(wantedOperands, isTrue))
+    return success();
+
+  auto fail = [&]() -> LogicalResult {
+    auto diag = emitError(op->getLoc())
+                << "no gradient: " << op->getName()
+                << " lies on a path from a trained parameter to the loss";
+    for (Value value : wanted) {
+      Parents parents;
+      influenced(value, parents);
+      if (!parents.count(op))
+        continue;
+      diag.attachNote(value.getLoc())
+          << "the path from " << describe(value) << ": " << pathTo(op, parents)
+          << "; freeze it, or express the op in others";
+      break;
+    }
+    return failure();
+  };
+  auto differentiable = dyn_cast<Differentiable>(op);
+  if (!differentiable)
+    return fail();
+  SmallVector<Value> operandGrads(op->getNumOperands());
+  if (failed(differentiable.buildGradient(builder, resultGrads, wantedOperands,
+                                          operandGrads)))
+    return fail();
+  for (auto [operand, isWanted, grad] :
+       llvm::zip(op->getOperands(), wantedOperands, operandGrads))
+    if (isWanted && grad)
+      accumulate(operand, grad);
+  return success();
+}
+
+LogicalResult GradientBuilder::run() {
+  PhaseListener listener;
+  OpBuilder::Listener *outer = builder.getListener();
+  builder.setListener(&listener);
+  LogicalResult result = success();
+  for (Operation *op : llvm::reverse(ops)) {
+    listener.source = current = op;
+    if (failed(result = visit(op)))
+      break;
+  }
+  current = nullptr;
+  builder.setListener(outer);
+  return result;
+}
+
+std::string GradientBuilder::explainMissing(Value value) const {
+  if (value.use_empty())
+    return "nothing uses it";
+  Parents parents;
+  SmallVector<Operation *> order = influenced(value, parents);
+  for (Value seed : seeds)
+    if (Operation *op = seed.getDefiningOp(); op && parents.count(op))
+      return "no gradient passes its only path: " + pathTo(op, parents);
+  Operation *last = order.back();
+  if (last->hasTrait<OpTrait::IsTerminator>() && parents.lookup(last))
+    last = parents.lookup(last);
+  return "its influence ends at " + pathTo(last, parents);
+}
+
+} // namespace shale

@@ -1,0 +1,343 @@
+//===- TrainingStep.cpp - From @forward to @step and @evaluate ------------===//
+#include "passes/autodiff/TrainingStep.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/autodiff/GradientBuilder.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace shale {
+
+namespace {
+
+/// A trained parameter while its step is built.
+struct Trained {
+  nn::StateOp state;
+  Value value;                        // argument of @step
+  Value gradient;
+  SmallVector<nn::StateOp> moments;   // in the order of the update's operands
+  SmallVector<Value> momentValues;
+  SmallVector<Value> results;         // new parameter, then new moments
+};
+
+/// Marks what is inserted as a part of the update.
+struct UpdateListener : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    op->setAttr(nn::kPhaseAttr,
+                nn::PhaseAttr::get(op->getContext(), nn::Phase::Update));
+  }
+};
+
+class StepBuilder {
+public:
+  StepBuilder(ModuleOp module, func::FuncOp forward, Optimizer optimizer)
+      : module(module), function(forward), optimizer(optimizer),
+        builder(module.getContext()) {}
+
+  LogicalResult build();
+
+private:
+  LogicalResult checkForward();
+  void makeEvaluate();
+  LogicalResult declareMoments();
+  LogicalResult buildBackward();
+  void buildUpdate();
+  void update(Trained &trained, Value enable, Value scale);
+  void finish(Value norm, Value enable);
+
+  RankedTensorType scalarType() { return RankedTensorType::get({}, builder.getF32Type()); }
+  NamedAttribute named(StringRef key, Attribute value) {
+    return builder.getNamedAttr(key, value);
+  }
+  DictionaryAttr metric(StringRef name) {
+    return builder.getDictionaryAttr(
+        {named(nn::kRoleAttr,
+               nn::RoleAttr::get(builder.getContext(), nn::Role::Metric)),
+         named(nn::kNameAttr, builder.getStringAttr(name))});
+  }
+  DictionaryAttr stateAttr(nn::StateOp state) {
+    return builder.getDictionaryAttr(named(
+        nn::kStateAttr,
+        FlatSymbolRefAttr::get(builder.getContext(), state.getSymName())));
+  }
+  Value addArgument(Type type, DictionaryAttr attrs, Location loc) {
+    unsigned index = function.getNumArguments();
+    (void)function.insertArgument(index, type, attrs, loc);
+    return function.getArgument(index);
+  }
+  Value hyper(StringRef name) {
+    auto attrs = builder.getDictionaryAttr(
+        {named(nn::kRoleAttr,
+               nn::RoleAttr::get(builder.getContext(), nn::Role::Hyper)),
+         named(nn::kNameAttr, builder.getStringAttr(name))});
+    return addArgument(scalarType(), attrs,
+                       NameLoc::get(builder.getStringAttr(name)));
+  }
+  Value constant(double value) {
+    return nn::splat(builder, function.getLoc(), scalarType(), value);
+  }
+  /// Converts a float tensor to f32.
+  Value toF32(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getElementType().isF32())
+      return value;
+    return nn::CastOp::create(builder, value.getLoc(),
+                              type.clone(builder.getF32Type()), value);
+  }
+  /// Where a scalar is finite: |x| < infinity.
+  Value isFinite(Value scalar) {
+    Location loc = function.getLoc();
+    auto type = cast<RankedTensorType>(scalar.getType());
+    Value magnitude = nn::AbsOp::create(builder, loc, type, scalar);
+    Value infinity = nn::splat(builder, loc, type,
+                               std::numeric_limits<double>::infinity());
+    return nn::CompareOp::create(builder, loc,
+                                 type.clone(builder.getI1Type()),
+                                 nn::Predicate::LT, magnitude, infinity);
+  }
+
+  ModuleOp module;
+  func::FuncOp function;
+  Optimizer optimizer;
+  OpBuilder builder;
+  std::vector<Trained> trained;
+  llvm::StringMap<Value> hypers;
+};
+
+/// Erases ops whose results nobody uses.
+void removeDeadCode(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+} // namespace
+
+LogicalResult StepBuilder::checkForward() {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitError("@forward must have one block");
+  Operation *terminator = function.getBody().front().getTerminator();
+  if (terminator->getNumOperands() != 3)
+    return function.emitError(
+        "@forward must return three scalars: loss, loss_sum and count");
+  for (Value result : terminator->getOperands()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType()))
+      return function.emitError("@forward returns ")
+             << result.getType() << " where a float scalar is due";
+  }
+  for (StringRef name : {"step", "evaluate"})
+    if (module.lookupSymbol(name))
+      return function.emitError("the module has a @") << name << " already";
+  for (BlockArgument argument : function.getArguments()) {
+    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
+        argument.getArgNumber(), nn::kStateAttr);
+    if (!symbol)
+      continue;
+    auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
+    if (!state || state.getTensorType() != argument.getType())
+      return function.emitError("argument ")
+             << argument.getArgNumber() << " is not of the type of the state "
+             << symbol;
+    if (state.isTrainedParameter()) {
+      Trained next;
+      next.state = state;
+      next.value = argument;
+      trained.push_back(std::move(next));
+    }
+  }
+  if (trained.empty())
+    return function.emitError("there is no parameter to train");
+  return success();
+}
+
+void StepBuilder::makeEvaluate() {
+  for (Operation &op : function.getBody().front().without_terminator())
+    op.setAttr(nn::kPhaseAttr,
+               nn::PhaseAttr::get(op.getContext(), nn::Phase::Forward));
+  auto evaluate = cast<func::FuncOp>(function->clone());
+  evaluate.setSymName("evaluate");
+  builder.setInsertionPointAfter(function);
+  builder.insert(evaluate);
+  Block &body = evaluate.getBody().front();
+  body.getTerminator()->eraseOperand(0);
+  evaluate.setFunctionType(builder.getFunctionType(
+      evaluate.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  SmallVector<DictionaryAttr> attrs{metric("loss_sum"), metric("count")};
+  evaluate.setAllResultAttrs(attrs);
+  removeDeadCode(body);
+  function.setSymName("step");
+}
+
+LogicalResult StepBuilder::declareMoments() {
+  struct Kind {
+    nn::Role role;
+    const char *suffix;
+  };
+  SmallVector<Kind> kinds;
+  if (optimizer == Optimizer::AdamW)
+    kinds = {{nn::Role::Moment1, "moment1"}, {nn::Role::Moment2, "moment2"}};
+  else
+    kinds = {{nn::Role::Momentum, "momentum"}};
+  builder.setInsertionPoint(function);
+  for (Kind kind : kinds)
+    for (Trained &t : trained) {
+      std::string name = (t.state.getSymName() + "." + kind.suffix).str();
+      if (module.lookupSymbol(name))
+        return t.state.emitError("its ")
+               << kind.suffix << " is to be named @\"" << name
+               << "\", which is taken";
+      auto moment = nn::StateOp::create(
+          builder, t.state.getLoc(), builder.getStringAttr(name),
+          nn::RoleAttr::get(builder.getContext(), kind.role),
+          t.state.getTypeAttr(), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+          FlatSymbolRefAttr::get(builder.getContext(), t.state.getSymName()),
+          /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
+          /*decay=*/FloatAttr());
+      t.moments.push_back(moment);
+      t.momentValues.push_back(addArgument(moment.getTensorType(),
+                                           stateAttr(moment),
+                                           t.value.getLoc()));
+    }
+  SmallVector<StringRef> names =
+      optimizer == Optimizer::AdamW
+          ? SmallVector<StringRef>{"lr", "beta1", "beta2", "eps",
+                                   "weight_decay", "bias1", "bias2",
+                                   "clip_grad_norm"}
+          : SmallVector<StringRef>{"lr", "momentum", "weight_decay",
+                                   "clip_grad_norm"};
+  for (StringRef name : names)
+    hypers[name] = hyper(name);
+  return success();
+}
+
+LogicalResult StepBuilder::buildBackward() {
+  Block &body = function.getBody().front();
+  SmallVector<Value> wanted;
+  for (Trained &t : trained)
+    wanted.push_back(t.value);
+  GradientBuilder gradients(builder, body, wanted);
+  builder.setInsertionPoint(body.getTerminator());
+  Value loss = body.getTerminator()->getOperand(0);
+  auto seed = nn::splat(builder, loss.getLoc(),
+                        cast<RankedTensorType>(loss.getType()), 1.0);
+  seed->setAttr(nn::kPhaseAttr,
+                nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward));
+  gradients.accumulate(loss, seed);
+  if (failed(gradients.run()))
+    return failure();
+  LogicalResult result = success();
+  for (Trained &t : trained) {
+    t.gradient = gradients.gradient(t.value);
+    if (!t.gradient)
+      result = t.state.emitError("the loss does not depend on the trained "
+                                 "parameter '")
+               << t.state.getSymName() << "': "
+               << gradients.explainMissing(t.value)
+               << "; freeze it, or leave it out of the model";
+  }
+  return result;
+}
+
+void StepBuilder::update(Trained &t, Value enable, Value scale) {
+  Location loc = t.state.getLoc();
+  APFloat decay = t.state.getDecay().value_or(APFloat(1.0));
+  auto h = [&](StringRef name) { return hypers.lookup(name); };
+  Type type = t.value.getType();
+  Operation *op;
+  if (optimizer == Optimizer::AdamW)
+    op = nn::AdamwOp::create(
+        builder, loc, type, type, type, t.value, t.gradient,
+        t.momentValues[0], t.momentValues[1], enable, scale, h("lr"),
+        h("beta1"), h("beta2"), h("eps"), h("weight_decay"), h("bias1"),
+        h("bias2"), /*offset=*/Value(), decay, /*segments=*/ArrayAttr());
+  else
+    op = nn::SgdOp::create(builder, loc, type, type, t.value, t.gradient,
+                           t.momentValues[0], enable, scale, h("lr"),
+                           h("momentum"), h("weight_decay"),
+                           /*offset=*/Value(), decay,
+                           /*segments=*/ArrayAttr());
+  t.results.assign(op->result_begin(), op->result_end());
+}
+
+// scale = clip > 0 ? min(1, clip / (norm + 1e-6)) : 1, as PyTorch's
+// clip_grad_norm_.
+void StepBuilder::buildUpdate() {
+  Location loc = function.getLoc();
+  Value loss = function.getBody().front().getTerminator()->getOperand(0);
+  SmallVector<Value> gradients;
+  for (Trained &t : trained)
+    gradients.push_back(toF32(t.gradient));
+  auto binary = [&](auto op, Value a, Value b) -> Value {
+    return decltype(op)::create(builder, loc, a.getType(), a, b);
+  };
+  Value squares =
+      nn::SumSquaresOp::create(builder, loc, scalarType(), gradients);
+  Value norm = nn::SqrtOp::create(builder, loc, scalarType(), squares);
+  Value clip = hypers.lookup("clip_grad_norm"), one = constant(1);
+  Value ratio =
+      binary(nn::DivOp(), clip, binary(nn::AddOp(), norm, constant(1e-6)));
+  auto boolType = scalarType().clone(builder.getI1Type());
+  Value clips = nn::CompareOp::create(builder, loc, boolType,
+                                      nn::Predicate::GT, clip, constant(0));
+  Value scale =
+      nn::SelectOp::create(builder, loc, scalarType(), clips,
+                           binary(nn::MinOp(), ratio, one), one);
+  Value enable = binary(nn::AndOp(), isFinite(loss), isFinite(norm));
+  for (Trained &t : trained)
+    update(t, enable, scale);
+  finish(norm, enable);
+}
+
+void StepBuilder::finish(Value norm, Value enable) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  SmallVector<Value> results{terminator->getOperand(0), norm, enable};
+  SmallVector<DictionaryAttr> attrs{metric("loss"), metric("grad_norm"),
+                                    metric("enable")};
+  for (Trained &t : trained) {
+    results.push_back(t.results[0]);
+    attrs.push_back(stateAttr(t.state));
+  }
+  for (size_t i = 0, e = trained.front().moments.size(); i < e; ++i)
+    for (Trained &t : trained) {
+      results.push_back(t.results[i + 1]);
+      attrs.push_back(stateAttr(t.moments[i]));
+    }
+  terminator->setOperands(results);
+  function.setFunctionType(builder.getFunctionType(
+      function.getArgumentTypes(), terminator->getOperandTypes()));
+  function.setAllResultAttrs(attrs);
+}
+
+LogicalResult StepBuilder::build() {
+  if (failed(checkForward()))
+    return failure();
+  makeEvaluate();
+  if (failed(declareMoments()) || failed(buildBackward()))
+    return failure();
+  UpdateListener listener;
+  builder.setListener(&listener);
+  buildUpdate();
+  builder.setListener(nullptr);
+  removeDeadCode(function.getBody().front());
+  return success();
+}
+
+std::optional<Optimizer> parseOptimizer(StringRef name) {
+  if (name == "adamw")
+    return Optimizer::AdamW;
+  if (name == "sgd")
+    return Optimizer::SGD;
+  return std::nullopt;
+}
+
+LogicalResult buildTrainingStep(ModuleOp module, Optimizer optimizer) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward)
+    return module.emitError("there is no function @forward to train");
+  return StepBuilder(module, forward, optimizer).build();
+}
+
+} // namespace shale

@@ -1,0 +1,25 @@
+//===- TrainingStep.h - From @forward to @step and @evaluate --------------===//
+#ifndef SHALE_PASSES_AUTODIFF_TRAININGSTEP_H
+#define SHALE_PASSES_AUTODIFF_TRAININGSTEP_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/LogicalResult.h"
+#include <optional>
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace shale {
+
+enum class Optimizer { AdamW, SGD };
+
+std::optional<Optimizer> parseOptimizer(llvm::StringRef name);
+
+/// Replaces @forward by @step and @evaluate; see AutodiffPass.
+llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module,
+                                      Optimizer optimizer);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_AUTODIFF_TRAININGSTEP_H

@@ -1,0 +1,108 @@
+//===- VerifyStep.cpp - Checks that a module holds a whole training step --===//
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/autodiff/Passes.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_VERIFYSTEPPASS
+#include "passes/autodiff/Passes.h.inc"
+
+namespace {
+
+LogicalResult verifyPhases(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!op.hasAttr(nn::kPhaseAttr))
+      return op.emitError("has no nn.phase");
+  return success();
+}
+
+/// The states of arguments, checked against their declarations.
+FailureOr<llvm::StringSet<>> verifyArguments(ModuleOp module,
+                                             func::FuncOp function) {
+  llvm::StringSet<> names;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
+    if (!symbol) {
+      if (!function.getArgAttr(i, nn::kRoleAttr))
+        return function.emitError("argument ")
+               << i << " has neither nn.state nor nn.role";
+      continue;
+    }
+    auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
+    if (!state || state.getTensorType() != argument.getType())
+      return function.emitError("argument ")
+             << i << " is not of the type of its state " << symbol;
+    if (!names.insert(symbol.getValue()).second)
+      return function.emitError("the state ")
+             << symbol << " is an argument twice";
+  }
+  return names;
+}
+
+LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
+                            const llvm::StringSet<> &arguments) {
+  llvm::StringSet<> states, metrics;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    if (auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(
+            i, nn::kStateAttr)) {
+      if (!arguments.contains(symbol.getValue()) ||
+          !states.insert(symbol.getValue()).second)
+        return function.emitError("the state ")
+               << symbol << " is a result twice or without an argument";
+    } else if (auto name = function.getResultAttrOfType<StringAttr>(
+                   i, nn::kNameAttr)) {
+      metrics.insert(name.getValue());
+    } else {
+      return function.emitError("result ") << i << " has no name";
+    }
+  }
+  for (const char *name : {"loss", "grad_norm", "enable"})
+    if (!metrics.contains(name))
+      return function.emitError("the metric ") << name << " is not a result";
+  for (auto state : module.getOps<nn::StateOp>()) {
+    bool changes =
+        state.isTrainedParameter() ||
+        (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
+    if (changes != states.contains(state.getSymName()))
+      return state.emitError(changes ? "is to be updated, but @step does not "
+                                       "return it"
+                                     : "must not change, but @step returns it");
+  }
+  return success();
+}
+
+struct VerifyStepPass : impl::VerifyStepPassBase<VerifyStepPass> {
+  LogicalResult verify() {
+    ModuleOp module = getOperation();
+    if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
+      return forward.emitError("@forward is still there");
+    for (const char *name : {"step", "evaluate"}) {
+      auto function = module.lookupSymbol<func::FuncOp>(name);
+      if (!function || function.isExternal() ||
+          !function.getBody().hasOneBlock())
+        return module.emitError("there is no function @")
+               << name << " of one block";
+      auto states = verifyArguments(module, function);
+      if (failed(states) || failed(verifyPhases(function)))
+        return failure();
+      if (name == StringRef("step") &&
+          failed(verifyResults(module, function, *states)))
+        return failure();
+    }
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(verify()))
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
+} // namespace shale

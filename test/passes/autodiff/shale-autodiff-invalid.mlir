@@ -1,0 +1,97 @@
+// RUN: shale-opt %s --shale-autodiff --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{there is no function @forward to train}}
+module {
+}
+
+// -----
+
+// Nothing is to be trained.
+nn.state @w role = param type = tensor<4xf32> {trained = false}
+// expected-error@+1 {{there is no parameter to train}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %0 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %0, %0, %0 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A loss alone: evaluation lacks its sum and count.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{must return three scalars: loss, loss_sum and count}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> tensor<f32> {
+  %0 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+// A loss that is no scalar.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{returns 'tensor<4xf32>' where a float scalar is due}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  return %w, %w, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// An op on the way has no gradient: the path is named.
+nn.state @w role = param type = tensor<4xf32>
+func.func @forward(
+    // expected-note@+1 {{the path from argument 0: nn.exp -> nn.gather; freeze it, or express the op in others}}
+    %w: tensor<4xf32> {nn.state = @w},
+    %i: tensor<2xi64> {nn.role = #nn.role<input>, nn.name = "i"}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %0 = nn.exp %w : tensor<4xf32>
+  // expected-error@+1 {{no gradient: nn.gather lies on a path from a trained parameter to the loss}}
+  %1 = nn.gather %0, %i dim = 0 : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
+  %2 = nn.reduce sum %1 dims = [0] : tensor<2xf32> -> tensor<f32>
+  return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A parameter that nothing reads.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{the loss does not depend on the trained parameter 'v': nothing uses it}}
+nn.state @v role = param type = tensor<4xf32>
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %0 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %0, %0, %0 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A parameter whose only way to the loss lets no gradient through.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{the loss does not depend on the trained parameter 'v': no gradient passes its only path: nn.floor -> nn.mul -> nn.reduce}}
+nn.state @v role = param type = tensor<4xf32>
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %0 = nn.floor %v : tensor<4xf32>
+  %1 = nn.mul %w, %0 : tensor<4xf32>
+  %2 = nn.reduce sum %1 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A parameter that the loss does not see.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{the loss does not depend on the trained parameter 'v': its influence ends at nn.exp -> nn.log}}
+nn.state @v role = param type = tensor<4xf32>
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %0 = nn.exp %v : tensor<4xf32>
+  %1 = nn.log %0 : tensor<4xf32>
+  %2 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A moment's name is taken.
+// expected-error@+1 {{its moment1 is to be named @"w.moment1", which is taken}}
+nn.state @w role = param type = tensor<4xf32>
+nn.state @w.moment1 role = param type = tensor<4xf32>
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %2 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}

@@ -1,0 +1,64 @@
+// RUN: shale-opt %s --shale-verify-step --split-input-file --verify-diagnostics
+
+module {
+  // expected-error@+1 {{@forward is still there}}
+  func.func @forward() {
+    return
+  }
+}
+
+// -----
+
+// expected-error@+1 {{there is no function @step of one block}}
+module {
+}
+
+// -----
+
+module {
+  func.func @step() {
+    // expected-error@+1 {{has no nn.phase}}
+    %0 = nn.constant dense<1.0> : tensor<f32>
+    return
+  }
+}
+
+// -----
+
+module {
+  // expected-error@+1 {{argument 0 has neither nn.state nor nn.role}}
+  func.func @step(%a: tensor<f32>) {
+    return
+  }
+}
+
+// -----
+
+module {
+  // expected-error@+1 {{the metric loss is not a result}}
+  func.func @step() {
+    return
+  }
+}
+
+// -----
+
+// A trained parameter stays behind.
+module {
+  // expected-error@+1 {{is to be updated, but @step does not return it}}
+  nn.state @w role = param type = tensor<f32>
+  func.func @step(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}) {
+    return %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+// A frozen one changes.
+module {
+  // expected-error@+1 {{must not change, but @step returns it}}
+  nn.state @w role = param type = tensor<f32> {trained = false}
+  func.func @step(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}, tensor<f32> {nn.state = @w}) {
+    return %w, %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+  }
+}
