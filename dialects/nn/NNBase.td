@@ -26,6 +26,7 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 // Interfaces that an op declares; families name the ones they implement.
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
 def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface>;
+def NN_Partitionable : DeclareOpInterfaceMethods<PartitionableInterface>;
 def NN_ElementwiseOp : DeclareOpInterfaceMethods<ElementwiseInterface>;
 def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;

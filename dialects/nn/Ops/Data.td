@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, NN_Sharded]> {
+def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, NN_Sharded, NN_Partitionable]> {
   let summary = "A tensor known at compile time";
   let description = [{
     Life: made by import and folding; becomes immediate operands of clusters or
@@ -23,7 +23,7 @@ def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value
   let hasFolder = 1;
 }
 
-def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded]> {
+def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Partitionable]> {
   let summary = "Counts along one dimension";
   let description = [{
     Element (i0, i1, ...) is i_dim.
@@ -100,7 +100,7 @@ def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable]> {
   let summary = "A strided rectangle of a tensor";
   let description = [{
     Along dimension i: elements starts[i], starts[i] + strides[i], ... below limits[i].

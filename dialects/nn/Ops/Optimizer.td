@@ -6,7 +6,7 @@ include "dialects/nn/NNBase.td"
 
 def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
 
-def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, NN_Sharded, NN_Cost]> {
+def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost]> {
   let summary = "Sum of the squares of all elements of all operands";
   let description = [{
     The square of the global norm; accumulated operand by operand in order.

@@ -1,0 +1,246 @@
+//===- Data.cpp - Constants and data movement -----------------------------===//
+#include "dialects/dist/Dist.h"
+#include "dialects/nn/Sharding/Rules.h"
+#include "mlir/IR/Builders.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+//===- Constants ----------------------------------------------------------===//
+
+ShardingRule ConstantOp::getShardingRule() {
+  RuleBuilder rule;
+  return rule.result(rule.dims(shapeOf(getResult()))).take();
+}
+
+/// A splat has a smaller splat as its slice; other constants are sliced.
+FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder,
+                                                    const LocalForm &local) {
+  auto type = cast<RankedTensorType>(local.types[0]);
+  if (auto dense = dyn_cast<DenseElementsAttr>(getValue()))
+    if (dense.isSplat())
+      return SmallVector<Value>{ConstantOp::create(
+          builder, getLoc(), DenseElementsAttr(dense.resizeSplat(type)))};
+  Value value = ConstantOp::create(builder, getLoc(), getValue());
+  ShardingRule rule = getShardingRule();
+  for (auto [dim, factors] : llvm::enumerate(rule.results[0])) {
+    for (int64_t factor : factors)
+      for (const SplitAxis &axis : local.axes[factor]) {
+        SmallVector<int64_t> shape(shapeOf(value));
+        shape[dim] /= axis.size;
+        value = dist::SliceOp::create(
+            builder, getLoc(),
+            RankedTensorType::get(shape, type.getElementType()), value,
+            axis.name, dim);
+      }
+  }
+  return SmallVector<Value>{value};
+}
+
+ShardingRule IotaOp::getShardingRule() {
+  RuleBuilder rule;
+  return rule.result(rule.dims(shapeOf(getResult()))).take();
+}
+
+/// Counts from where this rank's slice begins.
+FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder,
+                                                const LocalForm &local) {
+  auto type = cast<RankedTensorType>(local.types[0]);
+  Value value = IotaOp::create(builder, getLoc(), type, getDimAttr());
+  for (int64_t factor : getShardingRule().results[0][getDim()])
+    if (!local.axes[factor].empty())
+      value = AddOp::create(builder, getLoc(), value,
+                            pieceOffset(builder, getLoc(), local.axes[factor],
+                                        type.getDimSize(getDim()), type));
+  return SmallVector<Value>{value};
+}
+
+//===- Shape --------------------------------------------------------------===//
+
+/// Cuts both shapes into common factors from the major end: [6, 4] -> [3, 8] is
+/// [3 2, 4] -> [3, 2 4]. Where sizes have no common divisor the rest, up to
+/// where both meet again, is whole.
+ShardingRule ReshapeOp::getShardingRule() {
+  ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
+  RuleBuilder rule;
+  TensorFactors operand(from.size()), result(to.size());
+  size_t i = 0, j = 0;
+  int64_t a = 1, b = 1; // what is left of from[i - 1] and to[j - 1]
+  auto next = [](ArrayRef<int64_t> shape, size_t &index, int64_t &left) {
+    while (left == 1 && index < shape.size())
+      left = shape[index++];
+    return left != 1;
+  };
+  while (next(from, i, a) && next(to, j, b)) {
+    if (a == 0 || b == 0)
+      break; // no elements: nothing to split
+    int64_t common = std::gcd(a, b);
+    if (common > 1) {
+      auto factor = rule.dim(common);
+      operand[i - 1].append(factor);
+      result[j - 1].append(factor);
+      a /= common;
+      b /= common;
+      continue;
+    }
+    // Both sides advance until they hold as many elements.
+    operand[i - 1].append(rule.dim(a, FactorKind::Whole));
+    result[j - 1].append(rule.dim(b, FactorKind::Whole));
+    while (a != b) {
+      if (a < b) {
+        if (i == from.size())
+          break;
+        operand[i].append(rule.dim(from[i], FactorKind::Whole));
+        a *= from[i++];
+      } else {
+        if (j == to.size())
+          break;
+        result[j].append(rule.dim(to[j], FactorKind::Whole));
+        b *= to[j++];
+      }
+    }
+    a = b = 1;
+  }
+  return rule.operand(operand).result(result).linear({0}, true).take();
+}
+
+ShardingRule TransposeOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors operand = rule.dims(shapeOf(getInput())), result;
+  for (int64_t dim : getPerm())
+    result.push_back(operand[dim]);
+  return rule.operand(operand).result(result).linear({0}, true).take();
+}
+
+ShardingRule BroadcastOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors result = rule.dims(shapeOf(getResult())), operand;
+  for (auto [size, dim] : llvm::zip(shapeOf(getInput()), getDims()))
+    operand.push_back(size == 1 ? SmallVector<int64_t, 2>() : result[dim]);
+  return rule.operand(operand).result(result).linear({0}, true).take();
+}
+
+ShardingRule SliceOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors operand, result;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
+    bool full = getStarts()[i] == 0 && getLimits()[i] == size &&
+                getStrides()[i] == 1;
+    operand.push_back(
+        rule.dim(size, full ? FactorKind::Parallel : FactorKind::Whole));
+    result.push_back(full ? operand.back()
+                          : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
+  }
+  return rule.operand(operand).result(result).linear({0}, true).take();
+}
+
+/// Dimensions that are taken in full end where the local operand does.
+FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder,
+                                                 const LocalForm &local) {
+  SmallVector<int64_t> limits(getLimits());
+  for (auto [i, factors] : llvm::enumerate(getShardingRule().operands[0]))
+    for (int64_t factor : factors)
+      limits[i] /= pieces(local.axes[factor]);
+  return SmallVector<Value>{SliceOp::create(
+      builder, getLoc(), local.types[0], local.operands[0], getStartsAttr(),
+      builder.getDenseI64ArrayAttr(limits), getStridesAttr())};
+}
+
+ShardingRule PadOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors operand, result;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
+    bool same =
+        getLow()[i] == 0 && getHigh()[i] == 0 && getInterior()[i] == 0;
+    operand.push_back(
+        rule.dim(size, same ? FactorKind::Parallel : FactorKind::Whole));
+    result.push_back(same ? operand.back()
+                          : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
+  }
+  rule.operand(operand).result(result);
+  if (getValue().isZero()) // another value would be added once a rank
+    rule.linear({0}, true);
+  return rule.take();
+}
+
+ShardingRule ConcatOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors result;
+  int64_t along = getDim();
+  for (auto [i, size] : llvm::enumerate(shapeOf(getResult())))
+    result.push_back(rule.dim(size, static_cast<int64_t>(i) == along
+                                        ? FactorKind::Whole
+                                        : FactorKind::Parallel));
+  SmallVector<int64_t> all;
+  for (Value input : getInputs()) {
+    TensorFactors operand = result;
+    operand[along] = rule.dim(shapeOf(input)[along], FactorKind::Whole);
+    rule.operand(operand);
+    all.push_back(all.size());
+  }
+  return rule.result(result).linear(all, true).take();
+}
+
+ShardingRule GatherOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors input = rule.dims(shapeOf(getInput()));
+  TensorFactors indices = rule.dims(shapeOf(getIndices()));
+  int64_t dim = getDim();
+  input[dim] = rule.dim(shapeOf(getInput())[dim], FactorKind::Whole);
+  TensorFactors result(input.begin(), input.begin() + dim);
+  result.append(indices.begin(), indices.end());
+  result.append(input.begin() + dim + 1, input.end());
+  return rule.operand(input).operand(indices).result(result).linear({0}, true).take();
+}
+
+ShardingRule GatherNdOp::getShardingRule() {
+  RuleBuilder rule;
+  int64_t batch = getBatchDims(), rank = shapeOf(getIndices()).size();
+  int64_t tuple = shapeOf(getIndices())[rank - 1];
+  TensorFactors indices = rule.dims(shapeOf(getIndices()));
+  indices[rank - 1] = rule.dim(tuple, FactorKind::Whole);
+  TensorFactors input(indices.begin(), indices.begin() + batch);
+  TensorFactors result(indices.begin(), indices.end() - 1);
+  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
+    int64_t dim = i;
+    if (dim < batch)
+      continue;
+    bool picked = dim < batch + tuple;
+    input.push_back(
+        rule.dim(size, picked ? FactorKind::Whole : FactorKind::Parallel));
+    if (!picked)
+      result.push_back(input.back());
+  }
+  return rule.operand(input).operand(indices).result(result).linear({0}, true).take();
+}
+
+ShardingRule CumsumOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors dims;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getInput())))
+    dims.push_back(rule.dim(size, static_cast<int64_t>(i) ==
+                                          static_cast<int64_t>(getDim())
+                                      ? FactorKind::Whole
+                                      : FactorKind::Parallel));
+  return rule.operand(dims).result(dims).linear({0}, true).take();
+}
+
+ShardingRule ReduceOp::getShardingRule() {
+  RuleBuilder rule;
+  FactorKind kind = getKind() == ReduceKind::Sum   ? FactorKind::Sum
+                    : getKind() == ReduceKind::Max ? FactorKind::Max
+                                                   : FactorKind::Whole;
+  TensorFactors operand, result;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
+    bool reduced = llvm::is_contained(getDims(), static_cast<int64_t>(i));
+    operand.push_back(rule.dim(size, reduced ? kind : FactorKind::Parallel));
+    if (!reduced)
+      result.push_back(operand.back());
+  }
+  rule.operand(operand).result(result);
+  if (getKind() == ReduceKind::Sum)
+    rule.linear({0}, true);
+  return rule.take();
+}

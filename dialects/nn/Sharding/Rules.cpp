@@ -1,0 +1,78 @@
+//===- Rules.cpp - Helpers to write sharding rules and local forms --------===//
+#include "dialects/nn/Sharding/Rules.h"
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+SmallVector<int64_t, 2> RuleBuilder::dim(int64_t size, FactorKind kind) {
+  if (size == 1)
+    return {};
+  rule.factors.push_back({size, kind});
+  return {static_cast<int64_t>(rule.factors.size()) - 1};
+}
+
+TensorFactors RuleBuilder::dims(ArrayRef<int64_t> shape, FactorKind kind) {
+  TensorFactors factors;
+  for (int64_t size : shape)
+    factors.push_back(dim(size, kind));
+  return factors;
+}
+
+RuleBuilder &RuleBuilder::operand(TensorFactors factors) {
+  rule.operands.push_back(std::move(factors));
+  return *this;
+}
+
+RuleBuilder &RuleBuilder::result(TensorFactors factors) {
+  rule.results.push_back(std::move(factors));
+  return *this;
+}
+
+RuleBuilder &RuleBuilder::linear(ArrayRef<int64_t> operands, bool additive) {
+  rule.linear.assign(operands.begin(), operands.end());
+  rule.additive = additive;
+  return *this;
+}
+
+int64_t nn::pieces(ArrayRef<SplitAxis> axes) {
+  int64_t count = 1;
+  for (const SplitAxis &axis : axes)
+    count *= axis.size;
+  return count;
+}
+
+Value nn::pieceIndex(OpBuilder &builder, Location loc,
+                     ArrayRef<SplitAxis> axes) {
+  auto type = RankedTensorType::get({}, builder.getI64Type());
+  Value index;
+  for (const SplitAxis &axis : axes) {
+    Value coordinate =
+        dist::CoordinateOp::create(builder, loc, type, axis.name);
+    if (index) {
+      Value size = splat(builder, loc, type, axis.size);
+      index = MulOp::create(builder, loc, index, size);
+      index = AddOp::create(builder, loc, index, coordinate);
+    } else {
+      index = coordinate;
+    }
+  }
+  return index ? index : splat(builder, loc, type, 0);
+}
+
+Value nn::pieceOffset(OpBuilder &builder, Location loc,
+                      ArrayRef<SplitAxis> axes, int64_t size,
+                      RankedTensorType type) {
+  Value index = pieceIndex(builder, loc, axes);
+  auto scalar = cast<RankedTensorType>(index.getType());
+  index = MulOp::create(builder, loc, index, splat(builder, loc, scalar, size));
+  auto element = RankedTensorType::get({}, type.getElementType());
+  if (element != scalar)
+    index = CastOp::create(builder, loc, element, index);
+  if (type.getRank() == 0)
+    return index;
+  return BroadcastOp::create(builder, loc, type, index,
+                             builder.getDenseI64ArrayAttr({}));
+}

@@ -1,0 +1,51 @@
+//===- Rules.h - Helpers to write sharding rules and local forms ----------===//
+#ifndef SHALE_NN_SHARDING_RULES_H
+#define SHALE_NN_SHARDING_RULES_H
+
+#include "dialects/nn/NN.h"
+
+namespace shale::nn {
+
+/// Collects the factors of a rule. A dimension of size 1 has no factors: nothing
+/// can split it.
+class RuleBuilder {
+public:
+  /// A new factor, or the empty list for size 1.
+  llvm::SmallVector<int64_t, 2> dim(int64_t size,
+                                    FactorKind kind = FactorKind::Parallel);
+  /// One new factor a dimension.
+  TensorFactors dims(llvm::ArrayRef<int64_t> shape,
+                     FactorKind kind = FactorKind::Parallel);
+  RuleBuilder &operand(TensorFactors factors);
+  RuleBuilder &result(TensorFactors factors);
+  /// See ShardingRule::linear.
+  RuleBuilder &linear(llvm::ArrayRef<int64_t> operands, bool additive = false);
+  ShardingRule take() { return std::move(rule); }
+
+private:
+  ShardingRule rule;
+};
+
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// Number of pieces into which `axes` split a factor.
+int64_t pieces(llvm::ArrayRef<SplitAxis> axes);
+
+/// Builds the index of this rank's piece, major to minor, as a tensor<i64>.
+mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
+                       llvm::ArrayRef<SplitAxis> axes);
+
+/// Builds the first index of this rank's piece of `size` elements, converted to
+/// `type`'s element type and repeated to its shape.
+mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
+                        llvm::ArrayRef<SplitAxis> axes, int64_t size,
+                        mlir::RankedTensorType type);
+
+} // namespace shale::nn
+
+#endif // SHALE_NN_SHARDING_RULES_H
