@@ -1,0 +1,175 @@
+//===- Program.cpp - Runs a module's functions on named logical values ----===//
+#include "lib/Interpreter/Program.h"
+#include "lib/Interpreter/Evaluators.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+const ProgramAdapter &getAdapter(ModuleOp module) {
+  // Later stages first; the base class takes whatever is left.
+  static const std::vector<std::unique_ptr<ProgramAdapter>> adapters = [] {
+    std::vector<std::unique_ptr<ProgramAdapter>> result;
+    result.push_back(std::make_unique<ProgramAdapter>());
+    return result;
+  }();
+  for (const auto &adapter : adapters)
+    if (adapter->accepts(module))
+      return *adapter;
+  return *adapters.back();
+}
+
+FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
+  if (const Tensor *known = find(spec.name))
+    return *known;
+  bool isState = spec.role != nn::Role::Input && spec.role != nn::Role::Label &&
+                 spec.role != nn::Role::Hyper;
+  Tensor made;
+  if (stateFromInit && isState) {
+    auto read = readInit(spec, folder);
+    if (!read)
+      return emitError(loc) << "initial value of '" << spec.name
+                            << "': " << llvm::toString(read.takeError());
+    made = *read;
+  } else {
+    made = randomValue(spec, seed);
+    if (spec.role == nn::Role::Input || spec.role == nn::Role::Label)
+      randomInputs.push_back(spec.name);
+  }
+  set(spec.name, made);
+  return made;
+}
+
+int64_t ProgramAdapter::rankCount(ModuleOp module, int64_t requested) const {
+  return std::max<int64_t>(requested, 1);
+}
+
+std::vector<std::string> ProgramAdapter::functions(ModuleOp module) const {
+  std::vector<std::string> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal() && !function.isPrivate())
+      names.push_back(function.getSymName().str());
+  return names;
+}
+
+ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
+  ValueSpec spec;
+  auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
+  spec.element = *elementOf(type.getElementType());
+  spec.shape.assign(type.getShape().begin(), type.getShape().end());
+  if (auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
+    spec.name = symbol.getValue().str();
+    if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(
+            function, symbol)) {
+      spec.role = state.getRole();
+      spec.init = state.getInitAttr();
+    }
+    return spec;
+  }
+  auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
+  spec.name = name ? name.getValue().str() : "arg" + std::to_string(i);
+  if (auto role = function.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr))
+    spec.role = role.getValue();
+  if (auto binding =
+          function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
+    spec.binding = binding.getValue().str();
+  if (!isFloat(spec.element))
+    boundByUses(function.getArgument(i), spec);
+  return spec;
+}
+
+std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
+  if (auto symbol =
+          function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr))
+    return symbol.getValue().str();
+  if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr))
+    return name.getValue().str();
+  // What a forward pass returns has no names of its own yet.
+  static const char *const forward[] = {"loss", "loss_sum", "count"};
+  if (function.getSymName() == "forward" && function.getNumResults() == 3)
+    return forward[i];
+  return "result" + std::to_string(i);
+}
+
+FailureOr<std::vector<Tensor>>
+ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
+                             LogicalValues &inputs) const {
+  ValueSpec spec = describeArgument(function, i);
+  FailureOr<Tensor> whole = inputs.get(spec, function.getLoc());
+  if (failed(whole))
+    return failure();
+  if (whole->element() != spec.element)
+    return function.emitError("the value of '")
+           << spec.name << "' is " << whole->shapeString() << ", argument " << i
+           << " is " << function.getArgumentTypes()[i];
+  if (whole->shape() == ArrayRef<int64_t>(spec.shape))
+    return std::vector<Tensor>(ranks, *whole);
+  if (auto dim = function.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr)) {
+    SmallVector<int64_t> joined = spec.shape;
+    int64_t local = joined[dim.getInt()];
+    joined[dim.getInt()] *= ranks;
+    if (whole->shape() == ArrayRef<int64_t>(joined)) {
+      std::vector<Tensor> slices;
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        slices.push_back(whole->slice(dim.getInt(), rank * local, local));
+      return slices;
+    }
+  }
+  return function.emitError("the value of '")
+         << spec.name << "' is " << whole->shapeString() << ", argument " << i
+         << " is " << function.getArgumentTypes()[i] << " on each of " << ranks
+         << " ranks";
+}
+
+LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
+                                           ArrayRef<Tensor> perRank,
+                                           LogicalValues &results) const {
+  std::string name = resultName(function, i);
+  for (auto [rank, value] : llvm::enumerate(perRank))
+    if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)
+      return function.emitError("result '")
+             << name << "' differs between ranks 0 and " << rank;
+  results.set(name, perRank[0]);
+  return success();
+}
+
+LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name,
+                                  Interpreter &interpreter,
+                                  LogicalValues &inputs,
+                                  LogicalValues &results) const {
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  if (!function)
+    return module.emitError("there is no function @") << name;
+  int64_t ranks = interpreter.options.ranks;
+  RankValues arguments(ranks);
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape() ||
+        !elementOf(tensor.getElementType()) || nn::tensorBytes(tensor) < 0 ||
+        nn::tensorBytes(tensor) > interpreter.options.maxBytes / ranks / 8)
+      return function.emitError("argument ")
+             << i << " of type " << type
+             << " is no static tensor that the interpreter has room for";
+    auto packed = packArgument(function, i, ranks, inputs);
+    if (failed(packed))
+      return failure();
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      arguments[rank].push_back((*packed)[rank]);
+  }
+  auto perRank = interpreter.run(function, std::move(arguments));
+  if (failed(perRank))
+    return failure();
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    std::vector<Tensor> values;
+    for (auto &all : *perRank)
+      values.push_back(all[i]);
+    if (failed(unpackResult(function, i, values, results)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace shale::interp

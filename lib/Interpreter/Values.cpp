@@ -1,0 +1,181 @@
+//===- Values.cpp - Values that nobody gave: initial and random -----------===//
+#include "lib/Interpreter/Program.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+namespace {
+
+/// SplitMix64 (Steele, Lea and Flood 2014): the i-th output of a stream.
+struct Stream {
+  uint64_t key;
+  uint64_t bits(uint64_t i) const {
+    uint64_t z = key + (i + 1) * 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  /// Uniform in [0, 1).
+  double uniform(uint64_t i) const { return (bits(i) >> 11) * 0x1p-53; }
+};
+
+/// FNV-1a, so that a value depends on its name and nothing else.
+uint64_t hashName(StringRef name) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (unsigned char c : name)
+    hash = (hash ^ c) * 0x100000001b3ull;
+  return hash;
+}
+
+/// Settings under which a training step is well conditioned.
+double hyperValue(StringRef name) {
+  return llvm::StringSwitch<double>(name)
+      .Case("lr", 1e-3)
+      .Cases({"beta1", "momentum"}, 0.9)
+      .Case("beta2", 0.99)
+      .Case("eps", 1e-8)
+      .Case("weight_decay", 0.1)
+      .Case("bias1", 0.19)
+      .Case("bias2", 0.0199)
+      .Default(1.0);
+}
+
+/// Uniform in [low, high): second moments are positive, 1-D parameters (norm
+/// scales among them) are around a half, matrices small.
+std::pair<double, double> rangeOf(const ValueSpec &spec) {
+  switch (spec.role) {
+  case nn::Role::Param:
+    return spec.shape.size() > 1 ? std::pair(-0.25, 0.25) : std::pair(0.0, 1.0);
+  case nn::Role::Moment1:
+  case nn::Role::Momentum:
+    return {-0.01, 0.01};
+  case nn::Role::Moment2:
+    return {1e-4, 1e-3};
+  default:
+    return {-1, 1};
+  }
+}
+
+} // namespace
+
+Tensor randomValue(const ValueSpec &spec, uint64_t seed) {
+  Tensor result(spec.element, spec.shape);
+  Stream stream{hashName(spec.name) ^ (seed * 0xd1342543de82ef95ull)};
+  if (spec.role == nn::Role::Hyper && result.isFloat()) {
+    result.fill(hyperValue(spec.name));
+  } else if (spec.binding == "ones") {
+    result.fill(1);
+  } else if (spec.binding == "arange" && !spec.shape.empty()) {
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.setNumber(i, i % spec.shape.back());
+  } else if (result.isFloat()) {
+    auto [low, high] = rangeOf(spec);
+    double *values = result.mutableFloats();
+    for (int64_t i = 0; i < result.size(); ++i)
+      values[i] = low + (high - low) * stream.uniform(i);
+  } else {
+    int64_t *values = result.mutableInts();
+    for (int64_t i = 0; i < result.size(); ++i) {
+      values[i] = stream.bits(2 * i) % std::max<int64_t>(spec.limit, 1);
+      if (spec.ignored && stream.bits(2 * i + 1) % 8 == 0)
+        values[i] = *spec.ignored;
+    }
+  }
+  result.roundToElement();
+  return result;
+}
+
+void boundByUses(Value value, ValueSpec &spec) {
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> work{value};
+  std::optional<int64_t> limit;
+  auto atMost = [&](int64_t size) {
+    limit = std::min(limit.value_or(size), size);
+  };
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    auto type = dyn_cast<RankedTensorType>(next.getType());
+    if (!type || !isa<IntegerType>(type.getElementType()) ||
+        !seen.insert(next).second)
+      continue;
+    for (OpOperand &use : next.getUses()) {
+      Operation *op = use.getOwner();
+      if (auto embedding = dyn_cast<nn::EmbeddingOp>(op))
+        atMost(embedding.getTable().getType().getDimSize(0));
+      else if (auto gather = dyn_cast<nn::GatherOp>(op);
+               gather && use.getOperandNumber() == 1)
+        atMost(gather.getInput().getType().getDimSize(gather.getDim()));
+      else if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
+        atMost(loss.getLogits().getType().getDimSize(1));
+        spec.ignored = static_cast<int64_t>(loss.getIgnoreIndex());
+      } else if (auto cluster = dyn_cast<nn::ClusterOp>(op))
+        work.push_back(
+            cluster.getBody().getArgument(use.getOperandNumber()));
+      else
+        llvm::append_range(work, op->getResults());
+    }
+  }
+  if (limit)
+    spec.limit = *limit;
+}
+
+static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
+                                       StringRef folder) {
+  SmallString<128> path(file.getPath());
+  if (!llvm::sys::path::is_absolute(path) && !llvm::sys::fs::exists(path)) {
+    path = folder;
+    llvm::sys::path::append(path, file.getPath());
+  }
+  SmallVector<int64_t> shape = spec.shape;
+  bool transposed = file.getTransposed() && shape.size() == 2;
+  if (transposed)
+    std::swap(shape[0], shape[1]);
+  int64_t bytes = bytesOf(spec.element);
+  for (int64_t size : shape)
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      return llvm::createStringError("its type is too large");
+  if (bytes != file.getLength() || file.getOffset() < 0)
+    return llvm::createStringError(
+        "the file holds %lld bytes of it at %lld, its type has %lld",
+        (long long)file.getLength(), (long long)file.getOffset(),
+        (long long)bytes);
+  auto buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return llvm::createStringError(path.str() + ": " +
+                                   buffer.getError().message());
+  StringRef data = (*buffer)->getBuffer();
+  if (static_cast<uint64_t>(file.getOffset()) > data.size() ||
+      static_cast<uint64_t>(bytes) > data.size() - file.getOffset())
+    return llvm::createStringError(path.str() + ": is too short for it");
+  Tensor stored =
+      Tensor::fromBytes(spec.element, shape, data.data() + file.getOffset());
+  if (!transposed)
+    return stored;
+  Tensor result(spec.element, spec.shape);
+  Cell *to = result.mutableCells();
+  const Cell *from = stored.cells();
+  walk(result.shape(), {1, shape[1]}, 0,
+       [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
+  return result;
+}
+
+llvm::Expected<Tensor> readInit(const ValueSpec &spec, StringRef folder) {
+  if (auto file = dyn_cast_or_null<nn::FileAttr>(spec.init))
+    return readFile(file, spec, folder);
+  Tensor result(spec.element, spec.shape);
+  auto fill = dyn_cast_or_null<nn::FillAttr>(spec.init);
+  result.fill(fill ? fill.getValue().getValueAsDouble() : 0);
+  result.roundToElement();
+  return result;
+}
+
+} // namespace shale::interp

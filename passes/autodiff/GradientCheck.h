@@ -1,0 +1,29 @@
+//===- GradientCheck.h - Gradients against central differences ------------===//
+#ifndef SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H
+#define SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
+
+namespace shale {
+
+struct GradientCheckOptions {
+  uint64_t seed = 0;
+  /// Largest allowed |difference| / max(1, |gradient|).
+  double tolerance = 1e-6;
+};
+
+/// Differentiates sum_i <r_i, result_i> of the function, r_i random, with
+/// respect to every float argument that has no `nn.role`, in f64, and compares
+/// each element with a central difference. Writes one line per argument.
+mlir::LogicalResult checkGradients(mlir::func::FuncOp function,
+                                   const GradientCheckOptions &options,
+                                   llvm::raw_ostream &report);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H

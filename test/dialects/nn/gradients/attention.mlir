@@ -1,0 +1,25 @@
+// RUN: shale-run --check-gradient %s | FileCheck %s
+
+// Query, key and value.
+func.func @causal(%q: tensor<2x4x3x2xf64>, %k: tensor<2x4x3x2xf64>, %v: tensor<2x4x3x5xf64>) -> tensor<2x4x3x5xf64> {
+  %o, %l = nn.attention %q, %k, %v causal scale = 7.000000e-01 : tensor<2x4x3x2xf64>, tensor<2x4x3x2xf64>, tensor<2x4x3x5xf64> -> tensor<2x4x3x5xf64>, tensor<2x4x3xf64>
+  return %o : tensor<2x4x3x5xf64>
+}
+// Two query heads read one key head; there are more keys than queries.
+func.func @grouped(%q: tensor<1x4x3x2xf64>, %k: tensor<1x2x5x2xf64>, %v: tensor<1x2x5x2xf64>) -> tensor<1x4x3x2xf64> {
+  %o, %l = nn.attention %q, %k, %v causal scale = 7.000000e-01 : tensor<1x4x3x2xf64>, tensor<1x2x5x2xf64>, tensor<1x2x5x2xf64> -> tensor<1x4x3x2xf64>, tensor<1x4x3xf64>
+  return %o : tensor<1x4x3x2xf64>
+}
+func.func @masked(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x2x3x2xf64>, %m: tensor<1x1x3x3xf64> {nn.role = #nn.role<input>}) -> tensor<1x2x3x2xf64> {
+  %o, %l = nn.attention %q, %k, %v mask %m : tensor<1x1x3x3xf64> scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
+  return %o : tensor<1x2x3x2xf64>
+}
+// CHECK: @causal argument 0: 48 elements
+// CHECK: @causal argument 1: 48 elements
+// CHECK: @causal argument 2: 120 elements
+// CHECK: @grouped argument 0: 24 elements
+// CHECK: @grouped argument 1: 20 elements
+// CHECK: @grouped argument 2: 20 elements
+// CHECK: @masked argument 0: 12 elements
+// CHECK: @masked argument 1: 12 elements
+// CHECK: @masked argument 2: 12 elements

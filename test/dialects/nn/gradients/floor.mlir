@@ -1,0 +1,8 @@
+// RUN: shale-run --check-gradient %s | FileCheck %s
+
+// Its derivative is zero everywhere.
+func.func @floor(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  %y = nn.floor %x : tensor<2x3xf64>
+  return %y : tensor<2x3xf64>
+}
+// CHECK: @floor argument 0: 6 elements

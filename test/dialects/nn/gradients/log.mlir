@@ -1,0 +1,11 @@
+// RUN: shale-run --check-gradient %s | FileCheck %s
+
+// Of a positive argument, x^2 + 1/2.
+func.func @log(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  %h = nn.constant dense<0.5> : tensor<2x3xf64>
+  %s = nn.mul %x, %x : tensor<2x3xf64>
+  %p = nn.add %s, %h : tensor<2x3xf64>
+  %y = nn.log %p : tensor<2x3xf64>
+  return %y : tensor<2x3xf64>
+}
+// CHECK: @log argument 0: 6 elements

@@ -1,0 +1,15 @@
+// RUN: shale-run --check-gradient %s | FileCheck %s
+
+// Central differences of every element of both operands, in f64.
+func.func @max(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  %y = nn.max %a, %b : tensor<2x3xf64>
+  return %y : tensor<2x3xf64>
+}
+// One value on both sides: its gradient is the sum of both.
+func.func @max_same(%a: tensor<2x3xf64>) -> tensor<2x3xf64> {
+  %y = nn.max %a, %a : tensor<2x3xf64>
+  return %y : tensor<2x3xf64>
+}
+// CHECK: @max argument 0: 6 elements
+// CHECK: @max argument 1: 6 elements
+// CHECK: @max_same argument 0: 6 elements

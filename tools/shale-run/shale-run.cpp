@@ -1,0 +1,210 @@
+//===- shale-run.cpp - Runs IR in the interpreter -------------------------===//
+#include "lib/Interpreter/Compare.h"
+#include "lib/Interpreter/Training.h"
+#include "lib/Support/ParseDepth.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "passes/autodiff/GradientCheck.h"
+#include "shale/InitAll.h"
+#include "shale/Runtime.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::interp;
+namespace cl = llvm::cl;
+
+namespace {
+
+cl::OptionCategory category("What runs, and on what");
+cl::OptionCategory training("Training (--steps)");
+
+cl::opt<std::string> input(cl::Positional, cl::desc("FILE.mlir"), cl::init("-"));
+cl::opt<std::string> function("function", cl::desc("the function to run (default: all)"), cl::value_desc("name"), cl::cat(category));
+cl::opt<int64_t> ranks("ranks", cl::desc("virtual ranks (default: what the mesh says, or 1)"), cl::init(0), cl::cat(category));
+cl::opt<uint64_t> seed("seed", cl::desc("seed of random inputs"), cl::init(0), cl::cat(category));
+cl::opt<std::string> as("as", cl::desc("declared: round by type; f64: compute all floats in f64"), cl::init("declared"), cl::value_desc("declared|f64"), cl::cat(category));
+cl::opt<std::string> inputs("inputs", cl::desc("values to use instead of random ones"), cl::value_desc("file.safetensors"), cl::cat(category));
+cl::opt<std::string> out("out", cl::desc("write the results"), cl::value_desc("file.safetensors"), cl::cat(category));
+cl::opt<int64_t> print("print", cl::desc("elements printed of a result"), cl::init(8), cl::cat(category));
+cl::opt<std::string> compare("compare", cl::desc("run this program too, on the same values, and compare"), cl::value_desc("other.mlir"), cl::cat(category));
+cl::opt<double> tolerance("tolerance", cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"), cl::init(0), cl::cat(category));
+cl::opt<bool> exact("exact", cl::desc("compare bits"), cl::cat(category));
+cl::opt<bool> checkGradient("check-gradient", cl::desc("differentiate every function and compare with central differences"), cl::cat(category));
+cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"), cl::value_desc("folder"), cl::cat(category));
+
+cl::opt<int64_t> steps("steps", cl::desc("run @step so often from the initial state"), cl::init(0), cl::cat(training));
+cl::opt<std::string> batches("batches", cl::desc("inputs with a leading dimension of steps"), cl::value_desc("file.safetensors"), cl::cat(training));
+cl::opt<double> lr("lr", cl::desc("learning rate"), cl::init(1e-3), cl::cat(training));
+cl::opt<double> beta1("beta1", cl::desc("AdamW"), cl::init(0.9), cl::cat(training));
+cl::opt<double> beta2("beta2", cl::desc("AdamW"), cl::init(0.999), cl::cat(training));
+cl::opt<double> eps("eps", cl::desc("AdamW"), cl::init(1e-8), cl::cat(training));
+cl::opt<double> weightDecay("weight-decay", cl::desc("of both optimizers"), cl::init(0.01), cl::cat(training));
+cl::opt<double> momentum("momentum", cl::desc("SGD"), cl::init(0.9), cl::cat(training));
+cl::opt<double> clipGradNorm("clip-grad-norm", cl::desc("0: off"), cl::init(0), cl::cat(training));
+
+/// The value, or the end of the program with the error.
+template <typename T> T orExit(llvm::Expected<T> value, int code) {
+  if (value)
+    return std::move(*value);
+  llvm::errs() << "shale-run: error: " << llvm::toString(value.takeError()) << "\n";
+  exit(code);
+}
+
+NamedTensors readIfGiven(const std::string &path) {
+  return path.empty() ? NamedTensors() : orExit(readSafeTensors(path), SHALE_EXIT_DATA);
+}
+
+OwningOpRef<ModuleOp> parse(const std::string &path, llvm::SourceMgr &sources,
+                            MLIRContext &context) {
+  std::string error;
+  auto buffer = openInputFile(path, &error);
+  if (!buffer) {
+    llvm::errs() << "shale-run: error: " << error << "\n";
+    exit(SHALE_EXIT_NO_INPUT);
+  }
+  if (llvm::Error deep = checkParseDepth(buffer->getMemBufferRef())) {
+    llvm::errs() << "shale-run: error: " << llvm::toString(std::move(deep)) << "\n";
+    exit(SHALE_EXIT_DATA);
+  }
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  auto module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    exit(SHALE_EXIT_DATA);
+  return module;
+}
+
+void printTensor(StringRef name, const Tensor &tensor) {
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    sum += tensor.number(i);
+  llvm::outs() << "  " << name << ": " << tensor.shapeString()
+               << llvm::format(" sum %.9g [", sum);
+  int64_t count = std::min<int64_t>(print, tensor.size());
+  for (int64_t i = 0; i < count; ++i) {
+    llvm::outs() << (i ? ", " : "");
+    if (tensor.isFloat())
+      llvm::outs() << llvm::format("%.9g", tensor.floats()[i]);
+    else
+      llvm::outs() << tensor.ints()[i];
+  }
+  llvm::outs() << (count < tensor.size() ? ", ...]\n" : "]\n");
+}
+
+LogicalResult runFunctions(ModuleOp module, const Options &settings) {
+  const ProgramAdapter &adapter = getAdapter(module);
+  std::vector<std::string> names{function};
+  if (function.empty())
+    names = adapter.functions(module);
+  LogicalValues values(seed);
+  values.tensors = readIfGiven(inputs);
+  NamedTensors all;
+  for (const std::string &name : names) {
+    Options options = settings;
+    options.ranks = adapter.rankCount(module, ranks);
+    Interpreter interpreter(options);
+    LogicalValues results;
+    if (failed(adapter.run(module, name, interpreter, values, results)))
+      return failure();
+    llvm::outs() << "@" << name << "\n";
+    for (auto &[key, value] : results.tensors) {
+      printTensor(key, value);
+      all[key] = value;
+    }
+  }
+  if (!out.empty())
+    if (llvm::Error error = writeSafeTensors(out, all))
+      return module.emitError(llvm::toString(std::move(error)));
+  return success();
+}
+
+LogicalResult runGradientChecks(ModuleOp module) {
+  GradientCheckOptions options;
+  options.seed = seed;
+  if (tolerance > 0)
+    options.tolerance = tolerance;
+  LogicalResult result = success();
+  for (auto f : module.getOps<func::FuncOp>())
+    if (failed(checkGradients(f, options, llvm::outs())))
+      result = failure();
+  return result;
+}
+
+LogicalResult runTraining(ModuleOp module, const Options &settings) {
+  TrainingOptions options;
+  options.interpreter = settings;
+  options.ranks = ranks;
+  options.steps = steps;
+  options.lr = lr;
+  options.beta1 = beta1;
+  options.beta2 = beta2;
+  options.eps = eps;
+  options.weightDecay = weightDecay;
+  options.momentum = momentum;
+  options.clipGradNorm = clipGradNorm;
+  options.seed = seed;
+  options.batches = readIfGiven(batches);
+  options.folder = modelDir.empty() ? llvm::sys::path::parent_path(input).str() : modelDir;
+  NamedTensors state;
+  if (failed(train(module, options, llvm::outs(), state)))
+    return failure();
+  if (!out.empty())
+    if (llvm::Error error = writeSafeTensors(out, state))
+      return module.emitError(llvm::toString(std::move(error)));
+  return success();
+}
+
+LogicalResult runComparison(ModuleOp module, ModuleOp other,
+                            const Options &settings) {
+  CompareOptions options;
+  options.interpreter = settings;
+  options.ranks = ranks;
+  options.seed = seed;
+  options.exact = exact;
+  if (tolerance > 0)
+    options.tolerance = tolerance;
+  options.inputs = readIfGiven(inputs);
+  return compareModules(module, other, options, llvm::outs());
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions({&category, &training});
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "Runs nn, dist, mem and rt IR on virtual ranks in one process.\n\n"
+      "  shale-run a.mlir                                  runs a's functions on random inputs\n"
+      "  shale-run --as=f64 a.mlir --compare=b.mlir        exit 0 if both compute the same\n"
+      "  shale-run --check-gradient a.mlir                 gradients against central differences\n"
+      "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line a step\n");
+  if ((as != "declared" && as != "f64") || ranks < 0 || ranks > 1024 || steps < 0) {
+    llvm::errs() << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
+    return SHALE_EXIT_USAGE;
+  }
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  llvm::SourceMgr sources, otherSources;
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  OwningOpRef<ModuleOp> module = parse(input, sources, context);
+  Options settings;
+  settings.asF64 = as == "f64";
+  if (!compare.empty()) {
+    OwningOpRef<ModuleOp> other = parse(compare, otherSources, context);
+    return failed(runComparison(*module, *other, settings));
+  }
+  if (checkGradient)
+    return failed(runGradientChecks(*module));
+  if (steps > 0)
+    return failed(runTraining(*module, settings));
+  return failed(runFunctions(*module, settings));
+}
