@@ -1,0 +1,254 @@
+// Writing checkpoints, and the folder they are in.
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Export.h"
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/SafetensorsWriter.h"
+#include "runtime/core/Error.h"
+#include "runtime/data/SafetensorsReader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace shale::rt {
+
+namespace {
+const char *const temporaryMark = ".tmp-";
+constexpr int64_t chunkBytes = 4 << 20;
+
+std::string root(const std::string &out) { return out + "/checkpoints"; }
+
+std::string stepName(int64_t step) {
+  return format("step-%08lld", (long long)step);
+}
+
+/// The step a folder's name says; -1 when it is no complete checkpoint's.
+int64_t stepOf(const std::string &name) {
+  if (name.compare(0, 5, "step-") != 0 || name.size() < 6 || name.size() > 23 ||
+      name.find_first_not_of("0123456789", 5) != std::string::npos)
+    return -1;
+  return std::strtoll(name.c_str() + 5, nullptr, 10);
+}
+
+uint64_t checksumOf(const void *data, int64_t bytes) {
+  Checksum checksum;
+  checksum.add(data, bytes);
+  return checksum.value();
+}
+
+void checkSpace(const std::string &folder, int64_t bytes) {
+  struct statvfs info;
+  if (statvfs(folder.c_str(), &info) == 0 &&
+      static_cast<uint64_t>(info.f_bavail) * info.f_frsize <
+          static_cast<uint64_t>(bytes))
+    fail(SHALE_EXIT_IO, "no room for a checkpoint of %lld bytes in '%s'",
+         (long long)bytes, folder.c_str());
+}
+
+/// This rank's pieces as one file; returns what the manifest says of them.
+std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
+                                    const char *state,
+                                    const std::string &folder,
+                                    const std::vector<Piece> &all) {
+  std::vector<Piece> own;
+  int64_t bytes = 0;
+  for (const Piece &piece : all)
+    if (piece.rank == rank) {
+      own.push_back(piece);
+      bytes += piece.bytes();
+    }
+  if (own.empty())
+    return {};
+  checkSpace(folder, bytes);
+  std::string name = format("shard-%05d.safetensors", rank);
+  SafetensorsWriter writer;
+  for (const Piece &piece : own)
+    writer.declare(std::string(roleName(piece.role)) + "/" +
+                       program.parameters[piece.parameter].name,
+                   piece.type, {piece.end - piece.begin});
+  writer.begin(folder + "/" + name);
+  std::vector<StoredPiece> stored;
+  for (const Piece &piece : own) {
+    StoredPiece entry;
+    entry.parameter = program.parameters[piece.parameter].name;
+    entry.role = roleName(piece.role);
+    entry.type = piece.type;
+    entry.begin = piece.begin;
+    entry.end = piece.end;
+    entry.file = name;
+    entry.offset = writer.position();
+    entry.checksum = checksumOf(state + piece.offset, piece.bytes());
+    writer.append(state + piece.offset, piece.bytes());
+    stored.push_back(entry);
+  }
+  writer.finish();
+  return stored;
+}
+
+/// Describes full.safetensors, which rank 0 has just written.
+std::vector<StoredPiece> describeFull(const std::string &folder) {
+  std::string name = "full.safetensors";
+  SafetensorsReader reader(folder + "/" + name);
+  std::vector<StoredPiece> stored;
+  std::vector<char> buffer(chunkBytes);
+  for (const auto &[key, tensor] : reader.tensors()) {
+    StoredPiece entry;
+    size_t slash = key.find('/');
+    entry.role = key.substr(0, slash);
+    entry.parameter = key.substr(slash + 1);
+    entry.type = tensor.type;
+    entry.end = tensor.count;
+    entry.file = name;
+    entry.offset = tensor.offset;
+    Checksum checksum;
+    for (int64_t at = 0; at < tensor.bytes; at += chunkBytes) {
+      int64_t n = std::min(chunkBytes, tensor.bytes - at);
+      reader.file().readAt(tensor.offset + at, buffer.data(), n);
+      checksum.add(buffer.data(), n);
+    }
+    entry.checksum = checksum.value();
+    stored.push_back(entry);
+  }
+  return stored;
+}
+
+/// Renames the folder into place; one of that step that is there is swapped out
+/// in the same instant.
+void commit(const std::string &temporary, const std::string &final,
+            const std::string &parent) {
+  syncFolder(temporary);
+  int status = rename(temporary.c_str(), final.c_str());
+  if (status != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
+    status = renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final.c_str(),
+                       RENAME_EXCHANGE);
+    if (status == 0)
+      removeTree(temporary);
+  }
+  if (status != 0)
+    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(),
+         final.c_str(), strerror(errno));
+  syncFolder(parent);
+}
+
+/// Temporary folders of saves that a crash cut short; the run holds the lock.
+void removeStale(const std::string &parent) {
+  for (const std::string &name : listFolder(parent))
+    if (name.compare(0, 5, "step-") == 0 &&
+        name.find(temporaryMark) != std::string::npos)
+      removeTree(parent + "/" + name);
+}
+
+void prune(const std::string &out, int64_t keep) {
+  std::vector<std::string> folders = listCheckpoints(out);
+  if (keep <= 0 || folders.size() <= static_cast<size_t>(keep))
+    return;
+  folders.resize(folders.size() - keep);
+  for (const std::string &folder : folders) {
+    // Renamed first: a removal that is cut short must not look complete.
+    std::string doomed = folder + temporaryMark + "old";
+    if (rename(folder.c_str(), doomed.c_str()) != 0 || !removeTree(doomed))
+      warn("cannot remove the old checkpoint '%s'", folder.c_str());
+  }
+}
+
+/// Runs `body`, then agrees with all ranks whether it went well on each.
+template <typename Body>
+void together(Communicator &communicator, std::string &trouble, Body body) {
+  if (trouble.empty()) {
+    try {
+      body();
+    } catch (const Error &error) {
+      if (error.code != SHALE_EXIT_IO && error.code != SHALE_EXIT_NO_INPUT)
+        throw;
+      trouble = error.what();
+    }
+  }
+  if (communicator.agree(!trouble.empty()) && trouble.empty())
+    trouble = "another rank could not write its part of the checkpoint";
+}
+} // namespace
+
+std::vector<std::string> listCheckpoints(const std::string &out) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const std::string &name : listFolder(root(out))) {
+    int64_t step = stepOf(name);
+    if (step >= 0 && exists(root(out) + "/" + name + "/manifest.json"))
+      found.emplace_back(step, root(out) + "/" + name);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> folders;
+  for (const auto &entry : found)
+    folders.push_back(entry.second);
+  return folders;
+}
+
+void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
+                    Communicator &communicator, const std::string &out,
+                    const std::string &form, int64_t keep, Position position) {
+  std::string parent = root(out);
+  std::string final = parent + "/" + stepName(position.step);
+  std::string temporary = final + temporaryMark + "new";
+  std::string trouble;
+  std::vector<StoredPiece> pieces;
+  together(communicator, trouble, [&] {
+    if (rank != 0)
+      return;
+    makeFolders(parent);
+    removeStale(parent);
+    makeFolders(temporary);
+  });
+  if (trouble.empty() && form != "sharded") {
+    try {
+      exportModel(program, rank, state, communicator,
+                  temporary + "/full.safetensors", true);
+    } catch (const Error &error) {
+      if (error.code != SHALE_EXIT_IO)
+        throw;
+      trouble = error.what();
+    }
+    if (form == "full")
+      together(communicator, trouble, [&] {
+        if (rank == 0)
+          pieces = describeFull(temporary);
+      });
+  }
+  if (form != "full")
+    together(communicator, trouble, [&] {
+      pieces = writeShard(program, rank, state, temporary,
+                          piecesOf(program, /*spread=*/true));
+    });
+  std::vector<std::string> texts;
+  if (trouble.empty())
+    texts = communicator.gather(packPieces(pieces));
+  together(communicator, trouble, [&] {
+    if (rank != 0)
+      return;
+    Manifest manifest;
+    manifest.position = position;
+    for (const std::string &text : texts)
+      for (StoredPiece &piece : unpackPieces(text))
+        manifest.pieces.push_back(std::move(piece));
+    for (const StoredPiece &piece : manifest.pieces)
+      if (!manifest.files.count(piece.file))
+        manifest.files[piece.file] =
+            InputFile(temporary + "/" + piece.file).size();
+    std::string text = manifestText(program, manifest);
+    OutputFile file(temporary + "/manifest.json");
+    file.append(text.data(), text.size());
+    file.finish();
+    commit(temporary, final, parent);
+    prune(out, keep);
+  });
+  if (trouble.empty())
+    return;
+  if (rank == 0)
+    removeTree(temporary);
+  throw Error(SHALE_EXIT_IO, trouble);
+}
+
+} // namespace shale::rt

@@ -1,0 +1,155 @@
+// The map between groups' slices and parameters' element ranges.
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace shale::rt {
+
+namespace {
+/// Appends the pieces of group elements [low, high) that start at `offset`.
+void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
+              int64_t high, int64_t offset, int rank,
+              std::vector<Piece> &pieces) {
+  const ShaleGroup &group = program.groups[state.group];
+  for (int s = 0; s < group.segment_count; ++s) {
+    const ShaleSegment &segment = group.segments[s];
+    int64_t begin = std::max(low, segment.offset);
+    int64_t end = std::min(high, segment.offset + segment.count);
+    if (begin >= end)
+      continue;
+    Piece piece;
+    piece.parameter = segment.parameter;
+    piece.role = state.role;
+    piece.type = static_cast<Dtype>(state.type);
+    piece.begin = begin - segment.offset;
+    piece.end = end - segment.offset;
+    piece.rank = rank;
+    piece.offset = offset + (begin - low) * sizeOf(piece.type);
+    pieces.push_back(piece);
+  }
+}
+
+int64_t axisSize(const ShaleProgram &program, const ShaleState &state) {
+  return state.axis < 0 ? 1 : program.axes[state.axis].size;
+}
+
+/// The state that stands for (group, role): widest type, then most sharded.
+bool stands(const ShaleProgram &program, int index) {
+  const ShaleState &own = program.states[index];
+  auto key = [&](int i) {
+    const ShaleState &state = program.states[i];
+    return std::make_tuple(-sizeOf(static_cast<Dtype>(state.type)),
+                           -axisSize(program, state), i);
+  };
+  for (int i = 0; i < program.state_count; ++i)
+    if (program.states[i].group == own.group &&
+        program.states[i].role == own.role && key(i) < key(index))
+      return false;
+  return true;
+}
+
+void addSharded(const ShaleProgram &program, const ShaleState &state,
+                std::vector<Piece> &pieces) {
+  // Ranks that differ on other axes hold the same: those at 0 there count.
+  int64_t stride = 1;
+  for (int a = program.axis_count - 1; a > state.axis; --a)
+    stride *= program.axes[a].size;
+  for (int64_t c = 0; c < axisSize(program, state); ++c)
+    addRange(program, state, c * state.local_count, (c + 1) * state.local_count,
+             state.offset, static_cast<int>(c * stride), pieces);
+}
+
+void addWhole(const ShaleProgram &program, const ShaleState &state, bool spread,
+              std::vector<Piece> &pieces) {
+  int64_t count = program.groups[state.group].count;
+  int64_t ranks = spread ? meshSize(program) : 1;
+  int64_t part = (count + ranks - 1) / ranks;
+  int64_t element = sizeOf(static_cast<Dtype>(state.type));
+  for (int64_t r = 0; r < ranks && r * part < count; ++r)
+    addRange(program, state, r * part, std::min(count, (r + 1) * part),
+             state.offset + r * part * element, static_cast<int>(r), pieces);
+}
+} // namespace
+
+std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread) {
+  std::vector<Piece> pieces;
+  for (int i = 0; i < program.state_count; ++i) {
+    if (!stands(program, i))
+      continue;
+    const ShaleState &state = program.states[i];
+    if (axisSize(program, state) > 1)
+      addSharded(program, state, pieces);
+    else
+      addWhole(program, state, spread, pieces);
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece &x, const Piece &y) {
+    return std::make_tuple(x.parameter, x.role, x.begin) <
+           std::make_tuple(y.parameter, y.role, y.begin);
+  });
+  return pieces;
+}
+
+std::vector<Piece> localPieces(const ShaleProgram &program, int rank) {
+  std::vector<Piece> pieces;
+  std::vector<int64_t> own = coordinatesOf(program, rank);
+  for (int i = 0; i < program.state_count; ++i) {
+    const ShaleState &state = program.states[i];
+    int64_t low = state.axis < 0 ? 0 : own[state.axis] * state.local_count;
+    addRange(program, state, low, low + state.local_count, state.offset, rank,
+             pieces);
+  }
+  return pieces;
+}
+
+const char *roleName(int32_t role) {
+  static const char *const names[] = {"param", "moment1", "moment2", "momentum"};
+  return role >= 0 && role < 4 ? names[role] : "unknown";
+}
+
+void checkProgram(const ShaleProgram &p) {
+  auto need = [](bool holds, const char *what, int index) {
+    if (!holds)
+      fail(SHALE_EXIT_INTERNAL, "the compiled program's %s %d is inconsistent",
+           what, index);
+  };
+  if (p.abi_version != SHALE_ABI_VERSION)
+    fail(SHALE_EXIT_INTERNAL,
+         "compiled for runtime ABI %d, linked with a runtime of ABI %d; compile "
+         "it again",
+         p.abi_version, SHALE_ABI_VERSION);
+  need(p.world_size == meshSize(p), "world size", p.world_size);
+  for (int i = 0; i < p.parameter_count; ++i) {
+    int64_t count = 1;
+    for (int d = 0; d < p.parameters[i].rank; ++d)
+      count *= p.parameters[i].dims[d];
+    need(count == p.parameters[i].count && p.parameters[i].type >= 0 &&
+             p.parameters[i].type <= SHALE_BOOL,
+         "parameter", i);
+  }
+  for (int g = 0; g < p.group_count; ++g)
+    for (int s = 0; s < p.groups[g].segment_count; ++s) {
+      const ShaleSegment &segment = p.groups[g].segments[s];
+      need(segment.parameter >= 0 && segment.parameter < p.parameter_count &&
+               segment.offset >= 0 &&
+               segment.offset + segment.count <= p.groups[g].count &&
+               segment.count == p.parameters[segment.parameter].count,
+           "group", g);
+    }
+  for (int i = 0; i < p.state_count; ++i) {
+    const ShaleState &s = p.states[i];
+    need(s.group >= 0 && s.group < p.group_count && s.axis < p.axis_count &&
+             s.type >= 0 && s.type <= SHALE_BOOL && s.offset >= 0,
+         "state", i);
+    need(s.local_count * axisSize(p, s) == p.groups[s.group].count &&
+             s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=
+                 p.state_bytes,
+         "state", i);
+  }
+  for (int i = 0; i < p.site_count; ++i)
+    need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count, "site", i);
+}
+
+} // namespace shale::rt

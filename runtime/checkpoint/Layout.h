@@ -1,0 +1,42 @@
+// Where every element of every parameter (and of its moments) is: which rank,
+// where in its state block. Files never hold flat offsets of groups: a piece is
+// a parameter's name, a role and an element range.
+#ifndef SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
+#define SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
+
+#include "runtime/core/Types.h"
+#include "shale/Runtime.h"
+
+#include <string>
+#include <vector>
+
+namespace shale::rt {
+
+/// Elements [begin, end) of a parameter, at `offset` of a rank's state block.
+struct Piece {
+  int parameter = 0;
+  int32_t role = 0;
+  Dtype type = Dtype::F32;
+  int64_t begin = 0, end = 0;
+  int rank = 0;
+  int64_t offset = 0;
+  int64_t bytes() const { return (end - begin) * sizeOf(type); }
+};
+
+/// Every element once, ordered by parameter, role, begin. Of several copies of a
+/// group the widest type counts, and of these the sharded one. What all ranks
+/// hold is cut among them when `spread`, else taken from rank 0.
+std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
+
+/// All that `rank` holds, narrow copies included.
+std::vector<Piece> localPieces(const ShaleProgram &program, int rank);
+
+const char *roleName(int32_t role);
+
+/// The program's tables are consistent: every index and range is inside what it
+/// refers to. Otherwise exit code 70.
+void checkProgram(const ShaleProgram &program);
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,194 @@
+// Reading checkpoints: by parameter name and element range, so that a program
+// compiled for another world size or strategy reads the same files.
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+
+#include <algorithm>
+#include <set>
+
+namespace shale::rt {
+
+namespace {
+constexpr int64_t chunkElements = 1 << 19;
+
+/// A name of the program (an alias, too) to the parameter's index.
+std::map<std::string, int> namesOf(const ShaleProgram &program) {
+  std::map<std::string, int> names;
+  for (int p = 0; p < program.parameter_count; ++p) {
+    names[program.parameters[p].name] = p;
+    for (auto alias = program.parameters[p].aliases; alias && *alias; ++alias)
+      names[*alias] = p;
+  }
+  return names;
+}
+
+/// A checkpoint of another model is told by what differs.
+void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
+  std::map<std::string, int> names = namesOf(program);
+  std::set<int> seen;
+  std::vector<std::string> differences;
+  for (const StoredParameter &stored : manifest.parameters) {
+    auto found = names.find(stored.name);
+    if (found == names.end()) {
+      differences.push_back("unexpected " + stored.name);
+      continue;
+    }
+    const ShaleParameter &own = program.parameters[found->second];
+    seen.insert(found->second);
+    if (stored.shape !=
+        std::vector<int64_t>(own.dims, own.dims + own.rank))
+      differences.push_back("another shape of " + stored.name);
+  }
+  for (int p = 0; p < program.parameter_count; ++p)
+    if (!seen.count(p))
+      differences.push_back("missing " + std::string(program.parameters[p].name));
+  if (differences.empty())
+    return;
+  std::string list;
+  for (size_t i = 0; i < std::min<size_t>(10, differences.size()); ++i)
+    list += (i ? ", " : "") + differences[i];
+  if (differences.size() > 10)
+    list += format(" and %zu more", differences.size() - 10);
+  fail(SHALE_EXIT_DATA, "checkpoint '%s' is of another model: %s",
+       manifest.position.folder.c_str(), list.c_str());
+}
+
+/// Where this rank keeps elements of one (parameter, role).
+using Targets = std::map<std::pair<int, std::string>, std::vector<Piece>>;
+
+/// Reads a stored piece whole, for its checksum, and copies what is asked for.
+void readPiece(const std::string &folder, const StoredPiece &stored,
+               const std::vector<Piece> &targets, char *state,
+               std::vector<char> &buffer) {
+  InputFile file(folder + "/" + stored.file);
+  Checksum checksum;
+  int64_t element = sizeOf(stored.type);
+  for (int64_t at = stored.begin; at < stored.end; at += chunkElements) {
+    int64_t n = std::min(chunkElements, stored.end - at);
+    file.readAt(stored.offset + (at - stored.begin) * element, buffer.data(),
+                n * element);
+    checksum.add(buffer.data(), n * element);
+    for (const Piece &target : targets) {
+      int64_t begin = std::max(at, target.begin);
+      int64_t end = std::min(at + n, target.end);
+      if (begin < end)
+        convert(stored.type, buffer.data() + (begin - at) * element, target.type,
+                state + target.offset +
+                    (begin - target.begin) * sizeOf(target.type),
+                end - begin);
+    }
+  }
+  if (checksum.value() != stored.checksum)
+    fail(SHALE_EXIT_DATA,
+         "'%s' is damaged: the checksum of '%s' (%s) does not match",
+         file.path().c_str(), stored.parameter.c_str(), stored.role.c_str());
+}
+
+/// The stored pieces of one (parameter, role) must cover what is asked for.
+void checkCover(const ShaleProgram &program, const std::string &folder,
+                const Piece &target, std::vector<const StoredPiece *> pieces) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const StoredPiece *x, const StoredPiece *y) {
+              return x->begin < y->begin;
+            });
+  int64_t at = target.begin;
+  for (const StoredPiece *piece : pieces)
+    if (piece->begin <= at)
+      at = std::max(at, piece->end);
+  if (at < target.end)
+    fail(SHALE_EXIT_DATA,
+         "checkpoint '%s' lacks elements of '%s' (%s): it was saved with another "
+         "optimizer, or is not whole",
+         folder.c_str(), program.parameters[target.parameter].name,
+         roleName(target.role));
+}
+
+void readState(const ShaleProgram &program, int rank, char *state,
+               const Manifest &manifest) {
+  const std::string &folder = manifest.position.folder;
+  std::map<std::string, int> names = namesOf(program);
+  std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>> stored;
+  for (const StoredPiece &piece : manifest.pieces) {
+    auto found = names.find(piece.parameter);
+    if (found != names.end())
+      stored[{found->second, piece.role}].push_back(&piece);
+  }
+  Targets targets;
+  for (const Piece &piece : localPieces(program, rank))
+    targets[{piece.parameter, roleName(piece.role)}].push_back(piece);
+  std::vector<char> buffer(chunkElements * 8);
+  for (const auto &[key, wanted] : targets) {
+    const std::vector<const StoredPiece *> &pieces = stored[key];
+    for (const Piece &target : wanted)
+      checkCover(program, folder, target, pieces);
+    for (const StoredPiece *piece : pieces)
+      for (const Piece &target : wanted)
+        if (piece->begin < target.end && target.begin < piece->end) {
+          readPiece(folder, *piece, wanted, state, buffer);
+          break;
+        }
+  }
+}
+
+/// Tries one folder on every rank; the message of a damage, on the ranks that
+/// saw one; `failed` is the same everywhere.
+std::string tryFolder(const ShaleProgram &program, int rank, char *state,
+                      Communicator &communicator, const std::string &folder,
+                      Position &position, bool &failed, bool &otherModel) {
+  std::string trouble;
+  bool other = false;
+  try {
+    Manifest manifest = readManifest(folder);
+    other = true;
+    compareParameters(program, manifest);
+    other = false;
+    readState(program, rank, state, manifest);
+    position = manifest.position;
+  } catch (const Error &error) {
+    trouble = error.what();
+  }
+  failed = communicator.agree(!trouble.empty()) != 0;
+  otherModel = communicator.agree(other) != 0;
+  return trouble;
+}
+} // namespace
+
+bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
+                    Communicator &communicator, const std::string &out,
+                    const std::string &how, Position &position) {
+  if (how == "never")
+    return false;
+  std::vector<std::string> folders;
+  bool named = how != "auto" && how != "must";
+  if (named) {
+    // A run's folder stands for its newest checkpoint.
+    folders = listCheckpoints(how);
+    folders = {folders.empty() ? how : folders.back()};
+  } else {
+    folders = listCheckpoints(out);
+  }
+  if (communicator.agree(static_cast<int64_t>(folders.size())) == 0) {
+    if (how == "must")
+      fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
+           out.c_str());
+    return false;
+  }
+  for (size_t i = folders.size(); i-- > 0;) {
+    bool failed = false, otherModel = false;
+    std::string trouble = tryFolder(program, rank, state, communicator,
+                                    folders[i], position, failed, otherModel);
+    if (!failed)
+      return true;
+    if (trouble.empty())
+      trouble = "another rank could not read checkpoint '" + folders[i] + "'";
+    if (otherModel || how != "auto" || i == 0)
+      fail(SHALE_EXIT_DATA, "%s", trouble.c_str());
+    warn("%s; trying the checkpoint before it", trouble.c_str());
+  }
+  return false;
+}
+
+} // namespace shale::rt

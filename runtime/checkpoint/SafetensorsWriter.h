@@ -1,0 +1,35 @@
+// Writes a safetensors file front to back: the header first, then the tensors'
+// bytes in the order they were declared.
+#ifndef SHALE_RUNTIME_CHECKPOINT_SAFETENSORSWRITER_H
+#define SHALE_RUNTIME_CHECKPOINT_SAFETENSORSWRITER_H
+
+#include "runtime/core/Files.h"
+#include "runtime/core/Types.h"
+
+#include <optional>
+
+namespace shale::rt {
+
+class SafetensorsWriter {
+public:
+  /// Declares the next tensor; all before the first begin().
+  void declare(const std::string &name, Dtype type,
+               const std::vector<int64_t> &shape);
+  /// Creates the file and writes the header.
+  void begin(const std::string &path);
+  void append(const void *data, int64_t bytes) { file->append(data, bytes); }
+  /// Where the data of the declared tensors starts in the file.
+  int64_t dataStart() const { return start; }
+  int64_t position() const { return file->position(); }
+  /// Syncs and closes; throws unless every declared byte was appended.
+  void finish();
+
+private:
+  std::string header = "{\"__metadata__\":{\"format\":\"pt\"}";
+  int64_t total = 0, start = 0;
+  std::optional<OutputFile> file;
+};
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,25 @@
+// Communicator over Gloo's TCP transport.
+#ifndef SHALE_RUNTIME_COMM_GLOO_GLOO_H
+#define SHALE_RUNTIME_COMM_GLOO_GLOO_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Place.h"
+
+#include <chrono>
+#include <gloo/rendezvous/store.h>
+
+namespace shale::rt {
+
+std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program,
+                                          const Place &place, double timeout);
+
+/// Where ranks leave their addresses: a folder (FileStore) or rank 0's TCP port.
+std::unique_ptr<gloo::rendezvous::Store>
+openStore(const Place &place, std::chrono::milliseconds timeout);
+
+/// The address of this host that rank 0's host is reached from.
+std::string ownAddress(const Place &place);
+
+} // namespace shale::rt
+
+#endif

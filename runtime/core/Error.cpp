@@ -1,0 +1,68 @@
+// Messages and exits of the runtime.
+#include "runtime/core/Error.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <unistd.h>
+
+namespace shale::rt {
+
+static int speakerRank = -1;
+
+static std::string formatList(const char *pattern, va_list list) {
+  va_list copy;
+  va_copy(copy, list);
+  int n = vsnprintf(nullptr, 0, pattern, copy);
+  va_end(copy);
+  if (n < 0)
+    return pattern;
+  std::string text(n, '\0');
+  vsnprintf(text.data(), n + 1, pattern, list);
+  return text;
+}
+
+std::string format(const char *pattern, ...) {
+  va_list list;
+  va_start(list, pattern);
+  std::string text = formatList(pattern, list);
+  va_end(list);
+  return text;
+}
+
+void fail(int code, const char *pattern, ...) {
+  va_list list;
+  va_start(list, pattern);
+  std::string text = formatList(pattern, list);
+  va_end(list);
+  throw Error(code, text);
+}
+
+void setSpeaker(int rank, int worldSize) {
+  speakerRank = worldSize > 1 ? rank : -1;
+}
+
+void complain(const char *level, const std::string &message) {
+  std::string line;
+  if (speakerRank >= 0)
+    line = format("rank %d: ", speakerRank);
+  line += std::string(level) + ": " + message + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // Nobody is left to tell.
+  }
+}
+
+void warn(const char *pattern, ...) {
+  va_list list;
+  va_start(list, pattern);
+  std::string text = formatList(pattern, list);
+  va_end(list);
+  complain("warning", text);
+}
+
+void die(int code, const std::string &message) {
+  fflush(stdout);
+  complain("error", message);
+  _exit(code);
+}
+
+} // namespace shale::rt

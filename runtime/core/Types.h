@@ -1,0 +1,52 @@
+// Element types of files and of the state, and conversion between them.
+#ifndef SHALE_RUNTIME_CORE_TYPES_H
+#define SHALE_RUNTIME_CORE_TYPES_H
+
+#include "shale/Runtime.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace shale::rt {
+
+/// The first seven have the values of ShaleType.
+enum class Dtype : int32_t {
+  F32 = SHALE_F32,
+  F64 = SHALE_F64,
+  BF16 = SHALE_BF16,
+  F16 = SHALE_F16,
+  I64 = SHALE_I64,
+  I32 = SHALE_I32,
+  Bool = SHALE_BOOL,
+  I16,
+  I8,
+  U8,
+  U16,
+  U32,
+  U64
+};
+
+int64_t sizeOf(Dtype type);
+bool isInteger(Dtype type);
+
+/// The name safetensors files use, and back; false for a type we do not read.
+const char *nameOf(Dtype type);
+bool dtypeNamed(const std::string &name, Dtype &type);
+
+/// Converts count elements; equal types are copied. Floats round to nearest
+/// even; a float is truncated towards zero into an integer.
+void convert(Dtype from, const void *source, Dtype to, void *target,
+             int64_t count);
+
+/// Element `index` of an integer array, as int64 (U64 wraps).
+int64_t integerAt(Dtype type, const void *data, int64_t index);
+
+float bf16ToFloat(uint16_t bits);
+uint16_t floatToBf16(float value);
+float f16ToFloat(uint16_t bits);
+uint16_t floatToF16(float value);
+
+} // namespace shale::rt
+
+#endif

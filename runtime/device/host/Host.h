@@ -1,0 +1,40 @@
+// The host device: memory blocks, the CPU check, and the profile of kernels.
+#ifndef SHALE_RUNTIME_DEVICE_HOST_HOST_H
+#define SHALE_RUNTIME_DEVICE_HOST_HOST_H
+
+#include <cstdint>
+#include <string>
+
+namespace shale::rt {
+
+/// Zeroed memory from mmap, at least 64-byte aligned, held until the end.
+class Block {
+public:
+  Block() = default;
+  explicit Block(int64_t bytes, const char *what);
+  ~Block();
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+  Block(Block &&other) noexcept;
+  Block &operator=(Block &&other) noexcept;
+  char *data() const { return start; }
+  int64_t size() const { return length; }
+
+private:
+  char *start = nullptr;
+  int64_t length = 0;
+};
+
+/// Throws with exit code 64 when this CPU lacks what the program was compiled for.
+void checkCpu(const std::string &target);
+
+int hostThreads();
+/// CPUs this process may run on.
+int availableCpus();
+
+/// Times of kernels and products by name, when SHALE_PROFILE is set.
+std::string profileTable();
+
+} // namespace shale::rt
+
+#endif

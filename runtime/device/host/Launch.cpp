@@ -1,0 +1,172 @@
+// Kernels and matrix products on the CPU: OpenMP threads and oneDNN's sgemm,
+// which share one pool (libgomp).
+#include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
+#include "runtime/device/host/Host.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <sched.h>
+#include <vector>
+
+using namespace shale::rt;
+
+namespace {
+
+/// Times by name in a table of fixed size, so that a profiled run allocates as
+/// little as any other.
+struct Profile {
+  struct Entry {
+    char name[64];
+    int64_t calls;
+    double seconds;
+  };
+  bool on = std::getenv("SHALE_PROFILE") != nullptr;
+  std::array<Entry, 1024> entries{};
+  size_t used = 0;
+
+  void add(const char *name, double seconds) {
+    for (size_t i = 0; i < used; ++i)
+      if (std::strncmp(entries[i].name, name, sizeof(entries[i].name) - 1) == 0) {
+        ++entries[i].calls;
+        entries[i].seconds += seconds;
+        return;
+      }
+    if (used == entries.size())
+      return;
+    snprintf(entries[used].name, sizeof(entries[used].name), "%s", name);
+    entries[used].calls = 1;
+    entries[used++].seconds = seconds;
+  }
+};
+Profile profile;
+
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void sgemm(int32_t transposeA, int32_t transposeB, int64_t m, int64_t n,
+           int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+           int64_t ldb, float beta, float *c, int64_t ldc) {
+  if (m == 0 || n == 0)
+    return;
+  dnnl_status_t status =
+      dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, alpha,
+                 a, lda, b, ldb, beta, c, ldc);
+  if (status != dnnl_success)
+    die(SHALE_EXIT_INTERNAL,
+        format("sgemm of %lld x %lld x %lld (lda %lld, ldb %lld, ldc %lld) "
+               "failed with status %d",
+               (long long)m, (long long)n, (long long)k, (long long)lda,
+               (long long)ldb, (long long)ldc, (int)status));
+}
+
+void launch(ShaleKernel kernel, void *const *args, int64_t rows,
+            int64_t grain) {
+  if (rows <= 0)
+    return;
+  grain = std::max<int64_t>(grain, 1);
+  int64_t blocks = (rows + grain - 1) / grain;
+  if (blocks == 1 || omp_in_parallel()) {
+    kernel(args, 0, rows);
+    return;
+  }
+#pragma omp parallel
+  {
+    int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
+    int64_t begin = blocks * t / threads * grain;
+    int64_t end = std::min(blocks * (t + 1) / threads * grain, rows);
+    if (begin < end)
+      kernel(args, begin, end);
+  }
+}
+
+} // namespace
+
+namespace shale::rt {
+
+int hostThreads() { return omp_get_max_threads(); }
+
+int availableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0)
+    return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string profileTable() {
+  if (!profile.on)
+    return "";
+  std::vector<Profile::Entry> entries(profile.entries.begin(),
+                                      profile.entries.begin() + profile.used);
+  std::sort(entries.begin(), entries.end(),
+            [](const Profile::Entry &x, const Profile::Entry &y) {
+              return x.seconds > y.seconds;
+            });
+  double total = 0;
+  for (const Profile::Entry &entry : entries)
+    total += entry.seconds;
+  std::string text = format("%12s %10s %6s  %s\n", "ms", "calls", "%", "kernel");
+  for (const Profile::Entry &entry : entries)
+    text += format("%12.3f %10lld %6.1f  %s\n", entry.seconds * 1e3,
+                   (long long)entry.calls, 100 * entry.seconds / total,
+                   entry.name);
+  return text;
+}
+
+} // namespace shale::rt
+
+extern "C" void shale_launch(ShaleRank *rank, const char *name,
+                             ShaleKernel kernel, void *const *args,
+                             int64_t rows, int64_t grain) {
+  (void)rank;
+  if (!profile.on)
+    return launch(kernel, args, rows, grain);
+  double start = now();
+  launch(kernel, args, rows, grain);
+  profile.add(name ? name : "kernel", now() - start);
+}
+
+extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
+                           int32_t transpose_b, int64_t m, int64_t n, int64_t k,
+                           float alpha, const float *a, int64_t lda,
+                           const float *b, int64_t ldb, float beta, float *c,
+                           int64_t ldc) {
+  (void)rank;
+  if (!profile.on)
+    return sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta,
+                 c, ldc);
+  double start = now();
+  sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  double seconds = now() - start;
+  char name[64];
+  snprintf(name, sizeof(name), "gemm %c%c %lld x %lld x %lld",
+           transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m,
+           (long long)n, (long long)k);
+  profile.add(name, seconds);
+}
+
+extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b,
+                                  int64_t m, int64_t n, int64_t k, float alpha,
+                                  const float *a, int64_t lda, const float *b,
+                                  int64_t ldb, float beta, float *c,
+                                  int64_t ldc) {
+  // oneDNN runs on one thread within a parallel region. A kernel that was
+  // launched as one block runs outside of any.
+  int threads = omp_get_max_threads();
+  bool narrow = threads > 1 && !omp_in_parallel();
+  if (narrow)
+    omp_set_num_threads(1);
+  sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (narrow)
+    omp_set_num_threads(threads);
+}

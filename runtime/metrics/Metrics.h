@@ -1,0 +1,41 @@
+// What rank 0 reports: a progress line and an object in metrics.jsonl a step.
+#ifndef SHALE_RUNTIME_METRICS_METRICS_H
+#define SHALE_RUNTIME_METRICS_METRICS_H
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace shale::rt {
+
+struct StepMetrics {
+  int64_t step = 0;
+  float loss = 0, gradNorm = 0;
+  double lr = 0, seconds = 0;
+  int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
+  bool evaluated = false;
+  double evalLoss = 0;
+};
+
+class Metrics {
+public:
+  /// Continues the file at `firstStep`: lines of that step and later ones, left
+  /// by a run that went on after its last checkpoint, are dropped.
+  Metrics(const std::string &path, int64_t firstStep);
+  ~Metrics();
+  Metrics(const Metrics &) = delete;
+  Metrics &operator=(const Metrics &) = delete;
+
+  void record(const StepMetrics &metrics);
+
+private:
+  std::string path;
+  FILE *file = nullptr;
+};
+
+/// The line people read, without a newline.
+std::string progressLine(const StepMetrics &metrics, int64_t steps);
+
+} // namespace shale::rt
+
+#endif

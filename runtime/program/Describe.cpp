@@ -1,0 +1,112 @@
+// --describe: what the program is, without running it.
+#include "runtime/program/Describe.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
+#include "runtime/core/Types.h"
+
+#include <map>
+
+namespace shale::rt {
+
+static std::string dimsOf(const int64_t *dims, int rank) {
+  std::string text = "[";
+  for (int d = 0; d < rank; ++d)
+    text += (d ? ", " : "") + std::to_string(dims[d]);
+  return text + "]";
+}
+
+std::string meshText(const ShaleProgram &program) {
+  std::string text;
+  for (int a = 0; a < program.axis_count; ++a)
+    text += format("%s%s=%lld", a ? "," : "", program.axes[a].name,
+                   (long long)program.axes[a].size);
+  return text.empty() ? "one rank" : text;
+}
+
+static std::string parameterTable(const ShaleProgram &program) {
+  std::string text;
+  int64_t total = 0, trained = 0;
+  for (int p = 0; p < program.parameter_count; ++p) {
+    const ShaleParameter &parameter = program.parameters[p];
+    total += parameter.count;
+    trained += parameter.trained ? parameter.count : 0;
+    std::string names;
+    for (auto alias = parameter.aliases; alias && *alias; ++alias)
+      names += format(" = %s", *alias);
+    text += format("  %-5s %-18s %s%s%s\n",
+                   nameOf(static_cast<Dtype>(parameter.type)),
+                   dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name,
+                   names.c_str(), parameter.trained ? "" : " (not trained)");
+  }
+  return format("parameters: %d with %lld elements, %lld trained\n",
+                program.parameter_count, (long long)total, (long long)trained) +
+         text;
+}
+
+static std::string planTable(const ShaleProgram &program) {
+  std::string text = "memory plan of a rank, bytes:\n";
+  int64_t sum = 0;
+  for (int i = 0; i < program.plan_line_count; ++i) {
+    const ShalePlanLine &line = program.plan[i];
+    sum += line.bytes;
+    text += format("  %-14s %15lld  %s\n", line.category, (long long)line.bytes,
+                   line.what);
+  }
+  return text + format("  %-14s %15lld\n", "peak", (long long)sum);
+}
+
+static std::string bufferTable(const ShaleProgram &program) {
+  std::string text =
+      "buffers: space, offset, bytes, padding of these, category, name\n";
+  std::map<std::string, std::pair<int64_t, int64_t>> sums;
+  for (int i = 0; i < program.buffer_count; ++i) {
+    const ShaleBuffer &buffer = program.buffers[i];
+    auto &sum = sums[buffer.category];
+    sum.first += buffer.bytes;
+    sum.second += buffer.padding;
+    text += format("  %-5s %13lld %13lld %8lld  %-13s %s\n", buffer.space,
+                   (long long)buffer.offset, (long long)buffer.bytes,
+                   (long long)buffer.padding, buffer.category, buffer.name);
+  }
+  for (const auto &[category, sum] : sums)
+    text += format("  sum   %13s %13lld %8lld  %s\n", "", (long long)sum.first,
+                   (long long)sum.second, category.c_str());
+  return text;
+}
+
+std::string describe(const ShaleProgram &program) {
+  std::string text = format(
+      "program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
+      program.model, (long long)meshSize(program), meshText(program).c_str(),
+      program.strategy, program.optimizer, program.target);
+  text += format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
+                 (long long)program.tokens_per_step, (long long)program.state_bytes,
+                 (long long)program.arena_bytes);
+  for (int i = 0; i < program.input_count; ++i) {
+    const ShaleInput &input = program.inputs[i];
+    bool bound = input.binding && *input.binding;
+    text += format("input: %s %s %s a rank%s%s\n", input.name,
+                   nameOf(static_cast<Dtype>(input.type)),
+                   dimsOf(input.dims, input.rank).c_str(),
+                   bound ? ", from " : "", bound ? input.binding : "");
+  }
+  text += parameterTable(program);
+  if (program.site_count > 0) {
+    static const char *const kinds[] = {"all-gather", "reduce-scatter",
+                                        "all-reduce"};
+    text += "collectives: kind, axis, bytes a rank sends each time, what\n";
+    for (int i = 0; i < program.site_count; ++i) {
+      const ShaleSite &site = program.sites[i];
+      text += format("  %-14s %-8s %13lld  %s\n", kinds[site.kind],
+                     program.axes[site.axis].name, (long long)site.sent_bytes,
+                     site.name);
+    }
+  }
+  text += planTable(program);
+  text += bufferTable(program);
+  if (program.describe && *program.describe)
+    text += program.describe;
+  return text;
+}
+
+} // namespace shale::rt

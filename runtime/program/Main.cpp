@@ -1,0 +1,73 @@
+// main of every emitted program: flags, then the launcher or one rank's run.
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/core/Error.h"
+#include "runtime/program/Describe.h"
+#include "runtime/program/Launcher.h"
+#include "runtime/program/Training.h"
+
+#include <cstdio>
+#include <new>
+#include <unistd.h>
+
+using namespace shale::rt;
+
+/// Ends at once: worker threads may still use what destructors would free.
+[[noreturn]] static void leave(int code) {
+  fflush(stdout);
+  _exit(code);
+}
+
+static int start(int argc, char **argv) {
+  checkProgram(shale_program);
+  Parsed parsed = parseOptions(shale_program, argc, argv);
+  if (!parsed.run) {
+    if (parsed.exitCode == SHALE_EXIT_OK)
+      fputs(parsed.text.c_str(), stdout);
+    else
+      complain("error", parsed.text);
+    return parsed.exitCode;
+  }
+  const Options &options = parsed.options;
+  if (options.describe) {
+    fputs(describe(shale_program).c_str(), stdout);
+    return SHALE_EXIT_OK;
+  }
+  Place place = placeFromEnvironment();
+  bool launched = !place.launcher.empty();
+  int world = launched        ? place.worldSize
+              : options.nproc ? options.nproc
+                              : shale_program.world_size;
+  if (launched && place.launcher != "shale" && options.nproc)
+    fail(SHALE_EXIT_USAGE,
+         "--nproc starts ranks by itself; under %s leave it out",
+         place.launcher.c_str());
+  if (world != shale_program.world_size)
+    fail(SHALE_EXIT_USAGE,
+         "this program was compiled for %d rank%s (mesh %s), not %d: use --nproc "
+         "%d, or compile it with another --mesh",
+         shale_program.world_size, shale_program.world_size == 1 ? "" : "s",
+         meshText(shale_program).c_str(), world, shale_program.world_size);
+  checkCpu(shale_program.target);
+  if (place.launcher != "shale" && place.rank == 0)
+    checkOptions(shale_program, options);
+  if (!launched && world > 1)
+    return launchRanks(world, argv);
+  // Never destroyed: the communicator's thread may wait within it, and on a
+  // failure nobody will wake that thread.
+  return (new Training(shale_program, options, place))->run();
+}
+
+int main(int argc, char **argv) {
+  try {
+    leave(start(argc, argv));
+  } catch (const Error &error) {
+    complain("error", error.what());
+    leave(error.code);
+  } catch (const std::bad_alloc &) {
+    complain("error", "out of memory");
+    leave(SHALE_EXIT_NO_FIT);
+  } catch (const std::exception &error) {
+    complain("error", error.what());
+    leave(SHALE_EXIT_INTERNAL);
+  }
+}

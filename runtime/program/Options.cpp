@@ -1,0 +1,218 @@
+// Flags: one table for parsing, help and the answer to a misspelt flag.
+#include "runtime/program/Options.h"
+#include "runtime/core/Error.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <vector>
+
+namespace shale::rt {
+
+namespace {
+/// Levenshtein distance.
+size_t distance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1,
+                         diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(const CLI::App &app, const std::string &flag) {
+  std::string name = flag.substr(0, flag.find('='));
+  name.erase(0, name.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '_', '-');
+  std::string best;
+  size_t least = std::max<size_t>(3, name.size() / 2 + 1);
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &known : option->get_lnames()) {
+      size_t d = distance(name, known);
+      bool prefix = !name.empty() && known.compare(0, name.size(), name) == 0;
+      if (prefix)
+        d = 0;
+      if (d < least) {
+        least = d;
+        best = known;
+      }
+    }
+  return best;
+}
+
+
+/// "--flag VALUE  what it does (default)", grouped.
+std::string helpText(const CLI::App &app, const std::string &program) {
+  std::string text = format(
+      "Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
+  std::vector<std::string> groups;
+  for (const CLI::Option *option : app.get_options())
+    if (std::find(groups.begin(), groups.end(), option->get_group()) ==
+        groups.end())
+      groups.push_back(option->get_group());
+  for (const std::string &group : groups) {
+    text += group + ":\n";
+    for (const CLI::Option *option : app.get_options()) {
+      if (option->get_group() != group)
+        continue;
+      std::string left = "--" + option->get_lnames().front();
+      if (option->get_type_size() > 0)
+        left += " " + option->get_type_name();
+      std::string right = option->get_description();
+      if (!option->get_default_str().empty())
+        right += " (" + option->get_default_str() + ")";
+      text += format("  %-27s %s\n", left.c_str(), right.c_str());
+    }
+  }
+  return text;
+}
+} // namespace
+
+Parsed parseOptions(const ShaleProgram &program, int argc,
+                    const char *const *argv) {
+  Parsed parsed;
+  Options &o = parsed.options;
+  bool sgd = program.optimizer && std::string(program.optimizer) == "sgd";
+  if (sgd)
+    o.weightDecay = 0; // PyTorch's defaults
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  bool help = false, noShuffle = false;
+
+  auto number = [&](const char *group, const char *flag, auto &value,
+                    const char *type, const char *text, double low,
+                    double high) {
+    return app.add_option(flag, value, text)
+        ->group(group)
+        ->type_name(type)
+        ->check([=](const std::string &typed) -> std::string {
+          char *end = nullptr;
+          double x = std::strtod(typed.c_str(), &end);
+          if (*end || typed.empty() || !(x >= low && x <= high))
+            return format("takes a number from %g to %g", low, high);
+          return "";
+        }, "")
+        ->capture_default_str();
+  };
+  auto text = [&](const char *group, const char *flag, std::string &value,
+                  const char *type, const char *about) {
+    return app.add_option(flag, value, about)
+        ->group(group)
+        ->type_name(type)
+        ->capture_default_str();
+  };
+  auto choice = [&](const char *group, const char *flag, std::string &value,
+                    const char *type, std::vector<std::string> values,
+                    const char *about) {
+    return text(group, flag, value, type, about)
+        ->check([values](const std::string &typed) -> std::string {
+          std::string list;
+          for (const std::string &known : values) {
+            if (typed == known)
+              return "";
+            list += (list.empty() ? "" : ", ") + known;
+          }
+          return "takes one of " + list;
+        }, "");
+  };
+
+  const double big = 9e15;
+  const char *g = "Data";
+  text(g, "--data", o.data, "FILE",
+       "tokens (.bin, .npy, plain bytes) or batches (.safetensors)");
+  choice(g, "--token-dtype", o.tokenDtype, "TYPE", {"uint8", "uint16", "uint32"},
+         "of a headerless .bin: uint8, uint16, uint32");
+  app.add_flag("--no-shuffle", noShuffle, "read windows of tokens in file order")
+      ->group(g);
+  text(g, "--eval-data", o.evalData, "FILE", "evaluate on this file at the end");
+  number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
+  number(g, "--eval-batches", o.evalBatches, "N", "micro-batches an evaluation",
+         1, big);
+  g = "Optimization";
+  number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
+  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved", 1,
+         big);
+  number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
+  choice(g, "--schedule", o.schedule, "NAME",
+         {"constant", "cosine", "linear", "wsd"}, "constant, cosine, linear, wsd");
+  number(g, "--warmup", o.warmup, "N", "steps of linear warm-up", 0, big);
+  number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
+  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd", 0,
+         1);
+  number(g, "--beta1", o.beta1, "X", "AdamW", 0, 1);
+  number(g, "--beta2", o.beta2, "X", "AdamW", 0, 1);
+  number(g, "--eps", o.eps, "X", "AdamW", 0, 1e6);
+  number(g, "--momentum", o.momentum, "X", "SGD", 0, 1);
+  number(g, "--weight-decay", o.weightDecay, "X", "weight decay", 0, 1e6);
+  number(g, "--clip-grad-norm", o.clipGradNorm, "X", "largest norm; 0: off", 0,
+         1e30);
+  CLI::Option *seed =
+      number(g, "--seed", o.seed, "N", "of the data's order", 0, big);
+  g = "Output";
+  text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
+  number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0, big);
+  number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
+  choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
+         "sharded, full, both");
+  text(g, "--resume", o.resume, "HOW",
+       "auto, never, must, or a checkpoint's folder");
+  g = "Ranks";
+  number(g, "--nproc", o.nproc, "N", "ranks to start here; else the mesh's", 1,
+         1e6);
+  number(g, "--comm-timeout", o.commTimeout, "SECONDS",
+         "wait for a peer at most", 0.001, 1e7);
+  app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")
+      ->group(g);
+  app.add_flag("--help,-h", help, "this")->group(g);
+
+  auto refuse = [&](const std::string &message) {
+    parsed.run = false;
+    parsed.exitCode = SHALE_EXIT_USAGE;
+    parsed.text = message;
+    return parsed;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return refuse(std::string(error.what()) + "; see --help");
+  }
+  if (help) {
+    parsed.run = false;
+    parsed.text = helpText(app, program.model);
+    return parsed;
+  }
+  std::vector<std::string> extra = app.remaining();
+  if (!extra.empty()) {
+    std::string flag = extra.front().substr(0, extra.front().find('='));
+    if (flag.empty() || flag[0] != '-')
+      return refuse("'" + flag + "' is no flag; see --help");
+    std::string guess = nearest(app, flag);
+    return refuse("unknown flag '" + flag + "'" +
+                  (guess.empty() ? "" : "; did you mean --" + guess + "?") +
+                  " See --help");
+  }
+  if (o.beta1 >= 1 || o.beta2 >= 1)
+    return refuse("--beta1 and --beta2 must be below 1");
+  if (o.warmup > o.steps && o.warmup > 0)
+    return refuse(format("--warmup %lld is longer than --steps %lld",
+                         (long long)o.warmup, (long long)o.steps));
+  if (o.evalEvery > 0 && o.evalData.empty())
+    return refuse("--eval-every needs --eval-data");
+  if (!o.evalData.empty() && !program.evaluate)
+    return refuse("this program has no evaluation; leave --eval-data out");
+  if (o.out.empty())
+    return refuse("--out needs a folder's name");
+  o.shuffle = !noShuffle;
+  o.seedGiven = seed->count() > 0;
+  return parsed;
+}
+
+} // namespace shale::rt

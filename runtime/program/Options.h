@@ -1,0 +1,57 @@
+// Run-time flags of an emitted program.
+#ifndef SHALE_RUNTIME_PROGRAM_OPTIONS_H
+#define SHALE_RUNTIME_PROGRAM_OPTIONS_H
+
+#include "shale/Runtime.h"
+
+#include <cstdint>
+#include <string>
+
+namespace shale::rt {
+
+struct Options {
+  std::string data, evalData, tokenDtype = "uint16";
+  bool shuffle = true;
+  int64_t evalEvery = 0, evalBatches = 20;
+
+  int64_t steps = 100, stopAfter = 0;
+  double lr = 3e-4, minLr = 0, decayFraction = 0.2;
+  std::string schedule = "constant";
+  int64_t warmup = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0, weightDecay = 0.01;
+  double clipGradNorm = 0;
+  uint64_t seed = 0;
+  bool seedGiven = false;
+
+  std::string out = "run", resume = "auto", checkpoint = "sharded";
+  int64_t saveEvery = 0, keep = 2;
+
+  int nproc = 0; // 0: not given
+  double commTimeout = 300;
+  bool describe = false;
+
+  /// The step before which the run ends.
+  int64_t end() const {
+    return stopAfter > 0 && stopAfter < steps ? stopAfter : steps;
+  }
+};
+
+/// Outcome of parsing: run, or the text to print and the code to exit with.
+struct Parsed {
+  Options options;
+  bool run = true;
+  int exitCode = SHALE_EXIT_OK;
+  std::string text; // to stdout when exitCode is 0, else to stderr
+};
+
+Parsed parseOptions(const ShaleProgram &program, int argc,
+                    const char *const *argv);
+
+/// Learning rate of `step` (from 0): warm-up to lr over `warmup` steps, then the
+/// schedule to `steps`. wsd holds lr and falls linearly over the last
+/// `decayFraction` of all steps.
+double learningRate(const Options &options, int64_t step);
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,321 @@
+// The training loop.
+#include "runtime/program/Training.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Export.h"
+#include "runtime/checkpoint/Initial.h"
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/core/Error.h"
+#include "runtime/program/Describe.h"
+#include "runtime/program/Signals.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace shale::rt {
+
+namespace {
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+DataOptions dataOptions(const Options &options, bool evaluation) {
+  DataOptions data;
+  data.path = evaluation ? options.evalData : options.data;
+  data.binType = options.tokenDtype;
+  data.seed = options.seed;
+  data.shuffle = options.shuffle && !evaluation;
+  return data;
+}
+
+void needMicroBatches(const Batches &data, const Options &options) {
+  if (data.limit() >= 0 && data.limit() < options.end())
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld micro-batches, the run needs %lld; lower --steps or give "
+         "more data",
+         options.data.c_str(), (long long)data.limit(),
+         (long long)options.end());
+}
+
+/// Index of a metric by name; -1 when the program has none.
+int find(const char *const *names, int count, const char *name) {
+  for (int i = 0; i < count; ++i)
+    if (std::strcmp(names[i], name) == 0)
+      return i;
+  return -1;
+}
+} // namespace
+
+void checkOptions(const ShaleProgram &program, const Options &options) {
+  bool resumes = false;
+  std::vector<std::string> found = listCheckpoints(options.out);
+  if (options.resume == "never" && !found.empty())
+    fail(SHALE_EXIT_USAGE,
+         "'%s' has a checkpoint (%s) and --resume is never; give another --out "
+         "or --resume auto",
+         options.out.c_str(), found.back().c_str());
+  if (options.resume == "must" && found.empty())
+    fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
+         options.out.c_str());
+  resumes = (options.resume == "auto" && !found.empty()) ||
+            options.resume == "must" ||
+            (options.resume != "auto" && options.resume != "never");
+  if (options.resume != "auto" && options.resume != "must" &&
+      options.resume != "never" && !exists(options.resume))
+    fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'",
+         options.resume.c_str());
+  if (!resumes)
+    checkInitialFiles(program);
+  needMicroBatches(Batches(program, 0, dataOptions(options, false)), options);
+  if (!options.evalData.empty())
+    Batches(program, 0, dataOptions(options, true));
+}
+
+Training::Training(const ShaleProgram &program, const Options &options,
+                   const Place &place)
+    : program(program), options(options), place(place) {
+  setSpeaker(place.rank, place.worldSize);
+  self.program = &program;
+  self.rank = place.rank;
+  self.worldSize = place.worldSize;
+  self.coordinates = coordinatesOf(program, place.rank);
+}
+
+Training::~Training() {
+  if (lock >= 0)
+    close(lock);
+}
+
+/// The output folder, locked by rank 0 for as long as the run lasts.
+void Training::openFolder() {
+  if (place.rank != 0)
+    return;
+  makeFolders(options.out);
+  std::string path = options.out + "/.lock";
+  lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock < 0)
+    fail(SHALE_EXIT_IO, "cannot write to '%s': %s", options.out.c_str(),
+         strerror(errno));
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0)
+    fail(SHALE_EXIT_USAGE, "another run is using '%s'; give another --out",
+         options.out.c_str());
+}
+
+void Training::openData() {
+  data.emplace(program, place.rank, dataOptions(options, false));
+  needMicroBatches(*data, options);
+  if (!options.evalData.empty())
+    evalData.emplace(program, place.rank, dataOptions(options, true));
+  for (int i = 0; i < program.input_count; ++i) {
+    int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
+    inputBlocks.emplace_back(elementsOf(program.inputs[i]) * size, "inputs");
+    inputs.push_back(inputBlocks.back().data());
+  }
+}
+
+/// Weights and position: from a checkpoint or the model's files.
+void Training::restore() {
+  Position position;
+  if (loadCheckpoint(program, place.rank, state.data(), *communicator,
+                     options.out, options.resume, position)) {
+    current = savedStep = position.step;
+    firstRow = position.row;
+    if (!options.seedGiven)
+      options.seed = position.seed;
+    if (place.rank == 0)
+      printf("resumed from %s at step %lld\n", position.folder.c_str(),
+             (long long)current);
+    return;
+  }
+  readInitial(program, place.rank, state.data());
+}
+
+void Training::introduce() {
+  char host[256] = "?";
+  gethostname(host, sizeof(host) - 1);
+  std::vector<std::string> hosts = communicator->gather(host);
+  if (place.rank != 0)
+    return;
+  std::map<std::string, std::string> ranks;
+  for (size_t r = 0; r < hosts.size(); ++r)
+    ranks[hosts[r]] += (ranks[hosts[r]].empty() ? "" : " ") + std::to_string(r);
+  printf("%s: %d rank%s on %zu host%s, mesh %s, shard %s, %d thread%s a rank\n",
+         baseName(program.model).c_str(), place.worldSize,
+         place.worldSize == 1 ? "" : "s", ranks.size(),
+         ranks.size() == 1 ? "" : "s", meshText(program).c_str(),
+         program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
+  for (const auto &[name, list] : ranks)
+    printf("  %s: rank %s, device cpu (%s)\n", name.c_str(), list.c_str(),
+           program.target);
+  fflush(stdout);
+}
+
+void Training::setHyper() {
+  double t = static_cast<double>(current) + 1;
+  const std::pair<const char *, double> values[] = {
+      {"lr", learningRate(options, current)},
+      {"beta1", options.beta1},
+      {"beta2", options.beta2},
+      {"eps", options.eps},
+      {"weight_decay", options.weightDecay},
+      {"momentum", options.momentum},
+      {"clip_grad_norm", options.clipGradNorm},
+      {"bias1", 1 - std::pow(options.beta1, t)},
+      {"bias2", 1 - std::pow(options.beta2, t)},
+      {"step", static_cast<double>(current)}};
+  for (int h = 0; h < program.hyper_count; ++h) {
+    bool known = false;
+    for (const auto &[name, value] : values)
+      if (std::strcmp(program.hyper[h], name) == 0) {
+        hyper[h] = static_cast<float>(value);
+        known = true;
+      }
+    if (!known)
+      fail(SHALE_EXIT_INTERNAL, "the program asks for a setting '%s'",
+           program.hyper[h]);
+  }
+}
+
+bool Training::step() {
+  StepMetrics m;
+  double start = now();
+  int64_t sentBefore = communicator->bytesSent();
+  data->fill(current, firstRow, inputs.data());
+  setHyper();
+  program.step(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
+               metrics.data());
+  m.seconds = now() - start;
+  auto metric = [&](const char *name, float missing) {
+    int i = find(program.metrics, program.metric_count, name);
+    return i < 0 ? missing : metrics[i];
+  };
+  m.step = current;
+  m.loss = metric("loss", 0);
+  m.gradNorm = metric("grad_norm", 0);
+  m.lr = learningRate(options, current);
+  m.tokens = program.tokens_per_step;
+  m.memoryBytes = residentBytes();
+  m.commBytes = communicator->bytesSent() - sentBefore;
+  bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) &&
+                 std::isfinite(m.gradNorm);
+  ++current;
+  firstRow += data->rows();
+  bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
+  if (applied && evalData && (due || current == options.end())) {
+    m.evaluated = true;
+    m.evalLoss = evaluate();
+  }
+  if (place.rank == 0) {
+    log->record(m);
+    printf("%s\n", progressLine(m, options.steps).c_str());
+    if (m.evaluated)
+      printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
+    fflush(stdout);
+  }
+  return applied;
+}
+
+/// Mean loss over the first micro-batches of the evaluation file, which are the
+/// same every time.
+double Training::evaluate() {
+  int64_t count = options.evalBatches;
+  if (evalData->limit() >= 0)
+    count = std::min(count, evalData->limit());
+  double sum = 0, labels = 0;
+  for (int64_t b = 0; b < count; ++b) {
+    evalData->fill(b, b * evalData->rows(), inputs.data());
+    program.evaluate(&self, state.data(), arena.data(), inputs.data(),
+                     hyper.data(), evalMetrics.data());
+    int s = find(program.eval_metrics, program.eval_metric_count, "loss_sum");
+    int c = find(program.eval_metrics, program.eval_metric_count, "count");
+    sum += s < 0 ? 0 : evalMetrics[s];
+    labels += c < 0 ? 0 : evalMetrics[c];
+  }
+  return labels > 0 ? sum / labels : 0;
+}
+
+void Training::save(bool last) {
+  if (savedStep == current)
+    return;
+  Position position;
+  position.step = current;
+  position.row = firstRow;
+  position.seed = options.seed;
+  std::string trouble;
+  try {
+    saveCheckpoint(program, place.rank, state.data(), *communicator,
+                   options.out, options.checkpoint, options.keep, position);
+    savedStep = current;
+    failedSaves = 0;
+    return;
+  } catch (const Error &error) {
+    if (error.code != SHALE_EXIT_IO || last || ++failedSaves >= 3)
+      throw;
+    trouble = error.what();
+  }
+  warn("%s; training goes on without this checkpoint", trouble.c_str());
+}
+
+void Training::writeModel() {
+  std::string path = options.out + "/model.safetensors";
+  exportModel(program, place.rank, state.data(), *communicator, path, false);
+  if (place.rank == 0)
+    printf("weights: %s\n", path.c_str());
+}
+
+int Training::run() {
+  openFolder();
+  watchSignals();
+  communicator = connect(program, place, options.commTimeout);
+  self.communicator = communicator.get();
+  introduce();
+  state = Block(program.state_bytes, "state");
+  arena = Block(program.arena_bytes, "the arena");
+  hyper.resize(program.hyper_count);
+  metrics.resize(program.metric_count);
+  evalMetrics.resize(program.eval_metric_count);
+  restore();
+  openData();
+  if (place.rank == 0)
+    log.emplace(options.out + "/metrics.jsonl", current);
+  if (current >= options.end() && place.rank == 0)
+    printf("nothing to train: the state is at step %lld of %lld\n",
+           (long long)current, (long long)options.end());
+  while (current < options.end()) {
+    if (!step()) {
+      if (place.rank == 0)
+        complain("error", format("step %lld: the loss or the gradient norm is "
+                                 "not finite; the update was not applied",
+                                 (long long)current - 1));
+      communicator->barrier();
+      return SHALE_EXIT_NON_FINITE;
+    }
+    int code = static_cast<int>(communicator->agree(requestedExit()));
+    if (code != 0) {
+      save(true);
+      if (place.rank == 0)
+        printf("stopped by a signal after step %lld; the state is saved\n",
+               (long long)current - 1);
+      communicator->barrier();
+      return code;
+    }
+    if (options.saveEvery > 0 && current % options.saveEvery == 0 &&
+        current < options.end())
+      save(false);
+  }
+  save(true);
+  writeModel();
+  if (place.rank == 0 && !profileTable().empty())
+    printf("%s", profileTable().c_str());
+  communicator->barrier();
+  return SHALE_EXIT_OK;
+}
+
+} // namespace shale::rt

@@ -1,0 +1,63 @@
+// One run of the program on one rank: set up, train, save, report.
+#ifndef SHALE_RUNTIME_PROGRAM_TRAINING_H
+#define SHALE_RUNTIME_PROGRAM_TRAINING_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Place.h"
+#include "runtime/core/Rank.h"
+#include "runtime/data/Batches.h"
+#include "runtime/device/host/Host.h"
+#include "runtime/metrics/Metrics.h"
+#include "runtime/program/Options.h"
+
+#include <optional>
+
+namespace shale::rt {
+
+class Training {
+public:
+  Training(const ShaleProgram &program, const Options &options,
+           const Place &place);
+  ~Training();
+  /// Trains to the end; returns the exit code.
+  int run();
+
+private:
+  void openFolder();
+  void openData();
+  void restore();
+  void introduce();
+  /// One step; false when the update was not applied.
+  bool step();
+  double evaluate();
+  /// True when the checkpoint is on disk; a periodic one may fail with a warning.
+  void save(bool last);
+  void writeModel();
+  void setHyper();
+
+  const ShaleProgram &program;
+  Options options;
+  Place place;
+  ShaleRank self;
+  std::unique_ptr<Communicator> communicator;
+  Block state, arena;
+  std::vector<Block> inputBlocks;
+  std::vector<void *> inputs;
+  std::vector<float> hyper, metrics, evalMetrics;
+  std::optional<Batches> data, evalData;
+  std::optional<Metrics> log;
+  int lock = -1;
+  int64_t current = 0;   // the step to run next
+  int64_t firstRow = 0;  // its position in a token file's order
+  int64_t savedStep = -1;
+  int failedSaves = 0;
+};
+
+/// What can be found out about the flags without peers: files are there, whole
+/// and large enough, no checkpoint is in the way of --resume never. Run by the
+/// launcher before it starts ranks, so that one message is printed.
+void checkOptions(const ShaleProgram &program, const Options &options);
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,240 @@
+// A hand-written "compiled program": a bigram model trained with AdamW, for
+// tests of the runtime without the compiler. Compiled once per mesh:
+//   BIGRAM_REPLICA, BIGRAM_FSDP  sizes of the axes
+//   BIGRAM_FULL                  1: parameters at rest are sharded over fsdp
+//   BIGRAM_ROWS                  rows of the whole micro-batch
+//
+// logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
+// nothing divides; scale is frozen. Faults come from the environment, each as
+// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_NAN.
+#include "shale/Runtime.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace {
+constexpr int64_t replica = BIGRAM_REPLICA, fsdp = BIGRAM_FSDP;
+constexpr int64_t world = replica * fsdp, vocab = 33, length = 8;
+constexpr int64_t rows = BIGRAM_ROWS / world;
+constexpr bool full = BIGRAM_FULL;
+
+constexpr int64_t align(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t weightCount = vocab * vocab;
+constexpr int64_t biasOffset = align(weightCount, 16);
+constexpr int64_t groupCount = align(align(biasOffset + vocab, 16), 16 * fsdp);
+constexpr int64_t shards = full ? fsdp : 1;
+constexpr int64_t local = groupCount / shards;
+constexpr int64_t frozenCount = align(7, 16);
+
+// State block.
+constexpr int64_t bytes = local * 4;
+constexpr int64_t paramAt = 0, m1At = bytes, m2At = 2 * bytes,
+                  frozenAt = 3 * bytes, stateBytes = frozenAt + frozenCount * 4;
+// Arena: gathered parameters, gradients, reduced gradients.
+constexpr int64_t wholeAt = 0, gradAt = groupCount * 4,
+                  reducedAt = 2 * groupCount * 4,
+                  arenaBytes = 2 * groupCount * 4 + local * 4;
+
+enum Site { Gather, Grad, GradReplica, CountF, CountR, LossF, LossR, NormF, SiteCount };
+enum Axis { Replica, Fsdp };
+
+const int64_t weightDims[] = {vocab, vocab}, biasDims[] = {vocab},
+              scaleDims[] = {7}, inputDims[] = {rows, length};
+const char *const biasAliases[] = {"tied.bias", nullptr};
+
+void sumOverAll(ShaleRank *rank, int siteF, int siteR, float *value) {
+  shale_all_reduce_start(rank, siteF, value, value, 1, SHALE_F32);
+  shale_wait(rank, siteF);
+  shale_all_reduce_start(rank, siteR, value, value, 1, SHALE_F32);
+  shale_wait(rank, siteR);
+}
+
+bool fault(ShaleRank *rank, const char *name, int64_t step) {
+  const char *text = getenv(name);
+  int r = 0;
+  long s = 0;
+  int64_t own = shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
+  return text && sscanf(text, "%d:%ld", &r, &s) == 2 && r == own && s == step;
+}
+
+const float *gather(ShaleRank *rank, char *state, char *arena) {
+  const float *param = reinterpret_cast<float *>(state + paramAt);
+  if (!full)
+    return param;
+  float *whole = reinterpret_cast<float *>(arena + wholeAt);
+  shale_all_gather_start(rank, Gather, param, whole, local, SHALE_F32);
+  shale_wait(rank, Gather);
+  return whole;
+}
+
+/// One row of tokens a call of the kernel: loss and, when asked for, gradients.
+/// Gradients of rows are accumulated in order on one thread.
+double forward(const float *param, const float *scale, const int64_t *tokens,
+               const int64_t *labels, float *grad, float *count) {
+  double loss = 0;
+  *count = 0;
+  for (int64_t i = 0; i < rows * length; ++i) {
+    if (labels[i] < 0)
+      continue;
+    *count += 1;
+    const float *row = param + tokens[i] * vocab;
+    float logits[vocab], sum = 0, top = -1e30f;
+    for (int64_t j = 0; j < vocab; ++j) {
+      logits[j] = row[j] + param[biasOffset + j] * scale[j % 7];
+      top = std::fmax(top, logits[j]);
+    }
+    for (int64_t j = 0; j < vocab; ++j)
+      sum += std::exp(logits[j] - top);
+    loss += std::log(sum) + top - logits[labels[i]];
+    for (int64_t j = 0; grad && j < vocab; ++j) {
+      float d = std::exp(logits[j] - top) / sum - (j == labels[i]);
+      grad[tokens[i] * vocab + j] += d;
+      grad[biasOffset + j] += d * scale[j % 7];
+    }
+  }
+  return loss;
+}
+
+/// A kernel for shale_launch: scales what it is given.
+void scaleKernel(void *const *args, int64_t begin, int64_t end) {
+  float *data = static_cast<float *>(args[0]);
+  float factor = *static_cast<float *>(args[1]);
+  for (int64_t i = begin; i < end; ++i)
+    data[i] *= factor;
+}
+
+void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
+          const float *hyper, float *metrics) {
+  float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3],
+        decay = hyper[4], clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
+  int64_t now = static_cast<int64_t>(hyper[8]);
+  if (fault(rank, "BIGRAM_KILL", now))
+    raise(SIGKILL);
+  if (fault(rank, "BIGRAM_TERM", now))
+    raise(SIGTERM);
+  if (fault(rank, "BIGRAM_INT", now))
+    raise(SIGINT);
+  while (fault(rank, "BIGRAM_HANG", now))
+    usleep(100000);
+  const float *whole = gather(rank, state, arena);
+  const float *scale = reinterpret_cast<float *>(state + frozenAt);
+  float *grad = reinterpret_cast<float *>(arena + gradAt);
+  float *reduced = reinterpret_cast<float *>(arena + reducedAt);
+  std::memset(grad, 0, groupCount * 4);
+  float count = 0;
+  double sum = forward(whole, scale, static_cast<const int64_t *>(inputs[0]),
+                       static_cast<const int64_t *>(inputs[1]), grad, &count);
+  float loss = static_cast<float>(sum);
+  sumOverAll(rank, CountF, CountR, &count);
+  sumOverAll(rank, LossF, LossR, &loss);
+  float factor = count > 0 ? 1 / count : 0;
+  void *args[] = {grad, &factor};
+  shale_launch(rank, "scale", scaleKernel, args, groupCount, 16);
+  if (full)
+    shale_reduce_scatter_start(rank, Grad, grad, reduced, local, SHALE_F32);
+  else
+    shale_all_reduce_start(rank, Grad, grad, reduced, local, SHALE_F32);
+  shale_wait(rank, Grad);
+  shale_all_reduce_start(rank, GradReplica, reduced, reduced, local, SHALE_F32);
+  shale_wait(rank, GradReplica);
+  float square = 0;
+  for (int64_t i = 0; i < local; ++i)
+    square += reduced[i] * reduced[i];
+  if (full) {
+    shale_all_reduce_start(rank, NormF, &square, &square, 1, SHALE_F32);
+    shale_wait(rank, NormF);
+  }
+  float norm = std::sqrt(square);
+  metrics[0] = count > 0 ? loss / count : 0;
+  metrics[1] = norm;
+  const char *poison = getenv("BIGRAM_NAN");
+  if (poison && atoll(poison) == now)
+    metrics[0] = NAN;
+  metrics[2] = std::isfinite(metrics[0]) && std::isfinite(norm);
+  if (metrics[2] == 0)
+    return;
+  float shrink = clip > 0 ? std::fmin(1.0f, clip / (norm + 1e-6f)) : 1.0f;
+  float *p = reinterpret_cast<float *>(state + paramAt);
+  float *m1 = reinterpret_cast<float *>(state + m1At);
+  float *m2 = reinterpret_cast<float *>(state + m2At);
+  for (int64_t i = 0; i < local; ++i) {
+    float g = reduced[i] * shrink;
+    p[i] -= lr * decay * p[i];
+    m1[i] = beta1 * m1[i] + (1 - beta1) * g;
+    m2[i] = beta2 * m2[i] + (1 - beta2) * g * g;
+    p[i] -= lr * (m1[i] / bias1) / (std::sqrt(m2[i] / bias2) + eps);
+  }
+}
+
+void evaluate(ShaleRank *rank, char *state, char *arena,
+              const void *const *inputs, const float *, float *metrics) {
+  const float *whole = gather(rank, state, arena);
+  const float *scale = reinterpret_cast<float *>(state + frozenAt);
+  float count = 0;
+  float loss = static_cast<float>(forward(
+      whole, scale, static_cast<const int64_t *>(inputs[0]),
+      static_cast<const int64_t *>(inputs[1]), nullptr, &count));
+  sumOverAll(rank, CountF, CountR, &count);
+  sumOverAll(rank, LossF, LossR, &loss);
+  metrics[0] = loss;
+  metrics[1] = count;
+}
+
+const ShaleAxis axes[] = {{"replica", replica}, {"fsdp", fsdp}};
+const ShaleParameter parameters[] = {
+    {"emb.weight", nullptr, SHALE_F32, 2, weightDims, weightCount, 1, 0,
+     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, weightCount * 4}},
+    {"bias", biasAliases, SHALE_F32, 1, biasDims, vocab, 1, 0,
+     {SHALE_INIT_FILL, 0, 0.125, nullptr, 0, 0, 0}},
+    {"frozen.scale", nullptr, SHALE_F32, 1, scaleDims, 7, 0, 0,
+     {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0}}};
+const ShaleSegment segments[] = {{0, 1, 0, weightCount}, {1, 0, biasOffset, vocab}};
+const ShaleSegment frozenSegments[] = {{2, 0, 0, 7}};
+const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
+                             {"frozen", frozenCount, 1, 0, frozenSegments}};
+constexpr int32_t axis = full ? Fsdp : -1;
+const ShaleState states[] = {
+    {0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, local},
+    {0, SHALE_ROLE_MOMENT1, SHALE_F32, axis, m1At, local},
+    {0, SHALE_ROLE_MOMENT2, SHALE_F32, axis, m2At, local},
+    {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
+const ShaleInput inputTable[] = {
+    {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, vocab},
+    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, -vocab}};
+const char *const hyper[] = {"lr", "beta1", "beta2", "eps", "weight_decay",
+                             "clip_grad_norm", "bias1", "bias2", "step"};
+const char *const metricNames[] = {"loss", "grad_norm", "enable"};
+const char *const evalNames[] = {"loss_sum", "count"};
+
+constexpr int64_t reduceBytes(int64_t n, int64_t ranks) {
+  return 2 * (ranks - 1) * ((n + ranks - 1) / ranks) * 4;
+}
+const ShaleSite sites[] = {
+    {"root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4},
+    {"root gradient", full ? SHALE_REDUCE_SCATTER : SHALE_ALL_REDUCE, Fsdp,
+     full ? (fsdp - 1) * local * 4 : reduceBytes(local, fsdp)},
+    {"root gradient", SHALE_ALL_REDUCE, Replica, reduceBytes(local, replica)},
+    {"count", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)},
+    {"count", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica)},
+    {"loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)},
+    {"loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica)},
+    {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)}};
+const ShalePlanLine plan[] = {{"parameters", "state", stateBytes},
+                              {"activations", "arena", arenaBytes}};
+const ShaleBuffer buffers[] = {
+    {"root", "parameters", "state", paramAt, bytes, 0},
+    {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
+} // namespace
+
+// A long scratch would never be cut: this one cuts reductions into pieces.
+const ShaleProgram shale_program = {
+    SHALE_ABI_VERSION, world, "bigram.onnx", "x86-64-v3",
+    full ? "full" : "none", "adamw", "hand-written\n",
+    2, 3, 2, 4, 2, 9, 3, 2, SiteCount, 2, 2, 0,
+    axes, parameters, groups, states, inputTable, hyper, metricNames, evalNames,
+    sites, plan, buffers, stateBytes, arenaBytes, 1024, BIGRAM_ROWS * length,
+    step, evaluate};

@@ -1,0 +1,279 @@
+// Parts of the runtime: readers on good and hostile files, schedules, the data's
+// order, types, sums and the layout of shards.
+#include "runtime/checkpoint/SafetensorsWriter.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/Error.h"
+#include "runtime/data/Order.h"
+#include "runtime/data/SafetensorsReader.h"
+#include "runtime/data/Tokens.h"
+#include "runtime/program/Options.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+#include <set>
+#include <unistd.h>
+
+using namespace shale::rt;
+
+namespace {
+class Files : public ::testing::Test {
+protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/shale-test-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    work = pattern;
+  }
+  void TearDown() override { removeTree(work); }
+  std::string put(const std::string &name, const std::string &bytes) {
+    std::ofstream(work + "/" + name, std::ios::binary) << bytes;
+    return work + "/" + name;
+  }
+  std::string work;
+};
+
+std::string little(uint64_t value, int bytes = 8) {
+  return std::string(reinterpret_cast<char *>(&value), bytes);
+}
+
+int codeOf(const std::function<void()> &body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    return error.code;
+  }
+  return 0;
+}
+
+class Safetensors : public Files {
+protected:
+  int read(const std::string &header, size_t data) {
+    return readRaw(little(header.size()) + header + std::string(data, 'd'));
+  }
+  int readRaw(const std::string &bytes) {
+    std::string path = put("x.safetensors", bytes);
+    return codeOf([&] { SafetensorsReader reader(path); });
+  }
+};
+
+TEST_F(Safetensors, GoodFiles) {
+  EXPECT_EQ(read("{}", 0), 0);
+  EXPECT_EQ(read("{\"__metadata__\":{\"a\":\"b\"}}", 0), 0);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}    ", 8), 0);
+  // Order of keys and of tensors is free; an empty tensor may share an offset.
+  EXPECT_EQ(read("{\"b\":{\"data_offsets\":[8,8],\"shape\":[0,3],\"dtype\":\"I64\"},"
+                 "\"c\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]},"
+                 "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 9), 0);
+}
+
+TEST_F(Safetensors, HostileFilesAre65) {
+  const std::string t = "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}";
+  EXPECT_EQ(readRaw(""), 65);
+  EXPECT_EQ(readRaw("1234567"), 65);
+  EXPECT_EQ(readRaw(little(~0ull) + "{}"), 65);
+  EXPECT_EQ(readRaw(little(3) + "{}"), 65);
+  EXPECT_EQ(readRaw(little(0)), 65);
+  EXPECT_EQ(readRaw(little(1ull << 63) + "{}"), 65);
+  EXPECT_EQ(read(" {}", 0), 65);
+  EXPECT_EQ(read("{}\n", 0), 65);
+  EXPECT_EQ(read(std::string("{}\0", 3), 0), 65);
+  EXPECT_EQ(read("\xef\xbb\xbf{}", 0), 65);
+  EXPECT_EQ(read("[]", 0), 65);
+  EXPECT_EQ(read("{\"a\":1}", 0), 65);
+  EXPECT_EQ(read("{\"\xff\":" + t + "}", 8), 65);
+  EXPECT_EQ(read("{\"a\":" + t + ",\"a\":" + t + "}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"Q5\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[[2]],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12), 65); // hole
+  EXPECT_EQ(read("{\"a\":" + t + ",\"b\":" + t + "}", 8), 65);                                   // overlap
+  EXPECT_EQ(read("{\"a\":" + t + "}", 9), 65);                                                   // tail
+  EXPECT_EQ(read("{\"a\":" + t + "}", 7), 65);                                                   // cut
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[18446744073709551608,18446744073709551616]}}", 8), 65);
+  EXPECT_EQ(read("{\"__metadata__\":{\"a\":1}}", 0), 65);
+  EXPECT_EQ(read("{\"__metadata__\":{\"a\":[\"b\"]}}", 0), 65);
+  EXPECT_EQ(read("{\"__metadata__\":{},\"__metadata__\":{}}", 0), 65);
+  EXPECT_EQ(read("{\"a\":" + std::string(100000, '[') + "}", 0), 65);
+  std::string deep;
+  for (int i = 0; i < 50000; ++i)
+    deep += "{\"a\":";
+  EXPECT_EQ(read(deep + std::string(50000, '}'), 0), 65);
+}
+
+TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
+  std::string header = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+  std::string whole = little(header.size()) + header + "12345678";
+  for (size_t n = 0; n < whole.size(); ++n)
+    EXPECT_EQ(readRaw(whole.substr(0, n)), 65) << n;
+  for (size_t n = 0; n < 8 + header.size(); ++n)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string other = whole;
+      other[n] ^= 1 << bit;
+      int code = readRaw(other);
+      EXPECT_TRUE(code == 65 || code == 0) << n;
+    }
+}
+
+TEST_F(Safetensors, WrittenFilesAreReadBack) {
+  SafetensorsWriter writer;
+  writer.declare("a \"quoted\"\n", Dtype::F32, {2, 2});
+  writer.declare("b", Dtype::I64, {});
+  std::string path = work + "/w.safetensors";
+  writer.begin(path);
+  float a[] = {1, 2, 3, 4};
+  int64_t b = -7, back = 0;
+  writer.append(a, 16);
+  EXPECT_THROW(writer.finish(), Error); // b is missing
+  writer.append(&b, 8);
+  writer.finish();
+  SafetensorsReader reader(path);
+  const TensorInfo *found = reader.find("b");
+  ASSERT_TRUE(found && reader.find("a \"quoted\"\n"));
+  reader.file().readAt(found->offset, &back, 8);
+  EXPECT_EQ(back, -7);
+}
+
+TEST_F(Files, Tokens) {
+  auto count = [&](const std::string &name, const std::string &bytes,
+                   const char *type = "uint16") -> int64_t {
+    std::string path = put(name, bytes);
+    int64_t n = 0;
+    int code = codeOf([&] { n = TokenFile(path, type).count(); });
+    return code ? -code : n;
+  };
+  EXPECT_EQ(count("a.txt", "hello"), 5);
+  EXPECT_EQ(count("a.bin", "hello!"), 3);
+  EXPECT_EQ(count("a.bin", "hello"), -65);
+  EXPECT_EQ(count("a.bin", "hello", "uint8"), 5);
+  EXPECT_EQ(count("a.bin", "12345678", "uint32"), 2);
+  auto llmc = [](int magic, int version, int tokens) {
+    std::string head = little(magic, 4) + little(version, 4) + little(tokens, 4);
+    return head + std::string(1024 - head.size(), '\0');
+  };
+  EXPECT_EQ(count("a.bin", llmc(20240520, 1, 3) + "123456"), 3);
+  EXPECT_EQ(count("a.bin", llmc(20240801, 7, 1) + "1234"), 1);
+  EXPECT_EQ(count("a.bin", llmc(20240520, 1, 4) + "123456"), -65);
+  EXPECT_EQ(count("a.bin", llmc(20240520, 1, -1) + "123456"), -65);
+  EXPECT_EQ(count("a.bin", llmc(20240520, 2, 3) + "123456"), -65);
+  EXPECT_EQ(count("a.bin", llmc(20240522, 1, 3) + "123456"), -65);
+  EXPECT_EQ(codeOf([&] { TokenFile(work + "/none.bin", "uint16"); }), 66);
+  EXPECT_EQ(codeOf([&] { TokenFile(work, "uint16"); }), 65);
+}
+
+TEST_F(Files, Npy) {
+  auto npy = [&](const std::string &dictionary, const std::string &data, char version = 1) {
+    std::string bytes = "\x93NUMPY";
+    bytes += version;
+    bytes += '\0';
+    bytes += little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
+    std::string path = put("x.npy", bytes);
+    int64_t n = 0;
+    int code = codeOf([&] { n = TokenFile(path, "uint16").count(); });
+    return code ? -int64_t(code) : n;
+  };
+  auto dict = [](const std::string &type, const std::string &shape) {
+    return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }  \n";
+  };
+  EXPECT_EQ(npy(dict("<u2", "(3,)"), "123456"), 3);
+  EXPECT_EQ(npy(dict("<i8", "(1,)"), "12345678", 2), 1);
+  EXPECT_EQ(npy(dict("<i4", "(0,)"), ""), 0);
+  EXPECT_EQ(npy(dict("<u2", "(4,)"), "123456"), -65);
+  EXPECT_EQ(npy(dict("<u2", "(3, 1)"), "123456"), -65);
+  EXPECT_EQ(npy(dict("<u2", "()"), "12"), -65);
+  EXPECT_EQ(npy(dict("<u2", "(999999999999999999999999,)"), "12"), -65);
+  EXPECT_EQ(npy(dict("<u8", "(2305843009213693953,)"), "12345678"), -65);
+  EXPECT_EQ(npy(dict("|O", "(3,)"), "123456"), -65);
+  EXPECT_EQ(npy(dict("<f4", "(1,)"), "1234"), -65);
+  EXPECT_EQ(npy(dict(">u2", "(3,)"), "123456"), -65);
+  EXPECT_EQ(npy("", "123456"), -65);
+  EXPECT_EQ(npy("{'descr'", ""), -65);
+  EXPECT_EQ(npy("{'descr':", ""), -65);
+  EXPECT_EQ(npy("{'descr': '<u2', 'shape': (", ""), -65);
+  EXPECT_EQ(npy(dict("<u2", "(3,)"), "123456", 9), -65);
+}
+
+TEST(Order, IsAPermutationOfEveryEpoch) {
+  for (int64_t size : {1, 2, 3, 17, 64, 1000}) {
+    for (uint64_t epoch : {0, 1}) {
+      std::set<int64_t> seen;
+      for (int64_t i = 0; i < size; ++i) {
+        int64_t w = shuffled(7, epoch, size, i);
+        ASSERT_TRUE(w >= 0 && w < size);
+        seen.insert(w);
+      }
+      EXPECT_EQ(seen.size(), size_t(size));
+    }
+  }
+  int differ = 0;
+  for (int64_t i = 0; i < 100; ++i)
+    differ += shuffled(1, 0, 100, i) != shuffled(2, 0, 100, i);
+  EXPECT_GT(differ, 80);
+}
+
+TEST(Schedule, Shapes) {
+  Options o;
+  o.lr = 1;
+  o.minLr = 0.1;
+  o.steps = 100;
+  o.warmup = 10;
+  for (const char *name : {"constant", "cosine", "linear", "wsd"}) {
+    o.schedule = name;
+    EXPECT_DOUBLE_EQ(learningRate(o, 0), 0.1);
+    EXPECT_DOUBLE_EQ(learningRate(o, 9), 1);
+    EXPECT_DOUBLE_EQ(learningRate(o, 10), 1);
+  }
+  o.schedule = "cosine";
+  EXPECT_NEAR(learningRate(o, 55), 0.55, 1e-12);
+  EXPECT_DOUBLE_EQ(learningRate(o, 100), 0.1);
+  o.schedule = "linear";
+  EXPECT_NEAR(learningRate(o, 55), 0.55, 1e-12);
+  o.schedule = "wsd";
+  EXPECT_DOUBLE_EQ(learningRate(o, 79), 1);
+  EXPECT_NEAR(learningRate(o, 90), 0.55, 1e-12);
+  o.schedule = "constant";
+  EXPECT_DOUBLE_EQ(learningRate(o, 99), 1);
+}
+
+TEST(Types, HalfPrecisionRoundsToNearestEven) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float wide = f16ToFloat(uint16_t(bits));
+    if (std::isnan(wide))
+      EXPECT_TRUE(std::isnan(f16ToFloat(floatToF16(wide))));
+    else
+      ASSERT_EQ(floatToF16(wide), bits);
+    float brain = bf16ToFloat(uint16_t(bits));
+    if (!std::isnan(brain))
+      ASSERT_EQ(floatToBf16(brain), bits);
+    else
+      EXPECT_TRUE(std::isnan(bf16ToFloat(floatToBf16(brain))));
+  }
+  EXPECT_EQ(floatToF16(65519.0f), 0x7bff);
+  EXPECT_EQ(floatToF16(65520.0f), 0x7c00);
+  EXPECT_EQ(floatToF16(2049.0f), floatToF16(2048.0f)); // tie to even
+  EXPECT_EQ(floatToF16(2051.0f), floatToF16(2052.0f));
+  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // tie to even
+  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82);
+}
+
+TEST(Sum, IsInOrderAndRoundedOnce) {
+  std::vector<float> a(3000, 1e8f), b(3000, 1.0f), c(3000, -1e8f), out(3000);
+  const void *abc[] = {a.data(), b.data(), c.data()};
+  sumInOrder(SHALE_F32, abc, 3, out.data(), 3000);
+  EXPECT_EQ(out, std::vector<float>(3000, (1e8f + 1.0f) - 1e8f));
+  uint16_t one = floatToBf16(1), small = floatToBf16(0.00390625f), result = 0;
+  const void *halves[] = {&one, &small, &small};
+  sumInOrder(SHALE_BF16, halves, 3, &result, 1); // each alone would round away
+  EXPECT_EQ(bf16ToFloat(result), 1.0078125f);
+}
+
+} // namespace

@@ -1,0 +1,327 @@
+// Whole runs of the hand-written bigram program on 1 to 4 ranks: training,
+// metrics, checkpoints, faults, bad flags and bad data.
+#include "runtime/core/Files.h"
+#include "runtime/data/SafetensorsReader.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace shale::rt;
+using nlohmann::json;
+
+namespace {
+constexpr int vocab = 33;
+
+struct Result {
+  int code;
+  std::string text;
+};
+
+std::string folder() {
+  char path[4096] = {0};
+  ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  return parentOf(std::string(path, n > 0 ? n : 0));
+}
+
+class Program : public ::testing::Test {
+protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/shale-test-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    work = pattern;
+    // 64 bytes of something, then the transposed weight.
+    std::string weights(64, 'x');
+    for (int j = 0; j < vocab; ++j)
+      for (int i = 0; i < vocab; ++i) {
+        float value = 0.01f * ((i * 7 + j * 3) % 11 - 5);
+        weights.append(reinterpret_cast<char *>(&value), 4);
+      }
+    write(folder() + "/bigram-weights.bin", weights);
+    std::string tokens;
+    for (int i = 0; i < 2000; ++i)
+      tokens += static_cast<char>((i * i / 3 + i % 5) % vocab);
+    write(work + "/data.txt", tokens);
+  }
+  void TearDown() override { removeTree(work); }
+
+  static void write(const std::string &path, const std::string &bytes) {
+    std::string temporary = path + ".part" + std::to_string(getpid());
+    std::ofstream(temporary, std::ios::binary) << bytes;
+    ASSERT_EQ(rename(temporary.c_str(), path.c_str()), 0);
+  }
+
+  /// Runs "bigram-NAME FLAGS" in the work folder, within 60 s.
+  Result run(const std::string &name, const std::string &flags,
+             const std::string &environment = "") {
+    std::string command = "cd " + work + " && env OMP_NUM_THREADS=2 " + environment + " timeout -k 1 20 " +
+                          folder() + "/bigram-" + name + " " + flags + " 2>&1";
+    FILE *pipe = popen(command.c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    while (size_t n = fread(buffer, 1, sizeof(buffer), pipe))
+      text.append(buffer, n);
+    int status = pclose(pipe);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
+  }
+  Result train(const std::string &name, const std::string &out,
+               const std::string &flags, const std::string &environment = "") {
+    return run(name, "--data data.txt --lr 0.05 --out " + out + " " + flags,
+               environment);
+  }
+  std::vector<json> metrics(const std::string &out) {
+    std::vector<json> lines;
+    std::ifstream file(work + "/" + out + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);)
+      lines.push_back(json::parse(line));
+    return lines;
+  }
+  std::string bytes(const std::string &name) {
+    return readText(work + "/" + name, 1 << 30);
+  }
+  std::string work;
+};
+
+TEST_F(Program, TrainsAlikeOnAnyNumberOfRanks) {
+  ASSERT_EQ(train("1", "one", "--steps 12").code, 0);
+  std::vector<json> one = metrics("one");
+  ASSERT_EQ(one.size(), 12u);
+  EXPECT_LT(one[11]["loss"], one[0]["loss"].get<double>() - 0.2);
+  for (const char *name : {"2", "2-full", "3-full", "4-full", "4-hybrid"}) {
+    Result result = train(name, name, "--steps 12");
+    ASSERT_EQ(result.code, 0) << name << "\n" << result.text;
+    std::vector<json> lines = metrics(name);
+    ASSERT_EQ(lines.size(), 12u);
+    for (int s = 0; s < 12; ++s) {
+      EXPECT_EQ(lines[s]["step"], s);
+      EXPECT_NEAR(lines[s]["loss"], one[s]["loss"], 2e-5) << name << s;
+      EXPECT_NEAR(lines[s]["grad_norm"], one[s]["grad_norm"],
+                  1e-4 * one[s]["grad_norm"].get<double>())
+          << name << s;
+      EXPECT_EQ(lines[s]["tokens"], 12 * 8);
+      EXPECT_GT(lines[s]["memory_bytes"], 0);
+    }
+    SafetensorsReader a(work + "/one/model.safetensors");
+    SafetensorsReader b(work + "/" + name + "/model.safetensors");
+    ASSERT_EQ(b.tensors().size(), 3u);
+    std::vector<float> x(vocab * vocab), y(vocab * vocab);
+    const TensorInfo *p = a.find("emb.weight"), *q = b.find("emb.weight");
+    ASSERT_TRUE(p && q);
+    EXPECT_EQ(q->shape, (std::vector<int64_t>{vocab, vocab}));
+    a.file().readAt(p->offset, x.data(), p->bytes);
+    b.file().readAt(q->offset, y.data(), q->bytes);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_NEAR(x[i], y[i], 2e-4);
+  }
+}
+
+TEST_F(Program, InitialWeightsAreReadTransposed) {
+  ASSERT_EQ(train("3-full", "r", "--steps 0").code, 0);
+  SafetensorsReader reader(work + "/r/model.safetensors");
+  std::vector<float> x(vocab * vocab), bias(vocab), scale(7);
+  reader.file().readAt(reader.find("emb.weight")->offset, x.data(), x.size() * 4);
+  reader.file().readAt(reader.find("bias")->offset, bias.data(), vocab * 4);
+  reader.file().readAt(reader.find("frozen.scale")->offset, scale.data(), 28);
+  for (int i = 0; i < vocab; ++i)
+    for (int j = 0; j < vocab; ++j)
+      ASSERT_EQ(x[i * vocab + j], 0.01f * ((i * 7 + j * 3) % 11 - 5));
+  EXPECT_EQ(bias, std::vector<float>(vocab, 0.125f));
+  EXPECT_EQ(scale, std::vector<float>(7, 0.5f));
+}
+
+TEST_F(Program, BytesSentAreThePlans) {
+  // full on 2: gather, reduce-scatter, and all-reduces of count, loss and norm.
+  ASSERT_EQ(train("2-full", "r", "--steps 2").code, 0);
+  int64_t group = (33 * 33 + 15) / 16 * 16 + 48, padded = (group + 31) / 32 * 32;
+  int64_t expected = 2 * (padded / 2 * 4) + 3 * 2 * 4;
+  EXPECT_EQ(metrics("r")[1]["comm_bytes"], expected);
+  ASSERT_EQ(train("1", "s", "--steps 1").code, 0);
+  EXPECT_EQ(metrics("s")[0]["comm_bytes"], 0);
+}
+
+TEST_F(Program, SameRunTwiceGivesTheSameBits) {
+  ASSERT_EQ(train("4-full", "a", "--steps 5").code, 0);
+  ASSERT_EQ(train("4-full", "b", "--steps 5").code, 0);
+  EXPECT_EQ(bytes("a/model.safetensors"), bytes("b/model.safetensors"));
+}
+
+TEST_F(Program, ResumeAtTheSameWorldSizeIsBitExact) {
+  std::string flags = "--steps 20 --schedule cosine --warmup 3";
+  for (const char *name : {"1", "2-full", "4-hybrid"}) {
+    std::string once = std::string("once-") + name, twice = std::string("twice-") + name;
+    ASSERT_EQ(train(name, once, flags).code, 0);
+    ASSERT_EQ(train(name, twice, flags + " --stop-after 10").code, 0);
+    EXPECT_EQ(metrics(twice).size(), 10u);
+    Result result = train(name, twice, flags);
+    ASSERT_EQ(result.code, 0) << result.text;
+    EXPECT_EQ(bytes(once + "/model.safetensors"), bytes(twice + "/model.safetensors"));
+    std::vector<json> a = metrics(once), b = metrics(twice);
+    ASSERT_EQ(b.size(), 20u);
+    for (int s = 0; s < 20; ++s) {
+      EXPECT_EQ(a[s]["loss"], b[s]["loss"]);
+      EXPECT_EQ(a[s]["lr"], b[s]["lr"]);
+      EXPECT_EQ(b[s]["step"], s);
+    }
+  }
+}
+
+TEST_F(Program, ResumeAtOtherWorldSizes) {
+  std::string flags = "--steps 15 --schedule cosine";
+  ASSERT_EQ(train("1", "once", flags).code, 0);
+  for (const char *form : {"sharded", "full", "both"}) {
+    std::string f = flags + " --checkpoint " + form, out = std::string("r-") + form;
+    ASSERT_EQ(train("2-full", out, f + " --stop-after 5").code, 0);
+    Result four = train("4-hybrid", out, f + " --stop-after 10");
+    ASSERT_EQ(four.code, 0) << four.text;
+    Result one = train("1", out, f);
+    ASSERT_EQ(one.code, 0) << one.text;
+    std::vector<json> a = metrics("once"), b = metrics(out);
+    ASSERT_EQ(b.size(), 15u);
+    for (int s = 0; s < 15; ++s) {
+      EXPECT_NEAR(a[s]["loss"], b[s]["loss"], 2e-5);
+      EXPECT_EQ(b[s]["step"], s);
+    }
+  }
+}
+
+TEST_F(Program, KilledRankEndsTheRunWith76) {
+  Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
+  EXPECT_EQ(result.code, 76) << result.text;
+  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos) << result.text;
+  // What was saved at step 3 goes on, and ends where an undisturbed run does.
+  ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
+  ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+  EXPECT_EQ(metrics("r").size(), 10u);
+}
+
+TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
+  Result result = train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
+  EXPECT_EQ(result.code, 76) << result.text;
+  EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos) << result.text;
+}
+
+TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {
+  Result result = train("2-full", "r", "--steps 10", "BIGRAM_NAN=4");
+  EXPECT_EQ(result.code, 93) << result.text;
+  std::vector<json> lines = metrics("r");
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_TRUE(lines[4]["loss"].is_null());
+  EXPECT_TRUE(listFolder(work + "/r/checkpoints").empty());
+  EXPECT_FALSE(exists(work + "/r/model.safetensors"));
+}
+
+TEST_F(Program, SignalsSaveAndResume) {
+  Result result = train("2-full", "r", "--steps 10", "BIGRAM_TERM=1:4");
+  EXPECT_EQ(result.code, 75) << result.text;
+  EXPECT_EQ(metrics("r").size(), 5u);
+  result = train("2-full", "r", "--steps 10", "BIGRAM_INT=0:7");
+  EXPECT_EQ(result.code, 130) << result.text;
+  ASSERT_EQ(train("2-full", "r", "--steps 10").code, 0);
+  ASSERT_EQ(train("2-full", "s", "--steps 10").code, 0);
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
+TEST_F(Program, BadFlagsAre64) {
+  Result typo = run("1", "--data data.txt --stpes 4");
+  EXPECT_EQ(typo.code, 64);
+  EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos) << typo.text;
+  EXPECT_EQ(run("1", "--data data.txt --schedule cosin").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --lr fast").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --steps -1").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --steps").code, 64);
+  EXPECT_EQ(run("1", "data.txt").code, 64);
+  EXPECT_EQ(run("1", "").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --nproc 2").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --warmup 9 --steps 3").code, 64);
+  EXPECT_EQ(run("2", "--data data.txt", "RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=1").code, 64);
+  EXPECT_EQ(run("2", "--data data.txt", "RANK=zero WORLD_SIZE=2").code, 64);
+}
+
+TEST_F(Program, HelpFitsAScreenAndDescribeTells) {
+  Result help = run("1", "--help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_LT(std::count(help.text.begin(), help.text.end(), '\n'), 55);
+  Result result = run("2-full", "--describe");
+  EXPECT_EQ(result.code, 0);
+  for (const char *what : {"emb.weight", "tied.bias", "replica=1,fsdp=2", "reduce-scatter", "peak", "hand-written"})
+    EXPECT_NE(result.text.find(what), std::string::npos) << what;
+}
+
+TEST_F(Program, MissingFilesAre66) {
+  EXPECT_EQ(run("1", "--data nothing.bin").code, 66);
+  EXPECT_EQ(run("2-full", "--data data.txt --eval-data nothing.bin").code, 66);
+  EXPECT_EQ(train("1", "r", "--resume must").code, 66);
+  EXPECT_EQ(train("1", "r", "--resume elsewhere").code, 66);
+}
+
+TEST_F(Program, BadDataIs65) {
+  write(work + "/short.txt", "12345678");
+  EXPECT_EQ(run("1", "--data short.txt").code, 65);
+  write(work + "/large.txt", std::string(2000, '\xff'));
+  Result result = run("2-full", "--data large.txt --comm-timeout 20");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_NE(result.text.find("255"), std::string::npos);
+  write(work + "/broken.safetensors", std::string(8, '\xff') + "{}");
+  EXPECT_EQ(run("1", "--data broken.safetensors").code, 65);
+}
+
+TEST_F(Program, TensorsWinAndTooFewAre65) {
+  // Three micro-batches of 12 rows; the last row of the first is ignored.
+  std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],\"data_offsets\":[0,2304]},"
+                       "\"tokens\":{\"dtype\":\"U8\",\"shape\":[3,12,8],\"data_offsets\":[2304,2592]}}";
+  uint64_t length = header.size();
+  std::string file(reinterpret_cast<char *>(&length), 8);
+  file += header;
+  for (int64_t i = 0; i < 288; ++i) {
+    int64_t label = i >= 88 && i < 96 ? -100 : i % vocab;
+    file.append(reinterpret_cast<char *>(&label), 8);
+  }
+  for (int i = 0; i < 288; ++i)
+    file += static_cast<char>(i % vocab);
+  write(work + "/b.safetensors", file);
+  ASSERT_EQ(run("1", "--data b.safetensors --steps 3 --out one").code, 0);
+  Result result = run("4-full", "--data b.safetensors --steps 3 --out four");
+  ASSERT_EQ(result.code, 0) << result.text;
+  for (int s = 0; s < 3; ++s)
+    EXPECT_NEAR(metrics("one")[s]["loss"], metrics("four")[s]["loss"], 2e-5);
+  Result few = run("4-full", "--data b.safetensors --steps 4 --out few");
+  EXPECT_EQ(few.code, 65) << few.text;
+  EXPECT_FALSE(exists(work + "/few/metrics.jsonl"));
+  EXPECT_EQ(run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few").code, 0);
+}
+
+TEST_F(Program, ResumeNeverAndDamage) {
+  ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
+  EXPECT_EQ(train("2-full", "r", "--steps 9 --resume never").code, 64);
+  // One bit of the newest checkpoint: its name is an error, auto takes the older.
+  std::string shard = "r/checkpoints/step-00000006/shard-00001.safetensors";
+  std::string damaged = bytes(shard);
+  damaged[damaged.size() - 5] ^= 4;
+  write(work + "/" + shard, damaged);
+  Result named = train("2-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
+  EXPECT_EQ(named.code, 65) << named.text;
+  EXPECT_NE(named.text.find("checksum"), std::string::npos);
+  Result result = train("2-full", "r", "--steps 9");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
+  ASSERT_EQ(train("2-full", "s", "--steps 9").code, 0);
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
+TEST_F(Program, EvaluatesAndKeepsTwoCheckpoints) {
+  Result result = train("2-full", "r", "--steps 6 --save-every 1 --eval-data data.txt "
+                                       "--eval-every 2 --eval-batches 3");
+  ASSERT_EQ(result.code, 0) << result.text;
+  std::vector<json> lines = metrics("r");
+  for (int s = 0; s < 6; ++s)
+    EXPECT_EQ(lines[s].contains("eval_loss"), s % 2 == 1) << s;
+  EXPECT_EQ(listFolder(work + "/r/checkpoints").size(), 2u);
+}
+
+} // namespace
