@@ -45,6 +45,9 @@ mlir::MemRefType bufferType(mlir::Type tensor);
 /// The tensor that a buffer holds.
 mlir::RankedTensorType tensorType(mlir::Type buffer);
 
+/// The symbol of a state's slot: the state itself keeps its own name.
+std::string slotName(llvm::StringRef state);
+
 /// Follows views and shards to the allocation.
 BufferOp allocationOf(mlir::Value buffer);
 

@@ -65,3 +65,5 @@ BufferOp shale::rt::allocationOf(Value buffer) {
   }
   return nullptr;
 }
+
+std::string shale::rt::slotName(StringRef state) { return (state + "@slot").str(); }

@@ -8,6 +8,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/schedule/Passes.h"
 
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::func::FuncDialect>();
@@ -22,4 +23,5 @@ void shale::registerAllPasses() {
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
   registerAutodiffPasses();
+  registerSchedulePasses();
 }

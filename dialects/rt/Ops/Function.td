@@ -12,7 +12,9 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
     Runs its ops in order. It has no arguments: everything it touches is an
     `rt.buffer`. `inputs` are the program's inputs in order, one dictionary each
     (`name`, `binding`, `type` of this rank's part, `batch_dim`, -1 when it is not split);
-    `hyper` and `metrics` name the floats of these blocks in order.
+    `hyper` and `metrics` name the floats of these blocks in order. `signature`,
+    `arg_attrs` and `res_attrs` are those of the function of tensors that it was:
+    the interpreter runs both on the same values.
 
     Life: made by plan, one per `@step` and `@evaluate`; becomes an `llvm.func`
     of type ShaleFunction (include/shale/Runtime.h) in codegen.
@@ -23,7 +25,9 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
     Example: see test/dialects/rt/function.mlir
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, ArrayAttr:$inputs,
-                       StrArrayAttr:$hyper, StrArrayAttr:$metrics);
+                       StrArrayAttr:$hyper, StrArrayAttr:$metrics,
+                       OptionalAttr<TypeAttrOf<FunctionType>>:$signature,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `inputs` `=` $inputs `hyper` `=` $hyper `metrics` `=` $metrics attr-dict-with-keyword $body

@@ -8,15 +8,15 @@ def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "A piece of the state block";
   let description = [{
     `type` at byte `offset` of the block of persistent state that every function
-    shares: this rank's part of the `nn.state` of the same name. With `axis` the
-    part is this rank's equal slice along that mesh axis, else the whole.
+    shares: this rank's part of the `nn.state` `NAME`, its own symbol being
+    `NAME@slot`. With `axis` the part is this rank's equal slice along that mesh axis, else the whole.
 
     Life: made by plan; read by codegen, which writes the program's state table.
 
     Constraints:
     - (C1) offset is not negative and a multiple of 64.
 
-    Example: `rt.slot @"h.0" offset = 128 : tensor<64xf32>`
+    Example: `rt.slot @"h.0@slot" parameters offset = 128 : tensor<64xf32>`
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, RT_Int:$offset, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category);

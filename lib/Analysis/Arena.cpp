@@ -1,0 +1,82 @@
+//===- Arena.cpp - Offsets for buffers with lifetimes ---------------------===//
+#include "lib/Analysis/Arena.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+using namespace shale;
+
+/// Places lifetimes in the given order, each in the smallest gap that holds it.
+static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order, int64_t alignment) {
+  ArenaLayout layout;
+  layout.offsets.assign(lifetimes.size(), 0);
+  llvm::SmallVector<int64_t> placed;
+  llvm::SmallVector<std::pair<int64_t, int64_t>> taken;
+  for (int64_t index : order) {
+    const Lifetime &lifetime = lifetimes[index];
+    int64_t bytes = llvm::alignTo(lifetime.bytes, alignment);
+    taken.clear();
+    for (int64_t other : placed)
+      if (lifetimes[other].begin <= lifetime.end && lifetime.begin <= lifetimes[other].end)
+        taken.push_back({layout.offsets[other], layout.offsets[other] + int64_t(llvm::alignTo(lifetimes[other].bytes, alignment))});
+    llvm::sort(taken);
+    int64_t best = -1, smallest = INT64_MAX, end = 0;
+    for (auto [from, to] : taken) {
+      if (from - end >= bytes && from - end < smallest) {
+        smallest = from - end;
+        best = end;
+      }
+      end = std::max(end, to);
+    }
+    layout.offsets[index] = best >= 0 ? best : end;
+    layout.bytes = std::max(layout.bytes, layout.offsets[index] + bytes);
+    placed.push_back(index);
+  }
+  return layout;
+}
+
+ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment) {
+  llvm::SmallVector<int64_t> order(lifetimes.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto length = [&](int64_t i) { return double(lifetimes[i].end - lifetimes[i].begin + 1); };
+  // Ties keep the order of the schedule, so that the result is the same every time.
+  const std::function<double(int64_t)> keys[] = {
+      [&](int64_t i) { return double(lifetimes[i].bytes); },
+      [&](int64_t i) { return double(lifetimes[i].bytes) * length(i); },
+      [&](int64_t i) { return length(i); },
+  };
+  int64_t least = maxLiveBytes(lifetimes, alignment);
+  ArenaLayout best;
+  best.bytes = INT64_MAX;
+  for (const auto &key : keys) {
+    llvm::SmallVector<int64_t> sorted = order;
+    std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return key(a) > key(b); });
+    ArenaLayout layout = layOutInOrder(lifetimes, sorted, alignment);
+    if (layout.bytes < best.bytes)
+      best = std::move(layout);
+    if (best.bytes == least)
+      break;
+  }
+  return best;
+}
+
+int64_t shale::maxLiveBytes(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment, int64_t *at) {
+  std::map<int64_t, int64_t> changes;
+  for (const Lifetime &lifetime : lifetimes) {
+    int64_t bytes = llvm::alignTo(lifetime.bytes, alignment);
+    changes[lifetime.begin] += bytes;
+    changes[lifetime.end + 1] -= bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (auto [position, change] : changes) {
+    live += change;
+    if (live > most) {
+      most = live;
+      if (at)
+        *at = position;
+    }
+  }
+  return most;
+}

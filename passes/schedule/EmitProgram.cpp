@@ -1,0 +1,320 @@
+//===- EmitProgram.cpp - From placed values to rt -------------------------===//
+#include "passes/schedule/EmitProgram.h"
+#include "dialects/mem/Mem.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+class Emitter {
+public:
+  Emitter(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets, KernelTable &kernels,
+          ProgramCounters &counters)
+      : function(function), placement(placement), offsets(offsets), kernels(kernels), counters(counters),
+        module(function->getParentOfType<ModuleOp>()), builder(function) {}
+
+  LogicalResult run();
+
+private:
+  rt::FuncOp createFunction();
+  LogicalResult emit(Operation *op);
+  LogicalResult emitStart(dist::StartOp start);
+  LogicalResult emitReturn(func::ReturnOp op);
+  void emitPack(dist::UnitPackOp pack);
+  void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
+
+  Value allocationBuffer(int64_t id);
+  /// A memref of `type` at a place.
+  Value bufferAt(Place place, MemRefType type, Location loc);
+  Value bufferOf(Value tensor) {
+    return bufferAt(placement.placeOf(tensor), rt::bufferType(tensor.getType()), tensor.getLoc());
+  }
+  SmallVector<Value> buffersOf(ValueRange tensors) {
+    return llvm::map_to_vector(tensors, [&](Value tensor) { return bufferOf(tensor); });
+  }
+  Value view(Value source, int64_t offset, MemRefType type, Location loc);
+  FlatSymbolRefAttr constantSymbol(nn::ConstantOp constant);
+
+  func::FuncOp function;
+  const Placement &placement;
+  ArrayRef<int64_t> offsets;
+  KernelTable &kernels;
+  ProgramCounters &counters;
+  ModuleOp module;
+  OpBuilder builder;
+  rt::FuncOp program;
+  DenseMap<int64_t, Value> buffers;
+  DenseMap<Value, Value> tokens;
+  DenseMap<int64_t, nn::ConstantOp> constants;
+  Operation *bufferPoint = nullptr;
+};
+} // namespace
+
+rt::FuncOp Emitter::createFunction() {
+  SmallVector<Attribute> inputs, hypers, metrics;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    auto role = function.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    if (function.getArgAttr(i, nn::kStateAttr) || !role)
+      continue;
+    auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
+    auto binding = function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
+    auto batch = function.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr);
+    if (!name)
+      name = builder.getStringAttr("argument " + Twine(i));
+    if (role.getValue() == nn::Role::Hyper) {
+      hypers.push_back(name);
+      continue;
+    }
+    inputs.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("name", name), builder.getNamedAttr("binding", binding ? binding : builder.getStringAttr("")),
+         builder.getNamedAttr("type", TypeAttr::get(argument.getType())),
+         builder.getNamedAttr("batch_dim", builder.getI64IntegerAttr(batch ? batch.getInt() : -1))}));
+  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr); role && role.getValue() == nn::Role::Metric) {
+      auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr);
+      metrics.push_back(name ? name : builder.getStringAttr("metric " + Twine(i)));
+    }
+  auto result = rt::FuncOp::create(builder, function.getLoc(), function.getSymNameAttr(), builder.getArrayAttr(inputs),
+                                   builder.getArrayAttr(hypers), builder.getArrayAttr(metrics),
+                                   TypeAttr::get(function.getFunctionType()), function.getArgAttrsAttr(), function.getResAttrsAttr());
+  result.getBody().emplaceBlock();
+  builder.setInsertionPointToEnd(&result.getBody().front());
+  bufferPoint = rt::ReturnOp::create(builder, function.getLoc());
+  builder.setInsertionPoint(bufferPoint);
+  return result;
+}
+
+FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(program);
+  auto name = builder.getStringAttr("constant_" + Twine(counters.constants++));
+  rt::ConstantOp::create(builder, constant.getLoc(), name, constant.getValue());
+  return FlatSymbolRefAttr::get(name);
+}
+
+Value Emitter::allocationBuffer(int64_t id) {
+  Value &buffer = buffers[id];
+  if (buffer)
+    return buffer;
+  const Allocation &allocation = placement.allocations[id];
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = allocation.loc.value_or(function.getLoc());
+  FlatSymbolRefAttr symbol;
+  IntegerAttr index;
+  if (allocation.space == rt::Space::Constant)
+    symbol = constantSymbol(constants.lookup(id));
+  else if (allocation.symbol)
+    symbol = FlatSymbolRefAttr::get(allocation.symbol);
+  if (allocation.index >= 0)
+    index = builder.getI64IntegerAttr(allocation.index);
+  int64_t offset = allocation.space == rt::Space::Arena ? offsets[id] : 0;
+  rt::Category category = allocation.category;
+  if (allocation.space == rt::Space::State) {
+    auto slot = module.lookupSymbol<rt::SlotOp>(rt::slotName(allocation.symbol.getValue()));
+    offset = slot.getOffset();
+    category = slot.getCategory();
+    symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
+  }
+  builder.setInsertionPointToStart(&program.getBody().front());
+  buffer = rt::BufferOp::create(builder, loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol,
+                                category, builder.getStringAttr(allocation.name), 0);
+  return buffer;
+}
+
+Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
+  if (offset == 0 && source.getType() == type)
+    return source;
+  return rt::ViewOp::create(builder, loc, type, source, offset);
+}
+
+Value Emitter::bufferAt(Place place, MemRefType type, Location loc) {
+  Value buffer = allocationBuffer(place.allocation);
+  if (!place.axis)
+    return view(buffer, place.offset, type, loc);
+  int64_t element = nn::elementBytes(type.getElementType());
+  int64_t ranks = dist::getAxisSize(module, place.axis.getValue());
+  auto slice = MemRefType::get({place.shard / element}, type.getElementType());
+  auto whole = MemRefType::get({place.shard / element * ranks}, type.getElementType());
+  buffer = view(buffer, place.offset, whole, loc);
+  buffer = rt::ShardOp::create(builder, loc, slice, buffer, place.axis);
+  return view(buffer, place.inner, type, loc);
+}
+
+void Emitter::launch(Location loc, const KernelTable::Use &use, ValueRange outputs) {
+  rt::LaunchOp::create(builder, loc, use.kernel, buffersOf(use.inputs), outputs);
+}
+
+LogicalResult Emitter::emitStart(dist::StartOp start) {
+  Collective collective = start.getCollective();
+  Operation *op = collective;
+  auto unsupported = [&](const Twine &what) {
+    return op->emitOpError() << "the runtime has no " << what << "; flat groups and scalars over one axis are what it moves";
+  };
+  if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getDim() != 0)
+    return unsupported("all-gather along another dimension than the first");
+  if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
+    if (scatter.getDim() != 0)
+      return unsupported("reduce-scatter along another dimension than the first");
+    if (scatter.getReduction() != dist::Reduction::Sum)
+      return unsupported("reduce-scatter but of sums");
+  }
+  if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction() != dist::Reduction::Sum)
+    return unsupported("all-reduce but of sums");
+  Location loc = op->getLoc();
+  Value result = start.getWait().getResult();
+  Value send = bufferOf(start.getInput()), recv = bufferOf(result);
+  IntegerAttr site = builder.getI64IntegerAttr(counters.sites++);
+  auto axis = builder.getStringAttr(collective.getCollectiveAxis());
+  auto name = builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+  if (auto gather = dyn_cast<dist::UnitGatherOp>(op); gather && send.getType() != recv.getType() &&
+      cast<MemRefType>(send.getType()).getElementType() != cast<MemRefType>(recv.getType()).getElementType())
+    return unsupported("gather that converts the element type");
+  Value token;
+  auto type = rt::TokenType::get(builder.getContext());
+  switch (collective.getCollectiveKind()) {
+  case CollectiveKind::AllGather:
+    token = rt::AllGatherOp::create(builder, loc, type, send, recv, site, axis, name);
+    break;
+  case CollectiveKind::ReduceScatter:
+    token = rt::ReduceScatterOp::create(builder, loc, type, send, recv, site, axis, name);
+    break;
+  case CollectiveKind::AllReduce:
+    token = rt::AllReduceOp::create(builder, loc, type, send, recv, site, axis, name);
+    break;
+  case CollectiveKind::AllToAll:
+    return unsupported("all-to-all");
+  }
+  tokens[start.getPending()] = token;
+  return success();
+}
+
+void Emitter::emitPack(dist::UnitPackOp pack) {
+  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(pack, pack.getUnitAttr());
+  dist::GroupAttr group = unit.getGroup(pack.getGroup());
+  Type element = pack.getType().getElementType();
+  int64_t bytes = nn::elementBytes(element);
+  Value whole = bufferOf(pack.getResult());
+  DenseMap<StringAttr, unsigned> operands;
+  for (auto [index, param] : llvm::enumerate(pack.getParams().getAsRange<FlatSymbolRefAttr>()))
+    operands[param.getAttr()] = index;
+  int64_t end = 0;
+  auto clear = [&](int64_t from, int64_t to) {
+    if (from < to)
+      rt::ZeroOp::create(builder, pack.getLoc(), view(whole, from * bytes, MemRefType::get({to - from}, element), pack.getLoc()));
+  };
+  for (auto segment : group.getSegments().getAsRange<dist::SegmentAttr>()) {
+    auto it = operands.find(segment.getParam().getAttr());
+    if (it == operands.end())
+      continue;
+    clear(end, segment.getOffset());
+    end = segment.getOffset() + segment.getCount();
+    if (placement.packCopies(pack, it->second)) {
+      Value source = bufferOf(pack.getInputs()[it->second]);
+      auto type = cast<MemRefType>(source.getType());
+      rt::CopyOp::create(builder, pack.getLoc(), source, view(whole, segment.getOffset() * bytes, type, pack.getLoc()));
+    }
+  }
+  clear(end, group.getCount());
+}
+
+LogicalResult Emitter::emitReturn(func::ReturnOp op) {
+  int64_t metrics = 0;
+  struct Write { Value source, target; };
+  SmallVector<Write> late;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    Value value = operand.get();
+    Place place = placement.placeOf(value);
+    const Allocation &allocation = placement.allocations[place.allocation];
+    Location loc = value.getLoc();
+    auto role = function.getResultAttrOfType<nn::RoleAttr>(index, nn::kRoleAttr);
+    if (role && role.getValue() == nn::Role::Metric) {
+      int64_t metric = metrics++;
+      if (allocation.space == rt::Space::Metric && allocation.index == metric)
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      if (type.getRank() != 0)
+        return function.emitOpError() << "result " << index << " is a metric and must be a scalar; got " << type;
+      auto name = function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr);
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&program.getBody().front());
+      Value target = rt::BufferOp::create(builder, loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric, 0,
+          builder.getI64IntegerAttr(metric), FlatSymbolRefAttr(), rt::Category::Fixed, name ? name : builder.getStringAttr("metric"), 0);
+      builder.setInsertionPoint(bufferPoint);
+      if (type.getElementType().isF32())
+        rt::CopyOp::create(builder, loc, bufferOf(value), target);
+      else
+        launch(loc, kernels.addCast(value), target);
+      continue;
+    }
+    auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
+    if (!state)
+      return function.emitOpError() << "result " << index << " is neither a metric nor state";
+    if (allocation.space == rt::Space::State && allocation.symbol == state.getAttr() && place.offset == 0 && !place.axis)
+      continue;
+    if (allocation.space == rt::Space::State)
+      return function.emitOpError() << "result " << index << " is the value of another state or a part of one; that is not supported";
+    auto argument = llvm::find_if(function.getArguments(), [&](BlockArgument candidate) {
+      return function.getArgAttr(candidate.getArgNumber(), nn::kStateAttr) == state;
+    });
+    if (argument == function.getArguments().end() || argument->getType() != value.getType())
+      return function.emitOpError() << "result " << index << " is state " << state << ", which no argument of its type brings";
+    late.push_back({bufferOf(value), bufferOf(*argument)});
+  }
+  for (Write write : late)
+    rt::CopyOp::create(builder, op.getLoc(), write.source, write.target);
+  return success();
+}
+
+LogicalResult Emitter::emit(Operation *op) {
+  if (auto start = dyn_cast<dist::StartOp>(op))
+    return emitStart(start);
+  if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+    rt::WaitOp::create(builder, op->getLoc(), tokens.lookup(wait.getPending()));
+    return success();
+  }
+  if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+    constants[placement.placeOf(constant.getResult()).allocation] = constant;
+    return success();
+  }
+  if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
+    emitPack(pack);
+    return success();
+  }
+  if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
+    rt::CoordinateOp::create(builder, op->getLoc(), coordinate.getAxisAttr(), bufferOf(coordinate.getResult()));
+    return success();
+  }
+  if (isa<nn::ReshapeOp, mem::BarrierOp, dist::UnitViewOp>(op))
+    return success();
+  if (auto slice = dyn_cast<dist::SliceOp>(op); slice && slice.getDim() == 0 && placement.placeOf(slice.getResult()).axis)
+    return success();
+  if (auto ret = dyn_cast<func::ReturnOp>(op))
+    return emitReturn(ret);
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && matmul.getType().getElementType().isF32()) {
+    rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
+                       matmul.getTransposeLhs(), matmul.getTransposeRhs());
+    return success();
+  }
+  if (!isa<nn::NNDialect>(op->getDialect()))
+    return op->emitOpError("has no call of the runtime");
+  KernelTable::Use use = kernels.add(op);
+  SmallVector<Value> outputs = buffersOf(op->getResults());
+  launch(op->getLoc(), use, outputs);
+  return success();
+}
+
+LogicalResult Emitter::run() {
+  program = createFunction();
+  for (Operation &op : function.front())
+    if (failed(emit(&op)))
+      return failure();
+  return success();
+}
+
+LogicalResult shale::emitProgram(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets,
+                                 KernelTable &kernels, ProgramCounters &counters) {
+  return Emitter(function, placement, offsets, kernels, counters).run();
+}

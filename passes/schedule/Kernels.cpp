@@ -1,0 +1,135 @@
+//===- Kernels.cpp - Kernels from ops -------------------------------------===//
+#include "passes/schedule/Kernels.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OperationSupport.h"
+
+using namespace mlir;
+using namespace shale;
+
+/// Where an op came from is no part of what it does: equal kernels are one.
+static void dropOrigin(Block &block) {
+  for (Operation &op : block) {
+    op.removeAttr(nn::kScopeAttr);
+    op.removeAttr(nn::kPhaseAttr);
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        dropOrigin(inner);
+  }
+}
+
+static uint64_t hashOf(Block &block) {
+  llvm::hash_code hash = llvm::hash_value(block.getNumArguments());
+  for (Operation &op : block) {
+    hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(
+        &op, OperationEquivalence::ignoreHashValue, OperationEquivalence::ignoreHashValue,
+        OperationEquivalence::IgnoreLocations));
+  }
+  return hash;
+}
+
+/// `add_mul_tanh`: the ops of the body, for traces and reports.
+static std::string nameOf(Block &block) {
+  std::string name;
+  int64_t count = 0;
+  for (Operation &op : block.without_terminator()) {
+    if (isa<nn::ConstantOp>(op))
+      continue;
+    if (++count > 4)
+      return name + "_and_more";
+    name += (name.empty() ? "" : "_") + op.getName().stripDialect().str();
+  }
+  return name.empty() ? "copy" : name;
+}
+
+FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, Location loc) {
+  Block &block = body.front();
+  dropOrigin(block);
+  uint64_t hash = hashOf(block);
+  SmallVector<Type> results(block.getTerminator()->getOperandTypes());
+  for (auto [it, end] = kernels.equal_range(hash); it != end; ++it)
+    if (it->second.getFunctionType().getInputs() == TypeRange(block.getArgumentTypes()) &&
+        it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
+        OperationEquivalence::isRegionEquivalentTo(&it->second.getBody(), &body, OperationEquivalence::IgnoreLocations))
+      return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
+  std::string name = nameOf(block) + "_" + std::to_string(kernels.size());
+  builder.setInsertionPointToEnd(module.getBody());
+  auto kernel = rt::KernelOp::create(builder, loc, builder.getStringAttr(name),
+      TypeAttr::get(builder.getFunctionType(block.getArgumentTypes(), results)),
+      aliases.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(aliases), IntegerAttr(), IntegerAttr(), FlatSymbolRefAttr());
+  kernel.getBody().takeBody(body);
+  kernels.emplace(hash, kernel);
+  return FlatSymbolRefAttr::get(kernel.getSymNameAttr());
+}
+
+/// Constants whose elements are all equal are computed, not loaded.
+static nn::ConstantOp splatConstant(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant && isa<SplatElementsAttr>(constant.getValue()) ? constant : nn::ConstantOp();
+}
+
+KernelTable::Use KernelTable::add(Operation *op) {
+  Use use;
+  Region body;
+  Block *block = builder.createBlock(&body);
+  IRMapping mapping;
+  SmallVector<int64_t> operandToInput;
+  auto cluster = dyn_cast<nn::ClusterOp>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = operand.get();
+    Value inner = cluster ? cluster.getBody().getArgument(operand.getOperandNumber()) : value;
+    operandToInput.push_back(-1);
+    if (!cluster && mapping.contains(inner)) {
+      operandToInput.back() = llvm::find(use.inputs, value) - use.inputs.begin();
+      continue;
+    }
+    if (nn::ConstantOp constant = splatConstant(value)) {
+      builder.setInsertionPointToEnd(block);
+      mapping.map(inner, builder.clone(*constant)->getResult(0));
+      continue;
+    }
+    operandToInput.back() = use.inputs.size();
+    use.inputs.push_back(value);
+    mapping.map(inner, block->addArgument(value.getType(), value.getLoc()));
+  }
+  builder.setInsertionPointToEnd(block);
+  SmallVector<Value> results;
+  SmallVector<int64_t> aliases(op->getNumResults(), -1);
+  if (cluster) {
+    for (Operation &inner : cluster.getBody().front().without_terminator())
+      builder.clone(inner, mapping);
+    for (Value result : cluster.getBody().front().getTerminator()->getOperands())
+      results.push_back(mapping.lookup(result));
+    if (auto given = cluster.getAliases())
+      for (auto [alias, operand] : llvm::zip(aliases, *given))
+        alias = operand < 0 ? -1 : operandToInput[operand];
+  } else {
+    llvm::append_range(results, builder.clone(*op, mapping)->getResults());
+    if (auto update = dyn_cast<OptimizerUpdate>(op)) {
+      aliases[0] = operandToInput[update.getParameterOperand().getOperandNumber()];
+      for (auto [index, operand] : llvm::enumerate(update.getStateOperands()))
+        aliases[index + 1] = operandToInput[operand->getOperandNumber()];
+    } else if (isa<Elementwise>(op)) {
+      for (OpOperand &operand : op->getOpOperands())
+        if (aliases[0] < 0 && operand.get().getType() == op->getResult(0).getType())
+          aliases[0] = operandToInput[operand.getOperandNumber()];
+    }
+  }
+  rt::YieldOp::create(builder, op->getLoc(), results);
+  if (llvm::all_of(aliases, [](int64_t alias) { return alias < 0; }))
+    aliases.clear();
+  use.kernel = intern(body, aliases, op->getLoc());
+  return use;
+}
+
+KernelTable::Use KernelTable::addCast(Value scalar) {
+  Region body;
+  Block *block = builder.createBlock(&body);
+  Value input = block->addArgument(scalar.getType(), scalar.getLoc());
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  Value result = nn::CastOp::create(builder, scalar.getLoc(), type, input);
+  rt::YieldOp::create(builder, scalar.getLoc(), result);
+  Use use;
+  use.inputs.push_back(scalar);
+  use.kernel = intern(body, {}, scalar.getLoc());
+  return use;
+}

@@ -1,0 +1,37 @@
+//===- Kernels.h - Kernels from ops ---------------------------------------===//
+#ifndef SHALE_PASSES_SCHEDULE_KERNELS_H
+#define SHALE_PASSES_SCHEDULE_KERNELS_H
+
+#include "dialects/rt/RT.h"
+#include <map>
+
+namespace shale {
+
+/// Makes `rt.kernel`s at the end of a module, one for equal bodies.
+class KernelTable {
+public:
+  explicit KernelTable(mlir::ModuleOp module) : module(module), builder(module.getContext()) {}
+
+  struct Use {
+    mlir::FlatSymbolRefAttr kernel;
+    /// The tensors that the launch passes: operands of the op less the
+    /// constants that the body computes itself.
+    llvm::SmallVector<mlir::Value> inputs;
+  };
+
+  /// The kernel of an `nn.cluster`'s body, or of any other op alone.
+  Use add(mlir::Operation *op);
+  /// The kernel that converts a scalar to f32, as metrics are.
+  Use addCast(mlir::Value scalar);
+
+private:
+  mlir::FlatSymbolRefAttr intern(mlir::Region &body, mlir::ArrayRef<int64_t> aliases, mlir::Location loc);
+
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  std::multimap<uint64_t, rt::KernelOp> kernels;
+};
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SCHEDULE_KERNELS_H

@@ -1,0 +1,33 @@
+//===- Passes.h - The order of the step, and where its bytes are ----------===//
+#ifndef SHALE_PASSES_SCHEDULE_PASSES_H
+#define SHALE_PASSES_SCHEDULE_PASSES_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/rt/RT.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace shale {
+
+#define GEN_PASS_DECL
+#include "passes/schedule/Passes.h.inc"
+
+struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
+  Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"), llvm::cl::init(1)};
+  Option<int64_t> maxGathersInFlight{*this, "max-gathers-in-flight",
+                                     llvm::cl::desc("Units whole or on their way at once"), llvm::cl::init(2)};
+};
+
+/// Appends schedule and plan: from nn, dist and mem with clusters to rt.
+void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
+
+void registerSchedulePasses();
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SCHEDULE_PASSES_H

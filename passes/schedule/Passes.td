@@ -1,0 +1,55 @@
+//===- Passes.td - The order of the step, and where its bytes are ---------===//
+#ifndef SHALE_SCHEDULE_PASSES_TD
+#define SHALE_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
+  let summary = "Fix the order of ops; split collectives into start and wait";
+  let description = [{
+    The order is the program's, refined. Every op of interface `Collective`
+    becomes `dist.start` and `dist.wait`. A unit's gather starts when the unit
+    before it comes into use (`prefetch` units ahead), unless more than
+    `max-gathers-in-flight` units would be whole or on their way at once.
+    A gradient's reduction starts as soon as the packed gradient is complete
+    and is waited for before the next one starts, so that at most one packed
+    gradient waits; with strategy `optimizer` all start when the
+    backward pass is over. Views and ops whose result is larger than what they
+    read stand at their first use.
+  }];
+  let options = [
+    Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
+    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
+           "Units whole or on their way at once, prefetched ones included">
+  ];
+  let dependentDialects = ["::shale::dist::DistDialect"];
+}
+
+def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
+  let summary = "Exit contract of schedule: every collective is started and waited for";
+}
+
+def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
+  let summary = "Give every value a place: functions of tensors become rt";
+  let description = [{
+    Assumes the order of `--shale-schedule`. Values that may share bytes become
+    one allocation: reshapes, barriers, parameters within their gathered unit,
+    results that take the place of an operand that nobody reads again,
+    gradients that are produced where their unit is packed, new state where the
+    old one was. Allocations get offsets in one arena, best fit in order of
+    decreasing size; a collective's buffers are taken from its start to its wait.
+    The state block is laid out once for the module.
+  }];
+  let dependentDialects = ["::shale::rt::RTDialect", "::shale::nn::NNDialect"];
+}
+
+def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
+  let summary = "Exit contract of plan: no two live buffers share bytes";
+  let description = [{
+    Computes from `rt` alone when each arena buffer is live (first access to last; a collective accesses until its wait)
+    and fails where two that are live at once overlap, where a buffer is read
+    before it is written, and where a collective is never waited for.
+  }];
+}
+
+#endif // SHALE_SCHEDULE_PASSES_TD

@@ -1,0 +1,385 @@
+//===- Placement.cpp - Which values share bytes ---------------------------===//
+#include "passes/schedule/Placement.h"
+#include "dialects/mem/Mem.h"
+
+using namespace mlir;
+using namespace shale;
+
+static int64_t bytesOf(Value value) { return nn::tensorBytes(cast<RankedTensorType>(value.getType())); }
+
+std::string shale::describeValue(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return "argument";
+  std::string text;
+  if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr); scope && !scope.getValue().empty())
+    text = scope.getValue().str() + " ";
+  return text + op->getName().stripDialect().str();
+}
+
+Place Placement::resolve(Place place) const {
+  while (allocations[place.allocation].into >= 0) {
+    place.offset += allocations[place.allocation].offset;
+    place.allocation = allocations[place.allocation].into;
+  }
+  return place;
+}
+
+Place Placement::placeOf(Value value) const { return resolve(places.lookup(value)); }
+
+int64_t Placement::add(Value value, StringRef name) {
+  Allocation allocation;
+  allocation.type = cast<RankedTensorType>(value.getType());
+  allocation.bytes = bytesOf(value);
+  allocation.name = name.str();
+  allocation.loc = value.getLoc();
+  allocations.push_back(std::move(allocation));
+  members.push_back({value});
+  Place place;
+  place.allocation = allocations.size() - 1;
+  places[value] = place;
+  return place.allocation;
+}
+
+LogicalResult Placement::placeArguments() {
+  int64_t inputs = 0, hypers = 0;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    auto nameAttr = function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr);
+    std::string name = nameAttr ? nameAttr.getValue().str() : "argument " + std::to_string(index);
+    auto role = function.getArgAttrOfType<nn::RoleAttr>(index, nn::kRoleAttr);
+    auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
+    if (!state && (!role || (role.getValue() != nn::Role::Input && role.getValue() != nn::Role::Label &&
+                             role.getValue() != nn::Role::Hyper)))
+      return function.emitOpError() << "argument " << index << " needs nn.state or the role input, label or hyper to be planned";
+    int64_t id = add(argument, state ? state.getValue() : StringRef(name));
+    Allocation &allocation = allocations[id];
+    if (state) {
+      allocation.space = rt::Space::State;
+      allocation.symbol = state.getAttr();
+      if (!stateAllocations.try_emplace(state.getValue(), id).second)
+        return function.emitOpError() << "argument " << index << " brings state " << state << " a second time";
+    } else if (role.getValue() == nn::Role::Hyper) {
+      allocation.space = rt::Space::Hyper;
+      allocation.index = hypers++;
+      allocation.category = rt::Category::Fixed;
+      if (!allocation.type.getElementType().isF32() || allocation.type.getRank() != 0)
+        return function.emitOpError() << "argument " << index << " is a hyper-parameter and must be tensor<f32>; got " << allocation.type;
+    } else {
+      allocation.space = rt::Space::Input;
+      allocation.index = inputs++;
+      allocation.category = rt::Category::Fixed;
+    }
+  }
+  return success();
+}
+
+static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bBytes) {
+  if (a.allocation != b.allocation)
+    return false;
+  // A slice's place depends on the rank: it may be anywhere.
+  if (a.axis || b.axis)
+    return true;
+  return a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
+}
+
+bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, OpOperand *except) {
+  int64_t position = positionOf(op);
+  for (Value value : members[place.allocation])
+    if (lastUseOf(value) > position && overlap(placeOf(value), bytesOf(value), place, bytes))
+      return false;
+  for (OpOperand &operand : op->getOpOperands())
+    if (&operand != except && hasPlace(operand.get()) &&
+        overlap(placeOf(operand.get()), bytesOf(operand.get()), place, bytes))
+      return false;
+  return true;
+}
+
+StringAttr Placement::stateThatBecomes(Value value) {
+  SmallVector<Value> values{value};
+  while (!values.empty()) {
+    for (OpOperand &use : values.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<func::ReturnOp>(user)) {
+        if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), nn::kStateAttr))
+          return state.getAttr();
+      } else if (isa<nn::ReshapeOp>(user)) {
+        values.push_back(user->getResult(0));
+      } else if (auto start = dyn_cast<dist::StartOp>(user)) {
+        if (start.getCollective().getCollectiveKind() == CollectiveKind::AllGather)
+          values.push_back(start.getWait().getResult());
+      }
+    }
+  }
+  return {};
+}
+
+bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
+  if (operand.get().getType() != result.getType() || !hasPlace(operand.get()))
+    return false;
+  Place place = placeOf(operand.get());
+  const Allocation &allocation = allocations[place.allocation];
+  if (allocation.space == rt::Space::State) {
+    if (stateThatBecomes(result) != allocation.symbol)
+      return false;
+  } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.axis ||
+             allocation.bytes != bytesOf(result)) {
+    // Taking a part would keep the rest of a larger allocation alive.
+    return false;
+  }
+  return isDeadAfter(place, bytesOf(result), op, &operand);
+}
+
+/// Ops whose result is (part of) an operand's bytes.
+bool Placement::placeAlias(Operation *op) {
+  auto alias = [&](Value result, Value source, int64_t offset) {
+    Place place = places.lookup(source);
+    (place.axis ? place.inner : place.offset) += offset;
+    places[result] = place;
+    members[resolve(place).allocation].push_back(result);
+    return true;
+  };
+  if (isa<nn::ReshapeOp>(op))
+    return alias(op->getResult(0), op->getOperand(0), 0);
+  if (isa<mem::BarrierOp>(op)) {
+    for (auto [result, source] : llvm::zip(op->getResults(), op->getOperands()))
+      alias(result, source, 0);
+    return true;
+  }
+  if (auto view = dyn_cast<dist::UnitViewOp>(op)) {
+    auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(op, view.getUnitAttr());
+    dist::SegmentAttr segment = unit.getGroup(view.getGroup()).getSegment(view.getParam());
+    return alias(view.getResult(), view.getInput(), segment.getOffset() * nn::elementBytes(view.getType().getElementType()));
+  }
+  if (auto slice = dyn_cast<dist::SliceOp>(op); slice && slice.getDim() == 0) {
+    Place place = places.lookup(slice.getInput());
+    if (place.axis)
+      return false;
+    place.axis = slice.getAxisAttr();
+    place.shard = bytesOf(slice.getResult());
+    places[slice.getResult()] = place;
+    members[resolve(place).allocation].push_back(slice.getResult());
+    return true;
+  }
+  return false;
+}
+
+void Placement::placeStarted(dist::StartOp start) {
+  Collective collective = start.getCollective();
+  OpOperand &operand = start->getOpOperand(0);
+  Value result = start.getWait().getResult();
+  Place place = placeOf(operand.get());
+  const Allocation &source = allocations[place.allocation];
+  auto take = [&](Place taken) {
+    places[result] = taken;
+    members[taken.allocation].push_back(result);
+  };
+  switch (collective.getCollectiveKind()) {
+  case CollectiveKind::AllGather:
+    // A slice that was updated in place: the whole is its allocation.
+    if (source.space == rt::Space::State && place.axis && place.axis.getValue() == collective.getCollectiveAxis() &&
+        place.inner == 0 && stateThatBecomes(result) == source.symbol) {
+      Place whole;
+      whole.allocation = place.allocation;
+      whole.offset = place.offset;
+      return take(whole);
+    }
+    break;
+  case CollectiveKind::AllReduce:
+    if (mayTake(start, operand, result))
+      return take(place);
+    break;
+  case CollectiveKind::ReduceScatter: {
+    // With strategy optimizer packed gradients live up to the update anyway;
+    // elsewhere a slice in place would keep the whole.
+    auto strategy = function->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
+    if (strategy && strategy.getValue() == "optimizer" && source.space == rt::Space::Arena && place.offset == 0 &&
+        !place.axis && source.bytes == bytesOf(operand.get()) &&
+        isDeadAfter(place, source.bytes, start, &operand)) {
+      place.axis = StringAttr::get(start.getContext(), collective.getCollectiveAxis());
+      place.shard = bytesOf(result);
+      return take(place);
+    }
+    break;
+  }
+  case CollectiveKind::AllToAll:
+    break;
+  }
+  std::string name = describeValue(result);
+  if (auto gather = dyn_cast<dist::UnitGatherOp>(collective.getOperation()))
+    name = gather.getUnit().str();
+  add(result, name);
+}
+
+/// Gradients are produced where they are packed, if nobody else needs their place.
+void Placement::placePack(dist::UnitPackOp pack) {
+  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(pack, pack.getUnitAttr());
+  dist::GroupAttr group = unit.getGroup(pack.getGroup());
+  int64_t id = add(pack.getResult(), pack.getUnit());
+  allocations[id].category = rt::Category::Gradients;
+  int64_t element = nn::elementBytes(pack.getType().getElementType());
+  for (OpOperand &operand : pack->getOpOperands()) {
+    auto param = cast<FlatSymbolRefAttr>(pack.getParams()[operand.getOperandNumber()]);
+    int64_t offset = group.getSegment(param.getValue()).getOffset() * element;
+    Place place = placeOf(operand.get());
+    Allocation &source = allocations[place.allocation];
+    bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 && !place.axis &&
+                 source.bytes == bytesOf(operand.get());
+    if (!whole || !isDeadAfter(place, source.bytes, pack, &operand)) {
+      copies.insert({pack, operand.getOperandNumber()});
+      continue;
+    }
+    source.into = id;
+    source.offset = offset;
+    llvm::append_range(members[id], members[place.allocation]);
+    members[place.allocation].clear();
+  }
+}
+
+/// The operand whose bytes result `index` may take, or null.
+static OpOperand *takenBy(Operation *op, unsigned index) {
+  if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
+    auto aliases = cluster.getAliases();
+    return aliases && (*aliases)[index] >= 0 ? &op->getOpOperand((*aliases)[index]) : nullptr;
+  }
+  if (auto update = dyn_cast<OptimizerUpdate>(op))
+    return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
+  return nullptr;
+}
+
+void Placement::placeComputed(Operation *op) {
+  for (OpResult result : op->getResults()) {
+    SmallVector<OpOperand *> candidates;
+    if (OpOperand *operand = takenBy(op, result.getResultNumber()))
+      candidates.push_back(operand);
+    else if (isa<Elementwise>(op))
+      for (OpOperand &operand : op->getOpOperands())
+        candidates.push_back(&operand);
+    auto taken = llvm::find_if(candidates, [&](OpOperand *operand) { return mayTake(op, *operand, result); });
+    if (taken == candidates.end()) {
+      add(result, describeValue(result));
+      continue;
+    }
+    Place place = placeOf((*taken)->get());
+    places[result] = place;
+    members[place.allocation].push_back(result);
+  }
+}
+
+LogicalResult Placement::placeResults(Operation *op) {
+  if (op->getNumResults() == 0 || isa<dist::WaitOp>(op))
+    return success();
+  if (auto start = dyn_cast<dist::StartOp>(op)) {
+    placeStarted(start);
+    return success();
+  }
+  for (Value result : op->getResults()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || nn::tensorBytes(type) < 0)
+      return op->emitOpError() << "has a result that no buffer can hold: " << result.getType();
+  }
+  if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+    Allocation &allocation = allocations[add(constant.getResult(), "constant")];
+    allocation.space = rt::Space::Constant;
+    allocation.category = rt::Category::Fixed;
+    return success();
+  }
+  if (auto pack = dyn_cast<dist::UnitPackOp>(op))
+    placePack(pack);
+  else if (!placeAlias(op))
+    placeComputed(op);
+  return success();
+}
+
+/// A metric that is computed as f32 is computed in its place.
+void Placement::placeMetrics() {
+  int64_t index = 0;
+  for (OpOperand &operand : function.front().getTerminator()->getOpOperands()) {
+    auto role = function.getResultAttrOfType<nn::RoleAttr>(operand.getOperandNumber(), nn::kRoleAttr);
+    if (!role || role.getValue() != nn::Role::Metric)
+      continue;
+    Place place = placeOf(operand.get());
+    Allocation &allocation = allocations[place.allocation];
+    if (allocation.space == rt::Space::Arena && allocation.type.getElementType().isF32() && allocation.bytes == 4) {
+      allocation.space = rt::Space::Metric;
+      allocation.index = index;
+      allocation.category = rt::Category::Fixed;
+    }
+    ++index;
+  }
+}
+
+void Placement::findLifetimes() {
+  for (auto [value, place] : places) {
+    Allocation &allocation = allocations[resolve(place).allocation];
+    Operation *op = value.getDefiningOp();
+    if (auto wait = dyn_cast_or_null<dist::WaitOp>(op))
+      op = wait.getPending().getDefiningOp();
+    int64_t begin = op ? positionOf(op) : 0;
+    allocation.begin = std::min(allocation.begin, begin);
+    allocation.end = std::max({allocation.end, begin, lastUseOf(value)});
+  }
+}
+
+void Placement::nameCategories() {
+  for (Operation &op : function.front()) {
+    auto start = dyn_cast<dist::StartOp>(op);
+    if (!start)
+      continue;
+    Allocation &send = allocations[placeOf(start.getInput()).allocation];
+    Allocation &recv = allocations[placeOf(start.getWait().getResult()).allocation];
+    switch (start.getCollective().getCollectiveKind()) {
+    case CollectiveKind::ReduceScatter:
+      if (&send != &recv) {
+        send.category = rt::Category::Communication;
+        recv.category = rt::Category::Gradients;
+        recv.name = send.name;
+      }
+      break;
+    case CollectiveKind::AllGather:
+      if (recv.space == rt::Space::Arena)
+        recv.category = rt::Category::Parameters;
+      break;
+    default:
+      break;
+    }
+  }
+}
+
+LogicalResult Placement::run() {
+  int64_t position = 0;
+  updateBegin = -1;
+  for (Operation &op : function.front()) {
+    positions[&op] = ++position;
+    auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    bool moves = isa<dist::StartOp, dist::WaitOp, dist::UnitPackOp, dist::SliceOp>(op);
+    if (updateBegin < 0 && phase && phase.getValue() == nn::Phase::Update && !moves)
+      updateBegin = position;
+  }
+  if (updateBegin < 0)
+    updateBegin = position;
+  auto noteUses = [&](Value value) {
+    int64_t last = 0;
+    for (Operation *user : value.getUsers()) {
+      // What is being sent belongs to the runtime until the wait.
+      if (auto start = dyn_cast<dist::StartOp>(user))
+        user = start.getWait();
+      last = std::max(last, positionOf(user));
+    }
+    lastUses[value] = last;
+  };
+  for (Value argument : function.getArguments())
+    noteUses(argument);
+  for (Operation &op : function.front())
+    for (Value result : op.getResults())
+      noteUses(result);
+  if (failed(placeArguments()))
+    return failure();
+  for (Operation &op : function.front())
+    if (failed(placeResults(&op)))
+      return failure();
+  placeMetrics();
+  findLifetimes();
+  nameCategories();
+  return success();
+}

@@ -1,0 +1,111 @@
+//===- Plan.cpp - Functions of tensors become rt --------------------------===//
+#include "passes/schedule/EmitProgram.h"
+#include "passes/schedule/Passes.h"
+#include "lib/Analysis/Arena.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace shale {
+#define GEN_PASS_DEF_PLANPASS
+#include "passes/schedule/Passes.h.inc"
+} // namespace shale
+
+/// The types of all states that functions use, as this rank holds them.
+static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, Type> &states) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+      if (!state)
+        continue;
+      Type &type = states[state.getAttr()];
+      if (type && type != argument.getType())
+        return function.emitOpError() << "takes state " << state << " as " << argument.getType()
+                                      << ", another function as " << type;
+      type = argument.getType();
+    }
+  return success();
+}
+
+/// Lays out the state block: parameters first, in the order of the module.
+static FailureOr<int64_t> layOutState(ModuleOp module) {
+  llvm::MapVector<StringAttr, Type> types;
+  if (failed(collectStates(module, types)))
+    return failure();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  int64_t offset = 0;
+  auto place = [&](nn::StateOp state) -> LogicalResult {
+    Type type = types.lookup(state.getSymNameAttr());
+    if (!type)
+      return success();
+    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(type));
+    if (bytes < 0 || bytes > INT64_MAX / 2 - offset)
+      return state.emitOpError("does not fit any memory: ") << type;
+    bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
+    rt::SlotOp::create(builder, state.getLoc(), rt::slotName(state.getSymName()), offset, type,
+                       state->getAttrOfType<StringAttr>(dist::kAxisAttr),
+                       parameter ? rt::Category::Parameters : rt::Category::Optimizer);
+    offset += llvm::alignTo(bytes, rt::kAlignment);
+    return success();
+  };
+  for (bool parameters : {true, false})
+    for (auto state : module.getOps<nn::StateOp>()) {
+      bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
+      if (parameter == parameters && failed(place(state)))
+        return failure();
+    }
+  return offset;
+}
+
+namespace {
+struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
+  using Base::Base;
+
+  /// Plans one function; returns the bytes of arena that it needs.
+  FailureOr<int64_t> planFunction(func::FuncOp function, KernelTable &kernels, ProgramCounters &counters) {
+    if (!function.getBody().hasOneBlock())
+      return function.emitOpError("must have one block to be planned"), failure();
+    Placement placement(function);
+    if (failed(placement.run()))
+      return failure();
+    SmallVector<Lifetime> lifetimes;
+    SmallVector<int64_t> ids;
+    for (auto [id, allocation] : llvm::enumerate(placement.allocations))
+      if (allocation.space == rt::Space::Arena && allocation.into < 0 && allocation.end >= 0) {
+        lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
+        ids.push_back(id);
+      }
+    ArenaLayout layout = layOutArena(lifetimes, rt::kAlignment);
+    SmallVector<int64_t> offsets(placement.allocations.size(), 0);
+    for (auto [id, offset] : llvm::zip(ids, layout.offsets))
+      offsets[id] = offset;
+    if (failed(emitProgram(function, placement, offsets, kernels, counters)))
+      return failure();
+    return layout.bytes;
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<int64_t> stateBytes = layOutState(module);
+    if (failed(stateBytes))
+      return signalPassFailure();
+    KernelTable kernels(module);
+    ProgramCounters counters;
+    int64_t arenaBytes = 0;
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp function : functions) {
+      FailureOr<int64_t> bytes = planFunction(function, kernels, counters);
+      if (failed(bytes))
+        return signalPassFailure();
+      arenaBytes = std::max(arenaBytes, *bytes);
+    }
+    for (func::FuncOp function : functions)
+      function.erase();
+    Builder builder(module.getContext());
+    module->setAttr(rt::kStateBytesAttr, builder.getI64IntegerAttr(*stateBytes));
+    module->setAttr(rt::kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
+  }
+};
+} // namespace

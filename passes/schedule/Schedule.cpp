@@ -1,0 +1,254 @@
+//===- Schedule.cpp - Fix the order of ops --------------------------------===//
+#include "passes/schedule/Passes.h"
+#include "dialects/mem/Mem.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace shale {
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "passes/schedule/Passes.h.inc"
+} // namespace shale
+
+/// The unit that a started collective gathers, or null.
+static StringAttr gatheredUnit(dist::StartOp start) {
+  auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
+  return gather ? gather.getUnitAttr().getAttr() : StringAttr();
+}
+
+static bool isReduceScatter(dist::StartOp start) {
+  return start.getCollective().getCollectiveKind() == CollectiveKind::ReduceScatter;
+}
+
+static int64_t bytesOf(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += nn::tensorBytes(tensor);
+  return bytes;
+}
+
+static Operation *firstUser(Operation *op) {
+  Operation *first = nullptr;
+  for (Operation *user : op->getUsers()) {
+    user = op->getBlock()->findAncestorOpInBlock(*user);
+    if (user && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  }
+  return first;
+}
+
+/// Whether the op is best placed just before its first user: it costs nothing,
+/// or its result takes more memory than what it reads.
+static bool standsAtUse(Operation *op) {
+  if (auto start = dyn_cast<dist::StartOp>(op))
+    return bool(gatheredUnit(start));
+  if (isa<dist::WaitOp, mem::BarrierOp>(op))
+    return true;
+  return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) >= bytesOf(op->getOperandTypes()) &&
+         op->getNumRegions() == 0 && op->getNumOperands() <= 1;
+}
+
+static void splitCollectives(func::FuncOp function) {
+  SmallVector<Collective> collectives;
+  function.walk([&](Collective op) {
+    if (!isa<dist::StartOp>(op->getParentOp()))
+      collectives.push_back(op);
+  });
+  OpBuilder builder(function.getContext());
+  for (Collective op : collectives)
+    dist::splitCollective(builder, op);
+}
+
+static void eraseUnused(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (!op.use_empty() || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    if (isMemoryEffectFree(&op) || isa<mem::BarrierOp>(op))
+      op.erase();
+  }
+}
+
+static void sinkToUses(Block &block) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator())
+    ops.push_back(&op);
+  for (Operation *op : llvm::reverse(ops))
+    if (standsAtUse(op))
+      if (Operation *user = firstUser(op))
+        op->moveBefore(user);
+}
+
+static Operation *lastDefinition(Operation *op) {
+  Operation *last = nullptr;
+  for (Value operand : op->getOperands())
+    if (Operation *definition = operand.getDefiningOp())
+      if (!last || last->isBeforeInBlock(definition))
+        last = definition;
+  return last;
+}
+
+/// Moves each reduction, and the packing of what it reduces, to where the last
+/// operand is complete.
+static void hoistReductions(Block &block) {
+  SmallVector<dist::StartOp> starts;
+  for (auto start : block.getOps<dist::StartOp>())
+    if (!gatheredUnit(start))
+      starts.push_back(start);
+  for (dist::StartOp start : starts) {
+    Operation *input = start.getInput().getDefiningOp();
+    if (!input)
+      continue;
+    if (isa<dist::UnitPackOp>(input))
+      if (Operation *definition = lastDefinition(input))
+        input->moveAfter(definition);
+    start->moveAfter(input);
+  }
+}
+
+/// Waits for each reduce-scatter before the next one starts: its operand is a
+/// whole packed gradient, which must not wait for the update.
+static void boundReductions(Block &block) {
+  dist::StartOp last;
+  for (auto start : block.getOps<dist::StartOp>()) {
+    if (!isReduceScatter(start))
+      continue;
+    if (last && start->isBeforeInBlock(last.getWait()))
+      last.getWait()->moveBefore(start);
+    last = start;
+  }
+}
+
+/// Starts all reduce-scatters when the first of their results is wanted.
+static void delayReductions(Block &block) {
+  SmallVector<dist::StartOp> starts;
+  Operation *first = nullptr;
+  for (auto start : block.getOps<dist::StartOp>()) {
+    if (!isReduceScatter(start))
+      continue;
+    starts.push_back(start);
+    dist::WaitOp wait = start.getWait();
+    if (!first || wait->isBeforeInBlock(first))
+      first = wait;
+  }
+  for (dist::StartOp start : starts) {
+    if (start->isBeforeInBlock(first))
+      start->moveBefore(first);
+  }
+}
+
+namespace {
+/// One gather of a unit's group over the positions of ops before any is moved.
+struct Gather {
+  dist::StartOp start;
+  StringAttr unit;
+  int64_t begin, use, end;
+};
+} // namespace
+
+/// The last op that reads the value or a view of it.
+static int64_t lastUse(Value value, const DenseMap<Operation *, int64_t> &positions) {
+  int64_t last = 0;
+  SmallVector<Value> values{value};
+  while (!values.empty()) {
+    for (Operation *user : values.pop_back_val().getUsers()) {
+      last = std::max(last, positions.lookup(user));
+      if (isa<dist::UnitViewOp, nn::ReshapeOp, mem::BarrierOp>(user))
+        values.append(user->result_begin(), user->result_end());
+    }
+  }
+  return last;
+}
+
+/// The position from which `gather` may be on its way: at most `prefetch` other
+/// units ahead of use and at most `most` units at once.
+static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int64_t prefetch, int64_t most) {
+  if (prefetch <= 0)
+    return gather.use;
+  llvm::SmallSetVector<StringAttr, 4> ahead;
+  int64_t earliest = 0;
+  for (const Gather &other : llvm::reverse(before)) {
+    if (other.unit == gather.unit)
+      continue;
+    ahead.insert(other.unit);
+    if (int64_t(ahead.size()) > prefetch)
+      break;
+    earliest = other.use + 1;
+  }
+  if (int64_t(ahead.size()) < prefetch)
+    earliest = 0;
+  for (int64_t at = gather.use - 1; at >= earliest; --at) {
+    llvm::SmallSetVector<StringAttr, 4> alive;
+    for (const Gather &other : before)
+      if (other.begin <= at && at <= other.end && other.unit != gather.unit)
+        alive.insert(other.unit);
+    if (int64_t(alive.size()) >= most)
+      return at + 1;
+  }
+  return earliest;
+}
+
+/// Starts gathers ahead of use. Assumes that each stands at its use.
+static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
+  DenseMap<Operation *, int64_t> positions;
+  SmallVector<Operation *> ops;
+  SmallVector<Gather> gathers;
+  for (Operation &op : block) {
+    positions[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  for (Operation *op : ops) {
+    auto start = dyn_cast<dist::StartOp>(op);
+    if (!start || !gatheredUnit(start))
+      continue;
+    Gather gather{start, gatheredUnit(start), 0, positions[start.getWait()],
+                  lastUse(start.getWait().getResult(), positions)};
+    // The start itself is not counted: it moves.
+    gather.begin = std::min(earliestStart(gathers, gather, prefetch, most), positions[op]);
+    if (gather.begin < positions[op]) {
+      Operation *place = ops[gather.begin];
+      Operation *barrier = start.getInput().getDefiningOp();
+      if (!barrier || isa<mem::BarrierOp>(barrier)) {
+        if (barrier && place->isBeforeInBlock(barrier))
+          barrier->moveBefore(place);
+        start->moveBefore(place);
+      }
+    }
+    gathers.push_back(gather);
+  }
+}
+
+namespace {
+struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
+  using Base::Base;
+  void runOnOperation() override {
+    if (prefetch < 0 || maxGathersInFlight < 1) {
+      getOperation().emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ")
+          << prefetch << " and " << maxGathersInFlight;
+      return signalPassFailure();
+    }
+    auto strategy = getOperation()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      if (!function.getBody().hasOneBlock()) {
+        function.emitOpError("must have one block to be scheduled");
+        return signalPassFailure();
+      }
+      Block &block = function.front();
+      splitCollectives(function);
+      eraseUnused(block);
+      hoistReductions(block);
+      sinkToUses(block);
+      if (strategy && strategy.getValue() == "optimizer")
+        delayReductions(block);
+      else
+        boundReductions(block);
+      prefetchGathers(block, prefetch, maxGathersInFlight);
+    }
+  }
+};
+} // namespace
