@@ -1,6 +1,5 @@
 //===- EmitProgram.cpp - From placed values to rt -------------------------===//
 #include "passes/schedule/EmitProgram.h"
-#include "dialects/mem/Mem.h"
 
 using namespace mlir;
 using namespace shale;
@@ -23,6 +22,8 @@ private:
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
+  Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
+                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name);
   Value allocationBuffer(int64_t id);
   /// A memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
@@ -46,7 +47,7 @@ private:
   DenseMap<int64_t, Value> buffers;
   DenseMap<Value, Value> tokens;
   DenseMap<int64_t, nn::ConstantOp> constants;
-  Operation *bufferPoint = nullptr;
+  Operation *lastBuffer = nullptr;
 };
 } // namespace
 
@@ -81,8 +82,7 @@ rt::FuncOp Emitter::createFunction() {
                                    TypeAttr::get(function.getFunctionType()), function.getArgAttrsAttr(), function.getResAttrsAttr());
   result.getBody().emplaceBlock();
   builder.setInsertionPointToEnd(&result.getBody().front());
-  bufferPoint = rt::ReturnOp::create(builder, function.getLoc());
-  builder.setInsertionPoint(bufferPoint);
+  builder.setInsertionPoint(rt::ReturnOp::create(builder, function.getLoc()));
   return result;
 }
 
@@ -94,12 +94,24 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
   return FlatSymbolRefAttr::get(name);
 }
 
+/// Buffers stand at the function's top, in the order of first use.
+Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
+                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (lastBuffer)
+    builder.setInsertionPointAfter(lastBuffer);
+  else
+    builder.setInsertionPointToStart(&program.getBody().front());
+  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), 0);
+  lastBuffer = buffer;
+  return buffer;
+}
+
 Value Emitter::allocationBuffer(int64_t id) {
   Value &buffer = buffers[id];
   if (buffer)
     return buffer;
   const Allocation &allocation = placement.allocations[id];
-  OpBuilder::InsertionGuard guard(builder);
   Location loc = allocation.loc.value_or(function.getLoc());
   FlatSymbolRefAttr symbol;
   IntegerAttr index;
@@ -117,10 +129,7 @@ Value Emitter::allocationBuffer(int64_t id) {
     category = slot.getCategory();
     symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
   }
-  builder.setInsertionPointToStart(&program.getBody().front());
-  buffer = rt::BufferOp::create(builder, loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol,
-                                category, builder.getStringAttr(allocation.name), 0);
-  return buffer;
+  return buffer = createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol, category, allocation.name);
 }
 
 Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
@@ -238,11 +247,8 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
       if (type.getRank() != 0)
         return function.emitOpError() << "result " << index << " is a metric and must be a scalar; got " << type;
       auto name = function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr);
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(&program.getBody().front());
-      Value target = rt::BufferOp::create(builder, loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric, 0,
-          builder.getI64IntegerAttr(metric), FlatSymbolRefAttr(), rt::Category::Fixed, name ? name : builder.getStringAttr("metric"), 0);
-      builder.setInsertionPoint(bufferPoint);
+      Value target = createBuffer(loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric, 0,
+          builder.getI64IntegerAttr(metric), {}, rt::Category::Fixed, name ? name.getValue() : "metric");
       if (type.getElementType().isF32())
         rt::CopyOp::create(builder, loc, bufferOf(value), target);
       else
@@ -287,9 +293,7 @@ LogicalResult Emitter::emit(Operation *op) {
     rt::CoordinateOp::create(builder, op->getLoc(), coordinate.getAxisAttr(), bufferOf(coordinate.getResult()));
     return success();
   }
-  if (isa<nn::ReshapeOp, mem::BarrierOp, dist::UnitViewOp>(op))
-    return success();
-  if (auto slice = dyn_cast<dist::SliceOp>(op); slice && slice.getDim() == 0 && placement.placeOf(slice.getResult()).axis)
+  if (isView(op))
     return success();
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);

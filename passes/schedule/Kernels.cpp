@@ -47,7 +47,7 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, L
   uint64_t hash = hashOf(block);
   SmallVector<Type> results(block.getTerminator()->getOperandTypes());
   for (auto [it, end] = kernels.equal_range(hash); it != end; ++it)
-    if (it->second.getFunctionType().getInputs() == TypeRange(block.getArgumentTypes()) &&
+    if (it->second.getBody().getArgumentTypes() == block.getArgumentTypes() &&
         it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
         OperationEquivalence::isRegionEquivalentTo(&it->second.getBody(), &body, OperationEquivalence::IgnoreLocations))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
@@ -65,6 +65,23 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, L
 static nn::ConstantOp splatConstant(Value value) {
   auto constant = value.getDefiningOp<nn::ConstantOp>();
   return constant && isa<SplatElementsAttr>(constant.getValue()) ? constant : nn::ConstantOp();
+}
+
+OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
+  if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
+    auto aliases = cluster.getAliases();
+    if (!aliases || (*aliases)[index] < 0)
+      return nullptr;
+    OpOperand &operand = op->getOpOperand((*aliases)[index]);
+    return splatConstant(operand.get()) ? nullptr : &operand;
+  }
+  if (auto update = dyn_cast<OptimizerUpdate>(op))
+    return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
+  if (isa<Elementwise>(op))
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.get().getType() == op->getResult(index).getType() && !splatConstant(operand.get()))
+        return &operand;
+  return nullptr;
 }
 
 KernelTable::Use KernelTable::add(Operation *op) {
@@ -99,21 +116,12 @@ KernelTable::Use KernelTable::add(Operation *op) {
       builder.clone(inner, mapping);
     for (Value result : cluster.getBody().front().getTerminator()->getOperands())
       results.push_back(mapping.lookup(result));
-    if (auto given = cluster.getAliases())
-      for (auto [alias, operand] : llvm::zip(aliases, *given))
-        alias = operand < 0 ? -1 : operandToInput[operand];
   } else {
     llvm::append_range(results, builder.clone(*op, mapping)->getResults());
-    if (auto update = dyn_cast<OptimizerUpdate>(op)) {
-      aliases[0] = operandToInput[update.getParameterOperand().getOperandNumber()];
-      for (auto [index, operand] : llvm::enumerate(update.getStateOperands()))
-        aliases[index + 1] = operandToInput[operand->getOperandNumber()];
-    } else if (isa<Elementwise>(op)) {
-      for (OpOperand &operand : op->getOpOperands())
-        if (aliases[0] < 0 && operand.get().getType() == op->getResult(0).getType())
-          aliases[0] = operandToInput[operand.getOperandNumber()];
-    }
   }
+  for (auto [index, alias] : llvm::enumerate(aliases))
+    if (OpOperand *operand = aliasedOperand(op, index))
+      alias = operandToInput[operand->getOperandNumber()];
   rt::YieldOp::create(builder, op->getLoc(), results);
   if (llvm::all_of(aliases, [](int64_t alias) { return alias < 0; }))
     aliases.clear();

@@ -7,6 +7,11 @@
 
 namespace shale {
 
+/// The operand whose buffer result `index` may be given, or null. A kernel that
+/// runs in place on it is right: element i of the result depends on no other
+/// element of it, or the cluster says so.
+mlir::OpOperand *aliasedOperand(mlir::Operation *op, unsigned index);
+
 /// Makes `rt.kernel`s at the end of a module, one for equal bodies.
 class KernelTable {
 public:
@@ -25,7 +30,7 @@ public:
   Use addCast(mlir::Value scalar);
 
 private:
-  mlir::FlatSymbolRefAttr intern(mlir::Region &body, mlir::ArrayRef<int64_t> aliases, mlir::Location loc);
+  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases, mlir::Location loc);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

@@ -1,6 +1,7 @@
 //===- Placement.cpp - Which values share bytes ---------------------------===//
 #include "passes/schedule/Placement.h"
 #include "dialects/mem/Mem.h"
+#include "passes/schedule/Kernels.h"
 
 using namespace mlir;
 using namespace shale;
@@ -15,6 +16,12 @@ std::string shale::describeValue(Value value) {
   if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr); scope && !scope.getValue().empty())
     text = scope.getValue().str() + " ";
   return text + op->getName().stripDialect().str();
+}
+
+bool shale::isView(Operation *op) {
+  if (auto slice = dyn_cast<dist::SliceOp>(op))
+    return slice.getDim() == 0;
+  return isa<nn::ReshapeOp, mem::BarrierOp, dist::UnitViewOp>(op);
 }
 
 Place Placement::resolve(Place place) const {
@@ -131,8 +138,8 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
 }
 
 /// Ops whose result is (part of) an operand's bytes.
-bool Placement::placeAlias(Operation *op) {
-  auto alias = [&](Value result, Value source, int64_t offset) {
+FailureOr<bool> Placement::placeAlias(Operation *op) {
+  auto alias = [&](Value result, Value source, int64_t offset) -> FailureOr<bool> {
     Place place = places.lookup(source);
     (place.axis ? place.inner : place.offset) += offset;
     places[result] = place;
@@ -143,7 +150,7 @@ bool Placement::placeAlias(Operation *op) {
     return alias(op->getResult(0), op->getOperand(0), 0);
   if (isa<mem::BarrierOp>(op)) {
     for (auto [result, source] : llvm::zip(op->getResults(), op->getOperands()))
-      alias(result, source, 0);
+      (void)alias(result, source, 0);
     return true;
   }
   if (auto view = dyn_cast<dist::UnitViewOp>(op)) {
@@ -154,7 +161,7 @@ bool Placement::placeAlias(Operation *op) {
   if (auto slice = dyn_cast<dist::SliceOp>(op); slice && slice.getDim() == 0) {
     Place place = places.lookup(slice.getInput());
     if (place.axis)
-      return false;
+      return slice.emitOpError("is a slice of a slice: its place is not known"), failure();
     place.axis = slice.getAxisAttr();
     place.shard = bytesOf(slice.getResult());
     places[slice.getResult()] = place;
@@ -236,31 +243,14 @@ void Placement::placePack(dist::UnitPackOp pack) {
   }
 }
 
-/// The operand whose bytes result `index` may take, or null.
-static OpOperand *takenBy(Operation *op, unsigned index) {
-  if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
-    auto aliases = cluster.getAliases();
-    return aliases && (*aliases)[index] >= 0 ? &op->getOpOperand((*aliases)[index]) : nullptr;
-  }
-  if (auto update = dyn_cast<OptimizerUpdate>(op))
-    return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
-  return nullptr;
-}
-
 void Placement::placeComputed(Operation *op) {
   for (OpResult result : op->getResults()) {
-    SmallVector<OpOperand *> candidates;
-    if (OpOperand *operand = takenBy(op, result.getResultNumber()))
-      candidates.push_back(operand);
-    else if (isa<Elementwise>(op))
-      for (OpOperand &operand : op->getOpOperands())
-        candidates.push_back(&operand);
-    auto taken = llvm::find_if(candidates, [&](OpOperand *operand) { return mayTake(op, *operand, result); });
-    if (taken == candidates.end()) {
+    OpOperand *operand = aliasedOperand(op, result.getResultNumber());
+    if (!operand || !mayTake(op, *operand, result)) {
       add(result, describeValue(result));
       continue;
     }
-    Place place = placeOf((*taken)->get());
+    Place place = placeOf(operand->get());
     places[result] = place;
     members[place.allocation].push_back(result);
   }
@@ -284,11 +274,14 @@ LogicalResult Placement::placeResults(Operation *op) {
     allocation.category = rt::Category::Fixed;
     return success();
   }
-  if (auto pack = dyn_cast<dist::UnitPackOp>(op))
+  if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
     placePack(pack);
-  else if (!placeAlias(op))
+    return success();
+  }
+  FailureOr<bool> alias = placeAlias(op);
+  if (succeeded(alias) && !*alias)
     placeComputed(op);
-  return success();
+  return alias;
 }
 
 /// A metric that is computed as f32 is computed in its place.

@@ -74,7 +74,7 @@ private:
   void placeStarted(dist::StartOp start);
   void placePack(dist::UnitPackOp pack);
   void placeComputed(mlir::Operation *op);
-  bool placeAlias(mlir::Operation *op);
+  mlir::FailureOr<bool> placeAlias(mlir::Operation *op);
   void placeMetrics();
   void findLifetimes();
   void nameCategories();
@@ -96,6 +96,9 @@ private:
   /// All values placed in an allocation, by the allocation they were placed in first.
   std::vector<llvm::SmallVector<mlir::Value>> members;
 };
+
+/// Whether each result is (part of) an operand's bytes: the op costs nothing.
+bool isView(mlir::Operation *op);
 
 /// Short text for reports: scope and op name of what makes a value.
 std::string describeValue(mlir::Value value);

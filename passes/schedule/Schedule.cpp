@@ -1,5 +1,6 @@
 //===- Schedule.cpp - Fix the order of ops --------------------------------===//
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/Placement.h"
 #include "dialects/mem/Mem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -46,9 +47,9 @@ static Operation *firstUser(Operation *op) {
 static bool standsAtUse(Operation *op) {
   if (auto start = dyn_cast<dist::StartOp>(op))
     return bool(gatheredUnit(start));
-  if (isa<dist::WaitOp, mem::BarrierOp>(op))
+  if (isa<dist::WaitOp>(op) || isView(op))
     return true;
-  return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) >= bytesOf(op->getOperandTypes()) &&
+  return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) > bytesOf(op->getOperandTypes()) &&
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
 }
 
@@ -156,7 +157,7 @@ static int64_t lastUse(Value value, const DenseMap<Operation *, int64_t> &positi
   while (!values.empty()) {
     for (Operation *user : values.pop_back_val().getUsers()) {
       last = std::max(last, positions.lookup(user));
-      if (isa<dist::UnitViewOp, nn::ReshapeOp, mem::BarrierOp>(user))
+      if (isView(user))
         values.append(user->result_begin(), user->result_end());
     }
   }
@@ -210,6 +211,9 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
     gather.begin = std::min(earliestStart(gathers, gather, prefetch, most), positions[op]);
     if (gather.begin < positions[op]) {
       Operation *place = ops[gather.begin];
+      // What is wanted first starts first.
+      if (!gathers.empty() && !gathers.back().start->isBeforeInBlock(place))
+        place = gathers.back().start->getNextNode();
       Operation *barrier = start.getInput().getDefiningOp();
       if (!barrier || isa<mem::BarrierOp>(barrier)) {
         if (barrier && place->isBeforeInBlock(barrier))

@@ -11,13 +11,13 @@ namespace shale {
 } // namespace shale
 
 /// Fails where two buffers of the arena are live at once and overlap.
-static LogicalResult verifyOverlap(const ProgramLiveness &liveness) {
-  SmallVector<const LiveBuffer *> active;
-  for (const LiveBuffer &buffer : liveness.buffers) {
+static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
+  SmallVector<LiveBuffer *> active;
+  for (LiveBuffer &buffer : liveness.buffers) {
     if (buffer.op.getSpace() != rt::Space::Arena)
       continue;
-    llvm::erase_if(active, [&](const LiveBuffer *other) { return other->end < buffer.begin; });
-    for (const LiveBuffer *other : active) {
+    llvm::erase_if(active, [&](LiveBuffer *other) { return other->end < buffer.begin; });
+    for (LiveBuffer *other : active) {
       rt::BufferOp a = buffer.op, b = other->op;
       if (a.getOffset() < b.getOffset() + other->bytes && b.getOffset() < a.getOffset() + buffer.bytes) {
         InFlightDiagnostic diag = a.emitOpError() << "'" << a.getName() << "' shares bytes with a buffer that is live at once";
