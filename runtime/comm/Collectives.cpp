@@ -4,8 +4,10 @@
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
+#include "runtime/device/host/Host.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 namespace shale::rt {
@@ -73,5 +75,15 @@ extern "C" void shale_all_reduce_start(ShaleRank *rank, int32_t site,
 }
 
 extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
+  using namespace shale::rt;
+  if (!profiling())
+    return rank->communicator->wait(site);
+  double start = profileNow();
   rank->communicator->wait(site);
+  static const char *const kinds[] = {"all-gather", "reduce-scatter",
+                                      "all-reduce"};
+  const ShaleSite &what = rank->program->sites[site];
+  char name[64];
+  snprintf(name, sizeof(name), "wait %s %s", kinds[what.kind], what.name);
+  profileAdd(name, start);
 }

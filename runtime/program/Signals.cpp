@@ -26,6 +26,7 @@ void watchSignals() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
+  sigaction(SIGXFSZ, &ignore, nullptr); // a write beyond the limit is an error
 }
 
 int requestedExit() {

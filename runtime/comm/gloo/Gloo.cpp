@@ -82,6 +82,7 @@ private:
   std::atomic<int64_t> sent{0};
   uint64_t nextSlot = 0;  // of compiled collectives, on the worker thread
   uint64_t worldSlot = 0; // of exchanges, on the main thread
+  std::vector<int64_t> values; // of an agreement, by rank
 
   // Queue: a ring with room for every site, each of which is in it at most once.
   std::mutex mutex;
@@ -122,6 +123,7 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program,
       sources.resize(std::max(sources.size(), size_t(size)));
     }
   });
+  values.resize(place.worldSize);
   ring.resize(std::max(program.site_count, 1));
   busy.resize(std::max(program.site_count, 1));
   std::thread([this] { work(); }).detach();
@@ -317,7 +319,6 @@ void GlooCommunicator::allReduceTail(Context &context, const char *send,
 }
 
 int64_t GlooCommunicator::agree(int64_t value) {
-  std::vector<int64_t> values(world->size);
   orFail("agreement between steps", [&] {
     gloo::AllgatherOptions options(world);
     options.setTag(static_cast<uint32_t>(worldSlot++));

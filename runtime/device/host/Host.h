@@ -32,7 +32,12 @@ int hostThreads();
 /// CPUs this process may run on.
 int availableCpus();
 
-/// Times of kernels and products by name, when SHALE_PROFILE is set.
+/// Adds the time since `start` (profileNow) under a name, when SHALE_PROFILE is
+/// set; main thread only.
+bool profiling();
+double profileNow();
+void profileAdd(const char *name, double start);
+/// Times of kernels, products and waits by name, when SHALE_PROFILE is set.
 std::string profileTable();
 
 } // namespace shale::rt

@@ -47,12 +47,6 @@ struct Profile {
 };
 Profile profile;
 
-double now() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 void sgemm(int32_t transposeA, int32_t transposeB, int64_t m, int64_t n,
            int64_t k, float alpha, const float *a, int64_t lda, const float *b,
            int64_t ldb, float beta, float *c, int64_t ldc) {
@@ -93,6 +87,18 @@ void launch(ShaleKernel kernel, void *const *args, int64_t rows,
 
 namespace shale::rt {
 
+bool profiling() { return profile.on; }
+
+double profileNow() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void profileAdd(const char *name, double start) {
+  profile.add(name, profileNow() - start);
+}
+
 int hostThreads() { return omp_get_max_threads(); }
 
 int availableCpus() {
@@ -131,9 +137,9 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name,
   (void)rank;
   if (!profile.on)
     return launch(kernel, args, rows, grain);
-  double start = now();
+  double start = profileNow();
   launch(kernel, args, rows, grain);
-  profile.add(name ? name : "kernel", now() - start);
+  profileAdd(name ? name : "kernel", start);
 }
 
 extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
@@ -145,14 +151,13 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
   if (!profile.on)
     return sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta,
                  c, ldc);
-  double start = now();
+  double start = profileNow();
   sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  double seconds = now() - start;
   char name[64];
   snprintf(name, sizeof(name), "gemm %c%c %lld x %lld x %lld",
            transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m,
            (long long)n, (long long)k);
-  profile.add(name, seconds);
+  profileAdd(name, start);
 }
 
 extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b,

@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -312,6 +314,60 @@ TEST_F(Program, ResumeNeverAndDamage) {
   EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
   ASSERT_EQ(train("2-full", "s", "--steps 9").code, 0);
   EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
+TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
+  std::string flags = "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
+  ASSERT_EQ(run("2-full", flags + "whole").code, 0);
+  std::string expected = bytes("whole/model.safetensors");
+  int n = 1, code = 76;
+  for (; code != 0 && n < 400; n += 3) { // a third of the points: short
+    std::string out = "k" + std::to_string(n);
+    Result killed = run("2-full", flags + out,
+                        "LD_PRELOAD=" + folder() + "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
+    code = killed.code;
+    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n" << killed.text;
+    Result again = run("2-full", flags + out);
+    ASSERT_EQ(again.code, 0) << n << "\n" << killed.text << again.text;
+    ASSERT_EQ(bytes(out + "/model.safetensors"), expected) << n;
+    ASSERT_EQ(metrics(out).size(), 3u) << n;
+    removeTree(work + "/" + out);
+  }
+  EXPECT_GT(n, 40);
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(Program, WeightsBesideTheProgram) {
+  auto copy = [&](const std::string &from, const std::string &to) {
+    ASSERT_EQ(system(("cp " + from + " " + work + "/" + to).c_str()), 0);
+  };
+  copy(folder() + "/bigram-1", "moved");
+  EXPECT_EQ(system(("cd " + work + " && mkdir x && cd x && ../moved --data ../data.txt --steps 1 2>/dev/null; test $? = 66").c_str()), 0);
+  write(work + "/bigram-weights.bin", "too short");
+  EXPECT_EQ(system(("cd " + work + "/x && ../moved --data ../data.txt --steps 1 2>/dev/null; test $? = 65").c_str()), 0);
+  copy(folder() + "/bigram-weights.bin", "bigram-weights.bin");
+  EXPECT_EQ(system(("cd " + work + "/x && ../moved --data ../data.txt --steps 1 >/dev/null").c_str()), 0);
+}
+
+TEST_F(Program, DiskTrouble) {
+  write(work + "/file", "");
+  EXPECT_EQ(train("2-full", "file/r", "--steps 2").code, 74);
+  // A save that the file size limit cuts: a warning, and 74 at the last one.
+  Result result = run("2-full", "--steps 3 --save-every 2 --data data.txt --out full",
+                      "bash -c 'ulimit -f 4; exec \"$@\"' x");
+  EXPECT_EQ(result.code, 74) << result.text;
+  EXPECT_NE(result.text.find("training goes on"), std::string::npos) << result.text;
+  EXPECT_TRUE(listFolder(work + "/full/checkpoints").empty());
+}
+
+TEST_F(Program, TwoRunsDoNotShareAFolder) {
+  ASSERT_EQ(train("1", "r", "--steps 1").code, 0);
+  int lock = open((work + "/r/.lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  Result result = train("1", "r", "--steps 3");
+  close(lock);
+  EXPECT_EQ(result.code, 64) << result.text;
+  EXPECT_EQ(train("1", "r", "--steps 3").code, 0);
 }
 
 TEST_F(Program, EvaluatesAndKeepsTwoCheckpoints) {
