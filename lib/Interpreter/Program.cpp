@@ -12,6 +12,7 @@ const ProgramAdapter &getAdapter(ModuleOp module) {
   // Later stages first; the base class takes whatever is left.
   static const std::vector<std::unique_ptr<ProgramAdapter>> adapters = [] {
     std::vector<std::unique_ptr<ProgramAdapter>> result;
+    result.push_back(makeRtAdapter());
     result.push_back(std::make_unique<ProgramAdapter>());
     return result;
   }();

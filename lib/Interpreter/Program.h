@@ -95,6 +95,9 @@ protected:
                llvm::ArrayRef<Tensor> perRank, LogicalValues &results) const;
 };
 
+/// Of modules that hold rt.func (RtProgram.cpp).
+std::unique_ptr<ProgramAdapter> makeRtAdapter();
+
 /// The adapter of the first in the list (Program.cpp) that accepts the module.
 const ProgramAdapter &getAdapter(mlir::ModuleOp module);
 

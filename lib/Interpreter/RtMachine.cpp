@@ -1,0 +1,258 @@
+//===- RtMachine.cpp - Runs rt on N virtual ranks -------------------------===//
+#include "lib/Interpreter/RtMachine.h"
+#include "dialects/dist/Dist.h"
+#include "lib/Analysis/ProgramLiveness.h"
+#include "mlir/IR/Builders.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+/// All bits set: NaN as a float of any width, no index of anything as an integer.
+static constexpr int kPoison = 0xff;
+
+LogicalResult RtMachine::prepare() {
+  auto module = function->getParentOfType<ModuleOp>();
+  auto size = [&](StringRef name) -> int64_t {
+    auto attr = module->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  };
+  int64_t total = 0;
+  if (__builtin_add_overflow(size(rt::kStateBytesAttr), size(rt::kArenaBytesAttr), &total) ||
+      total > interpreter.options.maxBytes / ranks)
+    return function.emitError("needs more memory than the interpreter's ") << (interpreter.options.maxBytes >> 20) << " MiB";
+  memory.resize(ranks);
+  for (Memory &own : memory) {
+    own.state.assign(size(rt::kStateBytesAttr), char(kPoison));
+    own.arena.assign(size(rt::kArenaBytesAttr), char(kPoison));
+    own.hyper.assign(function.getHyper().size() * 4, char(kPoison));
+    own.metrics.assign(function.getMetrics().size() * 4, char(kPoison));
+    own.inputs.resize(function.getInputs().size());
+    for (auto constant : module.getOps<rt::ConstantOp>()) {
+      Tensor value = Tensor::fromAttr(constant.getValue());
+      Bytes &bytes = own.constants[constant.getSymName()];
+      bytes.resize(value.byteSize());
+      value.toBytes(bytes.data());
+    }
+  }
+  ProgramLiveness liveness;
+  if (failed(liveness.run(function)))
+    return failure();
+  SmallVector<Operation *> ops;
+  for (Operation &op : function.getBody().front())
+    ops.push_back(&op);
+  for (const LiveBuffer &buffer : liveness.buffers) {
+    rt::BufferOp op = buffer.op;
+    if (op.getSpace() == rt::Space::Arena)
+      freedAfter[ops[buffer.end]].push_back(op);
+  }
+  return success();
+}
+
+static rt::SlotOp slotOf(rt::FuncOp function, StringRef state) {
+  return function->getParentOfType<ModuleOp>().lookupSymbol<rt::SlotOp>(rt::slotName(state));
+}
+
+void RtMachine::setState(int64_t rank, StringRef state, const Tensor &value) {
+  if (rt::SlotOp slot = slotOf(function, state))
+    if (slot.getOffset() + value.byteSize() <= int64_t(memory[rank].state.size()))
+      value.toBytes(memory[rank].state.data() + slot.getOffset());
+}
+
+void RtMachine::setInput(int64_t rank, int64_t index, const Tensor &value) {
+  memory[rank].inputs[index].resize(value.byteSize());
+  value.toBytes(memory[rank].inputs[index].data());
+}
+
+void RtMachine::setHyper(int64_t rank, int64_t index, const Tensor &value) {
+  float number = value.number(0);
+  std::memcpy(memory[rank].hyper.data() + 4 * index, &number, 4);
+}
+
+Tensor RtMachine::getState(int64_t rank, StringRef state, Element element, ArrayRef<int64_t> shape) const {
+  return Tensor::fromBytes(element, shape, memory[rank].state.data() + slotOf(function, state).getOffset());
+}
+
+float RtMachine::getMetric(int64_t rank, int64_t index) const {
+  float number;
+  std::memcpy(&number, memory[rank].metrics.data() + 4 * index, 4);
+  return number;
+}
+
+RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  Memory &own = memory[rank];
+  if (auto view = buffer.getDefiningOp<rt::ViewOp>())
+    return {span(rank, view.getSource()).bytes + view.getOffset(), type};
+  if (auto shard = buffer.getDefiningOp<rt::ShardOp>()) {
+    dist::MeshOp mesh = dist::getMesh(shard);
+    int64_t coordinate = mesh ? mesh.getCoordinate(rank, shard.getAxis()) : 0;
+    return {span(rank, shard.getSource()).bytes + coordinate * rt::bufferBytes(type), type};
+  }
+  auto op = buffer.getDefiningOp<rt::BufferOp>();
+  switch (op.getSpace()) {
+  case rt::Space::State:
+    return {own.state.data() + op.getOffset(), type};
+  case rt::Space::Arena:
+    return {own.arena.data() + op.getOffset(), type};
+  case rt::Space::Input:
+    return {own.inputs[*op.getIndex()].data(), type};
+  case rt::Space::Constant:
+    return {own.constants[*op.getSymbol()].data(), type};
+  case rt::Space::Hyper:
+    return {own.hyper.data() + 4 * *op.getIndex(), type};
+  case rt::Space::Metric:
+    return {own.metrics.data() + 4 * *op.getIndex(), type};
+  }
+  return {nullptr, type};
+}
+
+Tensor RtMachine::read(int64_t rank, Value buffer) {
+  Span from = span(rank, buffer);
+  return Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(), from.bytes);
+}
+
+void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) { value.toBytes(span(rank, buffer).bytes); }
+
+void RtMachine::poison(int64_t rank, Value buffer) {
+  Span to = span(rank, buffer);
+  std::memset(to.bytes, kPoison, rt::bufferBytes(to.type));
+}
+
+LogicalResult RtMachine::launch(rt::LaunchOp op) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, op.getKernelAttr());
+  RankValues arguments(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (Value input : op.getInputs())
+      arguments[rank].push_back(read(rank, input));
+  auto results = interpreter.runBlock(kernel.getBody().front(), std::move(arguments));
+  if (failed(results))
+    return failure();
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (auto [output, value] : llvm::zip(op.getOutputs(), (*results)[rank]))
+      write(rank, output, value);
+  return success();
+}
+
+LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, Value output) {
+  RankValues operands(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (Value input : inputs)
+      operands[rank].push_back(read(rank, input));
+  auto results = interpreter.runOp(op, std::move(operands));
+  if (failed(results))
+    return failure();
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    write(rank, output, (*results)[rank][0]);
+  scratch->clear();
+  return success();
+}
+
+/// A value of the buffer's tensor, for an op that is only evaluated.
+static Value placeholder(OpBuilder &builder, Location loc, Value buffer, bool flat) {
+  auto type = rt::tensorType(buffer.getType());
+  if (flat && type.getRank() != 0)
+    type = RankedTensorType::get({type.getNumElements()}, type.getElementType());
+  return nn::splat(builder, loc, type, 0);
+}
+
+LogicalResult RtMachine::gemm(rt::GemmOp op) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  Value a = placeholder(builder, op.getLoc(), op.getA(), false), b = placeholder(builder, op.getLoc(), op.getB(), false);
+  auto matmul = nn::MatmulOp::create(builder, op.getLoc(), rt::tensorType(op.getC().getType()), a, b,
+                                     op.getTransposeA(), op.getTransposeB());
+  return compute(matmul, {op.getA(), op.getB()}, op.getC());
+}
+
+/// Poisons what is to be received, less what is sent from the same place.
+void RtMachine::startReceiving(Value send, Value recv) {
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    Span from = span(rank, send), to = span(rank, recv);
+    Bytes sent(from.bytes, from.bytes + rt::bufferBytes(from.type));
+    std::memset(to.bytes, kPoison, rt::bufferBytes(to.type));
+    std::memcpy(from.bytes, sent.data(), sent.size());
+  }
+}
+
+LogicalResult RtMachine::finish(Operation *start) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  Location loc = start->getLoc();
+  auto run = [&](Value send, Value recv, function_ref<Operation *(Value, RankedTensorType)> build) -> LogicalResult {
+    // Collectives move a line of elements, whatever its shape.
+    Value input = placeholder(builder, loc, send, true);
+    auto type = rt::tensorType(recv.getType());
+    if (type.getRank() != 0)
+      type = RankedTensorType::get({type.getNumElements()}, type.getElementType());
+    Operation *op = build(input, type);
+    RankValues operands(ranks);
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      operands[rank].push_back(read(rank, send).reshaped(cast<RankedTensorType>(input.getType()).getShape()));
+    auto results = interpreter.runOp(op, std::move(operands));
+    if (failed(results))
+      return failure();
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      write(rank, recv, (*results)[rank][0]);
+    scratch->clear();
+    return success();
+  };
+  if (auto gather = dyn_cast<rt::AllGatherOp>(start))
+    return run(gather.getSend(), gather.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
+      return dist::AllGatherOp::create(builder, loc, type, input, gather.getAxisAttr(), builder.getI64IntegerAttr(0));
+    });
+  if (auto scatter = dyn_cast<rt::ReduceScatterOp>(start))
+    return run(scatter.getSend(), scatter.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
+      return dist::ReduceScatterOp::create(builder, loc, type, dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum),
+                                           input, scatter.getAxisAttr(), builder.getI64IntegerAttr(0));
+    });
+  auto reduce = cast<rt::AllReduceOp>(start);
+  return run(reduce.getSend(), reduce.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
+    return dist::AllReduceOp::create(builder, loc, type, dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum),
+                                     input, reduce.getAxisAttr());
+  });
+}
+
+LogicalResult RtMachine::execute(Operation *op) {
+  if (auto launchOp = dyn_cast<rt::LaunchOp>(op))
+    return launch(launchOp);
+  if (auto gemmOp = dyn_cast<rt::GemmOp>(op))
+    return gemm(gemmOp);
+  if (auto wait = dyn_cast<rt::WaitOp>(op))
+    return finish(wait.getToken().getDefiningOp());
+  if (isa<rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op)) {
+    startReceiving(op->getOperand(0), op->getOperand(1));
+    return success();
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    if (auto copy = dyn_cast<rt::CopyOp>(op)) {
+      Span from = span(rank, copy.getSource()), to = span(rank, copy.getTarget());
+      std::memmove(to.bytes, from.bytes, rt::bufferBytes(from.type));
+    } else if (auto zero = dyn_cast<rt::ZeroOp>(op)) {
+      Span to = span(rank, zero.getTarget());
+      std::memset(to.bytes, 0, rt::bufferBytes(to.type));
+    } else if (auto coordinate = dyn_cast<rt::CoordinateOp>(op)) {
+      dist::MeshOp mesh = dist::getMesh(op);
+      int64_t value = mesh ? mesh.getCoordinate(rank, coordinate.getAxis()) : 0;
+      std::memcpy(span(rank, coordinate.getTarget()).bytes, &value, sizeof(value));
+    } else if (!isa<rt::BufferOp, rt::ViewOp, rt::ShardOp, rt::ReturnOp>(op)) {
+      return op->emitError("has no evaluator in the interpreter");
+    }
+  }
+  return success();
+}
+
+LogicalResult RtMachine::run() {
+  for (Operation &op : function.getBody().front()) {
+    if (failed(execute(&op)))
+      return failure();
+    auto freed = freedAfter.find(&op);
+    if (freed == freedAfter.end())
+      continue;
+    for (rt::BufferOp buffer : freed->second)
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        poison(rank, buffer);
+  }
+  return success();
+}
+
+} // namespace shale::interp

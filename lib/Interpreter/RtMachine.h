@@ -1,0 +1,69 @@
+//===- RtMachine.h - Runs rt on N virtual ranks ---------------------------===//
+//
+// Memory is bytes, as in the compiled program, and hostile: what is not written
+// yet, what is freed and what is being received reads as NaN, and a collective
+// happens only when it is waited for.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_INTERPRETER_RTMACHINE_H
+#define SHALE_INTERPRETER_RTMACHINE_H
+
+#include "dialects/rt/RT.h"
+#include "lib/Interpreter/Interpreter.h"
+
+namespace shale::interp {
+
+class RtMachine {
+public:
+  /// `scratch` is a block of the module where ops for the interpreter may be built.
+  RtMachine(rt::FuncOp function, Interpreter &interpreter, mlir::Block *scratch)
+      : function(function), interpreter(interpreter), scratch(scratch), ranks(interpreter.options.ranks) {}
+
+  /// Allocates the blocks. Fails after an error.
+  mlir::LogicalResult prepare();
+
+  void setState(int64_t rank, llvm::StringRef state, const Tensor &value);
+  void setInput(int64_t rank, int64_t index, const Tensor &value);
+  void setHyper(int64_t rank, int64_t index, const Tensor &value);
+
+  mlir::LogicalResult run();
+
+  Tensor getState(int64_t rank, llvm::StringRef state, Element element, llvm::ArrayRef<int64_t> shape) const;
+  float getMetric(int64_t rank, int64_t index) const;
+
+private:
+  using Bytes = std::vector<char>;
+  struct Memory {
+    Bytes state, arena, hyper, metrics;
+    std::vector<Bytes> inputs;
+    llvm::StringMap<Bytes> constants;
+  };
+  struct Span {
+    char *bytes;
+    mlir::MemRefType type;
+  };
+
+  Span span(int64_t rank, mlir::Value buffer);
+  Tensor read(int64_t rank, mlir::Value buffer);
+  void write(int64_t rank, mlir::Value buffer, const Tensor &value);
+  void poison(int64_t rank, mlir::Value buffer);
+
+  mlir::LogicalResult execute(mlir::Operation *op);
+  mlir::LogicalResult launch(rt::LaunchOp op);
+  mlir::LogicalResult gemm(rt::GemmOp op);
+  mlir::LogicalResult finish(mlir::Operation *start);
+  /// Runs `op` of the scratch block on the buffers and writes its result.
+  mlir::LogicalResult compute(mlir::Operation *op, mlir::ValueRange inputs, mlir::Value output);
+  void startReceiving(mlir::Value send, mlir::Value recv);
+
+  rt::FuncOp function;
+  Interpreter &interpreter;
+  mlir::Block *scratch;
+  int64_t ranks;
+  std::vector<Memory> memory;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<rt::BufferOp>> freedAfter;
+};
+
+} // namespace shale::interp
+
+#endif // SHALE_INTERPRETER_RTMACHINE_H
