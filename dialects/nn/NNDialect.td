@@ -27,7 +27,8 @@ def NN_Dialect : Dialect {
 
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
-    attributes.
+    attributes. The module carries `nn.model` (the model file) and `nn.loss` (how
+    labels are bound, in words).
   }];
   let cppNamespace = "::shale::nn";
   let useDefaultAttributePrinterParser = 1;

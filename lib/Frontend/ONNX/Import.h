@@ -1,0 +1,54 @@
+//===- Import.h - From an ONNX file to the nn dialect ---------------------===//
+#ifndef SHALE_FRONTEND_ONNX_IMPORT_H
+#define SHALE_FRONTEND_ONNX_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include <string>
+#include <vector>
+
+namespace shale::onnx {
+
+struct ImportOptions {
+  /// Sizes of named dimensions, of the whole program: `--dim NAME=SIZE`.
+  llvm::StringMap<int64_t> dims;
+  /// `--batch-dim INPUT:DIM`; without it dimensions named `batch`.
+  llvm::StringMap<int64_t> batchDims;
+  /// `--loss next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET`.
+  std::string loss;
+  /// `--loss-output NAME`, when the graph has several scalar outputs.
+  std::string lossOutput;
+  /// `--bind INPUT=tokens|tokens+1|ones|arange`.
+  llvm::StringMap<std::string> bindings;
+  /// Keeps the first component that all parameter names share.
+  bool keepPrefix = false;
+  /// Bytes that one folded value may have.
+  int64_t foldLimit = int64_t(64) << 20;
+};
+
+/// Imports a model: a module with `nn.model`, one nn.state per parameter and
+/// buffer, and `@forward(inputs, states) -> (loss, loss_sum, count)`. On failure
+/// one error has been emitted and `exitCode`, if given, says of which kind
+/// (include/shale/Runtime.h).
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path,
+                                             const ImportOptions &options,
+                                             mlir::MLIRContext *context,
+                                             int *exitCode = nullptr);
+
+/// Parses one flag of the above ("dim", "batch-dim", "bind": KEY=VALUE or
+/// KEY:VALUE). Returns what is wrong with it, or an empty string.
+std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
+                            ImportOptions &options);
+
+/// Prints inputs, dimensions, parameters, blocks, loss and how labels are bound
+/// of an imported module: what `shalec MODEL --describe` shows.
+void describeModel(mlir::ModuleOp module, llvm::raw_ostream &os);
+
+/// The blocks of a module: the scopes of the largest module that repeats with an
+/// index ("transformer.h.0", "transformer.h.1"), in order; empty if none repeats.
+std::vector<std::string> findBlocks(mlir::ModuleOp module);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_IMPORT_H

@@ -1,0 +1,244 @@
+//===- Importer.h - State of one import, and what op handlers see ---------===//
+#ifndef SHALE_FRONTEND_ONNX_IMPORTER_H
+#define SHALE_FRONTEND_ONNX_IMPORTER_H
+
+#include "dialects/nn/NN.h"
+#include "lib/Frontend/ONNX/Import.h"
+#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+#include <functional>
+#include <optional>
+
+namespace shale::onnx {
+
+class Importer;
+class Node;
+
+/// Translates one node. Returns failure after an error on it.
+using Handler = mlir::LogicalResult (*)(Node &);
+
+/// Handlers by (domain, type), each from a version of its operator set on.
+class HandlerRegistry {
+public:
+  /// The domain of standard operators is "".
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler) {
+    table[(domain + "::" + type).str()][since] = handler;
+  }
+  /// The newest handler whose version is not above `version`; null if none.
+  Handler find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
+
+private:
+  llvm::StringMap<std::map<int64_t, Handler>> table;
+};
+
+/// All handlers: one family of ops per file of Ops/.
+const HandlerRegistry &getHandlers();
+
+/// What a name of the graph stands for.
+struct Binding {
+  mlir::Value value;                    // a tensor
+  llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
+  bool isSequence = false;
+};
+
+/// The names, operator sets and attributes that nodes of a graph or function see.
+struct Scope {
+  llvm::StringMap<Binding> values;
+  llvm::StringMap<int64_t> opsets;
+  llvm::StringMap<const AttributeProto *> attributes; // of the function's call
+  std::string path;                                   // of calls, for messages
+  const NodeProto *outerNode = nullptr;
+};
+
+/// A loss as a sum over a count.
+struct LossParts {
+  mlir::Value sum, count;
+  mlir::Value labels = {}, logits = {}; // of the cross-entropy
+};
+
+/// nn.cross_entropy of logits [N, V] and labels [N].
+LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits, mlir::Value labels, int64_t ignore);
+/// sum / max(count, 1)
+mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
+
+class Importer {
+public:
+  Importer(Model &model, const ImportOptions &options, mlir::MLIRContext *context);
+
+  mlir::OwningOpRef<mlir::ModuleOp> run();
+  int getExitCode() const { return exitCode; }
+
+  // ---- what nodes and helpers use
+  mlir::OpBuilder builder;
+  /// The constant behind a value, computed if it can be; null otherwise.
+  mlir::DenseElementsAttr constantOf(mlir::Value value);
+  /// Replaces an op on constants by its result, when it has one and it fits;
+  /// fails, after an error, when it would not fit.
+  mlir::FailureOr<mlir::Value> fold(mlir::Operation *op);
+  mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
+  /// A tensor of an attribute, small enough for a constant.
+  llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
+  /// Losses that are known to be a sum over a count.
+  llvm::DenseMap<mlir::Value, LossParts> lossParts;
+  /// Results of LogSoftmax over the last dimension, with their operand.
+  llvm::DenseMap<mlir::Value, mlir::Value> logSoftmaxOf;
+
+private:
+  friend class Node;
+  struct Input {
+    std::string name;
+    mlir::RankedTensorType type;
+    std::optional<int64_t> batchDim;
+    bool isLabel = false;
+    std::string binding = {};
+    mlir::BlockArgument argument = {};
+  };
+
+  mlir::LogicalResult checkModel();
+  mlir::LogicalResult chooseLoss();
+  mlir::LogicalResult findNeeded();
+  mlir::LogicalResult checkSupported();
+  mlir::LogicalResult declareInputs();
+  mlir::LogicalResult declareStates();
+  mlir::LogicalResult importNodes();
+  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope, int depth);
+  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
+  mlir::LogicalResult finish();
+  mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
+  mlir::LogicalResult bindInputs(const LossParts &parts);
+  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
+  mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
+  mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type, std::optional<int64_t> batchDim);
+  const FunctionProto *findFunction(const NodeProto &node) const;
+  int64_t opsetOf(const NodeProto &node, const Scope &scope) const;
+  void collectUnsupported(const NodeProto &node, const Scope &scope, int depth);
+  mlir::Location locationOf(const NodeProto &node);
+  mlir::Location fileLocation();
+  void setScope(mlir::Operation *op);
+  llvm::StringRef readScopeCached(const NodeProto &proto);
+
+  Model &model;
+  const ImportOptions &options;
+  mlir::MLIRContext *context;
+  int exitCode = 65;
+  bool failed = false;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::Block *body = nullptr;
+  Parameters parameters;
+  std::vector<Input> inputs;
+  std::vector<size_t> stateOrder;       // indices into parameters.list
+  std::vector<mlir::Value> stateValues; // by index into parameters.list
+  Scope root;
+  llvm::StringMap<const TensorProto *> initializers;
+  llvm::StringMap<const FunctionProto *> functions;
+  llvm::DenseSet<const NodeProto *> needed;
+  std::string lossName, lossKind, logitsName, labelsName;
+  std::string bindingNote;
+  std::string currentScope, scopeText;
+  std::string currentNode;
+  const NodeProto *current = nullptr;
+  int64_t foldedBytes = 0, nodeCount = 0;
+  llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
+  struct Unsupported {
+    std::string node;
+    int64_t count = 0;
+  };
+  llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>> unsupported;
+  llvm::StringSet<> visitedFunctions;
+};
+
+/// One node while it is translated: its operands, attributes and results.
+class Node {
+public:
+  Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version);
+
+  Importer &importer;
+  mlir::OpBuilder &builder;
+  const NodeProto &proto;
+  Scope &scope;
+  const int64_t version; // of the operator set
+  mlir::Location loc;
+
+  mlir::LogicalResult error(const llvm::Twine &message);
+
+  // ---- operands
+  int numInputs() const { return proto.input_size(); }
+  int numOutputs() const { return proto.output_size(); }
+  bool has(int operand) const { return operand < proto.input_size() && !proto.input(operand).empty(); }
+  bool wants(int result) const { return result < proto.output_size() && !proto.output(result).empty(); }
+  /// Operand values, in order, null where absent; resolved before the handler runs.
+  llvm::SmallVector<mlir::Value> in;
+  mlir::Value input(int operand) const { return operand < int(in.size()) ? in[operand] : mlir::Value(); }
+  static mlir::RankedTensorType type(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+  /// Fails after an error unless operands [0, count) are there.
+  mlir::LogicalResult require(int count);
+  /// An operand that must be a constant of integers.
+  mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
+  std::optional<double> scalarConstant(mlir::Value value);
+
+  // ---- attributes; of another kind than asked for: an error later
+  const AttributeProto *attribute(llvm::StringRef name);
+  int64_t intAttr(llvm::StringRef name, int64_t missing);
+  double floatAttr(llvm::StringRef name, double missing);
+  std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
+  std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
+  bool attributesAreBad() const { return badAttributes; }
+
+  /// A dimension counted from the end if negative; fails after an error.
+  mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
+  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
+
+  // ---- results
+  void set(int result, mlir::Value value);
+  void setSequence(int result, llvm::SmallVector<mlir::Value> items);
+  const Binding *sequence(int operand) const;
+
+  // ---- building; every function folds and returns null after an error
+  template <typename OpT, typename... Args>
+  mlir::Value create(mlir::Type result, Args &&...args) {
+    return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
+  }
+  mlir::Value finish(mlir::Operation *op);
+  /// Gives the module scope to an op of several results.
+  void adopt(mlir::Operation *op);
+  mlir::Value constant(mlir::RankedTensorType type, double value);
+  mlir::Value constant(llvm::ArrayRef<int64_t> values);
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
+  /// numpy's rule: trailing dimensions are aligned.
+  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values, llvm::SmallVectorImpl<int64_t> &shape);
+  mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
+  mlir::Value cast(mlir::Value value, mlir::Type element);
+  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
+  template <typename OpT> mlir::Value unary(mlir::Value value) { return value ? create<OpT>(value.getType(), value) : mlir::Value(); }
+  /// Broadcasts both, then applies OpT.
+  template <typename OpT> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) {
+    mlir::Value values[] = {lhs, rhs};
+    llvm::SmallVector<int64_t> shape;
+    if (!lhs || !rhs || mlir::failed(broadcastShape(values, shape)))
+      return {};
+    if (type(lhs).getElementType() != type(rhs).getElementType()) {
+      (void)error("operands have element types " + name(type(lhs).getElementType()) + " and " + name(type(rhs).getElementType()));
+      return {};
+    }
+    lhs = broadcast(lhs, shape);
+    rhs = broadcast(rhs, shape);
+    return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
+  }
+  mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false, bool transposeRhs = false);
+
+  static std::string name(mlir::Type type);
+  bool hasFailed() const { return failedOnce; }
+
+private:
+  bool badAttributes = false;
+  bool failedOnce = false;
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_IMPORTER_H

@@ -1,0 +1,251 @@
+//===- Model.cpp - An ONNX file, its tensors by reference -----------------===//
+#include "lib/Frontend/ONNX/Model.h"
+#include "dialects/nn/NN.h"
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Scan.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+using llvm::createStringError;
+using llvm::Error;
+using llvm::Expected;
+
+std::string onnx::displayName(StringRef name) {
+  std::string text = llvm::json::fixUTF8(name.take_front(200));
+  if (name.size() > 200)
+    text += "...";
+  return text;
+}
+
+Type onnx::elementType(MLIRContext *context, int32_t dataType,
+                       std::string &why) {
+  switch (dataType) {
+  case 1:
+    return Float32Type::get(context);
+  case 6:
+    return IntegerType::get(context, 32);
+  case 7:
+    return IntegerType::get(context, 64);
+  case 9:
+    return IntegerType::get(context, 1);
+  case 10:
+    return Float16Type::get(context);
+  case 11:
+    return Float64Type::get(context);
+  case 16:
+    return BFloat16Type::get(context);
+  default:
+    why = ("element type " + Twine(dataType) +
+           " is not supported (float, double, float16, bfloat16, int32, int64 "
+           "and bool are)")
+              .str();
+    return Type();
+  }
+}
+
+/// Why bytes that are no model might be what they are.
+static std::string guessContent(StringRef bytes) {
+  if (bytes.empty())
+    return "the file is empty";
+  if (bytes.starts_with("version https://git-lfs"))
+    return "this is a Git LFS pointer, not the model: run `git lfs pull`";
+  StringRef text = bytes.ltrim();
+  if (text.starts_with("<") || text.starts_with_insensitive("<!doctype"))
+    return "this is a web page, not a model: was the download refused?";
+  if (bytes.starts_with("PK"))
+    return "this is a zip archive (a PyTorch checkpoint?), not an ONNX model";
+  return "";
+}
+
+std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
+  auto fail = [&](int code, const Twine &text) -> std::unique_ptr<Model> {
+    failure = {(path + ": " + text).str(), code};
+    return nullptr;
+  };
+  llvm::sys::fs::file_status status;
+  if (std::error_code error = llvm::sys::fs::status(path, status))
+    return fail(SHALE_EXIT_NO_INPUT, error.message());
+  if (status.type() != llvm::sys::fs::file_type::regular_file)
+    return fail(SHALE_EXIT_DATA, "not a file");
+  auto result = std::make_unique<Model>();
+  result->filePath = path.str();
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return fail(SHALE_EXIT_NO_INPUT, buffer.getError().message());
+  result->buffer = std::move(*buffer);
+  StringRef bytes = result->buffer->getBuffer();
+  if (std::string guess = guessContent(bytes); !guess.empty())
+    return fail(SHALE_EXIT_DATA, guess);
+
+  Expected<std::string> skeleton = scanModel(bytes);
+  if (!skeleton)
+    return fail(SHALE_EXIT_DATA, "no ONNX model: " +
+                                     llvm::toString(skeleton.takeError()));
+  if (skeleton->size() > size_t(1) << 30)
+    return fail(SHALE_EXIT_DATA, "more than 1 GiB beside its tensors");
+  google::protobuf::io::ArrayInputStream array(skeleton->data(),
+                                               skeleton->size());
+  google::protobuf::io::CodedInputStream stream(&array);
+  stream.SetRecursionLimit(200);
+  stream.SetTotalBytesLimit(INT32_MAX);
+  if (!result->model.ParseFromCodedStream(&stream) ||
+      !stream.ConsumedEntireMessage())
+    return fail(SHALE_EXIT_DATA, "no ONNX model: a field has a wrong type");
+  if (!result->model.has_graph())
+    return fail(SHALE_EXIT_DATA, "no ONNX model: it has no graph");
+  return result;
+}
+
+Expected<RankedTensorType> Model::type(MLIRContext *context,
+                                       const TensorProto &tensor) const {
+  std::string why;
+  Type element = elementType(context, tensor.data_type(), why);
+  if (!element)
+    return createStringError(why);
+  if (tensor.dims_size() > 64)
+    return createStringError("it has " + Twine(tensor.dims_size()) +
+                             " dimensions");
+  SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  for (int64_t size : shape)
+    if (size < 0)
+      return createStringError("a dimension is negative");
+  auto type = RankedTensorType::get(shape, element);
+  if (nn::tensorBytes(type) < 0)
+    return createStringError("its dimensions overflow 64 bits");
+  return type;
+}
+
+Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
+  int64_t bytes = nn::tensorBytes(type);
+  if (tensor.data_location() == 1) {
+    StringRef location;
+    uint64_t offset = 0, length = bytes;
+    for (const StringStringEntryProto &entry : tensor.external_data()) {
+      StringRef key = entry.key(), value = entry.value();
+      if (key == "location")
+        location = value;
+      else if (key == "offset" && value.getAsInteger(10, offset))
+        return createStringError("external offset '" + displayName(value) +
+                                 "' is no number");
+      else if (key == "length" && value.getAsInteger(10, length))
+        return createStringError("external length '" + displayName(value) +
+                                 "' is no number");
+    }
+    if (tensor.has_place_offset())
+      return createStringError("it has data both inside and outside the file");
+    if (length != uint64_t(bytes))
+      return createStringError("external data has " + Twine(length) +
+                               " bytes, but its shape needs " + Twine(bytes));
+    std::string path;
+    Expected<llvm::MemoryBuffer *> file = external(location, path);
+    if (!file)
+      return file.takeError();
+    uint64_t size = (*file)->getBufferSize();
+    if (offset > size || length > size - offset)
+      return createStringError(
+          "external data [" + Twine(offset) + ", +" + Twine(length) +
+          ") is beyond the end of '" + displayName(location) + "', which has " +
+          Twine(size) + " bytes: is the file complete?");
+    return Place{path, int64_t(offset), bytes};
+  }
+  if (tensor.data_location() != 0)
+    return createStringError("unknown data location " +
+                             Twine(tensor.data_location()));
+  if (tensor.has_place_offset()) {
+    if (tensor.place_length() != bytes)
+      return createStringError("it has " + Twine(tensor.place_length()) +
+                               " bytes, but its shape needs " + Twine(bytes));
+    return Place{filePath, tensor.place_offset(), bytes};
+  }
+  return Place{};
+}
+
+/// Elements that are stored as a list of numbers, as bytes.
+static Expected<std::string> listData(const TensorProto &tensor,
+                                      RankedTensorType type) {
+  std::string bytes;
+  auto append = [&](auto value) {
+    bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
+  };
+  int64_t count = type.getNumElements(), have = 0;
+  Type element = type.getElementType();
+  if (element.isF32()) {
+    for (float value : tensor.float_data())
+      append(value);
+    have = tensor.float_data_size();
+  } else if (element.isF64()) {
+    for (double value : tensor.double_data())
+      append(value);
+    have = tensor.double_data_size();
+  } else if (element.isInteger(64)) {
+    for (int64_t value : tensor.int64_data())
+      append(value);
+    have = tensor.int64_data_size();
+  } else {
+    for (int32_t value : tensor.int32_data()) {
+      if (element.isInteger(32))
+        append(value);
+      else if (element.isInteger(1))
+        append(uint8_t(value != 0));
+      else
+        append(uint16_t(value));
+    }
+    have = tensor.int32_data_size();
+  }
+  if (have != count)
+    return createStringError("it has " + Twine(have) +
+                             " elements, but its shape needs " + Twine(count));
+  return bytes;
+}
+
+Expected<DenseElementsAttr> Model::read(MLIRContext *context,
+                                        const TensorProto &tensor,
+                                        int64_t maxBytes) {
+  Expected<RankedTensorType> type = this->type(context, tensor);
+  if (!type)
+    return type.takeError();
+  int64_t bytes = nn::tensorBytes(*type);
+  if (bytes > maxBytes)
+    return createStringError("it has " + Twine(bytes) + " bytes, more than " +
+                             Twine(maxBytes) +
+                             " bytes that a constant may have");
+  Expected<Place> place = this->place(tensor, *type);
+  if (!place)
+    return place.takeError();
+  std::string list;
+  StringRef data;
+  if (!place->path.empty() && place->path == filePath) {
+    data = buffer->getBuffer().substr(place->offset, place->length);
+  } else if (!place->path.empty()) {
+    for (auto &entry : externals)
+      if (entry.second.first == place->path)
+        data = entry.second.second->getBuffer().substr(place->offset,
+                                                       place->length);
+  } else {
+    Expected<std::string> elements = listData(tensor, *type);
+    if (!elements)
+      return elements.takeError();
+    list = std::move(*elements);
+    data = list;
+  }
+  if (type->getElementType().isInteger(1)) {
+    SmallVector<bool> values;
+    for (char byte : data) {
+      if (byte != 0 && byte != 1)
+        return createStringError("a bool is neither 0 nor 1");
+      values.push_back(byte);
+    }
+    return DenseElementsAttr::get(*type, values);
+  }
+  // A raw buffer of one element is taken as a splat, whatever the shape.
+  return DenseElementsAttr::getFromRawBuffer(
+      *type, ArrayRef<char>(data.data(), data.size()));
+}

@@ -1,0 +1,310 @@
+//===- Elementwise.cpp - Arithmetic, comparisons, activations -------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static bool isFloat(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
+static bool isBool(Value value) { return Node::type(value).getElementType().isInteger(1); }
+
+template <typename OpT> static LogicalResult importBinary(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  bool logical = std::is_same_v<OpT, nn::AndOp> || std::is_same_v<OpT, nn::OrOp> || std::is_same_v<OpT, nn::XorOp>;
+  for (Value value : node.in)
+    if (isBool(value) != logical)
+      return node.error("cannot take operands of type " + Node::name(value.getType()));
+  node.set(0, node.binary<OpT>(node.input(0), node.input(1)));
+  return success();
+}
+
+/// Min, Max, Sum and Mean take any number of operands.
+template <typename OpT, bool mean = false> static LogicalResult importVariadic(Node &node) {
+  if (failed(node.require(std::max(node.numInputs(), 1))))
+    return failure();
+  Value result = node.input(0);
+  for (Value value : ArrayRef<Value>(node.in).drop_front())
+    result = node.binary<OpT>(result, value);
+  if (mean && result)
+    result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), node.numInputs()));
+  node.set(0, result);
+  return success();
+}
+
+template <typename OpT> static LogicalResult importFloatUnary(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  if (!isFloat(node.input(0)))
+    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
+  node.set(0, node.unary<OpT>(node.input(0)));
+  return success();
+}
+
+template <typename OpT> static LogicalResult importUnary(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  if (isBool(node.input(0)) != std::is_same_v<OpT, nn::NotOp>)
+    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
+  node.set(0, node.unary<OpT>(node.input(0)));
+  return success();
+}
+
+template <nn::Predicate predicate> static LogicalResult importCompare(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  node.set(0, node.binary(node.input(0), node.input(1), predicate));
+  return success();
+}
+
+static LogicalResult importReciprocal(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value value = node.input(0);
+  node.set(0, node.binary<nn::DivOp>(node.constant(Node::type(value), 1), value));
+  return success();
+}
+
+/// Small whole powers become products, 0.5 a square root: x^2 has a gradient
+/// everywhere and needs no logarithm.
+static LogicalResult importPow(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  Value base = node.input(0), exponent = node.input(1);
+  std::optional<double> power = node.scalarConstant(exponent);
+  SmallVector<int64_t> shape;
+  if (power && isFloat(base) && Node::type(exponent).getNumElements() == 1 && succeeded(node.broadcastShape({base, exponent}, shape))) {
+    Value x = node.broadcast(base, shape);
+    if (!x)
+      return failure();
+    Value square = *power == 2 || *power == 3 || *power == 4 ? node.binary<nn::MulOp>(x, x) : Value();
+    Value result;
+    if (*power == 1)
+      result = x;
+    else if (*power == 2)
+      result = square;
+    else if (*power == 3)
+      result = node.binary<nn::MulOp>(square, x);
+    else if (*power == 4)
+      result = node.binary<nn::MulOp>(square, square);
+    else if (*power == 0.5)
+      result = node.unary<nn::SqrtOp>(x);
+    else if (*power == -0.5)
+      result = node.unary<nn::RsqrtOp>(x);
+    else if (*power == -1)
+      result = node.binary<nn::DivOp>(node.constant(Node::type(x), 1), x);
+    if (result) {
+      node.set(0, result);
+      return success();
+    }
+  }
+  Type element = Node::type(base).getElementType();
+  if (!isa<FloatType>(element)) {
+    // Integer powers occur in shape arithmetic: there doubles hold them exactly.
+    Type wide = node.builder.getF64Type();
+    Value result = node.binary<nn::PowOp>(node.cast(base, wide), node.cast(exponent, wide));
+    node.set(0, node.cast(result, element));
+    return success();
+  }
+  node.set(0, node.binary<nn::PowOp>(base, node.cast(exponent, element)));
+  return success();
+}
+
+/// ONNX Mod: the sign of the divisor, or with fmod of the dividend.
+static LogicalResult importMod(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  Value rem = node.binary<nn::RemOp>(node.input(0), node.input(1));
+  if (!rem)
+    return failure();
+  if (node.intAttr("fmod", 0) == 0) {
+    Value divisor = node.broadcast(node.input(1), Node::type(rem).getShape());
+    Value zero = node.constant(Node::type(rem), 0);
+    Value negative = node.binary(rem, zero, nn::Predicate::LT), other = node.binary(divisor, zero, nn::Predicate::LT);
+    Value nonZero = node.binary(rem, zero, nn::Predicate::NE);
+    Value turn = node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other), nonZero);
+    Value sum = node.binary<nn::AddOp>(rem, divisor);
+    if (!turn || !sum)
+      return failure();
+    rem = node.create<nn::SelectOp>(rem.getType(), turn, sum, rem);
+  }
+  node.set(0, rem);
+  return success();
+}
+
+static LogicalResult importClip(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  Value value = node.input(0);
+  auto type = Node::type(value);
+  Value low = node.input(1), high = node.input(2);
+  if (node.version < 11) {
+    if (node.attribute("min"))
+      low = node.constant(type, node.floatAttr("min", 0));
+    if (node.attribute("max"))
+      high = node.constant(type, node.floatAttr("max", 0));
+  }
+  if (low)
+    value = node.binary<nn::MaxOp>(value, low);
+  if (high)
+    value = node.binary<nn::MinOp>(value, high);
+  node.set(0, value);
+  return success();
+}
+
+static LogicalResult importRelu(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  node.set(0, node.binary<nn::MaxOp>(node.input(0), node.constant(Node::type(node.input(0)), 0)));
+  return success();
+}
+
+static LogicalResult importLeakyRelu(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value x = node.input(0), zero = node.constant(Node::type(x), 0);
+  Value scaled = node.binary<nn::MulOp>(x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
+  Value positive = node.binary(x, zero, nn::Predicate::GE);
+  if (!scaled || !positive)
+    return failure();
+  node.set(0, node.create<nn::SelectOp>(x.getType(), positive, x, scaled));
+  return success();
+}
+
+static LogicalResult importGelu(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  std::string kind = node.stringAttr("approximate", "none");
+  if (kind != "none" && kind != "tanh")
+    return node.error("approximate must be none or tanh");
+  node.set(0, node.create<nn::GeluOp>(node.input(0).getType(), node.input(0), kind == "tanh"));
+  return success();
+}
+
+/// com.microsoft FastGelu and BiasGelu: an optional bias first.
+template <bool tanh> static LogicalResult importBiasGelu(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value value = node.input(0);
+  if (node.has(1))
+    value = node.binary<nn::AddOp>(value, node.input(1));
+  node.set(0, value ? node.create<nn::GeluOp>(value.getType(), value, tanh) : Value());
+  return success();
+}
+
+/// x * sigmoid(alpha * x): Swish (alpha 1), com.microsoft QuickGelu (1.702).
+template <int thousandths> static LogicalResult importSwish(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  double alpha = node.floatAttr("alpha", thousandths / 1000.0);
+  if (alpha == 1) {
+    node.set(0, node.unary<nn::SiluOp>(x));
+    return success();
+  }
+  Value scaled = node.binary<nn::MulOp>(x, node.constant(Node::type(x), alpha));
+  node.set(0, node.binary<nn::MulOp>(x, scaled ? node.unary<nn::SigmoidOp>(scaled) : Value()));
+  return success();
+}
+
+/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
+static LogicalResult importSoftplus(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value x = node.input(0), zero = node.constant(Node::type(x), 0), one = node.constant(Node::type(x), 1);
+  Value tail = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
+  tail = node.unary<nn::LogOp>(node.binary<nn::AddOp>(tail, one));
+  node.set(0, node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, zero), tail));
+  return success();
+}
+
+static LogicalResult importIsNan(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  node.set(0, node.create<nn::IsNanOp>(Node::type(node.input(0)).clone(node.builder.getI1Type()), node.input(0)));
+  return success();
+}
+
+static LogicalResult importWhere(Node &node) {
+  if (failed(node.require(3)))
+    return failure();
+  SmallVector<int64_t> shape;
+  if (failed(node.broadcastShape(node.in, shape)))
+    return failure();
+  auto element = Node::type(node.input(1)).getElementType();
+  if (!isBool(node.input(0)) || Node::type(node.input(2)).getElementType() != element)
+    return node.error("needs a condition of bools and two operands of one element type");
+  Value condition = node.broadcast(node.input(0), shape), a = node.broadcast(node.input(1), shape), b = node.broadcast(node.input(2), shape);
+  if (!condition || !a || !b)
+    return failure();
+  node.set(0, node.create<nn::SelectOp>(a.getType(), condition, a, b));
+  return success();
+}
+
+static LogicalResult importCast(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  std::string why;
+  Type element = elementType(node.builder.getContext(), node.intAttr("to", 0), why);
+  if (!element)
+    return node.error(why);
+  node.set(0, node.cast(node.input(0), element));
+  return success();
+}
+
+static LogicalResult importCastLike(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  node.set(0, node.cast(node.input(0), Node::type(node.input(1)).getElementType()));
+  return success();
+}
+
+void onnx::registerElementwiseOps(HandlerRegistry &r) {
+  r.add("", "Add", 7, importBinary<nn::AddOp>);
+  r.add("", "Sub", 7, importBinary<nn::SubOp>);
+  r.add("", "Mul", 7, importBinary<nn::MulOp>);
+  r.add("", "Div", 7, importBinary<nn::DivOp>);
+  r.add("", "And", 7, importBinary<nn::AndOp>);
+  r.add("", "Or", 7, importBinary<nn::OrOp>);
+  r.add("", "Xor", 7, importBinary<nn::XorOp>);
+  r.add("", "Max", 8, importVariadic<nn::MaxOp>);
+  r.add("", "Min", 8, importVariadic<nn::MinOp>);
+  r.add("", "Sum", 8, importVariadic<nn::AddOp>);
+  r.add("", "Mean", 8, importVariadic<nn::AddOp, true>);
+  r.add("", "Pow", 7, importPow);
+  r.add("", "Mod", 10, importMod);
+  r.add("", "Neg", 6, importUnary<nn::NegOp>);
+  r.add("", "Abs", 6, importUnary<nn::AbsOp>);
+  r.add("", "Sign", 9, importUnary<nn::SignOp>);
+  r.add("", "Not", 1, importUnary<nn::NotOp>);
+  r.add("", "Exp", 6, importFloatUnary<nn::ExpOp>);
+  r.add("", "Log", 6, importFloatUnary<nn::LogOp>);
+  r.add("", "Sqrt", 6, importFloatUnary<nn::SqrtOp>);
+  r.add("", "Floor", 6, importFloatUnary<nn::FloorOp>);
+  r.add("", "Ceil", 6, importFloatUnary<nn::CeilOp>);
+  r.add("", "Erf", 9, importFloatUnary<nn::ErfOp>);
+  r.add("", "Tanh", 6, importFloatUnary<nn::TanhOp>);
+  r.add("", "Sigmoid", 6, importFloatUnary<nn::SigmoidOp>);
+  r.add("", "Sin", 7, importFloatUnary<nn::SinOp>);
+  r.add("", "Cos", 7, importFloatUnary<nn::CosOp>);
+  r.add("", "Reciprocal", 6, importReciprocal);
+  r.add("", "Clip", 6, importClip);
+  r.add("", "Relu", 6, importRelu);
+  r.add("", "LeakyRelu", 6, importLeakyRelu);
+  r.add("", "Softplus", 1, importSoftplus);
+  r.add("", "Gelu", 20, importGelu);
+  r.add("", "Swish", 24, importSwish<1000>);
+  r.add("com.microsoft", "Gelu", 1, importGelu);
+  r.add("com.microsoft", "FastGelu", 1, importBiasGelu<true>);
+  r.add("com.microsoft", "BiasGelu", 1, importBiasGelu<false>);
+  r.add("com.microsoft", "QuickGelu", 1, importSwish<1702>);
+  r.add("", "Equal", 7, importCompare<nn::Predicate::EQ>);
+  r.add("", "Greater", 7, importCompare<nn::Predicate::GT>);
+  r.add("", "Less", 7, importCompare<nn::Predicate::LT>);
+  r.add("", "GreaterOrEqual", 12, importCompare<nn::Predicate::GE>);
+  r.add("", "LessOrEqual", 12, importCompare<nn::Predicate::LE>);
+  r.add("", "IsNaN", 9, importIsNan);
+  r.add("", "Where", 9, importWhere);
+  r.add("", "Cast", 6, importCast);
+  r.add("", "CastLike", 15, importCastLike);
+}

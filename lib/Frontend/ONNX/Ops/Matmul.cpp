@@ -1,0 +1,89 @@
+//===- Matmul.cpp - Matrix products ---------------------------------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static LogicalResult importMatmul(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  Value lhs = node.input(0), rhs = node.input(1);
+  auto left = Node::type(lhs), right = Node::type(rhs);
+  if (left.getRank() == 0 || right.getRank() == 0)
+    return node.error("cannot multiply scalars");
+  bool isRow = left.getRank() == 1, isColumn = right.getRank() == 1;
+  if (isRow)
+    lhs = node.reshape(lhs, {1, left.getDimSize(0)});
+  if (isColumn)
+    rhs = node.reshape(rhs, {right.getDimSize(0), 1});
+  if (!lhs || !rhs)
+    return failure();
+  left = Node::type(lhs);
+  right = Node::type(rhs);
+  if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
+    return node.error("matrices " + Node::name(left) + " and " + Node::name(right) + " do not multiply");
+  SmallVector<int64_t> shape;
+  Value result;
+  if (right.getRank() == 2) {
+    // A product with a weight has no batch dimensions.
+    shape.assign(left.getShape().begin(), left.getShape().end());
+    int64_t k = shape.back(), rows = 1;
+    for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
+      rows *= size;
+    shape.back() = right.getDimSize(1);
+    result = node.reshape(node.matmul(node.reshape(lhs, {rows, k}), rhs), shape);
+  } else {
+    auto batchOf = [](RankedTensorType type) { return SmallVector<int64_t>(type.getShape().drop_back(2)); };
+    SmallVector<int64_t> batch, l = batchOf(left), r = batchOf(right);
+    while (l.size() < r.size())
+      l.insert(l.begin(), 1);
+    while (r.size() < l.size())
+      r.insert(r.begin(), 1);
+    for (auto [a, b] : llvm::zip(l, r)) {
+      if (a != b && a != 1 && b != 1)
+        return node.error("batch dimensions " + Twine(a) + " and " + Twine(b) + " do not broadcast");
+      batch.push_back(a == 1 ? b : a);
+    }
+    auto widen = [&](Value value) {
+      SmallVector<int64_t> wide(batch);
+      llvm::append_range(wide, Node::type(value).getShape().take_back(2));
+      return node.broadcast(value, wide);
+    };
+    result = node.matmul(widen(lhs), widen(rhs));
+    shape = batch;
+    shape.append({left.getDimSize(left.getRank() - 2), right.getShape().back()});
+  }
+  if (isColumn)
+    shape.pop_back();
+  if (isRow)
+    shape.erase(shape.end() - (isColumn ? 1 : 2));
+  node.set(0, node.reshape(result, shape));
+  return success();
+}
+
+static LogicalResult importGemm(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  if (Node::type(node.input(0)).getRank() != 2 || Node::type(node.input(1)).getRank() != 2)
+    return node.error("operands must be matrices");
+  Value result = node.matmul(node.input(0), node.input(1), node.intAttr("transA", 0) != 0, node.intAttr("transB", 0) != 0);
+  if (!result)
+    return failure();
+  auto scale = [&](Value value, double by) { return by == 1 ? value : node.binary<nn::MulOp>(value, node.constant(Node::type(value), by)); };
+  result = scale(result, node.floatAttr("alpha", 1));
+  if (result && node.has(2)) {
+    Value c = scale(node.input(2), node.floatAttr("beta", 1));
+    auto type = Node::type(result);
+    result = node.binary<nn::AddOp>(result, c);
+    if (result && Node::type(result) != type)
+      return node.error("operand 2 is larger than the product");
+  }
+  node.set(0, result);
+  return success();
+}
+
+void onnx::registerMatmulOps(HandlerRegistry &r) {
+  r.add("", "MatMul", 1, importMatmul);
+  r.add("", "Gemm", 7, importGemm);
+}

@@ -1,0 +1,130 @@
+//===- Norm.cpp - Softmax and normalisations ------------------------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Applies `body` with dimension `axis` last.
+static Value withLast(Node &node, Value value, int64_t axis, llvm::function_ref<Value(Value)> body) {
+  int64_t rank = Node::type(value).getRank();
+  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(perm[axis], perm[rank - 1]);
+  Value turned = node.transpose(value, perm);
+  return turned ? node.transpose(body(turned), perm) : Value();
+}
+
+static Value logSoftmax(Node &node, Value x) {
+  int64_t last = Node::type(x).getRank() - 1;
+  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true), Node::type(x).getShape());
+  Value shifted = node.binary<nn::SubOp>(x, peak);
+  Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(), {last}, true);
+  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum)) : Value();
+}
+
+template <bool isLog> static LogicalResult importSoftmax(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  Value x = node.input(0);
+  auto type = Node::type(x);
+  // Before opset 13 the default axis is 1 and all later dimensions are one row.
+  int64_t axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
+  if (type.getRank() == 0 || !isa<FloatType>(type.getElementType()))
+    return node.error("cannot take an operand of type " + Node::name(type));
+  if (failed(node.normalize(axis, type.getRank())))
+    return failure();
+  auto apply = [&](Value value) { return isLog ? logSoftmax(node, value) : node.unary<nn::SoftmaxOp>(value); };
+  Value result;
+  if (node.version < 13 && axis != type.getRank() - 1) {
+    int64_t rows = 1;
+    for (int64_t i = 0; i < axis; ++i)
+      rows *= type.getDimSize(i);
+    Value flat = node.reshape(x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
+    result = flat ? node.reshape(apply(flat), type.getShape()) : Value();
+  } else {
+    result = withLast(node, x, axis, apply);
+  }
+  // A loss takes log-probabilities with the classes in dimension 1.
+  if (isLog && axis == 1)
+    node.importer.logSoftmaxOf[result] = x;
+  node.set(0, result);
+  return success();
+}
+
+/// Flattens dimensions from `axis` on into one row.
+static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width) {
+  auto type = Node::type(x);
+  if (!isa<FloatType>(type.getElementType()))
+    return node.error("cannot take an operand of type " + Node::name(type));
+  width = 1;
+  for (int64_t size : type.getShape().drop_front(axis))
+    width *= size;
+  SmallVector<int64_t> shape(type.getShape().take_front(axis));
+  shape.push_back(width);
+  x = node.reshape(x, shape);
+  return success();
+}
+
+static LogicalResult checkEpsilon(Node &node, double epsilon) {
+  return std::isfinite(epsilon) && epsilon >= 0 ? success() : node.error("epsilon must be finite and not negative");
+}
+
+/// The scale or bias of a norm as one row; it may be broadcast from fewer elements.
+static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, int64_t width) {
+  return node.reshape(node.broadcast(value, normalized), {width});
+}
+
+static LogicalResult importLayerNorm(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  if (node.wants(1) || node.wants(2))
+    return node.error("its results beyond the first are not supported");
+  auto type = Node::type(node.input(0));
+  int64_t axis = node.intAttr("axis", -1), width;
+  double epsilon = node.floatAttr("epsilon", 1e-5f);
+  Value x = node.input(0);
+  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
+    return failure();
+  ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
+  auto row = RankedTensorType::get({width}, type.getElementType());
+  Value scale = rowOperand(node, node.input(1), normalized, width);
+  Value bias = node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
+  if (!scale || !bias || scale.getType() != row || bias.getType() != row)
+    return node.error("scale and bias must have the normalised dimensions' type");
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
+  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x, scale, bias, node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  node.set(0, node.reshape(op.getResult(), type.getShape()));
+  return success();
+}
+
+/// RMSNormalization and com.microsoft SimplifiedLayerNormalization.
+static LogicalResult importRmsNorm(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  if (node.wants(1))
+    return node.error("its results beyond the first are not supported");
+  auto type = Node::type(node.input(0));
+  int64_t axis = node.intAttr("axis", -1), width;
+  double epsilon = node.floatAttr("epsilon", 1e-5f);
+  Value x = node.input(0);
+  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
+    return failure();
+  auto row = RankedTensorType::get({width}, type.getElementType());
+  Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
+  if (!scale || scale.getType() != row)
+    return node.error("scale must have the normalised dimensions' type");
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
+  auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats}, x, scale, node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  node.set(0, node.reshape(op.getResult(), type.getShape()));
+  return success();
+}
+
+void onnx::registerNormOps(HandlerRegistry &r) {
+  r.add("", "Softmax", 1, importSoftmax<false>);
+  r.add("", "LogSoftmax", 1, importSoftmax<true>);
+  r.add("", "LayerNormalization", 1, importLayerNorm);
+  r.add("", "RMSNormalization", 23, importRmsNorm);
+  r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importRmsNorm);
+}

@@ -1,0 +1,21 @@
+//===- Ops.h - The families of op handlers --------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_OPS_OPS_H
+#define SHALE_FRONTEND_ONNX_OPS_OPS_H
+
+#include "lib/Frontend/ONNX/Importer.h"
+
+namespace shale::onnx {
+
+void registerConstantOps(HandlerRegistry &registry);
+void registerDataOps(HandlerRegistry &registry);
+void registerElementwiseOps(HandlerRegistry &registry);
+void registerIndexOps(HandlerRegistry &registry);
+void registerLossOps(HandlerRegistry &registry);
+void registerMatmulOps(HandlerRegistry &registry);
+void registerNormOps(HandlerRegistry &registry);
+void registerReduceOps(HandlerRegistry &registry);
+void registerSequenceOps(HandlerRegistry &registry);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_OPS_OPS_H

@@ -1,0 +1,21 @@
+//===- Registry.cpp - All op handlers -------------------------------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace shale::onnx;
+
+const HandlerRegistry &shale::onnx::getHandlers() {
+  static const HandlerRegistry registry = [] {
+    HandlerRegistry all;
+    registerConstantOps(all);
+    registerDataOps(all);
+    registerElementwiseOps(all);
+    registerIndexOps(all);
+    registerLossOps(all);
+    registerMatmulOps(all);
+    registerNormOps(all);
+    registerReduceOps(all);
+    registerSequenceOps(all);
+    return all;
+  }();
+  return registry;
+}

@@ -1,0 +1,88 @@
+//===- Signature.cpp - What PyTorch's exporter wrote beside the graph -----===//
+//
+// The formats are those of torch.onnx.export(dynamo=True) (torch 2.9 to 2.15,
+// read off files): the text of ExportGraphSignature, of torch.fx.Node and of
+// Python lists of strings.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+StringRef onnx::metadata(
+    const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
+    StringRef key) {
+  for (const StringStringEntryProto &entry : entries)
+    if (StringRef(entry.key()) == key)
+      return entry.value();
+  return "";
+}
+
+/// The text between the first pair of single or double quotes.
+static StringRef quoted(StringRef text) {
+  size_t open = text.find_first_of("'\"");
+  if (open == StringRef::npos)
+    return "";
+  return text.substr(open + 1).take_until([&](char c) { return c == text[open]; });
+}
+
+std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
+  std::vector<SignatureEntry> entries;
+  StringRef text = metadata(graph.metadata_props(),
+                            "pkg.torch.export.ExportedProgram.graph_signature");
+  text = text.split("# outputs").first;
+  SmallVector<StringRef> lines;
+  text.split(lines, '\n');
+  for (StringRef line : lines) {
+    auto [placeholder, rest] = line.trim().split(": ");
+    bool isParameter = rest.starts_with("PARAMETER");
+    if (!isParameter && !rest.starts_with("BUFFER"))
+      continue;
+    StringRef target = quoted(rest.split("target=").second);
+    if (!target.empty())
+      entries.push_back({placeholder.str(), target.str(), isParameter});
+  }
+  return entries;
+}
+
+FxNode onnx::readFxNode(const NodeProto &node) {
+  FxNode result;
+  StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
+  if (!text.consume_front("%"))
+    return result;
+  result.name = text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
+  auto [head, args] = text.split("](args = ");
+  StringRef target = head.split("[target=").second;
+  target.consume_front("torch.ops.");
+  result.target = target.str();
+  for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
+    args = args.substr(at + 1);
+    result.args.push_back(
+        args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
+  }
+  return result;
+}
+
+std::string onnx::readScope(const NodeProto &node) {
+  // A Python list of strings, outermost module first, the node itself last.
+  StringRef scopes = metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
+  if (!scopes.empty()) {
+    SmallVector<StringRef> parts;
+    scopes.split(parts, ',');
+    return parts.size() >= 2 ? quoted(parts[parts.size() - 2]).str() : "";
+  }
+  StringRef name = node.name();
+  if (!name.consume_front("/"))
+    return "";
+  std::string scope = name.rsplit('/').first.str();
+  if (!name.contains('/'))
+    return "";
+  for (char &c : scope)
+    if (c == '/')
+      c = '.';
+  return scope;
+}

@@ -1,0 +1,44 @@
+//===- Signature.h - What PyTorch's exporter wrote beside the graph -------===//
+#ifndef SHALE_FRONTEND_ONNX_SIGNATURE_H
+#define SHALE_FRONTEND_ONNX_SIGNATURE_H
+
+#include "lib/Frontend/ONNX/Model.h"
+#include "llvm/ADT/SmallVector.h"
+#include <string>
+#include <vector>
+
+namespace shale::onnx {
+
+/// One line of `pkg.torch.export.ExportedProgram.graph_signature`.
+struct SignatureEntry {
+  std::string placeholder; // p_m_h_0_ln_1_bias
+  std::string target;      // m.h.0.ln_1.bias
+  bool isParameter;        // else a buffer
+};
+
+/// The parameters and buffers of the exported program, in PyTorch's order; empty
+/// when the file has no signature.
+std::vector<SignatureEntry> readSignature(const GraphProto &graph);
+
+/// A node's `pkg.torch.onnx.fx_node`.
+struct FxNode {
+  std::string name;              // addmm_3
+  std::string target;            // aten.addmm.default
+  std::vector<std::string> args; // every %name of args and kwargs, in order
+};
+
+/// Parses it; the name is empty when the node has none.
+FxNode readFxNode(const NodeProto &node);
+
+/// The module scope a node comes from ("m.h.0.attn"): metadata, else the path
+/// in the node's name ("/h.0/attn/MatMul"), else empty.
+std::string readScope(const NodeProto &node);
+
+/// The value of a metadata entry, or an empty string.
+llvm::StringRef metadata(
+    const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
+    llvm::StringRef key);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_SIGNATURE_H

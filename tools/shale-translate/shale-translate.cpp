@@ -1,0 +1,116 @@
+//===- shale-translate.cpp - From model files to IR -----------------------===//
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Import.h"
+#include "shale/InitAll.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
+
+using llvm::StringRef;
+
+static const char *kHelp = R"(usage: shale-translate --import-onnx MODEL [flags]
+
+Imports an ONNX model into Shale's nn dialect and prints it.
+
+Model:
+  --dim NAME=SIZE         size of a named dimension, of the whole program
+  --batch-dim INPUT:DIM   the dimension that ranks split (default: named `batch`)
+  --loss FORM             next-token:LOGITS, cross-entropy:LOGITS,LABELS or
+                          mse:OUT,TARGET, when the graph has no loss
+  --loss-output NAME      the loss, when the graph has several scalar outputs
+  --bind INPUT=WHAT       tokens, tokens+1, ones or arange
+  --keep-prefix           keep the first component that all names share
+
+Output:
+  -o FILE                 where to (default: standard output)
+  --describe              print what the model is instead of IR
+  --locations             print locations (node names)
+  --quiet                 no remarks
+  --help
+)";
+
+static int usage(const llvm::Twine &text) {
+  llvm::errs() << "shale-translate: " << text << "; see --help\n";
+  return SHALE_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+  shale::onnx::ImportOptions options;
+  std::string model, output = "-";
+  bool import = false, describe = false, locations = false, quiet = false;
+  for (int i = 1; i < argc; ++i) {
+    StringRef arg = argv[i], value;
+    bool hasValue = false;
+    if (arg == "--help" || arg == "-h") {
+      llvm::outs() << kHelp;
+      return SHALE_EXIT_OK;
+    }
+    if (arg.starts_with("--") && arg.contains('=')) {
+      std::tie(arg, value) = arg.split('=');
+      hasValue = true;
+    }
+    if (arg == "--import-onnx") {
+      import = true;
+      if (hasValue)
+        model = value.str();
+    } else if (arg == "--keep-prefix" || arg == "--describe" || arg == "--locations" || arg == "--quiet") {
+      (arg == "--keep-prefix" ? options.keepPrefix : arg == "--describe" ? describe : arg == "--locations" ? locations : quiet) = true;
+    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" || arg == "--loss-output" || arg == "-o") {
+      if (!hasValue) {
+        if (++i == argc)
+          return usage(arg + " needs a value");
+        value = argv[i];
+      }
+      if (arg == "--loss")
+        options.loss = value.str();
+      else if (arg == "--loss-output")
+        options.lossOutput = value.str();
+      else if (arg == "-o")
+        output = value.str();
+      else if (std::string wrong = shale::onnx::parseImportFlag(arg.drop_front(2), value, options); !wrong.empty())
+        return usage(wrong);
+    } else if (arg.starts_with("-") && arg != "-") {
+      return usage("unknown flag '" + arg + "'");
+    } else if (model.empty()) {
+      model = arg.str();
+    } else {
+      return usage("more than one model");
+    }
+  }
+  if (!import || model.empty())
+    return usage("needs --import-onnx MODEL");
+
+  mlir::DialectRegistry registry;
+  shale::registerAllDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    if (isError || !quiet)
+      llvm::errs() << (isError ? "error: " : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning: " : "remark: ") << diagnostic << "\n";
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      llvm::errs() << "note: " << note << "\n";
+    return mlir::success();
+  });
+  int exitCode = SHALE_EXIT_DATA;
+  auto module = shale::onnx::importOnnx(model, options, &context, &exitCode);
+  if (!module)
+    return exitCode;
+  std::error_code error;
+  llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_Text);
+  if (error) {
+    llvm::errs() << "shale-translate: " << output << ": " << error.message() << "\n";
+    return SHALE_EXIT_IO;
+  }
+  if (describe) {
+    shale::onnx::describeModel(*module, file.os());
+  } else {
+    mlir::OpPrintingFlags flags;
+    if (locations)
+      flags.enableDebugInfo(true, false);
+    module->print(file.os(), flags);
+    file.os() << "\n";
+  }
+  file.keep();
+  return SHALE_EXIT_OK;
+}
