@@ -138,7 +138,10 @@ typedef struct {
   const char *name;    /* unit or value it moves */
   int32_t kind;        /* ShaleCollectiveKind */
   int32_t axis;        /* index into axes */
-  int64_t sent_bytes;  /* that one rank sends when it runs once */
+  /* What one rank sends when it runs once, with N ranks on the axis: all-gather
+   * and reduce-scatter (N-1) * count * size of an element, all-reduce
+   * 2 * (N-1) * ceil(count / N) * size. */
+  int64_t sent_bytes;
 } ShaleSite;
 
 /* A line of the memory plan; the sum of all lines is the planned peak of a rank. */
@@ -192,7 +195,7 @@ typedef struct {
   const ShaleState *states;
   const ShaleInput *inputs;
   /* lr, beta1, beta2, eps, weight_decay, momentum, clip_grad_norm (0: off),
-   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = step + 1 */
+   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = step + 1, step (from 0) */
   const char *const *hyper;
   const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied) */
   const char *const *eval_metrics; /* loss_sum, count: over all ranks */
@@ -201,7 +204,8 @@ typedef struct {
   const ShaleBuffer *buffers;
   int64_t state_bytes;
   int64_t arena_bytes;
-  int64_t comm_scratch_bytes; /* the runtime's receive buffer, at most */
+  int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes for
+                                 each rank of the largest axis, if that has two */
   int64_t tokens_per_step;    /* of the whole program */
   ShaleFunction step;
   ShaleFunction evaluate; /* may be NULL */

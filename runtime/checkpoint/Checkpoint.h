@@ -1,4 +1,5 @@
-// Sharded checkpoints: DIR/checkpoints/step-N/{manifest.json, shard-R.safetensors}.
+// Sharded checkpoints: DIR/checkpoints/step-N/{manifest.json,
+// shard-R.safetensors}.
 //
 // Commit: every rank writes and syncs its shard in a temporary folder; rank 0
 // writes the manifest with a checksum of every piece, syncs it and the folder,
@@ -35,8 +36,8 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
                     const std::string &form, int64_t keep, Position position);
 
 /// Every rank calls it. `how` is --resume's value. False: start anew. A damaged
-/// newest checkpoint is passed over for the one before it with "auto"; otherwise
-/// damage is exit code 65.
+/// newest checkpoint is passed over for the one before it with "auto";
+/// otherwise damage is exit code 65.
 bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
                     Communicator &communicator, const std::string &out,
                     const std::string &how, Position &position);

@@ -67,7 +67,8 @@ void exportModel(const ShaleProgram &program, int rank, const char *state,
           continue;
         const ShaleParameter &parameter = program.parameters[piece.parameter];
         bool own = piece.role == SHALE_ROLE_PARAM;
-        writer.declare(everyRole ? roleName(piece.role) + ("/" + std::string(parameter.name))
+        writer.declare(everyRole ? roleName(piece.role) +
+                                       ("/" + std::string(parameter.name))
                                  : parameter.name,
                        own ? static_cast<Dtype>(parameter.type) : piece.type,
                        std::vector<int64_t>(parameter.dims,
@@ -77,9 +78,10 @@ void exportModel(const ShaleProgram &program, int rank, const char *state,
     });
   std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
   for (const Piece &piece : pieces) {
-    Dtype type = piece.role == SHALE_ROLE_PARAM
-                     ? static_cast<Dtype>(program.parameters[piece.parameter].type)
-                     : piece.type;
+    Dtype type =
+        piece.role == SHALE_ROLE_PARAM
+            ? static_cast<Dtype>(program.parameters[piece.parameter].type)
+            : piece.type;
     bring(piece, rank, state, communicator, buffer,
           [&](const char *data, int64_t n) {
             attempt([&] {
@@ -101,7 +103,8 @@ void exportModel(const ShaleProgram &program, int rank, const char *state,
   }
   if (communicator.agree(!trouble.empty()))
     fail(SHALE_EXIT_IO, "%s",
-         trouble.empty() ? "rank 0 could not write the model" : trouble.c_str());
+         trouble.empty() ? "rank 0 could not write the model"
+                         : trouble.c_str());
 }
 
 } // namespace shale::rt

@@ -7,10 +7,10 @@
 
 namespace shale::rt {
 
-/// Every rank calls it; rank 0 writes. Shards travel in pieces of at most 4 MiB,
-/// so that no rank ever holds a whole parameter beyond its own. With
-/// `everyRole`, optimizer state is written too, as "role/name". The file appears
-/// under its name only when it is whole.
+/// Every rank calls it; rank 0 writes. Shards travel in pieces of at most 4
+/// MiB, so that no rank ever holds a whole parameter beyond its own. With
+/// `everyRole`, optimizer state is written too, as "role/name". The file
+/// appears under its name only when it is whole.
 void exportModel(const ShaleProgram &program, int rank, const char *state,
                  Communicator &communicator, const std::string &path,
                  bool everyRole);

@@ -34,10 +34,11 @@ InputFile openWeights(const ShaleInit &init) {
          init.file ? init.file : "", beside.c_str());
   InputFile file(path);
   if (file.size() != init.file_size)
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld bytes, at compile time it had %lld: compile the program "
-         "again for this model",
-         path.c_str(), (long long)file.size(), (long long)init.file_size);
+    fail(
+        SHALE_EXIT_DATA,
+        "'%s' has %lld bytes, at compile time it had %lld: compile the program "
+        "again for this model",
+        path.c_str(), (long long)file.size(), (long long)init.file_size);
   return file;
 }
 
@@ -59,7 +60,8 @@ public:
       return;
     }
     if (init.length != parameter.count * sizeOf(type))
-      fail(SHALE_EXIT_DATA, "initial value of '%s' has %lld bytes, expected %lld",
+      fail(SHALE_EXIT_DATA,
+           "initial value of '%s' has %lld bytes, expected %lld",
            parameter.name, (long long)init.length,
            (long long)(parameter.count * sizeOf(type)));
     const InputFile &file = fileOf(init);

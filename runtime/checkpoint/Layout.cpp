@@ -105,7 +105,8 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank) {
 }
 
 const char *roleName(int32_t role) {
-  static const char *const names[] = {"param", "moment1", "moment2", "momentum"};
+  static const char *const names[] = {"param", "moment1", "moment2",
+                                      "momentum"};
   return role >= 0 && role < 4 ? names[role] : "unknown";
 }
 
@@ -116,10 +117,11 @@ void checkProgram(const ShaleProgram &p) {
            what, index);
   };
   if (p.abi_version != SHALE_ABI_VERSION)
-    fail(SHALE_EXIT_INTERNAL,
-         "compiled for runtime ABI %d, linked with a runtime of ABI %d; compile "
-         "it again",
-         p.abi_version, SHALE_ABI_VERSION);
+    fail(
+        SHALE_EXIT_INTERNAL,
+        "compiled for runtime ABI %d, linked with a runtime of ABI %d; compile "
+        "it again",
+        p.abi_version, SHALE_ABI_VERSION);
   need(p.world_size == meshSize(p), "world size", p.world_size);
   for (int i = 0; i < p.parameter_count; ++i) {
     int64_t count = 1;

@@ -23,8 +23,8 @@ struct Piece {
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
-/// Every element once, ordered by parameter, role, begin. Of several copies of a
-/// group the widest type counts, and of these the sharded one. What all ranks
+/// Every element once, ordered by parameter, role, begin. Of several copies of
+/// a group the widest type counts, and of these the sharded one. What all ranks
 /// hold is cut among them when `spread`, else taken from rank 0.
 std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
 

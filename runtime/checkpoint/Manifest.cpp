@@ -127,19 +127,16 @@ std::vector<StoredPiece> unpackPieces(const std::string &text) {
 
 std::string manifestText(const ShaleProgram &program,
                          const Manifest &manifest) {
-  json body = {{"format", "shale-checkpoint"},
-               {"version", 1},
-               {"step", manifest.position.step},
-               {"data_row", manifest.position.row},
-               {"seed", manifest.position.seed},
-               {"model", baseName(program.model)},
-               {"strategy", program.strategy},
-               {"optimizer", program.optimizer},
-               {"world_size", program.world_size}};
+  json body = {
+      {"format", "shale-checkpoint"},    {"version", 1},
+      {"step", manifest.position.step},  {"data_row", manifest.position.row},
+      {"seed", manifest.position.seed},  {"model", baseName(program.model)},
+      {"strategy", program.strategy},    {"optimizer", program.optimizer},
+      {"world_size", program.world_size}};
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
-    axes.push_back({{"name", program.axes[a].name},
-                    {"size", program.axes[a].size}});
+    axes.push_back(
+        {{"name", program.axes[a].name}, {"size", program.axes[a].size}});
   body["axes"] = axes;
   json parameters = json::array();
   for (int p = 0; p < program.parameter_count; ++p) {

@@ -38,13 +38,13 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
     }
     const ShaleParameter &own = program.parameters[found->second];
     seen.insert(found->second);
-    if (stored.shape !=
-        std::vector<int64_t>(own.dims, own.dims + own.rank))
+    if (stored.shape != std::vector<int64_t>(own.dims, own.dims + own.rank))
       differences.push_back("another shape of " + stored.name);
   }
   for (int p = 0; p < program.parameter_count; ++p)
     if (!seen.count(p))
-      differences.push_back("missing " + std::string(program.parameters[p].name));
+      differences.push_back("missing " +
+                            std::string(program.parameters[p].name));
   if (differences.empty())
     return;
   std::string list;
@@ -75,7 +75,8 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
       int64_t begin = std::max(at, target.begin);
       int64_t end = std::min(at + n, target.end);
       if (begin < end)
-        convert(stored.type, buffer.data() + (begin - at) * element, target.type,
+        convert(stored.type, buffer.data() + (begin - at) * element,
+                target.type,
                 state + target.offset +
                     (begin - target.begin) * sizeOf(target.type),
                 end - begin);
@@ -100,7 +101,8 @@ void checkCover(const ShaleProgram &program, const std::string &folder,
       at = std::max(at, piece->end);
   if (at < target.end)
     fail(SHALE_EXIT_DATA,
-         "checkpoint '%s' lacks elements of '%s' (%s): it was saved with another "
+         "checkpoint '%s' lacks elements of '%s' (%s): it was saved with "
+         "another "
          "optimizer, or is not whole",
          folder.c_str(), program.parameters[target.parameter].name,
          roleName(target.role));
@@ -110,7 +112,8 @@ void readState(const ShaleProgram &program, int rank, char *state,
                const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
   std::map<std::string, int> names = namesOf(program);
-  std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>> stored;
+  std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>>
+      stored;
   for (const StoredPiece &piece : manifest.pieces) {
     auto found = names.find(piece.parameter);
     if (found != names.end())

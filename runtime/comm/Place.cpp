@@ -21,8 +21,9 @@ static int number(const char *name, long low, long high) {
   char *end = nullptr;
   long result = std::strtol(value, &end, 10);
   if (*end || result < low || result > high)
-    fail(SHALE_EXIT_USAGE, "%s=%s in the environment is not a number from %ld to %ld",
-         name, value, low, high);
+    fail(SHALE_EXIT_USAGE,
+         "%s=%s in the environment is not a number from %ld to %ld", name,
+         value, low, high);
   return static_cast<int>(result);
 }
 
@@ -33,9 +34,8 @@ static std::string firstHost(const std::string &list) {
     return list.substr(0, comma);
   size_t end = list.find_first_of("-,]", bracket + 1);
   return list.substr(0, bracket) +
-         list.substr(bracket + 1, end == std::string::npos
-                                      ? std::string::npos
-                                      : end - bracket - 1);
+         list.substr(bracket + 1, end == std::string::npos ? std::string::npos
+                                                           : end - bracket - 1);
 }
 
 /// torchrun's own store occupies MASTER_PORT, so ours is the next one.
@@ -104,8 +104,8 @@ Place placeFromEnvironment() {
     readTorchrun(place);
   } else if (get("OMPI_COMM_WORLD_RANK")) {
     readMpirun(place);
-  } else if (get("SLURM_PROCID") && get("SLURM_STEP_ID") && get("SLURM_NTASKS") &&
-             number("SLURM_NTASKS", 1, INT_MAX) > 1) {
+  } else if (get("SLURM_PROCID") && get("SLURM_STEP_ID") &&
+             get("SLURM_NTASKS") && number("SLURM_NTASKS", 1, INT_MAX) > 1) {
     readSlurm(place);
   }
   if (place.rank >= place.worldSize)
@@ -114,7 +114,8 @@ Place placeFromEnvironment() {
   if (place.worldSize > 1 && place.storePath.empty() &&
       (place.address.empty() || place.port == 0))
     fail(SHALE_EXIT_USAGE,
-         "%s does not say where the ranks meet: set MASTER_ADDR to rank 0's host "
+         "%s does not say where the ranks meet: set MASTER_ADDR to rank 0's "
+         "host "
          "and MASTER_PORT to a free port there",
          place.launcher.c_str());
   return place;

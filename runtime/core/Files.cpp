@@ -48,7 +48,8 @@ void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
       continue;
     if (n <= 0)
       fail(SHALE_EXIT_DATA, "cannot read '%s' at offset %lld: %s", name.c_str(),
-           (long long)offset, n < 0 ? strerror(errno) : "the file became shorter");
+           (long long)offset,
+           n < 0 ? strerror(errno) : "the file became shorter");
     target += n;
     offset += n;
     bytes -= n;
@@ -118,7 +119,8 @@ void makeFolders(const std::string &path) {
 
 void syncFolder(const std::string &path) {
   int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems refuse fsync of a folder (EINVAL); theirs is no other way.
+  // Some file systems refuse fsync of a folder (EINVAL); theirs is no other
+  // way.
   if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
     int error = errno;
     if (fd >= 0)

@@ -13,12 +13,12 @@ struct TypeInfo {
   bool integer;
 };
 const TypeInfo infos[] = {
-    {Dtype::F32, "F32", 4, false},  {Dtype::F64, "F64", 8, false},
+    {Dtype::F32, "F32", 4, false},   {Dtype::F64, "F64", 8, false},
     {Dtype::BF16, "BF16", 2, false}, {Dtype::F16, "F16", 2, false},
-    {Dtype::I64, "I64", 8, true},   {Dtype::I32, "I32", 4, true},
-    {Dtype::Bool, "BOOL", 1, true}, {Dtype::I16, "I16", 2, true},
-    {Dtype::I8, "I8", 1, true},     {Dtype::U8, "U8", 1, true},
-    {Dtype::U16, "U16", 2, true},   {Dtype::U32, "U32", 4, true},
+    {Dtype::I64, "I64", 8, true},    {Dtype::I32, "I32", 4, true},
+    {Dtype::Bool, "BOOL", 1, true},  {Dtype::I16, "I16", 2, true},
+    {Dtype::I8, "I8", 1, true},      {Dtype::U8, "U8", 1, true},
+    {Dtype::U16, "U16", 2, true},    {Dtype::U32, "U32", 4, true},
     {Dtype::U64, "U64", 8, true}};
 
 const TypeInfo &infoOf(Dtype type) { return infos[static_cast<int>(type)]; }

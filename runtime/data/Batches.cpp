@@ -43,8 +43,8 @@ Batches::Batches(const ShaleProgram &program, int rank,
          "'%s' has %lld tokens, fewer than the %lld that one row needs",
          options.path.c_str(), (long long)tokens->count(),
          (long long)windowRead);
-  buffer.resize(std::max<size_t>(buffer.size(),
-                                 windowRead * sizeOf(tokens->type())));
+  buffer.resize(
+      std::max<size_t>(buffer.size(), windowRead * sizeOf(tokens->type())));
 }
 
 void Batches::planInput(int index) {
@@ -99,7 +99,8 @@ void Batches::planInput(int index) {
   plan.kind = Plan::Tokens;
   plan.shift = binding == "tokens+1" ? 1 : 0;
   int64_t length = plan.outer * plan.inner;
-  if (windowRows != 0 && (length != windowLength || plan.wholeRows != windowRows))
+  if (windowRows != 0 &&
+      (length != windowLength || plan.wholeRows != windowRows))
     fail(SHALE_EXIT_DATA,
          "input '%s' has %lld rows of %lld tokens, another input %lld of %lld",
          input.name, (long long)plan.wholeRows, (long long)length,
@@ -118,19 +119,20 @@ void Batches::planTensor(int index, Plan &plan) {
   const std::vector<int64_t> &shape = plan.tensor->shape;
   if (shape.size() != whole.size() + 1 ||
       !std::equal(whole.begin(), whole.end(), shape.begin() + 1))
-    fail(SHALE_EXIT_DATA,
-         "'%s': tensor '%s' has shape %s; the program reads micro-batches of %s "
-         "behind a leading dimension that counts them",
-         options.path.c_str(), input.name, shapeText(shape).c_str(),
-         shapeText(whole).c_str());
+    fail(
+        SHALE_EXIT_DATA,
+        "'%s': tensor '%s' has shape %s; the program reads micro-batches of %s "
+        "behind a leading dimension that counts them",
+        options.path.c_str(), input.name, shapeText(shape).c_str(),
+        shapeText(whole).c_str());
   Dtype type = static_cast<Dtype>(input.type);
   if (isInteger(type) != isInteger(plan.tensor->type))
     fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has type %s, the program reads %s",
          options.path.c_str(), input.name, nameOf(plan.tensor->type),
          nameOf(type));
   microBatches = microBatches < 0 ? shape[0] : std::min(microBatches, shape[0]);
-  buffer.resize(std::max<size_t>(
-      buffer.size(), plan.rowCount * plan.inner * sizeOf(plan.tensor->type)));
+  buffer.resize(std::max<size_t>(buffer.size(), plan.rowCount * plan.inner *
+                                                    sizeOf(plan.tensor->type)));
 }
 
 void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {

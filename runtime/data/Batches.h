@@ -30,7 +30,8 @@ public:
   /// Rows of a whole micro-batch that come from the token file.
   int64_t rows() const { return windowRows; }
   /// Fills buffers[i] (this rank's part of input i) with micro-batch `step`;
-  /// for a token file, `firstRow` is the position of its first row in the order.
+  /// for a token file, `firstRow` is the position of its first row in the
+  /// order.
   void fill(int64_t step, int64_t firstRow, void *const *buffers);
 
 private:

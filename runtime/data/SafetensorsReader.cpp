@@ -1,6 +1,6 @@
 // Format (huggingface/safetensors): u64 header length, JSON header
-// {name: {dtype, shape, data_offsets: [begin, end]}}, data. The offsets are from
-// the end of the header and tile the rest of the file.
+// {name: {dtype, shape, data_offsets: [begin, end]}}, data. The offsets are
+// from the end of the header and tile the rest of the file.
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/core/Error.h"
 
@@ -172,17 +172,18 @@ void checkTiling(const std::string &path,
   int64_t at = 0;
   for (auto &[name, tensor] : order) {
     if (tensor->offset != at || tensor->bytes > dataBytes - at)
-      fail(SHALE_EXIT_DATA,
-           "'%s': tensor '%s' is at data byte %lld with %lld bytes, expected at "
-           "%lld of %lld",
-           path.c_str(), name->c_str(), (long long)tensor->offset,
-           (long long)tensor->bytes, (long long)at, (long long)dataBytes);
+      fail(
+          SHALE_EXIT_DATA,
+          "'%s': tensor '%s' is at data byte %lld with %lld bytes, expected at "
+          "%lld of %lld",
+          path.c_str(), name->c_str(), (long long)tensor->offset,
+          (long long)tensor->bytes, (long long)at, (long long)dataBytes);
     at += tensor->bytes;
     tensor->offset += dataStart;
   }
   if (at != dataBytes)
-    fail(SHALE_EXIT_DATA, "'%s': %lld bytes after the last tensor", path.c_str(),
-         (long long)(dataBytes - at));
+    fail(SHALE_EXIT_DATA, "'%s': %lld bytes after the last tensor",
+         path.c_str(), (long long)(dataBytes - at));
 }
 } // namespace
 
@@ -204,8 +205,8 @@ SafetensorsReader::SafetensorsReader(const std::string &path) : input(path) {
     fail(SHALE_EXIT_DATA, "'%s': the safetensors header is not one JSON object",
          path.c_str());
   HeaderHandler handler(table);
-  bool parsed = nlohmann::json::sax_parse(
-      header.begin(), header.begin() + last + 1, &handler);
+  bool parsed = nlohmann::json::sax_parse(header.begin(),
+                                          header.begin() + last + 1, &handler);
   if (!parsed || !handler.error.empty())
     fail(SHALE_EXIT_DATA, "'%s': %s", path.c_str(),
          handler.error.empty() ? "the header is not JSON"

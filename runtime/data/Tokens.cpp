@@ -35,8 +35,8 @@ void TokenFile::openBin(const std::string &binType) {
     start = 1024;
     tokens = header[2];
     if (header[1] != (wide ? 7 : 1))
-      fail(SHALE_EXIT_DATA, "'%s': llm.c token file of unknown version %d", name,
-           header[1]);
+      fail(SHALE_EXIT_DATA, "'%s': llm.c token file of unknown version %d",
+           name, header[1]);
     if (tokens < 0 || file.size() != start + tokens * sizeOf(element))
       fail(SHALE_EXIT_DATA,
            "'%s': the header says %lld tokens, the file has %lld bytes", name,
@@ -133,8 +133,9 @@ void TokenFile::openNpy() {
   tokens = std::strtoll(shape.c_str() + digits, nullptr, 10);
   if (tokens > (file.size() - start) / sizeOf(element) ||
       tokens * sizeOf(element) != file.size() - start)
-    fail(SHALE_EXIT_DATA, "'%s': the header says %lld tokens, %lld bytes follow",
-         name, (long long)tokens, (long long)(file.size() - start));
+    fail(SHALE_EXIT_DATA,
+         "'%s': the header says %lld tokens, %lld bytes follow", name,
+         (long long)tokens, (long long)(file.size() - start));
 }
 
 void TokenFile::read(int64_t first, int64_t n, void *buffer) const {

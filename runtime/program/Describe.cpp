@@ -33,10 +33,10 @@ static std::string parameterTable(const ShaleProgram &program) {
     std::string names;
     for (auto alias = parameter.aliases; alias && *alias; ++alias)
       names += format(" = %s", *alias);
-    text += format("  %-5s %-18s %s%s%s\n",
-                   nameOf(static_cast<Dtype>(parameter.type)),
-                   dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name,
-                   names.c_str(), parameter.trained ? "" : " (not trained)");
+    text += format(
+        "  %-5s %-18s %s%s%s\n", nameOf(static_cast<Dtype>(parameter.type)),
+        dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name,
+        names.c_str(), parameter.trained ? "" : " (not trained)");
   }
   return format("parameters: %d with %lld elements, %lld trained\n",
                 program.parameter_count, (long long)total, (long long)trained) +
@@ -79,9 +79,10 @@ std::string describe(const ShaleProgram &program) {
       "program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
       program.model, (long long)meshSize(program), meshText(program).c_str(),
       program.strategy, program.optimizer, program.target);
-  text += format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
-                 (long long)program.tokens_per_step, (long long)program.state_bytes,
-                 (long long)program.arena_bytes);
+  text +=
+      format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
+             (long long)program.tokens_per_step, (long long)program.state_bytes,
+             (long long)program.arena_bytes);
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
     bool bound = input.binding && *input.binding;

@@ -117,8 +117,9 @@ private:
       if (killed)
         continue; // by us
       if (WIFSIGNALED(status))
-        complain("error", format("rank %zu was ended by signal %d (%s)", r,
-                                 WTERMSIG(status), strsignal(WTERMSIG(status))));
+        complain("error",
+                 format("rank %zu was ended by signal %d (%s)", r,
+                        WTERMSIG(status), strsignal(WTERMSIG(status))));
       note(codeOf(status));
     }
   }
@@ -127,7 +128,8 @@ private:
       return;
     if (result == 0) {
       result = code;
-      // Peers of a failed rank notice by themselves; they get a moment to say so.
+      // Peers of a failed rank notice by themselves; they get a moment to say
+      // so.
       deadline = Clock::now() + (orderly(code) ? std::chrono::seconds(60)
                                                : std::chrono::seconds(1));
     } else if (result == SHALE_EXIT_PEER && code != SHALE_EXIT_PEER) {
@@ -144,7 +146,8 @@ private:
 int launchRanks(int count, char **argv) {
   const char *temporary = std::getenv("TMPDIR");
   std::string store =
-      std::string(temporary && *temporary ? temporary : "/tmp") + "/shale-XXXXXX";
+      std::string(temporary && *temporary ? temporary : "/tmp") +
+      "/shale-XXXXXX";
   if (!mkdtemp(store.data()))
     fail(SHALE_EXIT_IO, "cannot make a folder '%s': %s", store.c_str(),
          strerror(errno));

@@ -43,7 +43,8 @@ static int start(int argc, char **argv) {
          place.launcher.c_str());
   if (world != shale_program.world_size)
     fail(SHALE_EXIT_USAGE,
-         "this program was compiled for %d rank%s (mesh %s), not %d: use --nproc "
+         "this program was compiled for %d rank%s (mesh %s), not %d: use "
+         "--nproc "
          "%d, or compile it with another --mesh",
          shale_program.world_size, shale_program.world_size == 1 ? "" : "s",
          meshText(shale_program).c_str(), world, shale_program.world_size);

@@ -19,8 +19,8 @@ size_t distance(const std::string &a, const std::string &b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1,
-                         diagonal + (a[i - 1] != b[j - 1])});
+      row[j] = std::min(
+          {row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = above;
     }
   }
@@ -47,11 +47,10 @@ std::string nearest(const CLI::App &app, const std::string &flag) {
   return best;
 }
 
-
 /// "--flag VALUE  what it does (default)", grouped.
 std::string helpText(const CLI::App &app, const std::string &program) {
-  std::string text = format(
-      "Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
+  std::string text =
+      format("Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
   std::vector<std::string> groups;
   for (const CLI::Option *option : app.get_options())
     if (std::find(groups.begin(), groups.end(), option->get_group()) ==
@@ -93,13 +92,15 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     return app.add_option(flag, value, text)
         ->group(group)
         ->type_name(type)
-        ->check([=](const std::string &typed) -> std::string {
-          char *end = nullptr;
-          double x = std::strtod(typed.c_str(), &end);
-          if (*end || typed.empty() || !(x >= low && x <= high))
-            return format("takes a number from %g to %g", low, high);
-          return "";
-        }, "")
+        ->check(
+            [=](const std::string &typed) -> std::string {
+              char *end = nullptr;
+              double x = std::strtod(typed.c_str(), &end);
+              if (*end || typed.empty() || !(x >= low && x <= high))
+                return format("takes a number from %g to %g", low, high);
+              return "";
+            },
+            "")
         ->capture_default_str();
   };
   auto text = [&](const char *group, const char *flag, std::string &value,
@@ -113,40 +114,46 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *type, std::vector<std::string> values,
                     const char *about) {
     return text(group, flag, value, type, about)
-        ->check([values](const std::string &typed) -> std::string {
-          std::string list;
-          for (const std::string &known : values) {
-            if (typed == known)
-              return "";
-            list += (list.empty() ? "" : ", ") + known;
-          }
-          return "takes one of " + list;
-        }, "");
+        ->check(
+            [values](const std::string &typed) -> std::string {
+              std::string list;
+              for (const std::string &known : values) {
+                if (typed == known)
+                  return "";
+                list += (list.empty() ? "" : ", ") + known;
+              }
+              return "takes one of " + list;
+            },
+            "");
   };
 
   const double big = 9e15;
   const char *g = "Data";
   text(g, "--data", o.data, "FILE",
        "tokens (.bin, .npy, plain bytes) or batches (.safetensors)");
-  choice(g, "--token-dtype", o.tokenDtype, "TYPE", {"uint8", "uint16", "uint32"},
+  choice(g, "--token-dtype", o.tokenDtype, "TYPE",
+         {"uint8", "uint16", "uint32"},
          "of a headerless .bin: uint8, uint16, uint32");
-  app.add_flag("--no-shuffle", noShuffle, "read windows of tokens in file order")
+  app.add_flag("--no-shuffle", noShuffle,
+               "read windows of tokens in file order")
       ->group(g);
-  text(g, "--eval-data", o.evalData, "FILE", "evaluate on this file at the end");
+  text(g, "--eval-data", o.evalData, "FILE",
+       "evaluate on this file at the end");
   number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
   number(g, "--eval-batches", o.evalBatches, "N", "micro-batches an evaluation",
          1, big);
   g = "Optimization";
   number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
-  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved", 1,
-         big);
+  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved",
+         1, big);
   number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
   choice(g, "--schedule", o.schedule, "NAME",
-         {"constant", "cosine", "linear", "wsd"}, "constant, cosine, linear, wsd");
+         {"constant", "cosine", "linear", "wsd"},
+         "constant, cosine, linear, wsd");
   number(g, "--warmup", o.warmup, "N", "steps of linear warm-up", 0, big);
   number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
-  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd", 0,
-         1);
+  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd",
+         0, 1);
   number(g, "--beta1", o.beta1, "X", "AdamW", 0, 1);
   number(g, "--beta2", o.beta2, "X", "AdamW", 0, 1);
   number(g, "--eps", o.eps, "X", "AdamW", 0, 1e6);
@@ -158,7 +165,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
       number(g, "--seed", o.seed, "N", "of the data's order", 0, big);
   g = "Output";
   text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
-  number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0, big);
+  number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0,
+         big);
   number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
   choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
          "sharded, full, both");

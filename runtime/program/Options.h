@@ -18,7 +18,8 @@ struct Options {
   double lr = 3e-4, minLr = 0, decayFraction = 0.2;
   std::string schedule = "constant";
   int64_t warmup = 0;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0, weightDecay = 0.01;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0,
+         weightDecay = 0.01;
   double clipGradNorm = 0;
   uint64_t seed = 0;
   bool seedGiven = false;
@@ -47,8 +48,8 @@ struct Parsed {
 Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv);
 
-/// Learning rate of `step` (from 0): warm-up to lr over `warmup` steps, then the
-/// schedule to `steps`. wsd holds lr and falls linearly over the last
+/// Learning rate of `step` (from 0): warm-up to lr over `warmup` steps, then
+/// the schedule to `steps`. wsd holds lr and falls linearly over the last
 /// `decayFraction` of all steps.
 double learningRate(const Options &options, int64_t step);
 

@@ -38,7 +38,8 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
 void needMicroBatches(const Batches &data, const Options &options) {
   if (data.limit() >= 0 && data.limit() < options.end())
     fail(SHALE_EXIT_DATA,
-         "'%s' has %lld micro-batches, the run needs %lld; lower --steps or give "
+         "'%s' has %lld micro-batches, the run needs %lld; lower --steps or "
+         "give "
          "more data",
          options.data.c_str(), (long long)data.limit(),
          (long long)options.end());
@@ -311,6 +312,8 @@ int Training::run() {
       save(false);
   }
   save(true);
+  if (place.rank == 0)
+    printf("checkpoint: %s/checkpoints\n", options.out.c_str());
   writeModel();
   if (place.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());

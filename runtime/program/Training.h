@@ -30,7 +30,8 @@ private:
   /// One step; false when the update was not applied.
   bool step();
   double evaluate();
-  /// True when the checkpoint is on disk; a periodic one may fail with a warning.
+  /// True when the checkpoint is on disk; a periodic one may fail with a
+  /// warning.
   void save(bool last);
   void writeModel();
   void setHyper();
@@ -47,8 +48,8 @@ private:
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
   int lock = -1;
-  int64_t current = 0;   // the step to run next
-  int64_t firstRow = 0;  // its position in a token file's order
+  int64_t current = 0;  // the step to run next
+  int64_t firstRow = 0; // its position in a token file's order
   int64_t savedStep = -1;
   int failedSaves = 0;
 };

@@ -80,11 +80,12 @@ private:
   Block tail; // of all-reduces that do not divide: an element a rank, twice
   std::vector<const void *> sources;
   std::atomic<int64_t> sent{0};
-  uint64_t nextSlot = 0;  // of compiled collectives, on the worker thread
-  uint64_t worldSlot = 0; // of exchanges, on the main thread
+  uint64_t nextSlot = 0;       // of compiled collectives, on the worker thread
+  uint64_t worldSlot = 0;      // of exchanges, on the main thread
   std::vector<int64_t> values; // of an agreement, by rank
 
-  // Queue: a ring with room for every site, each of which is in it at most once.
+  // Queue: a ring with room for every site, each of which is in it at most
+  // once.
   std::mutex mutex;
   std::condition_variable posted, finished;
   std::vector<Request> ring;
@@ -136,16 +137,18 @@ void GlooCommunicator::orFail(const char *what, Body body) {
   } catch (const Error &) {
     throw;
   } catch (const std::exception &error) {
-    fail(SHALE_EXIT_PEER, "%s failed: a peer ended or did not answer within %.1f s (%s)",
-         what, timeout.count() / 1000.0, error.what());
+    fail(SHALE_EXIT_PEER,
+         "%s failed: a peer ended or did not answer within %.1f s (%s)", what,
+         timeout.count() / 1000.0, error.what());
   }
 }
 
 void GlooCommunicator::start(int32_t site, ShaleCollectiveKind kind,
                              const void *send, void *recv, int64_t count,
                              ShaleType type) {
-  Request request{site, kind, static_cast<const char *>(send),
-                  static_cast<char *>(recv), count, type};
+  Request request{
+      site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
+      count, type};
   {
     std::unique_lock<std::mutex> lock(mutex);
     if (busy[site] || queued == ring.size())
@@ -231,8 +234,8 @@ void GlooCommunicator::allGatherInPlace(Context &context, char *data,
 }
 
 /// recv[0..count) = sum over ranks r of r's send[own * count ..]. The slices of
-/// others arrive in pieces in two halves of the scratch: one is summed while the
-/// other fills. send[own * count] may be recv.
+/// others arrive in pieces in two halves of the scratch: one is summed while
+/// the other fills. send[own * count] may be recv.
 void GlooCommunicator::reduceScatter(Context &context, const char *send,
                                      char *recv, int64_t count,
                                      ShaleType type) {
@@ -275,9 +278,8 @@ void GlooCommunicator::reduceScatter(Context &context, const char *send,
       if (!in[p % 2]->waitRecv(timeout))
         fail(SHALE_EXIT_PEER, "receive was aborted");
     for (int r = 0; r < size; ++r)
-      sources[r] = r == own
-                       ? send + (own * count + p * piece) * element
-                       : scratch.data() + p % 2 * half + indexOf(r) * room;
+      sources[r] = r == own ? send + (own * count + p * piece) * element
+                            : scratch.data() + p % 2 * half + indexOf(r) * room;
     sumInOrder(type, sources.data(), size, recv + p * piece * element,
                length(p));
     if (p + 2 < pieces)

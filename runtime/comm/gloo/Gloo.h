@@ -13,7 +13,8 @@ namespace shale::rt {
 std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program,
                                           const Place &place, double timeout);
 
-/// Where ranks leave their addresses: a folder (FileStore) or rank 0's TCP port.
+/// Where ranks leave their addresses: a folder (FileStore) or rank 0's TCP
+/// port.
 std::unique_ptr<gloo::rendezvous::Store>
 openStore(const Place &place, std::chrono::milliseconds timeout);
 

@@ -32,7 +32,8 @@ constexpr uint32_t keyLimit = 1 << 10, valueLimit = 1 << 24;
 bool transferAll(int fd, void *data, size_t bytes, bool out) {
   char *at = static_cast<char *>(data);
   while (bytes) {
-    ssize_t n = out ? ::send(fd, at, bytes, MSG_NOSIGNAL) : ::recv(fd, at, bytes, 0);
+    ssize_t n =
+        out ? ::send(fd, at, bytes, MSG_NOSIGNAL) : ::recv(fd, at, bytes, 0);
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
@@ -99,11 +100,11 @@ addrinfo *resolve(const std::string &address, int port, bool passive) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = passive ? AI_PASSIVE : 0;
-  int status = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints,
-                           &result);
+  int status = getaddrinfo(address.c_str(), std::to_string(port).c_str(),
+                           &hints, &result);
   if (status != 0)
-    fail(SHALE_EXIT_PEER, "cannot resolve MASTER_ADDR '%s': %s", address.c_str(),
-         gai_strerror(status));
+    fail(SHALE_EXIT_PEER, "cannot resolve MASTER_ADDR '%s': %s",
+         address.c_str(), gai_strerror(status));
   return result;
 }
 
@@ -117,10 +118,11 @@ void serve(const std::string &address, int port) {
   int error = errno;
   freeaddrinfo(info);
   if (!bound)
-    fail(SHALE_EXIT_PEER,
-         "rank 0 cannot listen on %s port %d: %s; set SHALE_PORT to a free port "
-         "on every rank",
-         address.c_str(), port, strerror(error));
+    fail(
+        SHALE_EXIT_PEER,
+        "rank 0 cannot listen on %s port %d: %s; set SHALE_PORT to a free port "
+        "on every rank",
+        address.c_str(), port, strerror(error));
   auto *server = new Server; // lives as long as its threads: to the end
   std::thread([fd, server] {
     for (;;) {
@@ -140,7 +142,8 @@ public:
     auto deadline = std::chrono::steady_clock::now() + timeout;
     while ((fd = dial(place)) < 0) {
       if (std::chrono::steady_clock::now() > deadline)
-        fail(SHALE_EXIT_PEER, "rank 0 did not answer on %s port %d within %lld s",
+        fail(SHALE_EXIT_PEER,
+             "rank 0 did not answer on %s port %d within %lld s",
              place.address.c_str(), place.port,
              (long long)timeout.count() / 1000);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -200,7 +203,8 @@ private:
   }
   [[noreturn]] void lost(const std::string &key) {
     fail(SHALE_EXIT_PEER,
-         "rendezvous failed: no answer for '%s' within %lld s; a rank is missing "
+         "rendezvous failed: no answer for '%s' within %lld s; a rank is "
+         "missing "
          "or has ended",
          key.c_str(), (long long)timeout.count() / 1000);
   }

@@ -25,7 +25,8 @@ private:
   int64_t length = 0;
 };
 
-/// Throws with exit code 64 when this CPU lacks what the program was compiled for.
+/// Throws with exit code 64 when this CPU lacks what the program was compiled
+/// for.
 void checkCpu(const std::string &target);
 
 int hostThreads();

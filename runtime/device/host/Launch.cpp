@@ -33,7 +33,8 @@ struct Profile {
 
   void add(const char *name, double seconds) {
     for (size_t i = 0; i < used; ++i)
-      if (std::strncmp(entries[i].name, name, sizeof(entries[i].name) - 1) == 0) {
+      if (std::strncmp(entries[i].name, name, sizeof(entries[i].name) - 1) ==
+          0) {
         ++entries[i].calls;
         entries[i].seconds += seconds;
         return;
@@ -121,11 +122,12 @@ std::string profileTable() {
   double total = 0;
   for (const Profile::Entry &entry : entries)
     total += entry.seconds;
-  std::string text = format("%12s %10s %6s  %s\n", "ms", "calls", "%", "kernel");
+  std::string text =
+      format("%12s %10s %6s  %s\n", "ms", "calls", "%", "kernel");
   for (const Profile::Entry &entry : entries)
-    text += format("%12.3f %10lld %6.1f  %s\n", entry.seconds * 1e3,
-                   (long long)entry.calls, 100 * entry.seconds / total,
-                   entry.name);
+    text +=
+        format("%12.3f %10lld %6.1f  %s\n", entry.seconds * 1e3,
+               (long long)entry.calls, 100 * entry.seconds / total, entry.name);
   return text;
 }
 

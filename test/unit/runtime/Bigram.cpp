@@ -22,7 +22,9 @@ constexpr int64_t world = replica * fsdp, vocab = 33, length = 8;
 constexpr int64_t rows = BIGRAM_ROWS / world;
 constexpr bool full = BIGRAM_FULL;
 
-constexpr int64_t align(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t align(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
 constexpr int64_t weightCount = vocab * vocab;
 constexpr int64_t biasOffset = align(weightCount, 16);
 constexpr int64_t groupCount = align(align(biasOffset + vocab, 16), 16 * fsdp);
@@ -39,7 +41,17 @@ constexpr int64_t wholeAt = 0, gradAt = groupCount * 4,
                   reducedAt = 2 * groupCount * 4,
                   arenaBytes = 2 * groupCount * 4 + local * 4;
 
-enum Site { Gather, Grad, GradReplica, CountF, CountR, LossF, LossR, NormF, SiteCount };
+enum Site {
+  Gather,
+  Grad,
+  GradReplica,
+  CountF,
+  CountR,
+  LossF,
+  LossR,
+  NormF,
+  SiteCount
+};
 enum Axis { Replica, Fsdp };
 
 const int64_t weightDims[] = {vocab, vocab}, biasDims[] = {vocab},
@@ -57,7 +69,8 @@ bool fault(ShaleRank *rank, const char *name, int64_t step) {
   const char *text = getenv(name);
   int r = 0;
   long s = 0;
-  int64_t own = shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
+  int64_t own =
+      shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
   return text && sscanf(text, "%d:%ld", &r, &s) == 2 && r == own && s == step;
 }
 
@@ -175,9 +188,9 @@ void evaluate(ShaleRank *rank, char *state, char *arena,
   const float *whole = gather(rank, state, arena);
   const float *scale = reinterpret_cast<float *>(state + frozenAt);
   float count = 0;
-  float loss = static_cast<float>(forward(
-      whole, scale, static_cast<const int64_t *>(inputs[0]),
-      static_cast<const int64_t *>(inputs[1]), nullptr, &count));
+  float loss = static_cast<float>(
+      forward(whole, scale, static_cast<const int64_t *>(inputs[0]),
+              static_cast<const int64_t *>(inputs[1]), nullptr, &count));
   sumOverAll(rank, CountF, CountR, &count);
   sumOverAll(rank, LossF, LossR, &loss);
   metrics[0] = loss;
@@ -186,13 +199,36 @@ void evaluate(ShaleRank *rank, char *state, char *arena,
 
 const ShaleAxis axes[] = {{"replica", replica}, {"fsdp", fsdp}};
 const ShaleParameter parameters[] = {
-    {"emb.weight", nullptr, SHALE_F32, 2, weightDims, weightCount, 1, 0,
-     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, weightCount * 4}},
-    {"bias", biasAliases, SHALE_F32, 1, biasDims, vocab, 1, 0,
+    {"emb.weight",
+     nullptr,
+     SHALE_F32,
+     2,
+     weightDims,
+     weightCount,
+     1,
+     0,
+     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64,
+      weightCount * 4}},
+    {"bias",
+     biasAliases,
+     SHALE_F32,
+     1,
+     biasDims,
+     vocab,
+     1,
+     0,
      {SHALE_INIT_FILL, 0, 0.125, nullptr, 0, 0, 0}},
-    {"frozen.scale", nullptr, SHALE_F32, 1, scaleDims, 7, 0, 0,
+    {"frozen.scale",
+     nullptr,
+     SHALE_F32,
+     1,
+     scaleDims,
+     7,
+     0,
+     0,
      {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0}}};
-const ShaleSegment segments[] = {{0, 1, 0, weightCount}, {1, 0, biasOffset, vocab}};
+const ShaleSegment segments[] = {{0, 1, 0, weightCount},
+                                 {1, 0, biasOffset, vocab}};
 const ShaleSegment frozenSegments[] = {{2, 0, 0, 7}};
 const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
                              {"frozen", frozenCount, 1, 0, frozenSegments}};
@@ -205,8 +241,9 @@ const ShaleState states[] = {
 const ShaleInput inputTable[] = {
     {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, vocab},
     {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, -vocab}};
-const char *const hyper[] = {"lr", "beta1", "beta2", "eps", "weight_decay",
-                             "clip_grad_norm", "bias1", "bias2", "step"};
+const char *const hyper[] = {"lr",    "beta1",        "beta2",
+                             "eps",   "weight_decay", "clip_grad_norm",
+                             "bias1", "bias2",        "step"};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
@@ -231,10 +268,39 @@ const ShaleBuffer buffers[] = {
 } // namespace
 
 // A long scratch would never be cut: this one cuts reductions into pieces.
-const ShaleProgram shale_program = {
-    SHALE_ABI_VERSION, world, "bigram.onnx", "x86-64-v3",
-    full ? "full" : "none", "adamw", "hand-written\n",
-    2, 3, 2, 4, 2, 9, 3, 2, SiteCount, 2, 2, 0,
-    axes, parameters, groups, states, inputTable, hyper, metricNames, evalNames,
-    sites, plan, buffers, stateBytes, arenaBytes, 1024, BIGRAM_ROWS * length,
-    step, evaluate};
+const ShaleProgram shale_program = {SHALE_ABI_VERSION,
+                                    world,
+                                    "bigram.onnx",
+                                    "x86-64-v3",
+                                    full ? "full" : "none",
+                                    "adamw",
+                                    "hand-written\n",
+                                    2,
+                                    3,
+                                    2,
+                                    4,
+                                    2,
+                                    9,
+                                    3,
+                                    2,
+                                    SiteCount,
+                                    2,
+                                    2,
+                                    0,
+                                    axes,
+                                    parameters,
+                                    groups,
+                                    states,
+                                    inputTable,
+                                    hyper,
+                                    metricNames,
+                                    evalNames,
+                                    sites,
+                                    plan,
+                                    buffers,
+                                    stateBytes,
+                                    arenaBytes,
+                                    1024,
+                                    BIGRAM_ROWS *length,
+                                    step,
+                                    evaluate};

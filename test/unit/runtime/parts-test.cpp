@@ -1,5 +1,7 @@
-// Parts of the runtime: readers on good and hostile files, schedules, the data's
-// order, types, sums and the layout of shards.
+// Parts of the runtime: readers on good and hostile files, schedules, the
+// data's order, types, sums and the layout of shards.
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Error.h"
@@ -14,6 +16,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <map>
 #include <set>
 #include <unistd.h>
 
@@ -62,15 +65,22 @@ protected:
 TEST_F(Safetensors, GoodFiles) {
   EXPECT_EQ(read("{}", 0), 0);
   EXPECT_EQ(read("{\"__metadata__\":{\"a\":\"b\"}}", 0), 0);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}    ", 8), 0);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,"
+                 "8]}}    ",
+                 8),
+            0);
   // Order of keys and of tensors is free; an empty tensor may share an offset.
-  EXPECT_EQ(read("{\"b\":{\"data_offsets\":[8,8],\"shape\":[0,3],\"dtype\":\"I64\"},"
-                 "\"c\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]},"
-                 "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", 9), 0);
+  EXPECT_EQ(
+      read("{\"b\":{\"data_offsets\":[8,8],\"shape\":[0,3],\"dtype\":\"I64\"},"
+           "\"c\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]},"
+           "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
+           9),
+      0);
 }
 
 TEST_F(Safetensors, HostileFilesAre65) {
-  const std::string t = "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}";
+  const std::string t =
+      "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}";
   EXPECT_EQ(readRaw(""), 65);
   EXPECT_EQ(readRaw("1234567"), 65);
   EXPECT_EQ(readRaw(little(~0ull) + "{}"), 65);
@@ -85,21 +95,54 @@ TEST_F(Safetensors, HostileFilesAre65) {
   EXPECT_EQ(read("{\"a\":1}", 0), 65);
   EXPECT_EQ(read("{\"\xff\":" + t + "}", 8), 65);
   EXPECT_EQ(read("{\"a\":" + t + ",\"a\":" + t + "}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],"
+                 "\"data_offsets\":[0,8]}}",
+                 8),
+            65);
   EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"Q5\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[[2]],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8), 65);
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12), 65); // hole
-  EXPECT_EQ(read("{\"a\":" + t + ",\"b\":" + t + "}", 8), 65);                                   // overlap
-  EXPECT_EQ(read("{\"a\":" + t + "}", 9), 65);                                                   // tail
-  EXPECT_EQ(read("{\"a\":" + t + "}", 7), 65);                                                   // cut
-  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[18446744073709551608,18446744073709551616]}}", 8), 65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"Q5\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[[2]],\"data_offsets\":[0,8]}}",
+           8),
+      65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],"
+                 "\"data_offsets\":[0,8]}}",
+                 8),
+            65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}",
+           8),
+      65);
+  EXPECT_EQ(
+      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+           12),
+      65);                                                     // hole
+  EXPECT_EQ(read("{\"a\":" + t + ",\"b\":" + t + "}", 8), 65); // overlap
+  EXPECT_EQ(read("{\"a\":" + t + "}", 9), 65);                 // tail
+  EXPECT_EQ(read("{\"a\":" + t + "}", 7), 65);                 // cut
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":["
+                 "18446744073709551608,18446744073709551616]}}",
+                 8),
+            65);
   EXPECT_EQ(read("{\"__metadata__\":{\"a\":1}}", 0), 65);
   EXPECT_EQ(read("{\"__metadata__\":{\"a\":[\"b\"]}}", 0), 65);
   EXPECT_EQ(read("{\"__metadata__\":{},\"__metadata__\":{}}", 0), 65);
@@ -111,7 +154,8 @@ TEST_F(Safetensors, HostileFilesAre65) {
 }
 
 TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
-  std::string header = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+  std::string header =
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
   std::string whole = little(header.size()) + header + "12345678";
   for (size_t n = 0; n < whole.size(); ++n)
     EXPECT_EQ(readRaw(whole.substr(0, n)), 65) << n;
@@ -157,7 +201,8 @@ TEST_F(Files, Tokens) {
   EXPECT_EQ(count("a.bin", "hello", "uint8"), 5);
   EXPECT_EQ(count("a.bin", "12345678", "uint32"), 2);
   auto llmc = [](int magic, int version, int tokens) {
-    std::string head = little(magic, 4) + little(version, 4) + little(tokens, 4);
+    std::string head =
+        little(magic, 4) + little(version, 4) + little(tokens, 4);
     return head + std::string(1024 - head.size(), '\0');
   };
   EXPECT_EQ(count("a.bin", llmc(20240520, 1, 3) + "123456"), 3);
@@ -171,18 +216,21 @@ TEST_F(Files, Tokens) {
 }
 
 TEST_F(Files, Npy) {
-  auto npy = [&](const std::string &dictionary, const std::string &data, char version = 1) {
+  auto npy = [&](const std::string &dictionary, const std::string &data,
+                 char version = 1) {
     std::string bytes = "\x93NUMPY";
     bytes += version;
     bytes += '\0';
-    bytes += little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
+    bytes +=
+        little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
     std::string path = put("x.npy", bytes);
     int64_t n = 0;
     int code = codeOf([&] { n = TokenFile(path, "uint16").count(); });
     return code ? -int64_t(code) : n;
   };
   auto dict = [](const std::string &type, const std::string &shape) {
-    return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }  \n";
+    return "{'descr': '" + type +
+           "', 'fortran_order': False, 'shape': " + shape + ", }  \n";
   };
   EXPECT_EQ(npy(dict("<u2", "(3,)"), "123456"), 3);
   EXPECT_EQ(npy(dict("<i8", "(1,)"), "12345678", 2), 1);
@@ -200,6 +248,142 @@ TEST_F(Files, Npy) {
   EXPECT_EQ(npy("{'descr':", ""), -65);
   EXPECT_EQ(npy("{'descr': '<u2', 'shape': (", ""), -65);
   EXPECT_EQ(npy(dict("<u2", "(3,)"), "123456", 9), -65);
+}
+
+/// Two parameters in one group of 48 elements, sharded over `ranks`.
+struct Tables {
+  int64_t dims[1] = {20}, scalar[1] = {0};
+  ShaleAxis axis{"fsdp", 3};
+  ShaleParameter parameters[2] = {};
+  ShaleSegment segments[2] = {{0, 1, 0, 20}, {1, 1, 32, 1}};
+  ShaleGroup group{"g", 48, 2, 0, nullptr};
+  ShaleState states[3] = {};
+  ShaleProgram program{};
+  Tables() {
+    parameters[0].name = "a";
+    parameters[0].rank = 1;
+    parameters[0].dims = dims;
+    parameters[0].count = 20;
+    parameters[1].name = "b";
+    parameters[1].count = 1;
+    parameters[1].dims = scalar;
+    group.segments = segments;
+    states[0] = {0, SHALE_ROLE_PARAM, SHALE_F32, 0, 0, 16};
+    states[1] = {0, SHALE_ROLE_PARAM, SHALE_BF16, -1, 64, 48}; // a narrow copy
+    states[2] = {0, SHALE_ROLE_MOMENT1, SHALE_F32, -1, 192, 48};
+    program.abi_version = SHALE_ABI_VERSION;
+    program.world_size = 3;
+    program.model = "m.onnx";
+    program.strategy = "full";
+    program.optimizer = "adamw";
+    program.axes = &axis;
+    program.axis_count = 1;
+    program.parameters = parameters;
+    program.parameter_count = 2;
+    program.groups = &group;
+    program.group_count = 1;
+    program.states = states;
+    program.state_count = 3;
+    program.state_bytes = 384;
+  }
+};
+
+TEST(Layout, EveryElementOnce) {
+  Tables tables;
+  checkProgram(tables.program);
+  for (bool spread : {false, true}) {
+    std::map<std::pair<int, int>, int64_t> at;
+    for (const Piece &piece : piecesOf(tables.program, spread)) {
+      int64_t &end = at[{piece.parameter, piece.role}];
+      EXPECT_EQ(piece.begin, end);
+      EXPECT_EQ(piece.type, Dtype::F32); // never the narrow copy
+      end = piece.end;
+      if (piece.role == SHALE_ROLE_PARAM) {
+        EXPECT_EQ(piece.rank, piece.parameter == 0 ? piece.begin / 16 : 2);
+      } else if (!spread) {
+        EXPECT_EQ(piece.rank, 0);
+      }
+    }
+    EXPECT_EQ(at.size(), 4u);
+    EXPECT_EQ((at[{0, SHALE_ROLE_PARAM}]), 20);
+    EXPECT_EQ((at[{1, SHALE_ROLE_MOMENT1}]), 1);
+  }
+  // Rank 1 holds elements 16 to 19 of a, all of both in the copy and the
+  // moments.
+  std::vector<Piece> local = localPieces(tables.program, 1);
+  ASSERT_EQ(local.size(), 5u);
+  EXPECT_EQ(local[0].begin, 16);
+  EXPECT_EQ(local[0].end, 20);
+  EXPECT_EQ(local[0].offset, 0);
+  EXPECT_EQ(local[2].offset, 64 + 32 * 2);
+}
+
+TEST(Layout, InconsistentTablesAre70) {
+  auto broken = [](const std::function<void(Tables &)> &change) {
+    Tables tables;
+    change(tables);
+    return codeOf([&] { checkProgram(tables.program); });
+  };
+  EXPECT_EQ(broken([](Tables &) {}), 0);
+  EXPECT_EQ(broken([](Tables &t) { t.program.abi_version = 99; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.program.world_size = 4; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.segments[1].offset = 48; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.segments[1].parameter = 2; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.states[0].local_count = 48; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.states[2].offset = 200; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.states[0].axis = 1; }), 70);
+}
+
+class Manifests : public Files {};
+
+TEST_F(Manifests, EveryFlippedByteIsNoticed) {
+  Tables tables;
+  put("shard.safetensors", std::string(100, 's'));
+  Manifest manifest;
+  manifest.position.step = 7;
+  manifest.files["shard.safetensors"] = 100;
+  manifest.pieces.push_back(
+      {"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+  std::string text = manifestText(tables.program, manifest);
+  auto code = [&](const std::string &bytes) {
+    put("manifest.json", bytes);
+    return codeOf([&] { readManifest(work); });
+  };
+  ASSERT_EQ(code(text), 0);
+  EXPECT_EQ(readManifest(work).position.step, 7);
+  for (size_t n = 0; n < text.size(); ++n) {
+    std::string other = text;
+    other[n] ^= 1;
+    bool space = text[n] == ' ' || text[n] == '\n';
+    EXPECT_TRUE(code(other) == 65 || (space && code(other) == 0)) << n;
+    ASSERT_TRUE(n % 7 || code(text.substr(0, n)) == 65) << n;
+  }
+  put("shard.safetensors", std::string(99, 's'));
+  EXPECT_EQ(code(text), 65); // the file is not as long as it was
+}
+
+TEST_F(Manifests, LiesAre65) {
+  Tables tables;
+  put("shard.safetensors", std::string(100, 's'));
+  auto code = [&](const std::function<void(Manifest &)> &change) {
+    Manifest manifest;
+    manifest.files["shard.safetensors"] = 100;
+    manifest.pieces.push_back(
+        {"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+    change(manifest);
+    put("manifest.json", manifestText(tables.program, manifest));
+    return codeOf([&] { readManifest(work); });
+  };
+  EXPECT_EQ(code([](Manifest &) {}), 0);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].end = 23; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].begin = 21; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].begin = -1; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].end = INT64_MAX; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].offset = INT64_MAX; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.pieces[0].file = "other"; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.files["../shard"] = 1; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.files["/etc/passwd"] = 1; }), 65);
+  EXPECT_EQ(code([](Manifest &m) { m.position.step = -1; }), 65);
 }
 
 TEST(Order, IsAPermutationOfEveryEpoch) {

@@ -61,8 +61,9 @@ protected:
   /// Runs "bigram-NAME FLAGS" in the work folder, within 60 s.
   Result run(const std::string &name, const std::string &flags,
              const std::string &environment = "") {
-    std::string command = "cd " + work + " && env OMP_NUM_THREADS=2 " + environment + " timeout -k 1 20 " +
-                          folder() + "/bigram-" + name + " " + flags + " 2>&1";
+    std::string command = "cd " + work + " && env OMP_NUM_THREADS=2 " +
+                          environment + " timeout -k 1 20 " + folder() +
+                          "/bigram-" + name + " " + flags + " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
     std::string text;
     char buffer[4096];
@@ -126,7 +127,8 @@ TEST_F(Program, InitialWeightsAreReadTransposed) {
   ASSERT_EQ(train("3-full", "r", "--steps 0").code, 0);
   SafetensorsReader reader(work + "/r/model.safetensors");
   std::vector<float> x(vocab * vocab), bias(vocab), scale(7);
-  reader.file().readAt(reader.find("emb.weight")->offset, x.data(), x.size() * 4);
+  reader.file().readAt(reader.find("emb.weight")->offset, x.data(),
+                       x.size() * 4);
   reader.file().readAt(reader.find("bias")->offset, bias.data(), vocab * 4);
   reader.file().readAt(reader.find("frozen.scale")->offset, scale.data(), 28);
   for (int i = 0; i < vocab; ++i)
@@ -139,7 +141,8 @@ TEST_F(Program, InitialWeightsAreReadTransposed) {
 TEST_F(Program, BytesSentAreThePlans) {
   // full on 2: gather, reduce-scatter, and all-reduces of count, loss and norm.
   ASSERT_EQ(train("2-full", "r", "--steps 2").code, 0);
-  int64_t group = (33 * 33 + 15) / 16 * 16 + 48, padded = (group + 31) / 32 * 32;
+  int64_t group = (33 * 33 + 15) / 16 * 16 + 48,
+          padded = (group + 31) / 32 * 32;
   int64_t expected = 2 * (padded / 2 * 4) + 3 * 2 * 4;
   EXPECT_EQ(metrics("r")[1]["comm_bytes"], expected);
   ASSERT_EQ(train("1", "s", "--steps 1").code, 0);
@@ -155,13 +158,15 @@ TEST_F(Program, SameRunTwiceGivesTheSameBits) {
 TEST_F(Program, ResumeAtTheSameWorldSizeIsBitExact) {
   std::string flags = "--steps 20 --schedule cosine --warmup 3";
   for (const char *name : {"1", "2-full", "4-hybrid"}) {
-    std::string once = std::string("once-") + name, twice = std::string("twice-") + name;
+    std::string once = std::string("once-") + name,
+                twice = std::string("twice-") + name;
     ASSERT_EQ(train(name, once, flags).code, 0);
     ASSERT_EQ(train(name, twice, flags + " --stop-after 10").code, 0);
     EXPECT_EQ(metrics(twice).size(), 10u);
     Result result = train(name, twice, flags);
     ASSERT_EQ(result.code, 0) << result.text;
-    EXPECT_EQ(bytes(once + "/model.safetensors"), bytes(twice + "/model.safetensors"));
+    EXPECT_EQ(bytes(once + "/model.safetensors"),
+              bytes(twice + "/model.safetensors"));
     std::vector<json> a = metrics(once), b = metrics(twice);
     ASSERT_EQ(b.size(), 20u);
     for (int s = 0; s < 20; ++s) {
@@ -176,7 +181,8 @@ TEST_F(Program, ResumeAtOtherWorldSizes) {
   std::string flags = "--steps 15 --schedule cosine";
   ASSERT_EQ(train("1", "once", flags).code, 0);
   for (const char *form : {"sharded", "full", "both"}) {
-    std::string f = flags + " --checkpoint " + form, out = std::string("r-") + form;
+    std::string f = flags + " --checkpoint " + form,
+                out = std::string("r-") + form;
     ASSERT_EQ(train("2-full", out, f + " --stop-after 5").code, 0);
     Result four = train("4-hybrid", out, f + " --stop-after 10");
     ASSERT_EQ(four.code, 0) << four.text;
@@ -192,9 +198,11 @@ TEST_F(Program, ResumeAtOtherWorldSizes) {
 }
 
 TEST_F(Program, KilledRankEndsTheRunWith76) {
-  Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
+  Result result =
+      train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
   EXPECT_EQ(result.code, 76) << result.text;
-  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos)
+      << result.text;
   // What was saved at step 3 goes on, and ends where an undisturbed run does.
   ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
@@ -203,9 +211,11 @@ TEST_F(Program, KilledRankEndsTheRunWith76) {
 }
 
 TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
-  Result result = train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
+  Result result =
+      train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
   EXPECT_EQ(result.code, 76) << result.text;
-  EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos)
+      << result.text;
 }
 
 TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {
@@ -232,7 +242,8 @@ TEST_F(Program, SignalsSaveAndResume) {
 TEST_F(Program, BadFlagsAre64) {
   Result typo = run("1", "--data data.txt --stpes 4");
   EXPECT_EQ(typo.code, 64);
-  EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos) << typo.text;
+  EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos)
+      << typo.text;
   EXPECT_EQ(run("1", "--data data.txt --schedule cosin").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --lr fast").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps -1").code, 64);
@@ -241,7 +252,10 @@ TEST_F(Program, BadFlagsAre64) {
   EXPECT_EQ(run("1", "").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --nproc 2").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --warmup 9 --steps 3").code, 64);
-  EXPECT_EQ(run("2", "--data data.txt", "RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=1").code, 64);
+  EXPECT_EQ(run("2", "--data data.txt",
+                "RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=1")
+                .code,
+            64);
   EXPECT_EQ(run("2", "--data data.txt", "RANK=zero WORLD_SIZE=2").code, 64);
 }
 
@@ -251,7 +265,8 @@ TEST_F(Program, HelpFitsAScreenAndDescribeTells) {
   EXPECT_LT(std::count(help.text.begin(), help.text.end(), '\n'), 55);
   Result result = run("2-full", "--describe");
   EXPECT_EQ(result.code, 0);
-  for (const char *what : {"emb.weight", "tied.bias", "replica=1,fsdp=2", "reduce-scatter", "peak", "hand-written"})
+  for (const char *what : {"emb.weight", "tied.bias", "replica=1,fsdp=2",
+                           "reduce-scatter", "peak", "hand-written"})
     EXPECT_NE(result.text.find(what), std::string::npos) << what;
 }
 
@@ -275,8 +290,10 @@ TEST_F(Program, BadDataIs65) {
 
 TEST_F(Program, TensorsWinAndTooFewAre65) {
   // Three micro-batches of 12 rows; the last row of the first is ignored.
-  std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],\"data_offsets\":[0,2304]},"
-                       "\"tokens\":{\"dtype\":\"U8\",\"shape\":[3,12,8],\"data_offsets\":[2304,2592]}}";
+  std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],"
+                       "\"data_offsets\":[0,2304]},"
+                       "\"tokens\":{\"dtype\":\"U8\",\"shape\":[3,12,8],\"data_"
+                       "offsets\":[2304,2592]}}";
   uint64_t length = header.size();
   std::string file(reinterpret_cast<char *>(&length), 8);
   file += header;
@@ -295,18 +312,23 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   Result few = run("4-full", "--data b.safetensors --steps 4 --out few");
   EXPECT_EQ(few.code, 65) << few.text;
   EXPECT_FALSE(exists(work + "/few/metrics.jsonl"));
-  EXPECT_EQ(run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few").code, 0);
+  EXPECT_EQ(
+      run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few")
+          .code,
+      0);
 }
 
 TEST_F(Program, ResumeNeverAndDamage) {
   ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
   EXPECT_EQ(train("2-full", "r", "--steps 9 --resume never").code, 64);
-  // One bit of the newest checkpoint: its name is an error, auto takes the older.
+  // One bit of the newest checkpoint: its name is an error, auto takes the
+  // older.
   std::string shard = "r/checkpoints/step-00000006/shard-00001.safetensors";
   std::string damaged = bytes(shard);
   damaged[damaged.size() - 5] ^= 4;
   write(work + "/" + shard, damaged);
-  Result named = train("2-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
+  Result named =
+      train("2-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
   EXPECT_EQ(named.code, 65) << named.text;
   EXPECT_NE(named.text.find("checksum"), std::string::npos);
   Result result = train("2-full", "r", "--steps 9");
@@ -317,16 +339,19 @@ TEST_F(Program, ResumeNeverAndDamage) {
 }
 
 TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
-  std::string flags = "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
+  std::string flags =
+      "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
   ASSERT_EQ(run("2-full", flags + "whole").code, 0);
   std::string expected = bytes("whole/model.safetensors");
   int n = 1, code = 76;
   for (; code != 0 && n < 400; n += 3) { // a third of the points: short
     std::string out = "k" + std::to_string(n);
     Result killed = run("2-full", flags + out,
-                        "LD_PRELOAD=" + folder() + "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
+                        "LD_PRELOAD=" + folder() +
+                            "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
     code = killed.code;
-    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n" << killed.text;
+    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n"
+                                                        << killed.text;
     Result again = run("2-full", flags + out);
     ASSERT_EQ(again.code, 0) << n << "\n" << killed.text << again.text;
     ASSERT_EQ(bytes(out + "/model.safetensors"), expected) << n;
@@ -342,21 +367,34 @@ TEST_F(Program, WeightsBesideTheProgram) {
     ASSERT_EQ(system(("cp " + from + " " + work + "/" + to).c_str()), 0);
   };
   copy(folder() + "/bigram-1", "moved");
-  EXPECT_EQ(system(("cd " + work + " && mkdir x && cd x && ../moved --data ../data.txt --steps 1 2>/dev/null; test $? = 66").c_str()), 0);
+  EXPECT_EQ(system(("cd " + work +
+                    " && mkdir x && cd x && ../moved --data ../data.txt "
+                    "--steps 1 2>/dev/null; test $? = 66")
+                       .c_str()),
+            0);
   write(work + "/bigram-weights.bin", "too short");
-  EXPECT_EQ(system(("cd " + work + "/x && ../moved --data ../data.txt --steps 1 2>/dev/null; test $? = 65").c_str()), 0);
+  EXPECT_EQ(system(("cd " + work +
+                    "/x && ../moved --data ../data.txt --steps 1 2>/dev/null; "
+                    "test $? = 65")
+                       .c_str()),
+            0);
   copy(folder() + "/bigram-weights.bin", "bigram-weights.bin");
-  EXPECT_EQ(system(("cd " + work + "/x && ../moved --data ../data.txt --steps 1 >/dev/null").c_str()), 0);
+  EXPECT_EQ(system(("cd " + work +
+                    "/x && ../moved --data ../data.txt --steps 1 >/dev/null")
+                       .c_str()),
+            0);
 }
 
 TEST_F(Program, DiskTrouble) {
   write(work + "/file", "");
   EXPECT_EQ(train("2-full", "file/r", "--steps 2").code, 74);
   // A save that the file size limit cuts: a warning, and 74 at the last one.
-  Result result = run("2-full", "--steps 3 --save-every 2 --data data.txt --out full",
-                      "bash -c 'ulimit -f 4; exec \"$@\"' x");
+  Result result =
+      run("2-full", "--steps 3 --save-every 2 --data data.txt --out full",
+          "bash -c 'ulimit -f 4; exec \"$@\"' x");
   EXPECT_EQ(result.code, 74) << result.text;
-  EXPECT_NE(result.text.find("training goes on"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("training goes on"), std::string::npos)
+      << result.text;
   EXPECT_TRUE(listFolder(work + "/full/checkpoints").empty());
 }
 
@@ -371,8 +409,9 @@ TEST_F(Program, TwoRunsDoNotShareAFolder) {
 }
 
 TEST_F(Program, EvaluatesAndKeepsTwoCheckpoints) {
-  Result result = train("2-full", "r", "--steps 6 --save-every 1 --eval-data data.txt "
-                                       "--eval-every 2 --eval-batches 3");
+  Result result = train("2-full", "r",
+                        "--steps 6 --save-every 1 --eval-data data.txt "
+                        "--eval-every 2 --eval-batches 3");
   ASSERT_EQ(result.code, 0) << result.text;
   std::vector<json> lines = metrics("r");
   for (int s = 0; s < 6; ++s)
