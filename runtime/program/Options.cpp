@@ -101,6 +101,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
               return "";
             },
             "")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->capture_default_str();
   };
   auto text = [&](const char *group, const char *flag, std::string &value,
@@ -108,6 +109,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     return app.add_option(flag, value, about)
         ->group(group)
         ->type_name(type)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->capture_default_str();
   };
   auto choice = [&](const char *group, const char *flag, std::string &value,

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <gloo/allgather.h>
 #include <gloo/rendezvous/context.h>
@@ -100,7 +101,12 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program,
       tail(place.worldSize * 16, "receive scratch") {
   orFail("rendezvous", [&] {
     std::unique_ptr<gloo::rendezvous::Store> store = openStore(place, timeout);
-    gloo::transport::tcp::attr attr(ownAddress(place).c_str());
+    gloo::transport::tcp::attr attr;
+    const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+    if (interface && place.localSize != place.worldSize)
+      attr.iface = interface;
+    else
+      attr.hostname = ownAddress(place);
     auto device = gloo::transport::tcp::CreateDevice(attr);
     auto join = [&](const std::string &prefix, int rank, int size) {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);

@@ -12,8 +12,10 @@
 #include <condition_variable>
 #include <cstring>
 #include <gloo/rendezvous/file_store.h>
+#include <ifaddrs.h>
 #include <map>
 #include <mutex>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -100,16 +102,19 @@ addrinfo *resolve(const std::string &address, int port, bool passive) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = passive ? AI_PASSIVE : 0;
-  int status = getaddrinfo(address.c_str(), std::to_string(port).c_str(),
-                           &hints, &result);
+  int status = getaddrinfo(address.empty() ? nullptr : address.c_str(),
+                           std::to_string(port).c_str(), &hints, &result);
   if (status != 0)
     fail(SHALE_EXIT_PEER, "cannot resolve MASTER_ADDR '%s': %s",
          address.c_str(), gai_strerror(status));
   return result;
 }
 
-void serve(const std::string &address, int port) {
-  addrinfo *info = resolve(address, port, true);
+/// Listens on the address of MASTER_ADDR when all ranks are on this host, else
+/// on all of them: a host's own name often resolves to a loopback address.
+void serve(const Place &place) {
+  bool local = place.localSize == place.worldSize;
+  addrinfo *info = resolve(local ? place.address : "", place.port, true);
   int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -118,11 +123,10 @@ void serve(const std::string &address, int port) {
   int error = errno;
   freeaddrinfo(info);
   if (!bound)
-    fail(
-        SHALE_EXIT_PEER,
-        "rank 0 cannot listen on %s port %d: %s; set SHALE_PORT to a free port "
-        "on every rank",
-        address.c_str(), port, strerror(error));
+    fail(SHALE_EXIT_PEER,
+         "rank 0 cannot listen on port %d: %s; set SHALE_PORT to a free port "
+         "on every rank",
+         place.port, strerror(error));
   auto *server = new Server; // lives as long as its threads: to the end
   std::thread([fd, server] {
     for (;;) {
@@ -222,8 +226,26 @@ openStore(const Place &place, std::chrono::milliseconds timeout) {
     return std::make_unique<gloo::rendezvous::FileStore>(place.storePath);
   }
   if (place.rank == 0)
-    serve(place.address, place.port);
+    serve(place);
   return std::make_unique<TcpStore>(place, timeout);
+}
+
+/// The first address of this host that others may reach; empty without one.
+static std::string outwardAddress() {
+  ifaddrs *list = nullptr;
+  std::string found;
+  if (getifaddrs(&list) != 0)
+    return found;
+  for (ifaddrs *at = list; at && found.empty(); at = at->ifa_next) {
+    char text[NI_MAXHOST];
+    bool usable = at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
+                  (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK);
+    if (usable && getnameinfo(at->ifa_addr, sizeof(sockaddr_in), text,
+                              sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0)
+      found = text;
+  }
+  freeifaddrs(list);
+  return found;
 }
 
 std::string ownAddress(const Place &place) {
@@ -242,6 +264,11 @@ std::string ownAddress(const Place &place) {
   if (fd >= 0)
     close(fd);
   freeaddrinfo(info);
+  // Rank 0 asked for the way to itself.
+  if (strncmp(text, "127.", 4) == 0 || strcmp(text, "::1") == 0) {
+    std::string outward = outwardAddress();
+    return outward.empty() ? text : outward;
+  }
   return text;
 }
 

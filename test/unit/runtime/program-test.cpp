@@ -245,6 +245,7 @@ TEST_F(Program, BadFlagsAre64) {
   EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos)
       << typo.text;
   EXPECT_EQ(run("1", "--data data.txt --schedule cosin").code, 64);
+  EXPECT_EQ(run("1", "--data data.txt --steps 9 --steps 1").code, 0); // the last
   EXPECT_EQ(run("1", "--data data.txt --lr fast").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps -1").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps").code, 64);
