@@ -2,6 +2,7 @@
 #ifndef SHALE_INTERFACES_INTERFACES_H
 #define SHALE_INTERFACES_INTERFACES_H
 
+#include "dialects/interfaces/ElementEmitter.h"
 #include "dialects/interfaces/ShardingRule.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"

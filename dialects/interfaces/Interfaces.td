@@ -64,6 +64,60 @@ def ElementwiseInterface : OpInterface<"Elementwise"> {
   ];
 }
 
+def IndexedInterface : OpInterface<"Indexed"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op with one result whose element can be computed from elements of its
+    operands at other indices: data movement, broadcasts, lookups, reductions.
+    With `Elementwise` this is all that fusion puts into clusters and all that
+    the kernel generator knows of ops.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Emits element `index` (row-major, linear) of the result; null when the
+      emitter asks for another schedule (dialects/interfaces/ElementEmitter.h).
+    }],
+    "::mlir::Value", "emitAt",
+    (ins "::shale::ElementEmitter &":$emitter, "const ::shale::LinearIndex &":$index)>,
+    InterfaceMethod<[{
+      Whether the op can be emitted at all; one that cannot stays outside of
+      clusters (a constant that is not one value everywhere).
+    }],
+    "bool", "canEmit", (ins), "", "return true;">,
+    InterfaceMethod<[{
+      Whether operand `number` is read at indices known only at run time, so
+      that it has to be in memory (the table of a lookup).
+    }],
+    "bool", "readsMemory", (ins "unsigned":$number), "", "return false;">,
+    InterfaceMethod<"Says which elements of operand `number` an element needs.",
+    "::shale::Access", "getAccess", (ins "unsigned":$number), "", "return ::shale::Access::Any;">
+  ];
+}
+
+def KernelInterface : OpInterface<"OwnKernel"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that becomes a kernel of its own, with a schedule that the row form
+    does not have (blocked attention, the sum into a table).
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the outer rows that run in parallel.",
+    "int64_t", "getKernelRows", (ins)>,
+    InterfaceMethod<"Returns the number of rows that are cut off at least.",
+    "int64_t", "getKernelGrain", (ins), "", "return 1;">,
+    InterfaceMethod<[{
+      Emits the work of rows [begin, end) at `builder`: `operands` and `results`
+      are row-major memrefs of rank 1 (i1 as i8).
+    }],
+    "::mlir::LogicalResult", "emitKernel",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+         "::mlir::ValueRange":$results, "::mlir::Value":$begin, "::mlir::Value":$end,
+         "int64_t":$lanes)>,
+    InterfaceMethod<"Returns the bytes of stack that one thread needs.",
+    "int64_t", "getKernelScratch", (ins), "", "return 0;">
+  ];
+}
+
 def DecomposableInterface : OpInterface<"Decomposable"> {
   let cppNamespace = "::shale";
   let description = [{

@@ -28,6 +28,11 @@ def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
 def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface>;
 def NN_Partitionable : DeclareOpInterfaceMethods<PartitionableInterface>;
 def NN_ElementwiseOp : DeclareOpInterfaceMethods<ElementwiseInterface>;
+def NN_Indexed : DeclareOpInterfaceMethods<IndexedInterface>;
+def NN_IndexedMove : DeclareOpInterfaceMethods<IndexedInterface, ["getAccess"]>;
+def NN_IndexedWhere : DeclareOpInterfaceMethods<IndexedInterface, ["canEmit"]>;
+def NN_IndexedLookup : DeclareOpInterfaceMethods<IndexedInterface, ["readsMemory"]>;
+def NN_OwnKernel : DeclareOpInterfaceMethods<KernelInterface, ["getKernelGrain", "getKernelScratch"]>;
 def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
 

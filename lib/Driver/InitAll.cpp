@@ -9,9 +9,13 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/schedule/Passes.h"
+#include "passes/codegen/Passes.h"
+#include "passes/fusion/Passes.h"
 
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::func::FuncDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
+                  mlir::vector::VectorDialect>();
   registry.insert<dist::DistDialect>();
   registry.insert<mem::MemDialect>();
   registry.insert<nn::NNDialect>();
@@ -24,4 +28,6 @@ void shale::registerAllPasses() {
   mlir::registerSymbolDCEPass();
   registerAutodiffPasses();
   registerSchedulePasses();
+  registerFusionPasses();
+  registerCodegenPasses();
 }

@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, NN_Sharded, NN_Partitionable]> {
+def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, NN_Sharded, NN_IndexedWhere, NN_Partitionable]> {
   let summary = "A tensor known at compile time";
   let description = [{
     Life: made by import and folding; becomes immediate operands of clusters or
@@ -23,7 +23,7 @@ def NN_ConstantOp : NN_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value
   let hasFolder = 1;
 }
 
-def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Partitionable]> {
+def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Indexed, NN_Partitionable]> {
   let summary = "Counts along one dimension";
   let description = [{
     Element (i0, i1, ...) is i_dim.
@@ -41,7 +41,7 @@ def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Partitionable]> {
   let hasVerifier = 1;
 }
 
-def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
   let summary = "The same elements, row-major, in another shape";
   let description = [{
     Life: made by import and autodiff; costs nothing: after plan it is an alias.
@@ -58,7 +58,7 @@ def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
   let summary = "Permutes dimensions";
   let description = [{
     Result dimension i is operand dimension perm[i].
@@ -78,7 +78,7 @@ def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
   let summary = "Repeats along dimensions";
   let description = [{
     Operand dimension i is result dimension dims[i]; other result dimensions,
@@ -100,7 +100,7 @@ def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable]> {
+def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_Partitionable, NN_Differentiable]> {
   let summary = "A strided rectangle of a tensor";
   let description = [{
     Along dimension i: elements starts[i], starts[i] + strides[i], ... below limits[i].
@@ -124,7 +124,7 @@ def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_Partitionable, NN_Differen
   let hasFolder = 1;
 }
 
-def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
   let summary = "Puts a value around and between the elements";
   let description = [{
     Along dimension i: low[i] times the value, the elements with interior[i]
@@ -151,7 +151,7 @@ def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_Differentiable]> {
+def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
   let summary = "Joins tensors along one dimension";
   let description = [{
     Life: made by import and decomposition; gone after fusion.
@@ -169,7 +169,7 @@ def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_Differentiable]> {
   let hasFolder = 1;
 }
 
-def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded]> {
+def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup]> {
   let summary = "Picks slices along one dimension by index";
   let description = [{
     ONNX Gather: the result's shape is the operand's with dimension `dim`
@@ -212,7 +212,7 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded]> {
   let hasVerifier = 1;
 }
 
-def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Differentiable]> {
+def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Indexed, NN_Differentiable]> {
   let summary = "Running sum along one dimension";
   let description = [{
     With `exclusive` an element does not count itself; with `reverse` it runs
@@ -231,7 +231,7 @@ def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, 
   let hasVerifier = 1;
 }
 
-def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_Differentiable, NN_Cost]> {
+def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable, NN_Cost]> {
   let summary = "Reduces dimensions";
   let description = [{
     The sum, maximum, minimum or product over `dims`, which the result has not.

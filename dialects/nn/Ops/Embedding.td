@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable]> {
+def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_Partitionable, NN_Differentiable]> {
   let summary = "Looks up rows of a table";
   let description = [{
     result[..., :] = table[indices[...], :]. An index out of [0, V) reads
@@ -24,7 +24,7 @@ def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_Partitionable, NN_
   let hasVerifier = 1;
 }
 
-def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_Partitionable]> {
+def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_Partitionable]> {
   let summary = "Gradient of a table lookup";
   let description = [{
     result[v, :] = sum of grad[i, :] over all i with indices[i] == v, in the

@@ -6,7 +6,7 @@ include "dialects/nn/NNBase.td"
 
 def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
 
-def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost]> {
+def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable]> {
   let summary = "Sum of the squares of all elements of all operands";
   let description = [{
     The square of the global norm; accumulated operand by operand in order.
@@ -33,7 +33,7 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
 
 def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "grad", "moment1", "moment2", "new_param", "new_moment1", "new_moment2"]>,
-    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost]> {
+    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel]> {
   let summary = "AdamW update of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
@@ -76,7 +76,7 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
 
 def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>,
-    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost]> {
+    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel]> {
   let summary = "SGD update with momentum of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:

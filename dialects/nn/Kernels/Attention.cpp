@@ -1,0 +1,249 @@
+//===- Attention.cpp - Blocked attention, forward and backward ------------===//
+//
+// A block of query rows of one head against all keys that it sees: the scores
+// of one block are all that is ever held. Backward recomputes them from lse
+// (Dao et al., arXiv 2205.14135, section 3) and runs one key head a row, so that
+// sums over the queries of its heads have one order.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Kernels/Loops.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace shale::nn;
+
+namespace {
+
+/// Sizes of one attention, as in the op's text.
+struct Shape {
+  int64_t batch, heads, groups, rows, keys, depth, width;
+  Shape(Value query, Value key, Value value) {
+    auto q = cast<RankedTensorType>(query.getType()).getShape();
+    auto v = cast<RankedTensorType>(value.getType()).getShape();
+    batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
+  }
+  /// Query rows of a block: its scores stay within 256 KiB while 8 rows do.
+  int64_t blockRows() const {
+    constexpr int64_t elements = 65536;
+    return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
+  }
+  int64_t blocks() const { return (rows + blockRows() - 1) / blockRows(); }
+  int64_t scoreBytes() const { return blockRows() * keys * sizeof(float); }
+};
+
+/// What both directions share: a block of scores and its rows.
+class Blocks {
+public:
+  Blocks(Loops &l, const Shape &s, Value mask, RankedTensorType maskType, bool causal, double scale)
+      : l(l), s(s), mask(mask), causal(causal), scale(scale) {
+    if (!mask)
+      return;
+    int64_t stride = 1;
+    maskStrides.assign(4, 0);
+    for (int i = 3; i >= 0; --i) {
+      maskStrides[i] = maskType.getDimSize(i) == 1 ? 0 : stride;
+      stride *= maskType.getDimSize(i);
+    }
+  }
+
+  Value i(int64_t value) { return l.index(value); }
+
+  /// Keys that row `row` sees.
+  Value visible(Value row) {
+    if (!causal)
+      return i(s.keys);
+    return l.max(i(0), l.min(i(s.keys), l.add(row, i(1 + s.keys - s.rows))));
+  }
+
+  /// scores[rows, limit] = scale * q k^T
+  void multiply(Value count, Value limit, Value q, Value qAt, Value k, Value kAt, Value scores) {
+    l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)}, 0,
+           {scores, i(0), i(s.keys)});
+  }
+
+  /// Adds the mask to columns [0, limit) of a row of scores.
+  void addMask(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
+    if (!mask)
+      return;
+    Value base = l.add(l.mul(batch, i(maskStrides[0])),
+                       l.add(l.mul(head, i(maskStrides[1])), l.mul(row, i(maskStrides[2]))));
+    l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      Value x = l.load(scores, l.add(at, j), lanes);
+      Value y = maskStrides[3] ? l.load(mask, l.add(base, j), lanes)
+                               : l.splat(memref::LoadOp::create(l.b, l.loc, mask, base));
+      l.store(scores, l.add(at, j), lanes, arith::AddFOp::create(l.b, l.loc, x, y));
+      return {};
+    });
+  }
+
+  void zero(Value memref, Value from, Value to) {
+    Value nothing = l.splat(l.real(0));
+    l.vectors(from, to, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(memref, j, lanes, nothing);
+      return {};
+    });
+  }
+
+  Loops &l;
+  const Shape &s;
+  Value mask;
+  bool causal;
+  double scale;
+  SmallVector<int64_t> maskStrides;
+};
+
+LogicalResult checkElement(Operation *op) {
+  for (Type type : op->getOperandTypes())
+    if (!cast<RankedTensorType>(type).getElementType().isF32())
+      return op->emitOpError() << "has a kernel for f32 only; got " << type;
+  return success();
+}
+
+} // namespace
+
+int64_t AttentionOp::getKernelRows() {
+  Shape s(getQuery(), getKey(), getValue());
+  return s.batch * s.heads * s.blocks();
+}
+int64_t AttentionOp::getKernelGrain() { return 1; }
+int64_t AttentionOp::getKernelScratch() { return Shape(getQuery(), getKey(), getValue()).scoreBytes(); }
+
+LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
+                                      int64_t lanes) {
+  if (failed(checkElement(*this)))
+    return failure();
+  Location loc = getLoc();
+  Loops l(b, loc, lanes);
+  Shape s(getQuery(), getKey(), getValue());
+  Value q = operands[0], k = operands[1], v = operands[2], mask = getMask() ? operands[3] : Value();
+  Value out = results[0], lse = results[1];
+  Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(),
+                getScale().convertToDouble());
+  auto i = [&](int64_t value) { return l.index(value); };
+  Block *entry = b.getInsertionBlock();
+  Value scores = l.scratch(entry, s.blockRows() * s.keys);
+
+  l.forRange(begin, end, [&](Value item) {
+    Value block = l.rem(item, i(s.blocks())), pair = l.div(item, i(s.blocks()));
+    Value head = l.rem(pair, i(s.heads)), batch = l.div(pair, i(s.heads));
+    Value group = l.add(l.mul(batch, i(s.groups)), l.div(head, i(s.heads / s.groups)));
+    Value first = l.mul(block, i(s.blockRows()));
+    Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
+    Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+    Value row0 = l.add(l.mul(pair, i(s.rows)), first);
+    Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
+    blocks.multiply(count, limit, q, l.mul(row0, i(s.depth)), k, kAt, scores);
+
+    l.forRange(i(0), count, [&](Value r) {
+      Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+      blocks.addMask(batch, head, row, scores, at, seen);
+      Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
+      Value highest = l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+        Value x = l.load(scores, l.add(at, j), m);
+        return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
+      })[0];
+      highest = l.maxLanes(highest);
+      Value shift = l.splat(highest), none = l.splat(l.real(0));
+      Value total = l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+        Value x = l.load(scores, l.add(at, j), m);
+        Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+        l.store(scores, l.add(at, j), m, e);
+        return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
+      })[0];
+      total = l.sumLanes(total);
+      blocks.zero(scores, l.add(at, seen), l.add(at, limit));
+      Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
+      memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
+      Value divisor = l.splat(total);
+      l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+        Value x = l.load(scores, l.add(at, j), m);
+        l.store(scores, l.add(at, j), m, arith::DivFOp::create(b, loc, x, divisor));
+        return {};
+      });
+    });
+    l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)}, {v, vAt, i(s.width)}, 0,
+           {out, l.mul(row0, i(s.width)), i(s.width)});
+  });
+  return success();
+}
+
+int64_t AttentionGradOp::getKernelRows() {
+  Shape s(getQuery(), getKey(), getValue());
+  return s.batch * s.groups;
+}
+int64_t AttentionGradOp::getKernelGrain() { return 1; }
+int64_t AttentionGradOp::getKernelScratch() { return 2 * Shape(getQuery(), getKey(), getValue()).scoreBytes(); }
+
+LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin,
+                                          Value end, int64_t lanes) {
+  if (failed(checkElement(*this)))
+    return failure();
+  Location loc = getLoc();
+  Loops l(b, loc, lanes);
+  Shape s(getQuery(), getKey(), getValue());
+  Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4], dout = operands[5];
+  Value mask = getMask() ? operands[6] : Value();
+  Value dq = results[0], dk = results[1], dv = results[2];
+  double scale = getScale().convertToDouble();
+  Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(), scale);
+  auto i = [&](int64_t value) { return l.index(value); };
+  Block *entry = b.getInsertionBlock();
+  Value p = l.scratch(entry, s.blockRows() * s.keys), dp = l.scratch(entry, s.blockRows() * s.keys);
+  int64_t sharing = s.heads / s.groups;
+
+  l.forRange(begin, end, [&](Value group) {
+    Value batch = l.div(group, i(s.groups));
+    Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
+    blocks.zero(dk, kAt, l.add(kAt, i(s.keys * s.depth)));
+    blocks.zero(dv, vAt, l.add(vAt, i(s.keys * s.width)));
+    l.forRange(i(0), i(sharing), [&](Value member) {
+      // Heads of a group follow each other, and so do groups of a batch row.
+      Value pair = l.add(l.mul(group, i(sharing)), member);
+      Value head = l.rem(pair, i(s.heads));
+      l.forRange(i(0), i(s.blocks()), [&](Value block) {
+        Value first = l.mul(block, i(s.blockRows()));
+        Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
+        Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+        Value row0 = l.add(l.mul(pair, i(s.rows)), first);
+        Value qAt = l.mul(row0, i(s.depth)), oAt = l.mul(row0, i(s.width));
+        blocks.multiply(count, limit, q, qAt, k, kAt, p);
+        l.gemm(false, true, count, limit, i(s.width), 1, {dout, oAt, i(s.width)}, {v, vAt, i(s.width)}, 0,
+               {dp, i(0), i(s.keys)});
+        // p becomes the probabilities, dp the gradient of the scores.
+        l.forRange(i(0), count, [&](Value r) {
+          Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+          blocks.addMask(batch, head, row, p, at, seen);
+          Value from = l.add(oAt, l.mul(r, i(s.width)));
+          Value none = l.splat(l.real(0));
+          Value delta = l.vectors(i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+            Value x = l.load(dout, l.add(from, j), m), y = l.load(out, l.add(from, j), m);
+            return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
+          })[0];
+          Value shift = l.splat(memref::LoadOp::create(b, loc, lse, l.add(row0, r)));
+          Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
+          l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+            Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
+            Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+            Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
+            l.store(p, l.add(at, j), m, e);
+            l.store(dp, l.add(at, j), m, arith::MulFOp::create(b, loc, d, factor));
+            return {};
+          });
+          blocks.zero(p, l.add(at, seen), l.add(at, limit));
+          blocks.zero(dp, l.add(at, seen), l.add(at, limit));
+        });
+        l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {dout, oAt, i(s.width)}, 1,
+               {dv, vAt, i(s.width)});
+        l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)}, {k, kAt, i(s.depth)}, 0,
+               {dq, qAt, i(s.depth)});
+        l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)}, {q, qAt, i(s.depth)}, 1,
+               {dk, kAt, i(s.depth)});
+      });
+    });
+  });
+  return success();
+}

@@ -1,0 +1,127 @@
+//===- Loops.cpp - Building blocks of kernels with a schedule of their own -===//
+#include "dialects/nn/Kernels/Loops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+Value Loops::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
+Value Loops::real(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)); }
+Value Loops::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+Value Loops::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
+Value Loops::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
+Value Loops::div(Value x, Value y) { return arith::DivUIOp::create(b, loc, x, y); }
+Value Loops::rem(Value x, Value y) { return arith::RemUIOp::create(b, loc, x, y); }
+Value Loops::min(Value x, Value y) { return arith::MinSIOp::create(b, loc, x, y); }
+Value Loops::max(Value x, Value y) { return arith::MaxSIOp::create(b, loc, x, y); }
+
+void Loops::forRange(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(b, loc, lower, upper, index(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  body(loop.getInductionVar());
+}
+
+SmallVector<Value> Loops::vectors(Value lower, Value upper, ValueRange carried, Body body) {
+  Value size = sub(upper, lower), step = index(lanes);
+  Value middle = add(lower, mul(arith::DivSIOp::create(b, loc, size, step), step));
+  SmallVector<Value> values(carried);
+  for (bool masked : {false, true}) {
+    auto loop = scf::ForOp::create(b, loc, masked ? middle : lower, masked ? upper : middle, step, values);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      bool ends = values.empty();
+      if (ends)
+        b.setInsertionPoint(loop.getBody()->getTerminator());
+      else
+        b.setInsertionPointToEnd(loop.getBody());
+      Value mask;
+      if (masked) {
+        Value left = sub(upper, loop.getInductionVar());
+        mask = vector::CreateMaskOp::create(b, loc, VectorType::get({lanes}, b.getI1Type()), left);
+      }
+      SmallVector<Value> next = body(loop.getInductionVar(), mask, loop.getRegionIterArgs());
+      if (!ends)
+        scf::YieldOp::create(b, loc, next);
+    }
+    values.assign(loop.getResults().begin(), loop.getResults().end());
+  }
+  return values;
+}
+
+Value Loops::load(Value memref, Value at, Value mask) {
+  if (!mask)
+    return vector::LoadOp::create(b, loc, wide(), memref, at);
+  Value zero = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(wide(), 0.0f));
+  return vector::MaskedLoadOp::create(b, loc, wide(), memref, at, mask, zero);
+}
+
+void Loops::store(Value memref, Value at, Value mask, Value value) {
+  if (mask)
+    vector::MaskedStoreOp::create(b, loc, memref, at, mask, value);
+  else
+    vector::StoreOp::create(b, loc, value, memref, at);
+}
+
+Value Loops::splat(Value scalar) {
+  return vector::BroadcastOp::create(b, loc, VectorType::get({lanes}, scalar.getType()), scalar);
+}
+
+Value Loops::keep(Value mask, Value next, Value old) {
+  return mask ? Value(arith::SelectOp::create(b, loc, mask, next, old)) : next;
+}
+
+template <typename Op> static Value fold(OpBuilder &b, Location loc, Value wide) {
+  int64_t lanes = cast<VectorType>(wide.getType()).getNumElements();
+  for (int64_t half = lanes / 2; half > 0; half /= 2) {
+    auto part = [&](int64_t from) {
+      return vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+                                                   ArrayRef<int64_t>{1});
+    };
+    Value low = part(0), high = part(half);
+    wide = Op::create(b, loc, low, high);
+  }
+  return vector::ExtractOp::create(b, loc, wide, ArrayRef<int64_t>{0});
+}
+
+Value Loops::sumLanes(Value vector) { return fold<arith::AddFOp>(b, loc, vector); }
+Value Loops::maxLanes(Value vector) { return fold<arith::MaximumFOp>(b, loc, vector); }
+
+Value Loops::scratch(Block *entry, int64_t elements) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry);
+  auto type = MemRefType::get({elements}, b.getF32Type());
+  return memref::AllocaOp::create(b, loc, type, b.getI64IntegerAttr(64));
+}
+
+void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, double alpha, const Matrix &a,
+                 const Matrix &bm, double beta, const Matrix &c) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type(), i32 = b.getI32Type(),
+       f32 = b.getF32Type();
+  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  StringRef name = "shale_gemm_thread";
+  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  if (!callee) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    auto type = LLVM::LLVMFunctionType::get(
+        LLVM::LLVMVoidType::get(b.getContext()),
+        {i32, i32, i64, i64, i64, f32, pointer, i64, pointer, i64, f32, pointer, i64});
+    callee = LLVM::LLVMFuncOp::create(b, loc, name, type);
+  }
+  auto number = [&](Value value) -> Value { return arith::IndexCastOp::create(b, loc, i64, value); };
+  auto flag = [&](bool value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
+  auto address = [&](const Matrix &matrix) -> Value {
+    Value base = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, matrix.memref);
+    Value at = add(base, mul(matrix.offset, index(sizeof(float))));
+    return LLVM::IntToPtrOp::create(b, loc, pointer, number(at));
+  };
+  SmallVector<Value> args = {flag(transposeA),   flag(transposeB), number(m),   number(n),         number(k),
+                             real(alpha),        address(a),       number(a.stride), address(bm), number(bm.stride),
+                             real(beta),         address(c),       number(c.stride)};
+  LLVM::CallOp::create(b, loc, callee, args);
+}

@@ -1,0 +1,40 @@
+//===- CPU.h - Object code and programs for CPUs --------------------------===//
+#ifndef SHALE_TARGET_CPU_CPU_H
+#define SHALE_TARGET_CPU_CPU_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace shale {
+
+/// A CPU as `--target cpu:NAME` names it.
+struct CpuTarget {
+  std::string name;  ///< x86-64-v3 or x86-64-v4: what the program checks at start
+  int64_t lanes = 8; ///< f32 elements of one vector
+};
+
+/// `native`, `x86-64-v3` or `x86-64-v4`; native is the best of these that this
+/// CPU has. Fails with a message to `error`.
+bool parseCpuTarget(llvm::StringRef name, CpuTarget &target, std::string &error);
+
+/// Writes `module` (LLVM dialect) as an object file. Fails after an error on it.
+mlir::LogicalResult emitObject(mlir::ModuleOp module, const CpuTarget &target, llvm::StringRef path);
+
+/// The LLVM IR as text, after optimisation.
+mlir::LogicalResult emitLLVM(mlir::ModuleOp module, const CpuTarget &target, llvm::StringRef path);
+
+struct LinkOptions {
+  std::string compiler;              ///< driver that links; empty: c++ of the PATH
+  std::string runtime;               ///< libshale_rt.a
+  std::vector<std::string> libraries; ///< further arguments, in order
+};
+
+/// Links object files and the runtime to a program at `output`. Runs no shell.
+bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
+                 std::string &error);
+
+} // namespace shale
+
+#endif // SHALE_TARGET_CPU_CPU_H

@@ -1,0 +1,150 @@
+//===- Emit.cpp - LLVM dialect to object code -----------------------------===//
+#include "lib/Target/CPU/CPU.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace shale;
+
+bool shale::parseCpuTarget(StringRef name, CpuTarget &target, std::string &error) {
+  if (name == "native" || name.empty()) {
+    llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+    auto has = [&](std::initializer_list<const char *> names) {
+      return llvm::all_of(names, [&](const char *feature) { return features.lookup(feature); });
+    };
+    if (has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
+      name = "x86-64-v4";
+    else if (has({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}))
+      name = "x86-64-v3";
+    else {
+      error = "this CPU has no AVX2; --target cpu:x86-64-v3 or cpu:x86-64-v4 compile for another";
+      return false;
+    }
+  }
+  if (name != "x86-64-v3" && name != "x86-64-v4") {
+    error = "unknown CPU '" + name.str() + "'; one of native, x86-64-v3, x86-64-v4";
+    return false;
+  }
+  target.name = name.str();
+  target.lanes = name == "x86-64-v4" ? 16 : 8;
+  return true;
+}
+
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> createMachine(const CpuTarget &target, std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend)
+    return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(
+      backend->createTargetMachine(triple, target.name, target.lanes == 16 ? "+prefer-256-bit=0" : "", options, llvm::Reloc::PIC_,
+                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  // Kernels are vectorised already, in an order that is theirs.
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+}
+
+/// Translates and optimises; null after an error on the module.
+std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target, llvm::LLVMContext &context,
+                                        std::unique_ptr<llvm::TargetMachine> &machine) {
+  std::string error;
+  machine = createMachine(target, error);
+  if (!machine) {
+    module.emitError() << "no machine for " << target.name << ": " << error;
+    return nullptr;
+  }
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context, "shale");
+  if (!llvmModule) {
+    module.emitError("translation to LLVM IR failed");
+    return nullptr;
+  }
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  llvmModule->setDataLayout(machine->createDataLayout());
+  for (llvm::Function &function : *llvmModule) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", target.name);
+    // Without these AVX512 vectors would be cut into halves.
+    function.addFnAttr("prefer-vector-width", target.lanes == 16 ? "512" : "256");
+    function.addFnAttr("min-legal-vector-width", target.lanes == 16 ? "512" : "256");
+  }
+  optimize(*llvmModule, *machine);
+  return llvmModule;
+}
+
+} // namespace
+
+LogicalResult shale::emitLLVM(ModuleOp module, const CpuTarget &target, StringRef path) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> llvmModule = translate(module, target, context, machine);
+  if (!llvmModule)
+    return failure();
+  std::error_code code;
+  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_Text);
+  if (code)
+    return module.emitError() << "cannot write " << path << ": " << code.message();
+  llvmModule->print(out, nullptr);
+  return success();
+}
+
+LogicalResult shale::emitObject(ModuleOp module, const CpuTarget &target, StringRef path) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> llvmModule = translate(module, target, context, machine);
+  if (!llvmModule)
+    return failure();
+  std::error_code code;
+  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
+  if (code)
+    return module.emitError() << "cannot write " << path << ": " << code.message();
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return module.emitError() << target.name << " has no object files";
+  passes.run(*llvmModule);
+  out.flush();
+  if (out.has_error()) {
+    module.emitError() << "cannot write " << path << ": " << out.error().message();
+    out.clear_error();
+    return failure();
+  }
+  return success();
+}

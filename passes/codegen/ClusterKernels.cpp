@@ -1,0 +1,64 @@
+//===- ClusterKernels.cpp - The kernels of a module's clusters ------------===//
+#include "dialects/nn/NN.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/codegen/Kernel.h"
+#include "passes/codegen/Passes.h"
+
+namespace shale {
+#define GEN_PASS_DEF_CLUSTERKERNELSPASS
+#include "passes/codegen/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+void shale::isolateOwnKernels(ModuleOp module) {
+  module.walk([](OwnKernel op) {
+    if (op->getParentOfType<nn::ClusterOp>())
+      return;
+    OpBuilder builder(op);
+    auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(), DenseI64ArrayAttr());
+    Block *body = builder.createBlock(&cluster.getBody());
+    IRMapping mapping;
+    for (Value operand : op->getOperands()) {
+      Value argument = body->addArgument(operand.getType(), operand.getLoc());
+      if (!mapping.contains(operand))
+        mapping.map(operand, argument);
+    }
+    Operation *inner = builder.clone(*op, mapping);
+    nn::YieldOp::create(builder, op->getLoc(), inner->getResults());
+    op->replaceAllUsesWith(cluster.getResults());
+    op->erase();
+  });
+}
+
+namespace {
+
+struct ClusterKernelsPass : shale::impl::ClusterKernelsPassBase<ClusterKernelsPass> {
+  using ClusterKernelsPassBase::ClusterKernelsPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    isolateOwnKernels(module);
+    SmallVector<Operation *> old = llvm::to_vector(llvm::make_pointer_range(*module.getBody()));
+    SmallVector<nn::ClusterOp> different;
+    module.walk([&](nn::ClusterOp cluster) {
+      if (llvm::none_of(different, [&](nn::ClusterOp other) { return equalKernels(cluster.getBody(), other.getBody()); }))
+        different.push_back(cluster);
+    });
+    KernelOptions options;
+    options.lanes = lanes;
+    for (auto [i, cluster] : llvm::enumerate(different)) {
+      FailureOr<KernelInfo> info = generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody(), options);
+      if (failed(info))
+        return signalPassFailure();
+      emitRemark(cluster.getLoc()) << "kernel_" << i << ": " << info->rows << " rows, grain " << info->grain;
+    }
+    for (Operation *op : old)
+      op->erase();
+    if (lower && failed(lowerKernels(module)))
+      signalPassFailure();
+  }
+};
+
+} // namespace

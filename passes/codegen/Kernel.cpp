@@ -1,0 +1,466 @@
+//===- Kernel.cpp - The CPU schedule of the row form ----------------------===//
+//
+// Two schedules. Rows: outer rows in parallel; a row is passed over once for
+// each level of row reductions and once for the outputs, lanes along it. Flat:
+// every output has N elements, lanes run along them; a reduction over anything
+// else is a loop inside of an element (sums over rows: lanes along columns).
+//
+// The dimensions begin as coarse as can be. Where an op needs them finer (a
+// transposition, a concatenation), emission fails with a refinement and begins
+// again. Bits depend on shapes and lane width only.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/codegen/Kernel.h"
+#include "dialects/nn/Emit/Reduction.h"
+#include "passes/codegen/KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+/// A stretch of a row: column = start + sum of stride * dimension.
+struct Box {
+  int64_t start;
+  struct Loop {
+    int64_t size, stride;
+  };
+  SmallVector<Loop> loops;
+  int64_t outer() const {
+    int64_t product = 1;
+    for (const Loop &loop : ArrayRef(loops).drop_back())
+      product *= loop.size;
+    return product;
+  }
+};
+
+/// The schedule, refined until the kernel can be emitted under it.
+struct Schedule {
+  bool flat = false;
+  bool scalar = false;
+  int64_t rows = 1, columns = 1; // flat: columns is the number of elements
+  SmallVector<int64_t> rowSizes;
+  /// By level of row reductions, the outputs last.
+  SmallVector<SmallVector<Box>> stages;
+  DenseMap<Operation *, unsigned> level; // of row reductions
+  unsigned levels = 0;
+  /// A reduction that is a loop inside of an element is there.
+  bool loops = false;
+};
+
+int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// A reduction over trailing dimensions, whose result is one element a row.
+bool reducesRows(nn::ReduceOp op) {
+  int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();
+  int64_t first = rank - op.getDims().size();
+  for (auto [i, dim] : llvm::enumerate(op.getDims()))
+    if (dim != first + int64_t(i))
+      return false;
+  return true;
+}
+
+void initialStages(Schedule &schedule) {
+  schedule.stages.assign(schedule.levels + 1, {Box{0, {{schedule.columns, 1}}}});
+}
+
+/// Chooses rows and columns from the reductions over rows, the widest first.
+FailureOr<Schedule> chooseSchedule(Region &body) {
+  Block &block = body.front();
+  Operation *yield = block.getTerminator();
+  if (yield->getNumOperands() == 0)
+    return yield->emitOpError() << "a kernel without outputs";
+  Schedule schedule;
+  auto fits = [&](int64_t rows, int64_t columns) {
+    return llvm::all_of(yield->getOperands(), [&](Value output) {
+      return elements(output) == rows || elements(output) == rows * columns;
+    });
+  };
+  nn::ReduceOp leading;
+  for (auto op : block.getOps<nn::ReduceOp>())
+    if (reducesRows(op) && elements(op.getResult()) > 0 &&
+        fits(elements(op.getResult()), elements(op.getInput()) / elements(op.getResult())) &&
+        (!leading || elements(op.getInput()) > elements(leading.getInput())))
+      leading = op;
+  if (leading) {
+    schedule.rows = elements(leading.getResult());
+    schedule.columns = elements(leading.getInput()) / schedule.rows;
+    DenseMap<Value, unsigned> needs; // levels that must be done before the value
+    for (Operation &op : block.without_terminator()) {
+      unsigned level = 0;
+      for (Value operand : op.getOperands())
+        level = std::max(level, needs.lookup(operand));
+      auto reduce = dyn_cast<nn::ReduceOp>(op);
+      if (reduce && reducesRows(reduce) && elements(reduce.getResult()) == schedule.rows &&
+          elements(reduce.getInput()) == schedule.rows * schedule.columns) {
+        schedule.level[&op] = level++;
+        schedule.levels = std::max(schedule.levels, level);
+      } else if (reduce) {
+        schedule.loops = true;
+      }
+      for (Value result : op.getResults())
+        needs[result] = level;
+    }
+    schedule.rowSizes = {schedule.rows};
+    initialStages(schedule);
+    return schedule;
+  }
+  schedule.loops = !block.getOps<nn::ReduceOp>().empty();
+  int64_t least = INT64_MAX, most = 0;
+  for (Value output : yield->getOperands()) {
+    least = std::min(least, elements(output));
+    most = std::max(most, elements(output));
+  }
+  schedule.columns = most;
+  schedule.flat = least == most;
+  if (!schedule.flat && least > 0 && most % least == 0) {
+    schedule.rows = least;
+    schedule.columns = most / least;
+    schedule.rowSizes = {schedule.rows};
+    initialStages(schedule);
+  }
+  for (Value output : yield->getOperands())
+    if (elements(output) != most && (least == 0 || most % least != 0 || elements(output) != least))
+      return yield->emitOpError() << "outputs of " << elements(output) << " and " << most
+                                  << " elements have no common rows";
+  return schedule;
+}
+
+/// Whether the schedule could be changed as asked.
+bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigned box) {
+  if (asked.kind == Refinement::Unsupported)
+    return false;
+  if (asked.kind == Refinement::Scalar) {
+    bool first = !schedule.scalar;
+    schedule.scalar = true;
+    return first;
+  }
+  if (schedule.flat) {
+    schedule.flat = false;
+    if (asked.kind == Refinement::Split) {
+      schedule.rows = schedule.columns / asked.at;
+      schedule.columns = asked.at;
+    } else {
+      schedule.rows = 1;
+    }
+    schedule.rowSizes = {schedule.rows};
+    initialStages(schedule);
+    if (asked.kind == Refinement::Split)
+      return true;
+    return refine(schedule, {asked.kind, DimOrigin::Column, 0, asked.at}, 0, 0);
+  }
+  if (asked.origin == DimOrigin::Row) {
+    if (asked.kind != Refinement::Split)
+      return false;
+    int64_t size = schedule.rowSizes[asked.position];
+    schedule.rowSizes[asked.position] = size / asked.at;
+    schedule.rowSizes.insert(schedule.rowSizes.begin() + asked.position + 1, asked.at);
+    return true;
+  }
+  SmallVector<Box> &boxes = schedule.stages[stage];
+  Box::Loop &loop = boxes[box].loops[asked.position];
+  if (asked.kind == Refinement::Break) {
+    Box after = boxes[box];
+    after.start += asked.at * loop.stride;
+    after.loops[asked.position].size = loop.size - asked.at;
+    loop.size = asked.at;
+    boxes.insert(boxes.begin() + box + 1, after);
+    return true;
+  }
+  // Without reductions and pieces the outer part may as well be rows.
+  if (schedule.levels == 0 && boxes.size() == 1 && boxes[0].loops.size() == 1) {
+    int64_t outer = loop.size / asked.at;
+    schedule.rows *= outer;
+    schedule.rowSizes.push_back(outer);
+    schedule.columns = asked.at;
+    initialStages(schedule);
+    return true;
+  }
+  Box::Loop inner{asked.at, loop.stride};
+  loop.size /= asked.at;
+  loop.stride *= asked.at;
+  boxes[box].loops.insert(boxes[box].loops.begin() + asked.position + 1, inner);
+  return true;
+}
+
+/// Emits one kernel under one schedule.
+class RowKernel {
+public:
+  RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const Schedule &schedule, int64_t lanes)
+      : b(b), function(function), loc(function.getLoc()), schedule(schedule),
+        yield(body.front().getTerminator()), emitter(b, loc, lanes) {
+    Block *entry = &function.getBody().front();
+    for (auto [argument, memref] : llvm::zip(body.front().getArguments(), entry->getArguments()))
+      emitter.bind(argument, memref);
+    inputs = body.front().getNumArguments();
+    begin = entry->getArgument(entry->getNumArguments() - 2);
+    end = entry->getArgument(entry->getNumArguments() - 1);
+    emitter.pushScope(entry);
+  }
+
+  bool run() {
+    if (schedule.flat ? !emitFlat() : !emitRows())
+      return false;
+    emitter.setInsertion(0);
+    func::ReturnOp::create(b, loc);
+    return true;
+  }
+
+  Refinement refinement() const { return emitter.refinement().value_or(Refinement{Refinement::Unsupported}); }
+  unsigned failedStage() const { return stage; }
+  unsigned failedBox() const { return box; }
+
+private:
+  Value buffer(unsigned output) { return function.getArgument(inputs + output); }
+
+  /// Emits all outputs that have an element at `index`, then stores them: a
+  /// result may take an operand's place.
+  bool emitOutputs(int64_t count, const LinearIndex &index) {
+    SmallVector<std::pair<unsigned, Value>> stores;
+    for (auto [i, output] : llvm::enumerate(yield->getOperands()))
+      if (elements(output) == count) {
+        Value element = emitter.emit(output, index);
+        if (!element)
+          return false;
+        stores.push_back({i, element});
+      }
+    emitter.setInsertion(emitter.depth());
+    for (auto [i, element] : stores)
+      emitter.store(buffer(i), index, element);
+    return true;
+  }
+
+  bool emitFlat() {
+    int64_t lanes = emitter.laneCount();
+    Value middle = end;
+    auto body = [&](Value lower, Value upper, bool masked) {
+      scf::ForOp loop = emitter.openLoop(lower, upper, lanes, {});
+      LinearIndex index = emitter.addDim(schedule.columns, loop.getInductionVar(), DimOrigin::Flat, 0, /*isLane=*/true);
+      if (masked) {
+        Value left = arith::SubIOp::create(b, loc, end, loop.getInductionVar());
+        emitter.setMask(vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
+      }
+      bool done = emitOutputs(schedule.columns, index);
+      emitter.setMask(nullptr);
+      emitter.endLanes();
+      emitter.closeLoop(loop, {});
+      return done;
+    };
+    if (lanes == 1)
+      return body(begin, end, false);
+    Value size = arith::SubIOp::create(b, loc, end, begin);
+    Value rest = arith::RemUIOp::create(b, loc, size, emitter.constantIndex(lanes));
+    middle = arith::SubIOp::create(b, loc, end, rest);
+    return body(begin, middle, false) && body(middle, end, true);
+  }
+
+  bool emitRows() {
+    scf::ForOp loop = emitter.openLoop(begin, end, 1, {});
+    LinearIndex row;
+    Value rest = loop.getInductionVar();
+    int64_t stride = 1;
+    for (unsigned i = schedule.rowSizes.size(); i-- > 0; stride *= schedule.rowSizes[i]) {
+      int64_t size = schedule.rowSizes[i];
+      Value value = rest;
+      if (i > 0) {
+        value = arith::RemUIOp::create(b, loc, rest, emitter.constantIndex(size));
+        rest = arith::DivUIOp::create(b, loc, rest, emitter.constantIndex(size));
+      }
+      row = row.plus(emitter.addDim(size, value, DimOrigin::Row, i).times(stride));
+    }
+    for (stage = 0; stage < schedule.levels; ++stage)
+      if (!emitReductions(row))
+        return false;
+    bool wide = llvm::any_of(yield->getOperands(), [&](Value output) { return elements(output) != schedule.rows; });
+    box = 0;
+    if (wide || schedule.columns == 1) {
+      SmallVector<Value> none;
+      for (const Box &part : schedule.stages[stage]) {
+        if (!emitBox(part, row, none, [&](const LinearIndex &index, SmallVectorImpl<Value> &) {
+              return emitOutputs(schedule.rows * schedule.columns, index);
+            }))
+          return false;
+        ++box;
+      }
+    }
+    // With one column the outputs above were those of a row, too.
+    if (schedule.columns != 1 && !emitOutputs(schedule.rows, row))
+      return false;
+    emitter.closeLoop(loop, {});
+    return true;
+  }
+
+  /// All reductions of this level, in one pass over the row.
+  bool emitReductions(const LinearIndex &row) {
+    SmallVector<nn::ReduceOp> ops;
+    for (Operation &op : *yield->getBlock())
+      if (auto found = schedule.level.find(&op); found != schedule.level.end() && found->second == stage)
+        ops.push_back(cast<nn::ReduceOp>(op));
+    int64_t lanes = emitter.laneCount();
+    SmallVector<Value> values;
+    emitter.setInsertion(emitter.depth());
+    for (nn::ReduceOp op : ops) {
+      Type element = cast<RankedTensorType>(op.getInput().getType()).getElementType();
+      Type type = lanes > 1 ? Type(emitter.vectorOf(element)) : element;
+      values.push_back(nn::identityOf(b, loc, op.getKind(), type));
+    }
+    box = 0;
+    for (const Box &part : schedule.stages[stage]) {
+      if (!emitBox(part, row, values, [&](const LinearIndex &index, SmallVectorImpl<Value> &carried) {
+            for (auto [i, op] : llvm::enumerate(ops)) {
+              Value element = emitter.emit(op.getInput(), index);
+              if (!element)
+                return false;
+              emitter.setInsertion(emitter.depth());
+              Value next = carried[i];
+              Value operands[] = {next, element};
+              matchLanes(b, loc, operands);
+              next = nn::combine(b, loc, op.getKind(), operands[0], operands[1]);
+              if (Value mask = emitter.currentMask())
+                next = arith::SelectOp::create(b, loc, mask, next, carried[i]);
+              carried[i] = next;
+            }
+            return true;
+          }))
+        return false;
+      ++box;
+    }
+    emitter.setInsertion(emitter.depth());
+    for (auto [op, value] : llvm::zip(ops, values)) {
+      nn::ReduceKind kind = op.getKind();
+      if (lanes > 1)
+        value = foldLanes(b, loc, value, [&](Value x, Value y) { return nn::combine(b, loc, kind, x, y); });
+      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] = value;
+    }
+    return true;
+  }
+
+  using Body = llvm::function_ref<bool(const LinearIndex &, SmallVectorImpl<Value> &)>;
+
+  /// The loops of a box, vectors along the innermost; `values` go through all.
+  bool emitBox(const Box &part, const LinearIndex &row, SmallVectorImpl<Value> &values, Body body) {
+    return emitLoops(part, 0, row.times(schedule.columns).plus(part.start), values, body);
+  }
+
+  bool emitLoops(const Box &part, unsigned position, const LinearIndex &index, SmallVectorImpl<Value> &values, Body body) {
+    const Box::Loop &dim = part.loops[position];
+    bool innermost = position + 1 == part.loops.size();
+    int64_t lanes = innermost ? emitter.laneCount() : 1;
+    int64_t whole = dim.size / lanes * lanes;
+    auto run = [&](int64_t lower, int64_t upper, bool masked) {
+      scf::ForOp loop = emitter.openLoop(emitter.constantIndex(lower), emitter.constantIndex(upper), lanes, values);
+      if (!values.empty())
+        values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+      LinearIndex here = index.plus(
+          emitter.addDim(dim.size, loop.getInductionVar(), DimOrigin::Column, position, innermost).times(dim.stride));
+      if (masked) {
+        Value left = emitter.constantIndex(upper - lower);
+        emitter.setMask(vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
+      }
+      bool done = innermost ? body(here, values) : emitLoops(part, position + 1, here, values, body);
+      emitter.setMask(nullptr);
+      if (innermost)
+        emitter.endLanes();
+      if (!done)
+        return false;
+      ValueRange results = emitter.closeLoop(loop, values);
+      values.assign(results.begin(), results.end());
+      return true;
+    };
+    if (whole > 0 && !run(0, whole, false))
+      return false;
+    return whole == dim.size || run(whole, dim.size, true);
+  }
+
+  OpBuilder &b;
+  func::FuncOp function;
+  Location loc;
+  const Schedule &schedule;
+  Operation *yield;
+  KernelEmitter emitter;
+  Value begin, end;
+  unsigned inputs = 0, stage = 0, box = 0;
+};
+
+func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Region &body) {
+  SmallVector<Type> types;
+  auto add = [&](Value value) {
+    auto tensor = cast<RankedTensorType>(value.getType());
+    Type element = tensor.getElementType();
+    if (element.isInteger(1))
+      element = b.getI8Type();
+    types.push_back(MemRefType::get({tensor.getNumElements()}, element));
+  };
+  llvm::for_each(body.getArguments(), add);
+  llvm::for_each(body.front().getTerminator()->getOperands(), add);
+  types.append(2, b.getIndexType());
+  b.setInsertionPointToEnd(module.getBody());
+  auto function = func::FuncOp::create(b, body.getLoc(), name, b.getFunctionType(types, {}));
+  function.addEntryBlock();
+  return function;
+}
+
+int64_t rowGrain(const Schedule &schedule, int64_t lanes) {
+  constexpr int64_t elementsAtLeast = 4096; // below it a thread costs more than it brings
+  if (schedule.flat)
+    return schedule.loops ? lanes : llvm::divideCeil(elementsAtLeast, lanes) * lanes;
+  return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, schedule.columns));
+}
+
+/// A region of one op that has a kernel of its own.
+OwnKernel ownKernel(Region &body) {
+  Block &block = body.front();
+  if (block.getOperations().size() != 2)
+    return nullptr;
+  auto op = dyn_cast<OwnKernel>(block.front());
+  if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
+    return nullptr;
+  return op;
+}
+
+} // namespace
+
+static FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, OwnKernel op, Region &body, int64_t lanes) {
+  Block *entry = &function.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  IRMapping buffers;
+  buffers.map(body.getArguments(), entry->getArguments().take_front(body.getNumArguments()));
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(buffers.lookup(operand));
+  ValueRange results = ValueRange(entry->getArguments()).slice(body.getNumArguments(), op->getNumResults());
+  ValueRange bounds = ValueRange(entry->getArguments()).take_back(2);
+  if (failed(op.emitKernel(b, operands, results, bounds[0], bounds[1], lanes)))
+    return failure();
+  func::ReturnOp::create(b, function.getLoc());
+  return KernelInfo{op.getKernelRows(), op.getKernelGrain(), op.getKernelScratch()};
+}
+
+FailureOr<KernelInfo> shale::generateKernel(ModuleOp module, StringRef name, Region &body, const KernelOptions &options) {
+  OpBuilder b(module.getContext());
+  if (OwnKernel op = ownKernel(body))
+    return generateOwn(b, createFunction(b, module, name, body), op, body, options.lanes);
+  FailureOr<Schedule> schedule = chooseSchedule(body);
+  if (failed(schedule))
+    return failure();
+  constexpr int attempts = 256;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    int64_t lanes = schedule->scalar ? 1 : options.lanes;
+    // Sums over rows: wider than a register, for several sums at once.
+    if (schedule->flat && schedule->loops && lanes > 1 && schedule->columns >= 4 * lanes)
+      lanes *= 4;
+    func::FuncOp function = createFunction(b, module, name, body);
+    RowKernel kernel(b, function, body, *schedule, lanes);
+    if (kernel.run())
+      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows, rowGrain(*schedule, lanes), 0};
+    function.erase();
+    if (!refine(*schedule, kernel.refinement(), kernel.failedStage(), kernel.failedBox()))
+      break;
+  }
+  return body.getParentOp()->emitError() << "no schedule found for this kernel";
+}

@@ -1,0 +1,60 @@
+//===- KernelEquality.cpp - Which kernels are the same --------------------===//
+#include "passes/codegen/Kernel.h"
+#include "mlir/IR/OperationSupport.h"
+
+using namespace mlir;
+using namespace shale;
+
+// Locations, scopes and phases say where an op came from, not what it does.
+static DictionaryAttr meaning(Operation *op) {
+  SmallVector<NamedAttribute> kept;
+  for (NamedAttribute attr : op->getDiscardableAttrs())
+    if (!attr.getName().strref().contains('.'))
+      kept.push_back(attr);
+  return DictionaryAttr::get(op->getContext(), kept);
+}
+
+static bool equalOps(Operation *lhs, Operation *rhs) {
+  return lhs->getName() == rhs->getName() && lhs->getPropertiesAsAttribute() == rhs->getPropertiesAsAttribute() &&
+         meaning(lhs) == meaning(rhs) && lhs->getResultTypes() == rhs->getResultTypes() &&
+         lhs->getNumOperands() == rhs->getNumOperands();
+}
+
+llvm::hash_code shale::hashKernel(Region &body) {
+  Block &block = body.front();
+  DenseMap<Value, unsigned> numbers;
+  auto add = [&](Value value) { numbers.try_emplace(value, numbers.size()); };
+  llvm::for_each(block.getArguments(), add);
+  llvm::hash_code hash = llvm::hash_combine(block.getNumArguments());
+  for (Type type : block.getArgumentTypes())
+    hash = llvm::hash_combine(hash, type);
+  for (Operation &op : block) {
+    hash = llvm::hash_combine(hash, op.getName(), op.getPropertiesAsAttribute());
+    for (Value operand : op.getOperands())
+      hash = llvm::hash_combine(hash, numbers.lookup(operand));
+    for (Value result : op.getResults()) {
+      hash = llvm::hash_combine(hash, result.getType());
+      add(result);
+    }
+  }
+  return hash;
+}
+
+bool shale::equalKernels(Region &lhs, Region &rhs) {
+  Block &left = lhs.front(), &right = rhs.front();
+  if (left.getArgumentTypes() != right.getArgumentTypes() || left.getOperations().size() != right.getOperations().size())
+    return false;
+  DenseMap<Value, Value> same;
+  for (auto [x, y] : llvm::zip(left.getArguments(), right.getArguments()))
+    same[x] = y;
+  for (auto [x, y] : llvm::zip(left, right)) {
+    if (!equalOps(&x, &y))
+      return false;
+    for (auto [p, q] : llvm::zip(x.getOperands(), y.getOperands()))
+      if (same.lookup(p) != q)
+        return false;
+    for (auto [p, q] : llvm::zip(x.getResults(), y.getResults()))
+      same[p] = q;
+  }
+  return true;
+}

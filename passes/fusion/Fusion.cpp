@@ -1,0 +1,208 @@
+//===- Fusion.cpp - Ops that become one kernel ----------------------------===//
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/fusion/Groups.h"
+#include "passes/fusion/Passes.h"
+
+namespace shale {
+#define GEN_PASS_DEF_FUSIONPASS
+#include "passes/fusion/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// An op whose result is larger than what it is made of: computing it again
+/// costs less than reading it.
+bool isRepetition(Operation *op) {
+  return isFusible(op) && op->getNumOperands() == 1 && elements(op->getOperand(0)) < elements(op->getResult(0)) &&
+         (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
+}
+
+/// All readers move elements elsewhere, each at most once (as slices do).
+bool isOnlyMoved(Value value) {
+  return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    Access access = accessOf(user, use.getOperandNumber());
+    if (access == Access::Once)
+      return isFusible(user);
+    return isAlias(user) && isOnlyMoved(user->getResult(0));
+  });
+}
+
+/// Something like the bias of a product that is then cut into pieces: one
+/// operand of the result's size, the others repeated.
+bool isCheap(Operation *op) {
+  if (isAlias(op))
+    return true;
+  if (!isa<Elementwise>(op))
+    return false;
+  return llvm::count_if(op->getOperands(), [](Value operand) {
+           Operation *source = operand.getDefiningOp();
+           return !source || !(isRepetition(source) || isFree(source));
+         }) <= 1;
+}
+
+/// Gives each reader a copy of what is computed again rather than kept.
+void duplicate(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (!isFusible(&op) || isFree(&op))
+      continue;
+    if (!isRepetition(&op) && !(isCheap(&op) && isOnlyMoved(op.getResult(0))))
+      continue;
+    OpBuilder builder(&op);
+    builder.setInsertionPointAfter(&op);
+    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getResult(0).getUses())))
+      use.set(builder.clone(op)->getResult(0));
+  }
+}
+
+/// An alias at the edge of a group is free outside of it.
+void stripAliases(Group &group) {
+  bool changed = true;
+  while (changed) {
+    DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+    auto atEdge = [&](Operation *op) {
+      if (!isAlias(op))
+        return false;
+      Operation *source = op->getOperand(0).getDefiningOp();
+      bool entry = !source || !members.contains(source);
+      return entry || llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
+    };
+    auto kept = llvm::remove_if(group.ops, atEdge);
+    changed = kept != group.ops.end();
+    group.ops.erase(kept, group.ops.end());
+  }
+}
+
+/// For each result an operand that is read only where the result is written.
+SmallVector<int64_t> findAliases(nn::ClusterOp cluster, const Group &group,
+                                 const DenseMap<Operation *, Operation *> &origin) {
+  SmallVector<int64_t> aliases;
+  DenseSet<unsigned> taken;
+  auto inPlace = [&](BlockArgument argument) {
+    return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return true;
+      Access access = accessOf(user, use.getOperandNumber());
+      return !group.prologue.contains(origin.lookup(user)) &&
+             (access == Access::Same || access == Access::Rows || access == Access::Reduces);
+    });
+  };
+  Block &body = cluster.getBody().front();
+  for (Value output : body.getTerminator()->getOperands()) {
+    int64_t alias = -1;
+    for (BlockArgument argument : body.getArguments()) {
+      unsigned number = argument.getArgNumber();
+      if (argument.getType() != output.getType() || taken.contains(number) || !inPlace(argument))
+        continue;
+      alias = number;
+      taken.insert(number);
+      break;
+    }
+    aliases.push_back(alias);
+  }
+  return aliases;
+}
+
+void buildCluster(const Group &group) {
+  DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+  llvm::SetVector<Value> inputs;
+  SmallVector<Value> outputs;
+  auto isInside = [&](Value value) {
+    Operation *source = value.getDefiningOp();
+    return source && (members.contains(source) || isFree(source));
+  };
+  for (Operation *op : group.ops) {
+    for (Value operand : op->getOperands())
+      if (!isInside(operand))
+        inputs.insert(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+        outputs.push_back(result);
+  }
+  if (outputs.empty())
+    return;
+  Operation *last = group.ops.back();
+  OpBuilder builder(last);
+  SmallVector<Location> locations;
+  for (Operation *op : group.ops)
+    if (!llvm::is_contained(locations, op->getLoc()))
+      locations.push_back(op->getLoc());
+  auto cluster = nn::ClusterOp::create(builder, builder.getFusedLoc(locations), TypeRange(ValueRange(outputs)),
+                                       inputs.getArrayRef(), DenseI64ArrayAttr());
+  cluster->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+  Block *body = builder.createBlock(&cluster.getBody());
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
+  DenseMap<Operation *, Operation *> origin;
+  auto clone = [&](Operation *op) {
+    Operation *copy = builder.clone(*op, mapping);
+    copy->setDiscardableAttrs(DictionaryAttr::get(op->getContext()));
+    origin[copy] = op;
+  };
+  for (Operation *op : group.ops) {
+    for (Value operand : op->getOperands())
+      if (!mapping.contains(operand))
+        clone(operand.getDefiningOp());
+    clone(op);
+  }
+  SmallVector<Value> yielded;
+  for (Value output : outputs)
+    yielded.push_back(mapping.lookup(output));
+  nn::YieldOp::create(builder, cluster.getLoc(), yielded);
+  SmallVector<int64_t> aliases = findAliases(cluster, group, origin);
+  if (llvm::any_of(aliases, [](int64_t alias) { return alias >= 0; }))
+    cluster.setAliases(aliases);
+  for (auto [output, result] : llvm::zip(outputs, cluster.getResults()))
+    output.replaceUsesWithIf(result, [&](OpOperand &use) { return !members.contains(use.getOwner()); });
+}
+
+/// A free op that something outside of clusters reads must be computed, too,
+/// unless it is a constant, which is data.
+void wrapFree(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (!isFree(&op) || op.hasTrait<OpTrait::ConstantLike>() || op.use_empty())
+      continue;
+    Group group;
+    group.ops = {&op};
+    buildCluster(group);
+  }
+}
+
+void fuseBlock(Block &block, bool singletons) {
+  if (!singletons)
+    duplicate(block);
+  Groups groups(block);
+  if (!singletons)
+    groups.merge();
+  for (Group *group : groups.list()) {
+    stripAliases(*group);
+    if (!group->ops.empty())
+      buildCluster(*group);
+  }
+  wrapFree(block);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  // What was computed first may have become part of a later cluster.
+  sortTopologically(&block);
+}
+
+struct FusionPass : shale::impl::FusionPassBase<FusionPass> {
+  using FusionPassBase::FusionPassBase;
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Block &block : function.getBody())
+        fuseBlock(block, singletons);
+  }
+};
+
+} // namespace

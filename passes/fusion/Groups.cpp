@@ -1,0 +1,210 @@
+//===- Groups.cpp - Which ops become one kernel ---------------------------===//
+#include "passes/fusion/Groups.h"
+#include "dialects/nn/NN.h"
+#include "mlir/IR/Block.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace shale;
+
+static int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+bool shale::isFusible(Operation *op) {
+  if (isa<Elementwise>(op))
+    return op->getNumResults() == 1 && elements(op->getResult(0)) > 0;
+  auto indexed = dyn_cast<Indexed>(op);
+  return indexed && indexed.canEmit() && elements(op->getResult(0)) > 0;
+}
+
+bool shale::isFree(Operation *op) { return op->getNumOperands() == 0 && isFusible(op); }
+
+Access shale::accessOf(Operation *op, unsigned number) {
+  if (isa<Elementwise>(op))
+    return Access::Same;
+  if (auto indexed = dyn_cast<Indexed>(op))
+    return indexed.getAccess(number);
+  return Access::Any;
+}
+
+bool shale::isAlias(Operation *op) {
+  return isa<Indexed>(op) && op->getNumOperands() == 1 && accessOf(op, 0) == Access::Same;
+}
+
+Groups::Groups(Block &block) : block(block) {
+  int number = 0;
+  for (Operation &op : block) {
+    order[&op] = number++;
+    if (!isFusible(&op) || isFree(&op))
+      continue;
+    Group group;
+    group.ops = {&op};
+    group.count = elements(op.getResult(0));
+    if (op.getNumOperands() == 1 && !isa<Elementwise>(op)) {
+      Access access = accessOf(&op, 0);
+      int64_t input = elements(op.getOperand(0));
+      if (access == Access::Reduces && input > 0) {
+        group.rows = group.count;
+        group.columns = input / group.count;
+        group.reduces = true;
+      }
+      group.loops |= access == Access::Folds;
+      group.reduces |= access == Access::Folds;
+    }
+    groupOf[&op] = groups.size();
+    groups.push_back(std::move(group));
+  }
+}
+
+bool Groups::fits(const Group &group, int64_t rows, int64_t columns) const {
+  if (group.rows != 0)
+    return group.rows == rows && group.columns == columns;
+  if (group.loops)
+    return false;
+  return group.count == rows * columns || group.count == rows;
+}
+
+/// Finds the domain under which the consumer reads the producer's value at the
+/// place that is being computed.
+bool Groups::unify(const Group &producer, const Group &consumer, Value value, Operation *op, Access access,
+                   int64_t &rows, int64_t &columns) const {
+  int64_t in = elements(value), out = elements(op->getResult(0));
+  rows = columns = 0;
+  switch (access) {
+  case Access::Same:
+    if (producer.rows == 0 && consumer.rows == 0)
+      return producer.count == consumer.count;
+    rows = producer.rows ? producer.rows : consumer.rows;
+    columns = producer.rows ? producer.columns : consumer.columns;
+    break;
+  case Access::Rows:
+    rows = in;
+    columns = out / in;
+    break;
+  case Access::Reduces:
+    rows = out;
+    columns = in / out;
+    break;
+  case Access::Once:
+  case Access::Folds:
+  case Access::Any:
+    return false;
+  }
+  return fits(producer, rows, columns) && fits(consumer, rows, columns);
+}
+
+/// A chain without reductions whose only reader takes each element at most once
+/// may be computed where it is read.
+bool Groups::isPrologue(const Group &producer, Value value, Operation *op) const {
+  if (producer.reduces || producer.rows != 0 || !value.hasOneUse())
+    return false;
+  int inside = groupOf.lookup(value.getDefiningOp());
+  for (Operation *member : producer.ops)
+    for (Value result : member->getResults())
+      for (Operation *user : result.getUsers())
+        if (user != op && (!groupOf.contains(user) || groupOf.lookup(user) != inside))
+          return false;
+  return true;
+}
+
+bool Groups::hasDetour(int from, int to) const {
+  DenseSet<int> seenGroups = {to};
+  DenseSet<Operation *> seen;
+  SmallVector<Operation *> work(groups[to].ops.begin(), groups[to].ops.end());
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    auto here = groupOf.find(op);
+    bool direct = here != groupOf.end() && here->second == to;
+    for (Value operand : op->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      if (!source || source->getBlock() != &block || !seen.insert(source).second)
+        continue;
+      auto group = groupOf.find(source);
+      if (group == groupOf.end()) {
+        work.push_back(source);
+        continue;
+      }
+      if (group->second == from) {
+        if (!direct)
+          return true;
+        seen.erase(source); // another way to it may be a detour
+        continue;
+      }
+      if (seenGroups.insert(group->second).second)
+        for (Operation *member : groups[group->second].ops)
+          work.push_back(member);
+    }
+  }
+  return false;
+}
+
+void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, bool asPrologue) {
+  Group &from = groups[producer], &to = groups[consumer];
+  if (asPrologue) {
+    to.prologue.insert(from.ops.begin(), from.ops.end());
+  } else {
+    to.prologue.insert(from.prologue.begin(), from.prologue.end());
+    if (rows != 0) {
+      to.rows = rows;
+      to.columns = columns;
+      to.count = rows * columns;
+    }
+  }
+  to.loops |= from.loops;
+  to.reduces |= from.reduces;
+  for (Operation *op : from.ops)
+    groupOf[op] = consumer;
+  to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
+  from = Group();
+}
+
+/// What only the backward pass needs must not be kept from the forward pass on.
+static bool samePhase(Operation *producer, Operation *consumer) {
+  return producer->getDiscardableAttr(nn::kPhaseAttr) == consumer->getDiscardableAttr(nn::kPhaseAttr);
+}
+
+bool Groups::mergeEdge(Operation *op, unsigned number) {
+  Value value = op->getOperand(number);
+  Operation *source = value.getDefiningOp();
+  auto producer = source ? groupOf.find(source) : groupOf.end(), consumer = groupOf.find(op);
+  if (producer == groupOf.end() || consumer == groupOf.end() || producer->second == consumer->second)
+    return false;
+  int from = producer->second, to = consumer->second;
+  if (auto indexed = dyn_cast<Indexed>(op); indexed && indexed.readsMemory(number))
+    return false;
+  Access access = accessOf(op, number);
+  // What is computed elsewhere than in the domain's place stays there.
+  if (groups[from].prologue.contains(source))
+    return false;
+  int64_t rows, columns;
+  bool together = !groups[to].prologue.contains(op) &&
+                  unify(groups[from], groups[to], value, op, access, rows, columns);
+  bool once = access == Access::Once || access == Access::Folds;
+  bool before = !together && (once || (access == Access::Same && groups[to].prologue.contains(op))) &&
+                isPrologue(groups[from], value, op);
+  if ((!together && !before) || !samePhase(source, op) || hasDetour(from, to))
+    return false;
+  join(from, to, together ? rows : 0, together ? columns : 0, before);
+  return true;
+}
+
+void Groups::merge() {
+  // Towards consumers, again while anything changes: a domain found late lets
+  // more in.
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Operation &op : block)
+      for (unsigned i = 0; i < op.getNumOperands(); ++i)
+        changed |= mergeEdge(&op, i);
+  }
+}
+
+std::vector<Group *> Groups::list() {
+  std::vector<Group *> left;
+  for (Group &group : groups)
+    if (!group.ops.empty()) {
+      llvm::sort(group.ops, [&](Operation *x, Operation *y) { return order.lookup(x) < order.lookup(y); });
+      left.push_back(&group);
+    }
+  return left;
+}
