@@ -8,6 +8,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/import/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/codegen/Passes.h"
 #include "passes/fusion/Passes.h"
@@ -26,6 +27,8 @@ void shale::registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  registerImportPasses();
+  registerImportPipeline();
   registerAutodiffPasses();
   registerSchedulePasses();
   registerFusionPasses();

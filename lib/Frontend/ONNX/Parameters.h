@@ -51,8 +51,9 @@ struct Parameters {
   std::string prefix;
 };
 
-/// Finds them: from the exporter's metadata if there is any, else by rule
-/// (docs/architecture.md, "Import").
+/// Finds them: from the exporter's metadata if there is any, else by rule: every
+/// float initializer that is no scalar; one of equal elements that several module
+/// scopes read was merged.
 Parameters findParameters(Model &model, bool keepPrefix);
 
 } // namespace shale::onnx

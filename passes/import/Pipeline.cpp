@@ -1,0 +1,28 @@
+//===- Pipeline.cpp - Order of the import passes --------------------------===//
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/import/Passes.h"
+
+void shale::buildImportPipeline(mlir::OpPassManager &manager, const ImportPipelineOptions &options) {
+  // Equal constants and broadcasts are one, so that patterns meet one form.
+  manager.addPass(mlir::createCanonicalizerPass());
+  manager.addPass(mlir::createCSEPass());
+  // Attention's keys are transposed through reshapes.
+  manager.addPass(createSimplifyMovementPass());
+  if (options.recover) {
+    manager.addPass(createRecoverNormPass());
+    manager.addPass(createRecoverActivationPass());
+    // Before attention: rotary positions stand between a product and its scores.
+    manager.addPass(createRecoverRopePass());
+    manager.addPass(createRecoverAttentionPass());
+  }
+  // Recovery leaves dead decompositions.
+  manager.addPass(createSimplifyMovementPass());
+  manager.addPass(mlir::createCanonicalizerPass());
+  manager.addPass(mlir::createCSEPass());
+}
+
+void shale::registerImportPipeline() {
+  mlir::PassPipelineRegistration<>("shale-import", "Clean up an imported model and recover its ops",
+                                   [](mlir::OpPassManager &manager) { buildImportPipeline(manager); });
+}

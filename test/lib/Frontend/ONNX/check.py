@@ -1,0 +1,26 @@
+"""Makes a case, imports it, and holds the exit code: check.py CASE CODE FOLDER [flags of shale-translate].
+
+Prints what shale-translate wrote; FileCheck does the rest.
+"""
+import os
+import subprocess
+import sys
+
+case, code, folder, flags = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+here = os.path.dirname(os.path.abspath(__file__))
+path = os.path.join(folder, "inside" if case == "outside-link" else "", "model.onnx")
+subprocess.run([sys.executable, os.path.join(here, "make.py"), case, path if case != "outside-link" else os.path.join(folder, "model.onnx")], check=True)
+if case == "outside-link":
+    os.replace(os.path.join(folder, "model.onnx"), path)
+if not flags:
+    flags = ["--dim", "batch=3"]
+run = subprocess.run(["shale-translate", "--import-onnx", path, *flags], capture_output=True, text=True, timeout=60)
+print(run.stderr, end="")
+print(run.stdout, end="")
+if run.returncode != code:
+    print(f"exit code {run.returncode}, not {code}")
+    sys.exit(1)
+errors = run.stderr.count("error: ")
+if code and errors != 1 and "shale-translate: " not in run.stderr:
+    print(f"{errors} errors, not one")
+    sys.exit(1)

@@ -1,0 +1,206 @@
+"""Writes one of the small models below: make.py CASE FILE. A case may write files beside it."""
+import os
+import sys
+from onnx_writer import *
+
+X = value("x", ["batch", 4])
+LOSS = value("loss", [])
+W = floats("w", [4, 2], [0.5] * 7 + [0.25])
+
+
+def linear(initializers=(W,), nodes=(), **kw):
+    """loss = mean((x w)^2), with what a case adds."""
+    body = list(nodes) or [node("MatMul", ["x", "w"], ["y"], "product")]
+    body += [node("Mul", ["y", "y"], ["z"], "square"), node("ReduceMean", ["z"], ["loss"], "mean", keepdims=0)]
+    return model(graph(body, [X], [LOSS], initializers), **kw)
+
+
+def external(**kw):
+    return lambda f: linear([tensor("w", [4, 2], external=kw)])
+
+
+def beside(name, data):
+    def write(f):
+        with open(os.path.join(os.path.dirname(f), name), "wb") as out:
+            out.write(data)
+    return write
+
+
+def outside_link(f):
+    d = os.path.dirname(f)
+    os.makedirs(d + "/outside", exist_ok=True)
+    os.makedirs(d + "/inside", exist_ok=True)
+    with open(d + "/outside/secret", "wb") as out:
+        out.write(b"\0" * 32)
+    link = d + "/inside/data"
+    if not os.path.islink(link):
+        os.symlink("../outside/secret", link)
+    return linear([tensor("w", [4, 2], external={"location": "data"})])
+
+
+def inside_link(f):
+    d = os.path.dirname(f)
+    with open(d + "/blob", "wb") as out:
+        out.write(b"\0" * 32)
+    if not os.path.islink(d + "/link"):
+        os.symlink("blob", d + "/link")
+    return linear([tensor("w", [4, 2], external={"location": "link"})])
+
+
+def fifo(f):
+    p = os.path.dirname(f) + "/pipe"
+    if not os.path.exists(p):
+        os.mkfifo(p)
+    return linear([tensor("w", [4, 2], external={"location": "pipe"})])
+
+
+def short_file(f):
+    beside("short.bin", b"\0" * 16)(f)
+    return linear([tensor("w", [4, 2], external={"location": "short.bin", "offset": 0, "length": 32})])
+
+
+def good_external(f):
+    beside("data.bin", b"\0" * 8 + struct.pack("<8f", *range(8)))(f)
+    return linear([tensor("w", [4, 2], external={"location": "data.bin", "offset": 8, "length": 32})])
+
+
+def const(name, values):
+    return node("Constant", [], [name], "const_" + name, value=ints("", [len(values)], values))
+
+
+def expand_bomb(f):
+    big = [const("s", [1 << 20, 1 << 20]), node("Expand", ["one", "s"], ["e"], "bomb"), node("ReduceSum", ["e"], ["r"], "sum", keepdims=0),
+           node("MatMul", ["x", "w"], ["y0"], "product"), node("Add", ["y0", "r"], ["y"], "add")]
+    return linear([W, floats("one", [1], [1.0])], big)
+
+
+def many_folds(f):
+    """No single value is too large, all together are."""
+    body = [const("s", [2048, 2048])] + [node("Expand", ["one", "s"], ["e0"], "start"), node("Add", ["e0", "vec"], ["f0"], "first")]
+    for i in range(200):
+        body.append(node("Mul", [f"f{i}", f"f{i}"], [f"f{i + 1}"], f"fold{i}"))
+    body += [node("ReduceSum", ["f200"], ["r"], "sum", keepdims=0), node("MatMul", ["x", "w"], ["y0"], "product"), node("Add", ["y0", "r"], ["y"], "add")]
+    return linear([W, ints("one", [1], [1]), ints("vec", [2048], list(range(2048)))], [*body[:-1], node("Cast", ["r"], ["rf"], "cast", to=FLOAT), node("Add", ["y0", "rf"], ["y"], "add")])
+
+
+def doubling(f):
+    """Each function calls the next one twice: 2^40 nodes."""
+    functions = [function(f"f{i}", ["a"], ["c"], [node(f"f{i + 1}", ["a"], ["b"], "one", "local"), node(f"f{i + 1}", ["b"], ["c"], "two", "local")]) for i in range(40)]
+    functions.append(function("f40", ["a"], ["c"], [node("Identity", ["a"], ["c"], "leaf")]))
+    return linear([W], [node("MatMul", ["x", "w"], ["y0"], "product"), node("f0", ["y0"], ["y"], "call", "local")], functions=functions, opsets=(("", 18), ("local", 1)))
+
+
+def unsupported(f):
+    body = [node("MatMul", ["x", "w"], ["a"], "product"), node("Conv3", ["a"], ["b"], "first_conv"), node("Conv3", ["b"], ["c"], "second_conv"),
+            node("Magic", ["c"], ["d"], "wand", "com.acme"), node("Swish", ["d"], ["y"], "late")]
+    return linear([W], body, opsets=(("", 18), ("com.acme", 3)))
+
+
+def dropout(training, ratio):
+    return lambda f: linear([W, floats("p", [], [ratio]), tensor("t", [], BOOL, bytes([training]))],
+                            [node("MatMul", ["x", "w"], ["a"], "product"), node("Dropout", ["a", "p", "t"], ["y"], "drop")])
+
+
+def logits(nodes=(), outputs=("scores",)):
+    body = [node("Gather", ["table", "ids"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")] + list(nodes)
+    table = floats("table", [8, 4], [i / 32 for i in range(32)])
+    head = floats("head", [4, 8], [i / 16 for i in range(32)])
+    return model(graph(body, [value("ids", ["batch", 6], INT64)], [value(o, ["batch", 6, 8]) for o in outputs], [table, head]))
+
+
+def merged_by_rule(f):
+    """Without metadata: two norms of two modules read one initializer of ones."""
+    body = [node("LayerNormalization", ["x", "a.0.weight"], ["n"], "/a.0/norm"), node("LayerNormalization", ["n", "a.0.weight"], ["y"], "/a.1/norm")]
+    return linear([floats("a.0.weight", [4], [1.0] * 4)], body)
+
+
+def slices(f):
+    """A slice that runs backwards, and bounds beyond the ends."""
+    body = [const("s", [-1]), const("e", [-100]), const("a", [1]), const("st", [-1]), node("Slice", ["x", "s", "e", "a", "st"], ["back"], "backwards"), node("MatMul", ["back", "w"], ["y"], "product")]
+    return linear([W], body)
+
+
+def functions(f):
+    scaled = function("scaled", ["a"], ["b"], [node("Constant", [], ["two"], "two", value=floats("", [], [2.0])), node("Mul", ["a", "two"], ["b"], "times")])
+    return linear([W], [node("MatMul", ["x", "w"], ["y0"], "product"), node("scaled", ["y0"], ["y"], "call", "local")], functions=[scaled], opsets=(("", 18), ("local", 1)))
+
+
+CASES = {
+    "good": lambda f: linear(),
+    "external": good_external,
+    "inside-link": inside_link,
+    "truncated": lambda f: linear()[:-9],
+    "random": lambda f: bytes((i * 73 + 11) % 251 for i in range(400)),
+    "empty": lambda f: b"",
+    "lfs": lambda f: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n",
+    "html": lambda f: b"<!DOCTYPE html><html></html>",
+    "no-graph": lambda f: field(1, 8),
+    "no-ir": lambda f: linear(ir=0),
+    "no-opset": lambda f: linear(opsets=()),
+    "new-opset": lambda f: linear(opsets=(("", 99),)),
+    "negative-opset": lambda f: linear(opsets=(("", -1),)),
+    "two-opsets": lambda f: linear(opsets=(("", 7), ("", 18))),
+    "training-info": lambda f: linear(extra=field(20, b"")),
+    "deep": lambda f: model(nest(300)),
+    "two-places": lambda f: linear([tensor("w", [4, 2], raw=b"\0" * 32, extra=field(9, b"\0" * 32))]),
+    "no-location": external(offset=0),
+    "traversal": external(location="../secret"),
+    "hidden-traversal": external(location="a/../../secret"),
+    "absolute": external(location="/etc/passwd"),
+    "memory": external(location="*/_ORT_MEM_ADDR_/*", offset=0, length=32),
+    "missing-file": external(location="nothing.bin"),
+    "folder": external(location="."),
+    "fifo": fifo,
+    "outside-link": outside_link,
+    "short-file": short_file,
+    "negative-offset": external(location="short.bin", offset=-4),
+    "text-length": external(location="short.bin", length="many"),
+    "wrong-length": external(location="short.bin", length=16),
+    "negative-dim": lambda f: linear([tensor("w", [4, -2], raw=b"\0" * 32)]),
+    "overflow": lambda f: linear([tensor("w", [1 << 31, 1 << 31, 4], raw=b"\0" * 32)]),
+    "short-data": lambda f: linear([tensor("w", [4, 2], raw=b"\0" * 28)]),
+    "long-data": lambda f: linear([tensor("w", [4, 2], raw=b"\0" * 36)]),
+    "string-tensor": lambda f: linear([tensor("w", [4, 2], 8, raw=b"\0" * 32)]),
+    "twice": lambda f: linear([W, W]),
+    "cycle": lambda f: linear([W], [node("Add", ["x", "b"], ["a"], "one"), node("Add", ["a", "x"], ["b"], "two"), node("MatMul", ["b", "w"], ["y"], "product")]),
+    "redefined": lambda f: linear([W], [node("MatMul", ["x", "w"], ["y"], "product"), node("Identity", ["x"], ["y"], "again")]),
+    "undefined": lambda f: linear([W], [node("MatMul", ["nothing", "w"], ["y"], "product")]),
+    "no-multiply": lambda f: linear([floats("w", [3, 2], [0.0] * 6)]),
+    "bad-axis": lambda f: linear([W], [node("MatMul", ["x", "w"], ["a"], "product"), node("Softmax", ["a"], ["y"], "soft", axis=7)]),
+    "bad-perm": lambda f: linear([W], [node("MatMul", ["x", "w"], ["a"], "product"), node("Transpose", ["a"], ["y"], "turn", perm=[0, 0])]),
+    "bad-attribute": lambda f: linear([W], [node("MatMul", ["x", "w"], ["a"], "product"), node("Softmax", ["a"], ["y"], "soft", axis="last")]),
+    "missing-operand": lambda f: linear([W], [node("MatMul", ["x", ""], ["y"], "product")]),
+    "two-open-sizes": lambda f: linear([W], [const("s", [-1, -1]), node("MatMul", ["x", "w"], ["a"], "product"), node("Reshape", ["a", "s"], ["y"], "shape")]),
+    "zero-step": lambda f: linear([W], [const("s", [0]), const("e", [2]), node("Slice", ["x", "s", "e", "s", "s"], ["b"], "cut"), node("MatMul", ["b", "w"], ["y"], "product")]),
+    "dynamic-shape": lambda f: linear([W], [node("Cast", ["x"], ["i"], "cast", to=INT64), node("Reshape", ["x", "i"], ["b"], "shape"), node("MatMul", ["b", "w"], ["y"], "product")]),
+    "expand-bomb": expand_bomb,
+    "many-folds": many_folds,
+    "range-bomb": lambda f: linear([W, ints("zero", [], [0]), ints("huge", [], [1 << 60]), ints("one", [], [1])], [node("Range", ["zero", "huge", "one"], ["r"], "range"), node("ReduceSum", ["r"], ["s"], "sum", keepdims=0), node("Cast", ["s"], ["f"], "cast", to=FLOAT), node("MatMul", ["x", "w"], ["y0"], "product"), node("Add", ["y0", "f"], ["y"], "add")]),
+    "recursion": lambda f: linear([W], [node("MatMul", ["x", "w"], ["y0"], "product"), node("f", ["y0"], ["y"], "call", "local")], functions=[function("f", ["a"], ["b"], [node("f", ["a"], ["b"], "self", "local")])], opsets=(("", 18), ("local", 1))),
+    "doubling": doubling,
+    "unsupported": unsupported,
+    "dropout": dropout(1, 0.5),
+    "dropout-off": dropout(0, 0.5),
+    "dropout-zero": dropout(1, 0.0),
+    "logits": lambda f: logits(),
+    "two-outputs": lambda f: logits([node("Identity", ["scores"], ["other"], "copy")], ("scores", "other")),
+    "merged-by-rule": merged_by_rule,
+    "slices": slices,
+    "functions": functions,
+    "bad-names": lambda f: linear([tensor(b"w\xff\n\"", [4, 2], raw=b"\0" * 32)], [node("MatMul", ["x", b"w\xff\n\""], ["y"], "pro\"duct")]),
+}
+
+
+def nest(depth):
+    """Subgraphs in subgraphs."""
+    inner = graph([], [], [])
+    for _ in range(depth):
+        inner = graph([field(4, "If") + field(5, field(1, "then_branch") + field(6, inner))], [], [])
+    return inner
+
+
+case, path = sys.argv[1:]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+data = CASES[case](path)
+with open(path, "wb") as out:
+    out.write(data)

@@ -1,0 +1,73 @@
+// RUN: shale-opt --shale-recover-attention %s | FileCheck %s
+
+// Both operands are scaled, the mask is causal, and rows are guarded against NaN.
+// CHECK-LABEL: func.func @causal
+// CHECK: nn.attention %arg0, %arg1, %arg2 causal scale = 2.500000e-01
+// CHECK-SAME: tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32> -> tensor<1x2x3x4xf32>, tensor<1x2x3xf32>
+func.func @causal(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %s = nn.constant dense<0.5> : tensor<1x2x3x4xf32>
+  %mask = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %zero = nn.constant dense<0.0> : tensor<1x2x3x3xf32>
+  %0 = nn.mul %q, %s : tensor<1x2x3x4xf32>
+  %1 = nn.mul %k, %s : tensor<1x2x3x4xf32>
+  %2 = nn.matmul %0, %1 transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %3 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+  %4 = nn.add %2, %3 : tensor<1x2x3x3xf32>
+  %5 = nn.softmax %4 : tensor<1x2x3x3xf32>
+  %6 = nn.is_nan %5 : tensor<1x2x3x3xf32> -> tensor<1x2x3x3xi1>
+  %7 = nn.select %6, %zero, %5 : tensor<1x2x3x3xi1>, tensor<1x2x3x3xf32>
+  %8 = nn.matmul %7, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %8 : tensor<1x2x3x4xf32>
+}
+
+// Repeated keys and values are read once; a mask that hides nothing goes.
+// CHECK-LABEL: func.func @groups
+// CHECK: nn.attention %arg0, %arg1, %arg2 scale = 1.000000e+00
+// CHECK-SAME: tensor<1x4x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+func.func @groups(%q: tensor<1x4x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x4x3x4xf32> {
+  %mask = nn.constant dense<0.0> : tensor<3x3xf32>
+  %0 = nn.reshape %k : tensor<1x2x3x4xf32> -> tensor<1x2x1x3x4xf32>
+  %1 = nn.broadcast %0 dims = [0, 1, 2, 3, 4] : tensor<1x2x1x3x4xf32> -> tensor<1x2x2x3x4xf32>
+  %2 = nn.reshape %1 : tensor<1x2x2x3x4xf32> -> tensor<1x4x3x4xf32>
+  %3 = nn.broadcast %v dims = [0, 1, 3, 4] : tensor<1x2x3x4xf32> -> tensor<1x2x2x3x4xf32>
+  %4 = nn.reshape %3 : tensor<1x2x2x3x4xf32> -> tensor<1x4x3x4xf32>
+  %5 = nn.transpose %2 perm = [0, 1, 3, 2] : tensor<1x4x3x4xf32> -> tensor<1x4x4x3xf32>
+  %6 = nn.matmul %q, %5 : (tensor<1x4x3x4xf32>, tensor<1x4x4x3xf32>) -> tensor<1x4x3x3xf32>
+  %7 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x4x3x3xf32>
+  %8 = nn.add %7, %6 : tensor<1x4x3x3xf32>
+  %9 = nn.softmax %8 : tensor<1x4x3x3xf32>
+  %10 = nn.matmul %9, %4 : (tensor<1x4x3x3xf32>, tensor<1x4x3x4xf32>) -> tensor<1x4x3x4xf32>
+  return %10 : tensor<1x4x3x4xf32>
+}
+
+// A mask that is something else stays an operand.
+// CHECK-LABEL: func.func @other_mask
+// CHECK: %[[M:.*]] = nn.reshape %{{.*}} : tensor<3x3xf32> -> tensor<1x1x3x3xf32>
+// CHECK: nn.attention %arg0, %arg1, %arg2 mask %[[M]] : tensor<1x1x3x3xf32> scale = 5.000000e-01
+func.func @other_mask(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %s = nn.constant dense<2.0> : tensor<1x2x3x3xf32>
+  %mask = nn.constant dense<[[0.0, -1.0, -2.0], [0.0, 0.0, -1.0], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %1 = nn.div %0, %s : tensor<1x2x3x3xf32>
+  %2 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+  %3 = nn.add %1, %2 : tensor<1x2x3x3xf32>
+  %4 = nn.softmax %3 : tensor<1x2x3x3xf32>
+  %5 = nn.matmul %4, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %5 : tensor<1x2x3x4xf32>
+}
+
+// The first row is hidden wholly, and the guard makes it zero: it stays.
+// CHECK-LABEL: func.func @hidden_row
+// CHECK-NOT: nn.attention
+func.func @hidden_row(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %mask = nn.constant dense<[[0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %zero = nn.constant dense<0.0> : tensor<1x2x3x3xf32>
+  %2 = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %3 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+  %4 = nn.add %2, %3 : tensor<1x2x3x3xf32>
+  %5 = nn.softmax %4 : tensor<1x2x3x3xf32>
+  %6 = nn.is_nan %5 : tensor<1x2x3x3xf32> -> tensor<1x2x3x3xi1>
+  %7 = nn.select %6, %zero, %5 : tensor<1x2x3x3xi1>, tensor<1x2x3x3xf32>
+  %8 = nn.matmul %7, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %8 : tensor<1x2x3x4xf32>
+}
