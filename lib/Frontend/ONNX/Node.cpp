@@ -58,7 +58,7 @@ std::optional<double> Node::scalarConstant(Value value) {
     return number.convertToDouble();
   }
   APInt number = *attr.getValues<APInt>().begin();
-  return double(attr.getElementType().isInteger(1) ? number.getZExtValue() : number.getSExtValue());
+  return attr.getElementType().isInteger(1) ? double(number.getZExtValue()) : double(number.getSExtValue());
 }
 
 //===----------------------------------------------------------------------===//
