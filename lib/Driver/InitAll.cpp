@@ -5,10 +5,12 @@
 #include "dialects/nn/NN.h"
 #include "dialects/rt/RT.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/import/Passes.h"
+#include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/codegen/Passes.h"
 #include "passes/fusion/Passes.h"
@@ -30,6 +32,7 @@ void shale::registerAllPasses() {
   registerImportPasses();
   registerImportPipeline();
   registerAutodiffPasses();
+  registerProgramPasses();
   registerSchedulePasses();
   registerFusionPasses();
   registerCodegenPasses();

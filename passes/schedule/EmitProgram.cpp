@@ -23,7 +23,7 @@ private:
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
   Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name);
+                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding = 0);
   Value allocationBuffer(int64_t id);
   /// A memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
@@ -96,13 +96,13 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
 
 /// Buffers stand at the function's top, in the order of first use.
 Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name) {
+                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding) {
   OpBuilder::InsertionGuard guard(builder);
   if (lastBuffer)
     builder.setInsertionPointAfter(lastBuffer);
   else
     builder.setInsertionPointToStart(&program.getBody().front());
-  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), 0);
+  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), padding);
   lastBuffer = buffer;
   return buffer;
 }
@@ -129,7 +129,8 @@ Value Emitter::allocationBuffer(int64_t id) {
     category = slot.getCategory();
     symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
   }
-  return buffer = createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol, category, allocation.name);
+  return buffer = createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol, category, allocation.name,
+                               allocation.padding);
 }
 
 Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
@@ -312,9 +313,16 @@ LogicalResult Emitter::emit(Operation *op) {
 
 LogicalResult Emitter::run() {
   program = createFunction();
-  for (Operation &op : function.front())
+  for (Operation &op : function.front()) {
+    Operation *last = builder.getInsertionPoint()->getPrevNode();
     if (failed(emit(&op)))
       return failure();
+    // Reports tell the parts of the step apart.
+    Attribute phase = op.getAttr(nn::kPhaseAttr);
+    Operation *made = builder.getInsertionPoint()->getPrevNode();
+    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp>(made))
+      made->setAttr(nn::kPhaseAttr, phase);
+  }
   return success();
 }
 

@@ -224,9 +224,11 @@ void Placement::placePack(dist::UnitPackOp pack) {
   dist::GroupAttr group = unit.getGroup(pack.getGroup());
   int64_t id = add(pack.getResult(), pack.getUnit());
   allocations[id].category = rt::Category::Gradients;
+  allocations[id].padding = allocations[id].bytes;
   int64_t element = nn::elementBytes(pack.getType().getElementType());
   for (OpOperand &operand : pack->getOpOperands()) {
     auto param = cast<FlatSymbolRefAttr>(pack.getParams()[operand.getOperandNumber()]);
+    allocations[id].padding -= bytesOf(operand.get());
     int64_t offset = group.getSegment(param.getValue()).getOffset() * element;
     Place place = placeOf(operand.get());
     Allocation &source = allocations[place.allocation];
@@ -327,6 +329,7 @@ void Placement::nameCategories() {
         send.category = rt::Category::Communication;
         recv.category = rt::Category::Gradients;
         recv.name = send.name;
+        recv.padding = send.bytes ? send.padding / (send.bytes / recv.bytes) : 0;
       }
       break;
     case CollectiveKind::AllGather:

@@ -35,6 +35,8 @@ struct Allocation {
   /// The first tensor that it was made for: element type and bytes.
   mlir::RankedTensorType type;
   int64_t bytes = 0;
+  /// Bytes of a packed gradient that hold none.
+  int64_t padding = 0;
   rt::Category category = rt::Category::Activations;
   std::string name;
   std::optional<mlir::Location> loc;

@@ -12,8 +12,8 @@ module attributes {dist.strategy = "full"} {
   // CHECK-SAME: inputs = [{batch_dim = 0 : i64, binding = "tokens", name = "x", type = tensor<4x4xf32>}] hyper = ["lr"] metrics = ["loss", "enable"]
   // CHECK-DAG: %[[F:.*]] = rt.buffer state @"f@slot" parameters "f" : memref<16xf32>
   // CHECK-DAG: %[[U:.*]] = rt.buffer arena{{.*}} parameters "u" : memref<32xf32>
-  // CHECK-DAG: %[[P:.*]] = rt.buffer arena{{.*}} communication "u" : memref<32xf32>
-  // CHECK-DAG: %[[G:.*]] = rt.buffer arena{{.*}} gradients "u" : memref<16xf32>
+  // CHECK-DAG: %[[P:.*]] = rt.buffer arena{{.*}} communication "u" padding = 64 : memref<32xf32>
+  // CHECK-DAG: %[[G:.*]] = rt.buffer arena{{.*}} gradients "u" padding = 32 : memref<16xf32>
   // CHECK-DAG: %[[LOSS:.*]] = rt.buffer metric index = 0
   // CHECK-DAG: %[[ENABLE:.*]] = rt.buffer metric index = 1
   // CHECK: %[[T:.*]] = rt.all_gather %[[F]] to %[[U]] site = 0 axis = "fsdp" name = "u"

@@ -1,0 +1,68 @@
+//===- ProgramSummary.h - What a planned program takes and does -----------===//
+//
+// Computed from rt alone: the memory plan line by line, the buffers that are
+// live when the update begins, collectives and their bytes, operations.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_ANALYSIS_PROGRAMSUMMARY_H
+#define SHALE_ANALYSIS_PROGRAMSUMMARY_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/rt/RT.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+#include <string>
+#include <vector>
+
+namespace shale {
+
+struct PlanLine {
+  rt::Category category;
+  std::string what;
+  int64_t bytes;
+};
+
+struct PlannedBuffer {
+  std::string name;
+  rt::Category category;
+  rt::Space space;
+  int64_t offset, bytes, padding;
+};
+
+struct CollectiveSite {
+  int64_t site;
+  std::string name;
+  CollectiveKind kind;
+  std::string axis;
+  /// Bytes that one rank sends when it runs once, as the runtime's algorithms do:
+  /// each piece goes straight to its receiver, an all-reduce is a
+  /// reduce-scatter and an all-gather of ceil(count / ranks) elements.
+  int64_t sentBytes;
+  /// Whether @step runs it.
+  bool inStep;
+};
+
+struct ProgramSummary {
+  std::vector<PlanLine> lines;
+  std::vector<PlannedBuffer> buffers;
+  std::vector<CollectiveSite> sites;
+  int64_t ranks = 1;
+  int64_t parameters = 0, trained = 0;
+  int64_t stateBytes = 0, arenaBytes = 0;
+  /// What the runtime is given to receive in; 0 on one rank.
+  int64_t commScratchBytes = 0;
+  /// Of one @step of one rank.
+  int64_t flops = 0, launches = 0, gemms = 0, sentBytes = 0;
+  int64_t kernels = 0;
+  int64_t peakBytes() const;
+};
+
+/// Fails after an error.
+mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
+
+/// What shalec prints at its end.
+void printSummary(const ProgramSummary &summary, llvm::raw_ostream &os);
+
+} // namespace shale
+
+#endif // SHALE_ANALYSIS_PROGRAMSUMMARY_H

@@ -1,0 +1,63 @@
+//===- ConstantData.h - C structs as LLVM constants -----------------------===//
+//
+// The program's tables are constants of the object file with the layout that a C
+// compiler gives the structs of include/shale/Runtime.h: LLVM's structs that are
+// not packed follow the same rules as long as the fields have the same types.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_PASSES_PROGRAM_CONSTANTDATA_H
+#define SHALE_PASSES_PROGRAM_CONSTANTDATA_H
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <vector>
+
+namespace shale {
+
+/// A constant: a number, the address of a global, null, or fields.
+struct Datum {
+  enum Kind { Integer, Float, Address, Null, Fields } kind = Null;
+  mlir::Type type;
+  int64_t integer = 0;
+  double number = 0;
+  std::string global;
+  std::vector<Datum> fields;
+};
+
+class ConstantData {
+public:
+  explicit ConstantData(mlir::ModuleOp module);
+
+  Datum i32(int64_t value) { return integer(builder.getI32Type(), value); }
+  Datum i64(int64_t value) { return integer(builder.getI64Type(), value); }
+  Datum f32(double value) { return number(builder.getF32Type(), value); }
+  Datum f64(double value) { return number(builder.getF64Type(), value); }
+  Datum null();
+  /// The address of a global or function.
+  Datum address(llvm::StringRef symbol);
+  /// The address of a NUL-terminated string; equal strings are one.
+  Datum string(llvm::StringRef text);
+  /// A struct of these fields, not packed.
+  Datum fields(std::vector<Datum> values);
+  /// The address of an array of equal structs, strings or numbers; null if there are none.
+  Datum array(llvm::StringRef name, std::vector<Datum> values);
+
+  /// A global constant of that name.
+  mlir::LLVM::GlobalOp define(llvm::StringRef name, const Datum &value, mlir::LLVM::Linkage linkage);
+
+private:
+  Datum integer(mlir::Type type, int64_t value);
+  Datum number(mlir::Type type, double value);
+  mlir::Value emit(mlir::OpBuilder &at, const Datum &value);
+
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Type pointer;
+  llvm::StringMap<std::string> strings;
+  int64_t arrays = 0;
+};
+
+} // namespace shale
+
+#endif // SHALE_PASSES_PROGRAM_CONSTANTDATA_H

@@ -1,0 +1,36 @@
+//===- LowerProgram.cpp - Host code and tables of the program -------------===//
+#include "passes/program/Passes.h"
+#include "passes/program/Program.h"
+#include "dialects/dist/Dist.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace shale {
+#define GEN_PASS_DEF_LOWERPROGRAMPASS
+#include "passes/program/Passes.h.inc"
+} // namespace shale
+
+namespace {
+struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    ProgramOptions options;
+    options.target = target;
+    options.describe = describe;
+    if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
+      return signalPassFailure();
+    // What the tables were written from is gone; only LLVM is left.
+    for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+      if (!isa<LLVM::LLVMDialect>(op.getDialect()))
+        op.erase();
+    SmallVector<StringAttr> names;
+    for (NamedAttribute attr : module->getDiscardableAttrs())
+      if (isa_and_nonnull<rt::RTDialect, dist::DistDialect, nn::NNDialect>(attr.getNameDialect()))
+        names.push_back(attr.getName());
+    for (StringAttr name : names)
+      module->removeDiscardableAttr(name);
+  }
+};
+} // namespace

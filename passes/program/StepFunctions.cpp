@@ -1,0 +1,307 @@
+//===- StepFunctions.cpp - rt functions as calls of the runtime -----------===//
+#include "passes/program/Program.h"
+#include "dialects/dist/Dist.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "shale/Runtime.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace shale;
+
+int32_t shale::runtimeType(Type element) {
+  if (element.isF32())
+    return SHALE_F32;
+  if (element.isF64())
+    return SHALE_F64;
+  if (element.isBF16())
+    return SHALE_BF16;
+  if (element.isF16())
+    return SHALE_F16;
+  if (element.isInteger(64))
+    return SHALE_I64;
+  if (element.isInteger(32))
+    return SHALE_I32;
+  return element.isInteger(1) ? SHALE_BOOL : -1;
+}
+
+int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
+  dist::MeshOp mesh = dist::getMesh(module);
+  if (!mesh)
+    return -1;
+  for (auto [index, name] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
+    if (name.getValue() == axis)
+      return index;
+  return -1;
+}
+
+namespace {
+/// Lowers one function. The addresses of buffers follow from its arguments:
+/// rank, state, arena, inputs, hyper, metrics (ShaleFunction).
+class FunctionLowering {
+public:
+  FunctionLowering(ModuleOp module, rt::FuncOp source) : module(module), source(source), b(module.getContext()) {}
+  LogicalResult run();
+
+private:
+  enum Argument { Rank, State, Arena, Inputs, Hyper, Metrics };
+
+  LogicalResult lower(Operation *op);
+  void lowerBuffer(rt::BufferOp op);
+  LogicalResult lowerLaunch(rt::LaunchOp op);
+  void lowerGemm(rt::GemmOp op);
+  void callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c);
+  template <typename OpT> void lowerStart(OpT op, StringRef callee, int64_t count);
+
+  Value i32(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value)); }
+  Value i64(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value)); }
+  Value f32(float value) { return LLVM::ConstantOp::create(b, loc, b.getF32Type(), b.getF32FloatAttr(value)); }
+  Value advance(Value address, int64_t bytes) {
+    if (bytes == 0)
+      return address;
+    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{i64(bytes)});
+  }
+  Value advanceBy(Value address, Value bytes) {
+    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{bytes});
+  }
+  Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
+  Value text(StringRef string);
+  Value coordinate(StringRef axis);
+  Value call(StringRef name, Type result, ArrayRef<Value> arguments);
+  LLVM::LLVMFuncOp declare(StringRef name, Type result, ArrayRef<Type> arguments);
+
+  ModuleOp module;
+  rt::FuncOp source;
+  OpBuilder b;
+  Location loc = UnknownLoc::get(b.getContext());
+  LLVM::LLVMFuncOp function;
+  DenseMap<Value, Value> addresses;
+  llvm::StringMap<Value> coordinates;
+  Value launchArguments;
+};
+} // namespace
+
+LLVM::LLVMFuncOp FunctionLowering::declare(StringRef name, Type result, ArrayRef<Type> arguments) {
+  if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    return known;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(module.getBody());
+  return LLVM::LLVMFuncOp::create(b, module.getLoc(), name, LLVM::LLVMFunctionType::get(result, arguments));
+}
+
+Value FunctionLowering::call(StringRef name, Type result, ArrayRef<Value> arguments) {
+  SmallVector<Type> types;
+  for (Value argument : arguments)
+    types.push_back(argument.getType());
+  auto made = LLVM::CallOp::create(b, loc, declare(name, result, types), arguments);
+  return made->getNumResults() ? made->getResult(0) : Value();
+}
+
+/// The address of a NUL-terminated string, for messages of the runtime.
+Value FunctionLowering::text(StringRef string) {
+  std::string symbol = ("shale_name_" + string).str();
+  if (!module.lookupSymbol<LLVM::GlobalOp>(symbol)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    std::string bytes = string.str() + '\0';
+    LLVM::GlobalOp::create(b, module.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), true,
+                           LLVM::Linkage::Private, symbol, b.getStringAttr(bytes));
+  }
+  return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
+}
+
+Value FunctionLowering::coordinate(StringRef axis) {
+  Value &value = coordinates[axis];
+  if (!value) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    value = call("shale_coordinate", b.getI64Type(), {function.getArgument(Rank), i32(axisIndex(module, axis))});
+  }
+  return value;
+}
+
+void FunctionLowering::lowerBuffer(rt::BufferOp op) {
+  Value address;
+  switch (op.getSpace()) {
+  case rt::Space::State:
+    address = advance(function.getArgument(State), op.getOffset());
+    break;
+  case rt::Space::Arena:
+    address = advance(function.getArgument(Arena), op.getOffset());
+    break;
+  case rt::Space::Input:
+    address = LLVM::LoadOp::create(b, loc, pointer(), advance(function.getArgument(Inputs), 8 * *op.getIndex()));
+    break;
+  case rt::Space::Constant:
+    address = LLVM::AddressOfOp::create(b, loc, pointer(), ("shale_" + *op.getSymbol()).str());
+    break;
+  case rt::Space::Hyper:
+    address = advance(function.getArgument(Hyper), 4 * *op.getIndex());
+    break;
+  case rt::Space::Metric:
+    address = advance(function.getArgument(Metrics), 4 * *op.getIndex());
+    break;
+  }
+  addresses[op.getResult()] = address;
+}
+
+LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
+  auto kernel = module.lookupSymbol<rt::KernelOp>(op.getKernel());
+  if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
+    return op.emitOpError() << op.getKernelAttr() << " has no code: rows, grain and function must be set";
+  int64_t index = 0;
+  for (Value buffer : op.getOperands())
+    LLVM::StoreOp::create(b, loc, addresses.lookup(buffer), advance(launchArguments, 8 * index++));
+  Type i64Type = b.getI64Type(), none = LLVM::LLVMVoidType::get(b.getContext());
+  StringRef code = *kernel.getFunction();
+  declare(code, none, {pointer(), i64Type, i64Type});
+  Value address = LLVM::AddressOfOp::create(b, loc, pointer(), code);
+  call("shale_launch", none, {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
+                              i64(*kernel.getRows()), i64(*kernel.getGrain())});
+  return success();
+}
+
+void FunctionLowering::callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c) {
+  rt::GemmOp::Shape shape = op.getShape();
+  call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m), i64(shape.n),
+        i64(shape.k), f32(1.0f), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
+        i64(op.getTransposeB() ? shape.k : shape.n), f32(0.0f), c, i64(shape.n)});
+}
+
+/// One call a product; a loop over the batch when there are several.
+void FunctionLowering::lowerGemm(rt::GemmOp op) {
+  rt::GemmOp::Shape shape = op.getShape();
+  Value a = addresses.lookup(op.getA()), bMatrix = addresses.lookup(op.getB()), c = addresses.lookup(op.getC());
+  if (shape.batch == 1)
+    return callGemm(op, a, bMatrix, c);
+  if (shape.batch == 0)
+    return;
+  Value begin = i64(0), end = i64(shape.batch), one = i64(1);
+  Value aStride = i64(4 * shape.m * shape.k), bStride = i64(4 * shape.k * shape.n), cStride = i64(4 * shape.m * shape.n);
+  Block *before = b.getInsertionBlock();
+  Block *body = b.createBlock(&function.getBody(), function.getBody().end(), b.getI64Type(), loc);
+  Block *after = b.createBlock(&function.getBody(), function.getBody().end());
+  b.setInsertionPointToEnd(before);
+  LLVM::BrOp::create(b, loc, begin, body);
+  b.setInsertionPointToEnd(body);
+  Value i = body->getArgument(0);
+  auto at = [&](Value base, Value stride) { return advanceBy(base, LLVM::MulOp::create(b, loc, i, stride)); };
+  callGemm(op, at(a, aStride), at(bMatrix, bStride), at(c, cStride));
+  Value next = LLVM::AddOp::create(b, loc, i, one);
+  Value more = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::slt, next, end);
+  LLVM::CondBrOp::create(b, loc, more, body, ValueRange(next), after, ValueRange());
+  b.setInsertionPointToEnd(after);
+}
+
+template <typename OpT> void FunctionLowering::lowerStart(OpT op, StringRef callee, int64_t count) {
+  call(callee, LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), i32(op.getSite()), addresses.lookup(op.getSend()), addresses.lookup(op.getRecv()),
+        i64(count), i32(runtimeType(op.getSend().getType().getElementType()))});
+}
+
+/// The site that a token's collective has.
+static int64_t siteOf(Value token) {
+  return token.getDefiningOp()->getAttrOfType<IntegerAttr>("site").getInt();
+}
+
+LogicalResult FunctionLowering::lower(Operation *op) {
+  Type none = LLVM::LLVMVoidType::get(b.getContext());
+  auto address = [&](Value buffer) { return addresses.lookup(buffer); };
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](rt::BufferOp buffer) { return lowerBuffer(buffer), success(); })
+      .Case([&](rt::ViewOp view) {
+        addresses[view.getResult()] = advance(address(view.getSource()), view.getOffset());
+        return success();
+      })
+      .Case([&](rt::ShardOp shard) {
+        Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()), i64(rt::bufferBytes(shard.getType())));
+        addresses[shard.getResult()] = advanceBy(address(shard.getSource()), bytes);
+        return success();
+      })
+      .Case([&](rt::LaunchOp launch) { return lowerLaunch(launch); })
+      .Case([&](rt::GemmOp gemm) { return lowerGemm(gemm), success(); })
+      .Case([&](rt::CopyOp copy) {
+        LLVM::MemcpyOp::create(b, loc, address(copy.getTarget()), address(copy.getSource()),
+                               i64(rt::bufferBytes(copy.getSource().getType())), /*isVolatile=*/false);
+        return success();
+      })
+      .Case([&](rt::ZeroOp zero) {
+        Value value = LLVM::ConstantOp::create(b, loc, b.getI8Type(), b.getI8IntegerAttr(0));
+        LLVM::MemsetOp::create(b, loc, address(zero.getTarget()), value, i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType()))), false);
+        return success();
+      })
+      .Case([&](rt::CoordinateOp op) {
+        LLVM::StoreOp::create(b, loc, coordinate(op.getAxis()), address(op.getTarget()));
+        return success();
+      })
+      .Case([&](rt::AllGatherOp start) {
+        return lowerStart(start, "shale_all_gather_start", start.getSend().getType().getNumElements()), success();
+      })
+      .Case([&](rt::ReduceScatterOp start) {
+        return lowerStart(start, "shale_reduce_scatter_start", start.getRecv().getType().getNumElements()), success();
+      })
+      .Case([&](rt::AllReduceOp start) {
+        return lowerStart(start, "shale_all_reduce_start", start.getSend().getType().getNumElements()), success();
+      })
+      .Case([&](rt::WaitOp wait) {
+        call("shale_wait", none, {function.getArgument(Rank), i32(siteOf(wait.getToken()))});
+        return success();
+      })
+      .Case([&](rt::ReturnOp) { return LLVM::ReturnOp::create(b, loc, ValueRange()), success(); })
+      .Default([](Operation *other) { return other->emitOpError("has no call of the runtime"); });
+}
+
+LogicalResult FunctionLowering::run() {
+  Type none = LLVM::LLVMVoidType::get(b.getContext());
+  b.setInsertionPoint(source);
+  function = LLVM::LLVMFuncOp::create(b, source.getLoc(), ("shale_" + source.getSymName()).str(),
+                                      LLVM::LLVMFunctionType::get(none, SmallVector<Type>(6, pointer())));
+  b.setInsertionPointToEnd(function.addEntryBlock(b));
+  loc = source.getLoc();
+  int64_t most = 1;
+  source.walk([&](rt::LaunchOp launch) { most = std::max<int64_t>(most, launch->getNumOperands()); });
+  launchArguments = LLVM::AllocaOp::create(b, loc, pointer(), pointer(), i64(most), /*alignment=*/8);
+  for (Operation &op : source.getBody().front()) {
+    loc = op.getLoc();
+    if (failed(lower(&op)))
+      return failure();
+  }
+  source.erase();
+  return success();
+}
+
+/// Read-only data; the runtime of a GPU program would upload it once.
+static LogicalResult lowerConstants(ModuleOp module) {
+  OpBuilder b(module.getContext());
+  for (auto constant : llvm::make_early_inc_range(module.getOps<rt::ConstantOp>())) {
+    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+    auto type = cast<RankedTensorType>(constant.getValue().getType());
+    int64_t bytes = nn::tensorBytes(type);
+    if (!elements || bytes < 0)
+      return constant.emitOpError("is no dense constant");
+    std::string data;
+    if (type.getElementType().isInteger(1)) { // packed in the attribute, a byte in memory
+      for (bool value : elements.getValues<bool>())
+        data.push_back(char(value));
+    } else {
+      ArrayRef<char> raw = elements.getRawData();
+      for (int64_t i = 0, n = elements.isSplat() ? type.getNumElements() : 1; i < n; ++i)
+        data.append(raw.data(), raw.size());
+    }
+    b.setInsertionPoint(constant);
+    auto global = LLVM::GlobalOp::create(b, constant.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), data.size()), true,
+                                         LLVM::Linkage::Private, ("shale_" + constant.getSymName()).str(), b.getStringAttr(data));
+    global.setAlignment(rt::kAlignment);
+    constant.erase();
+  }
+  return success();
+}
+
+LogicalResult shale::lowerStepFunctions(ModuleOp module) {
+  if (failed(lowerConstants(module)))
+    return failure();
+  for (auto function : llvm::make_early_inc_range(module.getOps<rt::FuncOp>()))
+    if (failed(FunctionLowering(module, function).run()))
+      return failure();
+  return success();
+}

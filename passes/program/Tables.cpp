@@ -1,0 +1,288 @@
+//===- Tables.cpp - The program's tables ----------------------------------===//
+//
+// Field by field as the structs of include/shale/Runtime.h; `pad_` fields too.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/dist/Dist.h"
+#include "lib/Analysis/ProgramSummary.h"
+#include "passes/program/ConstantData.h"
+#include "passes/program/Program.h"
+#include "shale/Runtime.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+class Tables {
+public:
+  Tables(ModuleOp module, const ProgramOptions &options) : module(module), options(options), data(module) {}
+  LogicalResult run();
+
+private:
+  Datum axes();
+  FailureOr<Datum> parameters();
+  FailureOr<Datum> initOf(nn::StateOp state);
+  FailureOr<Datum> groups();
+  FailureOr<Datum> states();
+  Datum inputs(rt::FuncOp step);
+  Datum names(StringRef what, ArrayAttr strings);
+  Datum sites(const ProgramSummary &summary);
+  Datum plan(const ProgramSummary &summary);
+  Datum buffers(const ProgramSummary &summary);
+  int64_t tokensPerStep(rt::FuncOp step);
+  Datum dims(ArrayRef<int64_t> shape) {
+    std::vector<Datum> values;
+    for (int64_t size : shape)
+      values.push_back(data.i64(size));
+    return data.array("dims", std::move(values));
+  }
+
+  ModuleOp module;
+  const ProgramOptions &options;
+  ConstantData data;
+  int64_t axisCount = 0, stateCount = 0;
+  llvm::MapVector<StringAttr, int64_t> parameterIndex;
+  /// By unit and number of the group, and by state where there is no unit.
+  llvm::MapVector<std::pair<StringAttr, int64_t>, int64_t> groupIndex;
+};
+} // namespace
+
+Datum Tables::axes() {
+  std::vector<Datum> rows;
+  if (dist::MeshOp mesh = dist::getMesh(module))
+    for (auto [name, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes()))
+      rows.push_back(data.fields({data.string(name.getValue()), data.i64(size)}));
+  else
+    rows.push_back(data.fields({data.string("fsdp"), data.i64(1)}));
+  axisCount = rows.size();
+  return data.array("axes", std::move(rows));
+}
+
+FailureOr<Datum> Tables::initOf(nn::StateOp state) {
+  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size, int64_t offset, int64_t length) {
+    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size), data.i64(offset), data.i64(length)});
+  };
+  Attribute init = state.getInitAttr();
+  if (auto file = dyn_cast_or_null<nn::FileAttr>(init)) {
+    // The program is started from another folder: the path must not be relative.
+    SmallString<256> path(file.getPath());
+    uint64_t size = 0;
+    if (auto error = llvm::sys::fs::make_absolute(path))
+      return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(), failure();
+    if (auto error = llvm::sys::fs::file_size(path, size))
+      return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
+    if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
+      return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();
+    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength());
+  }
+  double fill = 0;
+  if (auto attr = dyn_cast_or_null<nn::FillAttr>(init))
+    fill = attr.getValue().getValueAsDouble();
+  return row(SHALE_INIT_FILL, false, fill, data.null(), 0, 0, 0);
+}
+
+static bool isParameter(nn::StateOp state) {
+  return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer) && !state->hasAttr(dist::kUnitAttr);
+}
+
+FailureOr<Datum> Tables::parameters() {
+  std::vector<Datum> rows;
+  for (auto state : module.getOps<nn::StateOp>()) {
+    if (!isParameter(state))
+      continue;
+    FailureOr<Datum> init = initOf(state);
+    if (failed(init))
+      return failure();
+    std::vector<Datum> aliases;
+    if (ArrayAttr names = state.getNamesAttr())
+      for (auto name : names.getAsRange<StringAttr>())
+        if (name.getValue() != state.getSymName())
+          aliases.push_back(data.string(name.getValue()));
+    if (!aliases.empty())
+      aliases.push_back(data.null());
+    RankedTensorType type = state.getTensorType();
+    parameterIndex[state.getSymNameAttr()] = rows.size();
+    rows.push_back(data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
+                                data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
+                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(0), *init}));
+  }
+  return data.array("parameters", std::move(rows));
+}
+
+FailureOr<Datum> Tables::groups() {
+  std::vector<Datum> rows;
+  auto segment = [&](int64_t parameter, double decay, int64_t offset, int64_t count) {
+    return data.fields({data.i32(parameter), data.f32(decay), data.i64(offset), data.i64(count)});
+  };
+  auto add = [&](std::pair<StringAttr, int64_t> key, StringRef name, int64_t count, std::vector<Datum> segments) {
+    groupIndex[key] = rows.size();
+    int64_t size = segments.size();
+    rows.push_back(data.fields({data.string(name), data.i64(count), data.i32(size), data.i32(0), data.array("segments", std::move(segments))}));
+  };
+  for (auto unit : module.getOps<dist::UnitOp>())
+    for (auto [index, group] : llvm::enumerate(unit.getGroups().getAsRange<dist::GroupAttr>())) {
+      std::vector<Datum> segments;
+      for (auto attr : group.getSegments().getAsRange<dist::SegmentAttr>()) {
+        auto it = parameterIndex.find(attr.getParam().getAttr());
+        if (it == parameterIndex.end())
+          return unit.emitOpError("has a segment of ") << attr.getParam() << ", which is no parameter", failure();
+        segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(), attr.getCount()));
+      }
+      add({unit.getSymNameAttr(), int64_t(index)}, (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(), std::move(segments));
+    }
+  // State that no unit holds is a group of its own.
+  for (auto state : module.getOps<nn::StateOp>())
+    if (isParameter(state) && module.lookupSymbol<rt::SlotOp>(rt::slotName(state.getSymName()))) {
+      int64_t count = state.getTensorType().getNumElements();
+      double decay = state.getDecayAttr() ? state.getDecayAttr().getValueAsDouble() : 1.0;
+      std::vector<Datum> segments{segment(parameterIndex[state.getSymNameAttr()], decay, 0, count)};
+      add({state.getSymNameAttr(), -1}, state.getSymName(), count, std::move(segments));
+    }
+  return data.array("groups", std::move(rows));
+}
+
+static int64_t runtimeRole(nn::Role role) {
+  switch (role) {
+  case nn::Role::Moment1:
+    return SHALE_ROLE_MOMENT1;
+  case nn::Role::Moment2:
+    return SHALE_ROLE_MOMENT2;
+  case nn::Role::Momentum:
+    return SHALE_ROLE_MOMENTUM;
+  default:
+    return SHALE_ROLE_PARAM;
+  }
+}
+
+FailureOr<Datum> Tables::states() {
+  std::vector<Datum> rows;
+  for (auto slot : module.getOps<rt::SlotOp>()) {
+    auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
+    if (!state)
+      return slot.emitOpError("belongs to no nn.state"), failure();
+    std::pair<StringAttr, int64_t> key;
+    if (auto unit = state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr)) {
+      auto group = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
+      key = {unit.getAttr(), group ? group.getInt() : 0};
+    } else {
+      key = {state.getOfAttr() ? state.getOfAttr().getAttr() : state.getSymNameAttr(), -1};
+    }
+    auto it = groupIndex.find(key);
+    if (it == groupIndex.end())
+      return state.emitOpError("belongs to no group"), failure();
+    auto type = cast<RankedTensorType>(slot.getType());
+    int64_t axis = slot.getAxis() ? axisIndex(module, *slot.getAxis()) : -1;
+    if (slot.getAxis() && axis < 0)
+      return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
+    rows.push_back(data.fields({data.i32(it->second), data.i32(runtimeRole(state.getRole())),
+                                data.i32(runtimeType(type.getElementType())), data.i32(axis), data.i64(slot.getOffset()),
+                                data.i64(type.getNumElements())}));
+  }
+  stateCount = rows.size();
+  return data.array("states", std::move(rows));
+}
+
+Datum Tables::inputs(rt::FuncOp step) {
+  std::vector<Datum> rows;
+  for (auto input : step.getInputs().getAsRange<DictionaryAttr>()) {
+    auto type = cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue());
+    auto bound = input.getAs<IntegerAttr>("bound");
+    rows.push_back(data.fields({data.string(input.getAs<StringAttr>("name").getValue()),
+                                data.string(input.getAs<StringAttr>("binding").getValue()),
+                                data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
+                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()), data.i32(bound ? bound.getInt() : 0)}));
+  }
+  return data.array("inputs", std::move(rows));
+}
+
+Datum Tables::names(StringRef what, ArrayAttr strings) {
+  std::vector<Datum> rows;
+  for (auto name : strings.getAsRange<StringAttr>())
+    rows.push_back(data.string(name.getValue()));
+  return data.array(what, std::move(rows));
+}
+
+Datum Tables::sites(const ProgramSummary &summary) {
+  std::vector<Datum> rows;
+  for (const CollectiveSite &site : summary.sites) {
+    int64_t kind = site.kind == CollectiveKind::AllGather       ? SHALE_ALL_GATHER
+                   : site.kind == CollectiveKind::ReduceScatter ? SHALE_REDUCE_SCATTER
+                                                                : SHALE_ALL_REDUCE;
+    rows.push_back(data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)), data.i64(site.sentBytes)}));
+  }
+  return data.array("sites", std::move(rows));
+}
+
+Datum Tables::plan(const ProgramSummary &summary) {
+  std::vector<Datum> rows;
+  for (const PlanLine &line : summary.lines)
+    rows.push_back(data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what), data.i64(line.bytes)}));
+  return data.array("plan", std::move(rows));
+}
+
+Datum Tables::buffers(const ProgramSummary &summary) {
+  std::vector<Datum> rows;
+  for (const PlannedBuffer &buffer : summary.buffers)
+    rows.push_back(data.fields({data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
+                                data.string(rt::stringifySpace(buffer.space)), data.i64(buffer.offset), data.i64(buffer.bytes),
+                                data.i64(buffer.padding)}));
+  return data.array("buffers", std::move(rows));
+}
+
+/// Elements of the first input, the tokens of a language model, over all ranks.
+int64_t Tables::tokensPerStep(rt::FuncOp step) {
+  if (step.getInputs().empty())
+    return 0;
+  auto input = cast<DictionaryAttr>(step.getInputs()[0]);
+  int64_t tokens = cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()).getNumElements();
+  dist::MeshOp mesh = dist::getMesh(module);
+  if (mesh && input.getAs<IntegerAttr>("batch_dim").getInt() >= 0)
+    for (StringRef axis : mesh.getDataAxes())
+      tokens *= mesh.getSize(axis);
+  return tokens;
+}
+
+LogicalResult Tables::run() {
+  auto step = module.lookupSymbol<rt::FuncOp>("step");
+  auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
+  if (!step)
+    return module.emitError("a program needs an rt.func @step");
+  if (evaluate && evaluate.getInputs() != step.getInputs())
+    return evaluate.emitOpError("must have the inputs of @step: one table serves both");
+  FailureOr<ProgramSummary> summary = summarizeProgram(module);
+  if (failed(summary))
+    return failure();
+  Datum axisTable = axes();
+  FailureOr<Datum> parameterTable = parameters();
+  if (failed(parameterTable))
+    return failure();
+  FailureOr<Datum> groupTable = groups();
+  if (failed(groupTable))
+    return failure();
+  FailureOr<Datum> stateTable = states();
+  if (failed(stateTable))
+    return failure();
+  auto attribute = [&](StringRef name, StringRef otherwise) {
+    auto attr = module->getAttrOfType<StringAttr>(name);
+    return data.string(attr ? attr.getValue() : otherwise);
+  };
+  bool momentum = llvm::any_of(step.getHyper().getAsRange<StringAttr>(), [](StringAttr name) { return name.getValue() == "momentum"; });
+  ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
+  Datum program = data.fields({
+      data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(options.target),
+      attribute(dist::kStrategyAttr, "none"), data.string(momentum ? "sgd" : "adamw"), data.string(options.describe),
+      data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
+      data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
+      data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
+      data.i32(summary->buffers.size()), data.i32(0), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
+      names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
+      sites(*summary), plan(*summary), buffers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
+      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step)), data.address("shale_step"),
+      evaluate ? data.address("shale_evaluate") : data.null()});
+  data.define("shale_program", program, LLVM::Linkage::External);
+  return success();
+}
+
+LogicalResult shale::defineProgramTables(ModuleOp module, const ProgramOptions &options) { return Tables(module, options).run(); }

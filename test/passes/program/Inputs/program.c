@@ -1,0 +1,119 @@
+/* Reads the tables of a compiled program as C sees them and calls its step with
+ * a runtime that only says what it is asked. */
+#include "shale/Runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct ShaleRank {
+  int64_t coordinate;
+};
+static char state[1 << 16], arena[1 << 16];
+
+static const char *place(const void *pointer) {
+  static char text[4][64];
+  static int next;
+  char *to = text[next++ % 4];
+  const char *p = pointer;
+  if (p >= state && p < state + sizeof state)
+    snprintf(to, 64, "state+%d", (int)(p - state));
+  else if (p >= arena && p < arena + sizeof arena)
+    snprintf(to, 64, "arena+%d", (int)(p - arena));
+  else
+    snprintf(to, 64, "elsewhere");
+  return to;
+}
+
+void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args, int64_t rows, int64_t grain) {
+  printf("launch %s rows %d grain %d:", name, (int)rows, (int)grain);
+  kernel(args, 0, rows);
+  (void)rank;
+}
+void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  printf("gemm %d %d %dx%dx%d %g %g %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k, alpha, beta, place(a), (int)lda,
+         place(b), (int)ldb, place(c), (int)ldc);
+  (void)rank;
+}
+static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+  printf("%s site %d %s to %s count %d type %d\n", what, site, place(send), place(recv), (int)count, type);
+}
+void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+  start("all-gather", site, send, recv, count, type);
+  (void)rank;
+}
+void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+  start("reduce-scatter", site, send, recv, count, type);
+  (void)rank;
+}
+void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+  start("all-reduce", site, send, recv, count, type);
+  (void)rank;
+}
+void shale_wait(ShaleRank *rank, int32_t site) {
+  printf("wait %d\n", site);
+  (void)rank;
+}
+int64_t shale_coordinate(ShaleRank *rank, int32_t axis) { return axis == 0 ? rank->coordinate : -1; }
+
+void kernel_update(void *const *args, int64_t begin, int64_t end) {
+  printf(" update(%s, %s, lr %g) to %s [%d, %d)\n", place(args[0]), place(args[1]), *(float *)args[2], place(args[3]), (int)begin, (int)end);
+  *(float *)args[4] = 2.5f;
+}
+
+int main(void) {
+  const ShaleProgram *p = &shale_program;
+  printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n", p->abi_version, p->world_size, p->model,
+         p->target, p->strategy, p->optimizer, p->describe);
+  for (int i = 0; i < p->axis_count; ++i)
+    printf("axis %s %d\n", p->axes[i].name, (int)p->axes[i].size);
+  for (int i = 0; i < p->parameter_count; ++i) {
+    const ShaleParameter *q = &p->parameters[i];
+    printf("parameter %s type %d count %d trained %d dims", q->name, q->type, (int)q->count, q->trained);
+    for (int d = 0; d < q->rank; ++d)
+      printf(" %d", (int)q->dims[d]);
+    for (const char *const *alias = q->aliases; alias && *alias; ++alias)
+      printf(" alias %s", *alias);
+    printf(" init %d transposed %d fill %g file %d size %d offset %d length %d\n", q->init.kind, q->init.transposed, q->init.fill,
+           q->init.file ? q->init.file[0] == '/' : -1, (int)q->init.file_size, (int)q->init.offset, (int)q->init.length);
+  }
+  for (int i = 0; i < p->group_count; ++i) {
+    const ShaleGroup *g = &p->groups[i];
+    printf("group %s count %d", g->name, (int)g->count);
+    for (int s = 0; s < g->segment_count; ++s)
+      printf(" [%d decay %g offset %d count %d]", g->segments[s].parameter, g->segments[s].decay, (int)g->segments[s].offset,
+             (int)g->segments[s].count);
+    printf("\n");
+  }
+  for (int i = 0; i < p->state_count; ++i)
+    printf("state group %d role %d type %d axis %d offset %d count %d\n", p->states[i].group, p->states[i].role, p->states[i].type,
+           p->states[i].axis, (int)p->states[i].offset, (int)p->states[i].local_count);
+  for (int i = 0; i < p->input_count; ++i)
+    printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name, p->inputs[i].binding, p->inputs[i].type,
+           p->inputs[i].rank, (int)p->inputs[i].dims[0], p->inputs[i].batch_dim, p->inputs[i].bound);
+  for (int i = 0; i < p->hyper_count; ++i)
+    printf("hyper %s\n", p->hyper[i]);
+  for (int i = 0; i < p->metric_count; ++i)
+    printf("metric %s\n", p->metrics[i]);
+  for (int i = 0; i < p->eval_metric_count; ++i)
+    printf("eval metric %s\n", p->eval_metrics[i]);
+  for (int i = 0; i < p->site_count; ++i)
+    printf("site %s kind %d axis %d bytes %d\n", p->sites[i].name, p->sites[i].kind, p->sites[i].axis, (int)p->sites[i].sent_bytes);
+  int64_t sum = 0;
+  for (int i = 0; i < p->plan_line_count; ++i) {
+    printf("line %s %s %lld\n", p->plan[i].category, p->plan[i].what, (long long)p->plan[i].bytes);
+    sum += p->plan[i].bytes;
+  }
+  for (int i = 0; i < p->buffer_count; ++i)
+    printf("buffer %s %s %s offset %d bytes %d padding %d\n", p->buffers[i].name, p->buffers[i].category, p->buffers[i].space,
+           (int)p->buffers[i].offset, (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
+  printf("state %d arena %d scratch %d tokens %d evaluate %d sum %d\n", (int)p->state_bytes, (int)p->arena_bytes,
+         (int)p->comm_scratch_bytes, (int)p->tokens_per_step, p->evaluate != NULL, sum > 0);
+  ShaleRank rank = {1};
+  int64_t tokens[8] = {0};
+  const void *inputs[] = {tokens};
+  float hyper[] = {0.125f}, metrics[] = {0};
+  p->step(&rank, state, arena, inputs, hyper, metrics);
+  printf("loss %g\n", metrics[0]);
+  return 0;
+}

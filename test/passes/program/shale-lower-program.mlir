@@ -1,0 +1,86 @@
+// The tables and the step of a program, as a C compiler sees them.
+// RUN: head -c 256 /dev/zero > %t.weights
+// RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-lower-program="target=x86-64-v3 describe=text" -o %t.llvm.mlir
+// RUN: FileCheck %s --check-prefix=LLVM < %t.llvm.mlir
+// RUN: mlir-translate --mlir-to-llvmir %t.llvm.mlir | llc -filetype=obj -relocation-model=pic -o %t.o
+// RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe
+// RUN: %t.exe | FileCheck %s
+
+// LLVM-NOT: rt.
+// LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
+
+// CHECK: abi 1 world 2 model m.onnx target x86-64-v3 strategy optimizer optimizer adamw describe text
+// CHECK-NEXT: axis fsdp 2
+// CHECK-NEXT: parameter w type 0 count 16 trained 1 dims 4 4 alias tied init 1 transposed 1 fill 0 file 1 size 256 offset 128 length 64
+// CHECK-NEXT: parameter b type 0 count 4 trained 0 dims 4 init 0 transposed 0 fill 0.5 file -1 size 0 offset 0 length 0
+// CHECK-NEXT: group u.f32 count 32 [0 decay 0.5 offset 0 count 16]
+// CHECK-NEXT: group b count 4 [1 decay 1 offset 0 count 4]
+// CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32
+// CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
+// CHECK-NEXT: state group 0 role 1 type 0 axis 0 offset 192 count 16
+// CHECK-NEXT: input ids from tokens type 4 rank 2 first 2 batch 0 bound 256
+// CHECK-NEXT: hyper lr
+// CHECK-NEXT: metric loss
+// CHECK-NEXT: site u kind 1 axis 0 bytes 64
+// CHECK-NEXT: site u kind 0 axis 0 bytes 64
+// CHECK-NEXT: site loss kind 2 axis 0 bytes 8
+// CHECK: line parameters parameters at rest 144
+// CHECK: line optimizer optimizer state 64
+// CHECK: line parameters alignment of state 48
+// CHECK: line gradients gradients, at the arena's peak 128
+// CHECK: line communication receive scratch 128
+// CHECK: buffer f parameters state offset 0 bytes 128 padding 64
+// CHECK: buffer f.moment1 optimizer state offset 192 bytes 64 padding 32
+// CHECK: buffer u gradients arena offset 0 bytes 128 padding 64
+// CHECK: state 256 arena 256 scratch 128 tokens 16 evaluate 0 sum 1
+// CHECK-NEXT: gemm 0 1 4x4x4 1 0 state+0/4 state+64/4 arena+0/4
+// CHECK-NEXT: gemm 1 0 4x2x2 1 0 arena+0/4 arena+128/2 arena+192/2
+// CHECK-NEXT: gemm 1 0 4x2x2 1 0 arena+32/4 arena+144/2 arena+224/2
+// CHECK-NEXT: reduce-scatter site 0 arena+0 to arena+64 count 16 type 0
+// CHECK-NEXT: wait 0
+// CHECK-NEXT: launch update_0 rows 16 grain 4: update(state+64, arena+64, lr 0.125) to state+64 [0, 16)
+// CHECK-NEXT: all-gather site 1 state+64 to state+0 count 16 type 0
+// CHECK-NEXT: wait 1
+// CHECK-NEXT: all-reduce site 2 elsewhere to elsewhere count 1 type 0
+// CHECK-NEXT: wait 2
+// CHECK-NEXT: loss 2.5
+module attributes {nn.model = "m.onnx", dist.strategy = "optimizer", rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
+  dist.mesh @mesh <["fsdp"=2]>
+  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.5 : f64>]>]
+  nn.state @w role = param type = tensor<4x4xf32> {init = #nn.file<"WEIGHTS", offset = 128, length = 64, transposed = true>, names = ["w", "tied"]}
+  nn.state @b role = param type = tensor<4xf32> {init = #nn.fill<0.5 : f64>, trained = false}
+  nn.state @f role = param type = tensor<32xf32> {dist.unit = @u, dist.group = 0 : i64}
+  nn.state @f.moment1 role = moment1 type = tensor<32xf32> {of = @f, dist.unit = @u, dist.group = 0 : i64, dist.axis = "fsdp"}
+  rt.slot @"f@slot" parameters offset = 0 : tensor<32xf32>
+  rt.slot @"b@slot" parameters offset = 128 : tensor<4xf32>
+  rt.slot @"f.moment1@slot" optimizer offset = 192 axis = "fsdp" : tensor<16xf32>
+  rt.constant @c dense<[true, false]> : tensor<2xi1>
+  rt.kernel @update_0(%p: tensor<16xf32>, %g: tensor<16xf32>, %lr: tensor<f32>) -> (tensor<16xf32>, tensor<f32>) aliases [0, -1]
+      attributes {rows = 16 : i64, grain = 4 : i64, function = @kernel_update} {
+    rt.yield %p, %lr : tensor<16xf32>, tensor<f32>
+  }
+  rt.func @step inputs = [{name = "ids", binding = "tokens", type = tensor<2x4xi64>, batch_dim = 0 : i64, bound = 256 : i64}] hyper = ["lr"] metrics = ["loss"] {
+    %f = rt.buffer state offset = 0 @"f@slot" parameters "f" : memref<32xf32>
+    %g = rt.buffer arena offset = 0 gradients "u" padding = 64 : memref<32xf32>
+    %x = rt.buffer arena offset = 128 activations "x" : memref<2x2x2xf32>
+    %y = rt.buffer arena offset = 192 activations "y" : memref<2x4x2xf32>
+    %lr = rt.buffer hyper index = 0 fixed "lr" : memref<f32>
+    %loss = rt.buffer metric index = 0 fixed "loss" : memref<f32>
+    %w = rt.view %f offset = 0 : memref<32xf32> -> memref<4x4xf32>
+    %v = rt.view %f offset = 64 : memref<32xf32> -> memref<4x4xf32>
+    %d = rt.view %g offset = 0 : memref<32xf32> -> memref<4x4xf32>
+    rt.gemm %w, %v transpose_b to %d : memref<4x4xf32>, memref<4x4xf32> to memref<4x4xf32>
+    rt.zero %x : memref<2x2x2xf32>
+    %b = rt.view %g offset = 0 : memref<32xf32> -> memref<2x2x4xf32>
+    rt.gemm %b, %x transpose_a to %y : memref<2x2x4xf32>, memref<2x2x2xf32> to memref<2x4x2xf32>
+    %gs = rt.shard %g axis = "fsdp" : memref<32xf32> -> memref<16xf32>
+    %t = rt.reduce_scatter %g to %gs site = 0 axis = "fsdp" name = "u" : memref<32xf32> to memref<16xf32>
+    rt.wait %t
+    %fs = rt.shard %f axis = "fsdp" : memref<32xf32> -> memref<16xf32>
+    rt.launch @update_0(%fs, %gs, %lr) to (%fs, %loss) {nn.phase = #nn.phase<update>} : (memref<16xf32>, memref<16xf32>, memref<f32>) -> (memref<16xf32>, memref<f32>)
+    %s = rt.all_gather %fs to %f site = 1 axis = "fsdp" name = "u" : memref<16xf32> to memref<32xf32>
+    rt.wait %s
+    %r = rt.all_reduce %loss to %loss site = 2 axis = "fsdp" name = "loss" : memref<f32> to memref<f32>
+    rt.wait %r
+  }
+}
