@@ -260,11 +260,15 @@ private:
   }
 
   bool emitRows() {
-    scf::ForOp loop = emitter.openLoop(begin, end, 1, {});
+    // The only row has no loop: its dimensions are 0, so what depends on them
+    // belongs to the function.
+    scf::ForOp loop;
+    if (schedule.rows != 1)
+      loop = emitter.openLoop(begin, end, 1, {});
     LinearIndex row;
-    Value rest = loop.getInductionVar();
+    Value rest = loop ? loop.getInductionVar() : Value();
     int64_t stride = 1;
-    for (unsigned i = schedule.rowSizes.size(); i-- > 0; stride *= schedule.rowSizes[i]) {
+    for (unsigned i = loop ? schedule.rowSizes.size() : 0; i-- > 0; stride *= schedule.rowSizes[i]) {
       int64_t size = schedule.rowSizes[i];
       Value value = rest;
       if (i > 0) {
@@ -291,7 +295,8 @@ private:
     // With one column the outputs above were those of a row, too.
     if (schedule.columns != 1 && !emitOutputs(schedule.rows, row))
       return false;
-    emitter.closeLoop(loop, {});
+    if (loop)
+      emitter.closeLoop(loop, {});
     return true;
   }
 

@@ -58,7 +58,7 @@ std::unique_ptr<llvm::TargetMachine> createMachine(const CpuTarget &target, std:
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, target.lanes == 16 ? "+prefer-256-bit=0" : "", options, llvm::Reloc::PIC_,
+      backend->createTargetMachine(triple, target.name, "", options, llvm::Reloc::PIC_,
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 

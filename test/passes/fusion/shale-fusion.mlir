@@ -1,0 +1,65 @@
+// RUN: shale-opt %s --shale-fusion | FileCheck %s
+// RUN: shale-opt %s --shale-fusion=singletons | FileCheck %s --check-prefix=ALONE
+
+// A chain, its row statistics and what they are for: one kernel, in place.
+// CHECK-LABEL: @rows
+// CHECK: nn.cluster ({{.*}}) -> (tensor<4xf32>, tensor<4x8xf32>) aliases [-1, 0]
+// CHECK-NOT: nn.cluster
+// CHECK: return
+// ALONE-LABEL: @rows
+// ALONE-COUNT-4: nn.cluster
+func.func @rows(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.reduce sum %0 dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %2 = nn.broadcast %1 dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %3 = nn.div %0, %2 : tensor<4x8xf32>
+  return %3, %1 : tensor<4x8xf32>, tensor<4xf32>
+}
+
+// The product between them keeps two chains apart: no cycle.
+// CHECK-LABEL: @detour
+// CHECK: nn.cluster
+// CHECK: nn.matmul
+// CHECK: nn.cluster
+// CHECK: return
+func.func @detour(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = nn.exp %x : tensor<4x4xf32>
+  %1 = nn.matmul %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = nn.add %0, %1 : tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+
+// A product's bias is added where its pieces are read.
+// CHECK-LABEL: @pieces
+// CHECK-COUNT-2: nn.cluster
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @pieces(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = nn.broadcast %b dims = [1] : tensor<8xf32> -> tensor<4x8xf32>
+  %1 = nn.add %x, %0 : tensor<4x8xf32>
+  %2 = nn.slice %1 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %3 = nn.slice %1 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %2, %3 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// The backward pass does not make the forward pass keep more.
+// CHECK-LABEL: @phases
+// CHECK-COUNT-2: nn.cluster
+func.func @phases(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = nn.exp %x {nn.phase = #nn.phase<forward>} : tensor<8xf32>
+  %1 = nn.neg %0 {nn.phase = #nn.phase<backward>} : tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// Reshapes stay outside, where they cost nothing; so do products and constants.
+// CHECK-LABEL: @outside
+// CHECK: nn.constant
+// CHECK: nn.reshape
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
+  %c = nn.constant dense<[[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]]> : tensor<4x4xf32>
+  %0 = nn.matmul %x, %c : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = nn.reshape %0 : tensor<4x4xf32> -> tensor<16xf32>
+  return %1 : tensor<16xf32>
+}

@@ -1,0 +1,187 @@
+//===- KernelRunner.cpp - Runs functions of nn ops by generated kernels ---===//
+#include "KernelRunner.h"
+#include "dialects/nn/NN.h"
+#include "lib/Target/CPU/CPU.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/codegen/Kernel.h"
+#include "passes/codegen/Passes.h"
+#include "passes/fusion/Passes.h"
+#include "shale/InitAll.h"
+#include "shale/Runtime.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace shale;
+using interp::Tensor;
+
+/// What the runtime's sgemm does, plainly.
+extern "C" void shale_gemm_thread(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += double(ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
+      c[i * ldc + j] = float(alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]));
+    }
+}
+
+void test::prepare(MLIRContext &context) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.loadDialect<cf::ControlFlowDialect, affine::AffineDialect, ub::UBDialect>();
+}
+
+OwningOpRef<ModuleOp> test::parse(MLIRContext &context, const std::string &text) {
+  return parseSourceString<ModuleOp>(text, &context);
+}
+
+std::vector<Tensor> test::randomArguments(ModuleOp module, unsigned seed, int64_t bound) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> arguments;
+  auto function = module.lookupSymbol<func::FuncOp>("f");
+  for (Type type : function.getArgumentTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    Tensor value(*interp::elementOf(tensor.getElementType()), tensor.getShape());
+    for (int64_t i = 0; i < value.size(); ++i) {
+      if (value.isFloat())
+        value.mutableFloats()[i] = std::normal_distribution<float>()(random);
+      else
+        value.mutableInts()[i] = tensor.getElementType().isInteger(1) ? random() % 2 : int64_t(random() % (bound + 1)) - 1;
+    }
+    value.roundToElement();
+    arguments.push_back(value);
+  }
+  return arguments;
+}
+
+std::vector<Tensor> test::interpret(ModuleOp module, const std::vector<Tensor> &arguments) {
+  interp::Options options;
+  options.asF64 = true;
+  interp::Interpreter interpreter(options);
+  auto values = interpreter.run(module.lookupSymbol<func::FuncOp>("f"), {arguments});
+  EXPECT_TRUE(succeeded(values));
+  return succeeded(values) ? (*values)[0] : std::vector<Tensor>();
+}
+
+namespace {
+
+/// A module of kernels as machine code.
+class Machine {
+public:
+  explicit Machine(ModuleOp kernels, const CpuTarget &target) {
+    llvm::SmallString<128> path;
+    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("shale-kernel", "o", path));
+    EXPECT_TRUE(succeeded(emitObject(kernels, target, path)));
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    llvm::sys::fs::remove(path);
+    llvm::InitializeNativeTarget();
+    jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
+    llvm::orc::SymbolMap symbols;
+    symbols[jit->mangleAndIntern("shale_gemm_thread")] = {llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread),
+                                                          llvm::JITSymbolFlags::Exported};
+    llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
+    jit->getMainJITDylib().addGenerator(llvm::cantFail(
+        llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix())));
+    llvm::cantFail(jit->addObjectFile(std::move(*buffer)));
+  }
+  ShaleKernel find(const std::string &name) {
+    return llvm::cantFail(jit->lookup(name)).toPtr<ShaleKernel>();
+  }
+
+private:
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
+
+std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const KernelInfo &info,
+                           const std::vector<Tensor> &operands, int64_t chunk) {
+  std::vector<std::vector<char>> buffers;
+  for (const Tensor &operand : operands) {
+    buffers.emplace_back(operand.byteSize());
+    operand.toBytes(buffers.back().data());
+  }
+  for (Type type : cluster.getResultTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    Tensor shape(*interp::elementOf(tensor.getElementType()), tensor.getShape());
+    // What is not written is seen: NaN, or a wrong number.
+    buffers.emplace_back(shape.byteSize(), char(0xff));
+  }
+  std::vector<void *> args;
+  for (auto &buffer : buffers)
+    args.push_back(buffer.data());
+  chunk = chunk == 0 ? info.rows : (chunk + info.grain - 1) / info.grain * info.grain;
+  for (int64_t row = 0; row < info.rows; row += chunk)
+    kernel(args.data(), row, std::min(info.rows, row + chunk));
+  std::vector<Tensor> results;
+  for (auto [i, type] : llvm::enumerate(cluster.getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    results.push_back(Tensor::fromBytes(*interp::elementOf(tensor.getElementType()), tensor.getShape(),
+                                        buffers[operands.size() + i].data()));
+  }
+  return results;
+}
+
+} // namespace
+
+std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor> &arguments, const RunOptions &options,
+                                    int *kernelCount) {
+  OwningOpRef<ModuleOp> module = original.clone();
+  PassManager pm(module->getContext());
+  FusionOptions fusion;
+  fusion.singletons = options.singletons;
+  buildFusionPipeline(pm, fusion);
+  EXPECT_TRUE(succeeded(pm.run(*module)));
+  isolateOwnKernels(*module);
+
+  CpuTarget target;
+  std::string error;
+  EXPECT_TRUE(parseCpuTarget("native", target, error)) << error;
+  KernelOptions kernelOptions;
+  kernelOptions.lanes = options.lanes ? options.lanes : target.lanes;
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());
+  DenseMap<Operation *, std::pair<std::string, KernelInfo>> infos;
+  module->walk([&](nn::ClusterOp cluster) {
+    std::string name = "kernel_" + std::to_string(infos.size());
+    FailureOr<KernelInfo> info = generateKernel(*kernels, name, cluster.getBody(), kernelOptions);
+    EXPECT_TRUE(succeeded(info));
+    if (succeeded(info))
+      infos[cluster] = {name, *info};
+  });
+  if (kernelCount)
+    *kernelCount = infos.size();
+  EXPECT_TRUE(succeeded(lowerKernels(*kernels)));
+  Machine machine(*kernels, target);
+
+  interp::Interpreter interpreter{interp::Options()};
+  DenseMap<Value, Tensor> values;
+  auto function = module->lookupSymbol<func::FuncOp>("f");
+  for (auto [argument, value] : llvm::zip(function.getArguments(), arguments))
+    values[argument] = value;
+  std::vector<Tensor> results;
+  for (Operation &op : function.getBody().front()) {
+    std::vector<Tensor> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    if (isa<func::ReturnOp>(op))
+      return operands;
+    if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
+      auto &[name, info] = infos[&op];
+      results = launch(cluster, machine.find(name), info, operands, options.chunk);
+    } else {
+      auto computed = interpreter.runOp(&op, {operands});
+      EXPECT_TRUE(succeeded(computed));
+      results = (*computed)[0];
+    }
+    for (auto [result, value] : llvm::zip(op.getResults(), results))
+      values[result] = value;
+  }
+  return {};
+}

@@ -1,0 +1,35 @@
+//===- KernelRunner.h - Runs functions of nn ops by generated kernels -----===//
+#ifndef SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H
+#define SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H
+
+#include "lib/Interpreter/Interpreter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <vector>
+
+namespace shale::test {
+
+struct RunOptions {
+  bool singletons = false; ///< no fusion
+  int64_t chunk = 0;       ///< rows a call; 0: all; else rounded up to the grain
+  int64_t lanes = 0;       ///< 0: this CPU's
+};
+
+/// Parses `text`, whose function is @f; null after an error.
+mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context, const std::string &text);
+void prepare(mlir::MLIRContext &context);
+
+/// Random arguments of @f: floats around 0, integers in [-1, bound).
+std::vector<interp::Tensor> randomArguments(mlir::ModuleOp module, unsigned seed, int64_t bound);
+
+/// By the interpreter, in f64.
+std::vector<interp::Tensor> interpret(mlir::ModuleOp module, const std::vector<interp::Tensor> &arguments);
+
+/// Decomposed, fused, compiled; what is no kernel (products) by the interpreter.
+std::vector<interp::Tensor> runNative(mlir::ModuleOp module, const std::vector<interp::Tensor> &arguments,
+                                      const RunOptions &options, int *kernels = nullptr);
+
+} // namespace shale::test
+
+#endif // SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H

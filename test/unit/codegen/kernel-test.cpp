@@ -1,0 +1,195 @@
+//===- kernel-test.cpp - Generated kernels against the interpreter --------===//
+#include "KernelRunner.h"
+#include <gtest/gtest.h>
+
+using namespace shale;
+using namespace shale::test;
+using interp::Tensor;
+
+namespace {
+
+std::string replace(std::string text, const std::vector<std::pair<std::string, int64_t>> &sizes) {
+  for (auto &[name, size] : sizes)
+    for (size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, name.size(), std::to_string(size));
+  return text;
+}
+
+/// Largest difference relative to the largest magnitude of the tensor.
+double difference(const Tensor &x, const Tensor &y) {
+  EXPECT_EQ(x.shape(), y.shape());
+  double most = 0, scale = 1e-30;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    scale = std::max(scale, std::abs(y.number(i)));
+    double d = std::abs(x.number(i) - y.number(i));
+    if (std::isnan(x.number(i)) != std::isnan(y.number(i)))
+      return INFINITY;
+    if (!std::isnan(d))
+      most = std::max(most, d);
+  }
+  return most / std::max(1.0, scale);
+}
+
+void expectSameBits(const std::vector<Tensor> &x, const std::vector<Tensor> &y) {
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    std::vector<char> left(x[i].byteSize()), right(y[i].byteSize());
+    x[i].toBytes(left.data());
+    y[i].toBytes(right.data());
+    EXPECT_EQ(left, right) << "result " << i;
+  }
+}
+
+/// Native and interpreted agree; fusion and the cut of rows change no bits.
+void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module) << text;
+  std::vector<Tensor> arguments = randomArguments(*module, 1, bound);
+  std::vector<Tensor> expected = interpret(*module, arguments);
+  int fused = 0, single = 0;
+  std::vector<Tensor> whole = runNative(*module, arguments, {}, &fused);
+  ASSERT_EQ(whole.size(), expected.size());
+  for (size_t i = 0; i < whole.size(); ++i)
+    EXPECT_LT(difference(whole[i], expected[i]), tolerance) << "result " << i << " of\n" << text;
+  RunOptions cut;
+  cut.chunk = 1;
+  expectSameBits(runNative(*module, arguments, cut), whole);
+  RunOptions separate;
+  separate.singletons = true;
+  expectSameBits(runNative(*module, arguments, separate, &single), whole);
+  EXPECT_LE(fused, single);
+}
+
+class Sizes : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Widths, Sizes, testing::Values(1, 7, 16, 17, 80, 257));
+
+TEST_P(Sizes, Elementwise) {
+  check(replace(R"(
+func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: tensor<3xCxi1>) -> (tensor<3xCxf32>, tensor<3xCxf32>) {
+  %bb = nn.broadcast %b dims = [1] : tensor<Cxf32> -> tensor<3xCxf32>
+  %0 = nn.add %x, %bb : tensor<3xCxf32>
+  %1 = nn.gelu %0 : tensor<3xCxf32>
+  %2 = nn.tanh %1 : tensor<3xCxf32>
+  %3 = nn.silu %y : tensor<3xCxf32>
+  %4 = nn.select %c, %2, %3 : tensor<3xCxi1>, tensor<3xCxf32>
+  %5 = nn.exp %4 : tensor<3xCxf32>
+  %6 = nn.gelu %5 tanh : tensor<3xCxf32>
+  %7 = nn.erf %y : tensor<3xCxf32>
+  %8 = nn.abs %y : tensor<3xCxf32>
+  %9 = nn.log %8 : tensor<3xCxf32>
+  %10 = nn.add %7, %9 : tensor<3xCxf32>
+  return %6, %10 : tensor<3xCxf32>, tensor<3xCxf32>
+})", {{"C", GetParam()}}));
+}
+
+TEST_P(Sizes, Norms) {
+  check(replace(R"(
+func.func @f(%x: tensor<2x3xCxf32>, %w: tensor<Cxf32>, %b: tensor<Cxf32>, %dy: tensor<2x3xCxf32>, %m: tensor<2x3xf32>, %s: tensor<2x3xf32>)
+    -> (tensor<2x3xCxf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xCxf32>, tensor<2x3xCxf32>, tensor<Cxf32>, tensor<Cxf32>, tensor<2x3xCxf32>, tensor<Cxf32>) {
+  %y, %mean, %rstd = nn.layer_norm %x, %w, %b epsilon = 1.000000e-05 : tensor<2x3xCxf32>, tensor<Cxf32> -> tensor<2x3xf32>
+  %z, %r = nn.rms_norm %x, %w epsilon = 1.000000e-05 : tensor<2x3xCxf32>, tensor<Cxf32> -> tensor<2x3xf32>
+  %dx, %dw, %db = nn.layer_norm_grad %x, %w, %m, %s, %dy : tensor<2x3xCxf32>, tensor<Cxf32>, tensor<2x3xf32>
+  %ex, %ew = nn.rms_norm_grad %x, %w, %s, %dy : tensor<2x3xCxf32>, tensor<Cxf32>, tensor<2x3xf32>
+  return %y, %mean, %r, %z, %dx, %dw, %db, %ex, %ew : tensor<2x3xCxf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xCxf32>, tensor<2x3xCxf32>, tensor<Cxf32>, tensor<Cxf32>, tensor<2x3xCxf32>, tensor<Cxf32>
+})", {{"C", GetParam()}}), 1e-5);
+}
+
+TEST_P(Sizes, SoftmaxAndLoss) {
+  check(replace(R"(
+func.func @f(%x: tensor<5xCxf32>, %t: tensor<5xi64>, %g: tensor<f32>) -> (tensor<5xCxf32>, tensor<f32>, tensor<f32>, tensor<5xf32>, tensor<5xCxf32>) {
+  %p = nn.softmax %x : tensor<5xCxf32>
+  %sum, %count, %lse = nn.cross_entropy %x, %t ignore_index = -1 : tensor<5xCxf32>, tensor<5xi64>
+  %d = nn.cross_entropy_grad %x, %t, %lse, %g ignore_index = -1 : tensor<5xCxf32>, tensor<5xi64>
+  return %p, %sum, %count, %lse, %d : tensor<5xCxf32>, tensor<f32>, tensor<f32>, tensor<5xf32>, tensor<5xCxf32>
+})", {{"C", GetParam()}}), 3e-6, GetParam());
+}
+
+TEST_P(Sizes, Heads) {
+  // A product's bias, cut into q, k and v, heads first; and back.
+  check(replace(R"(
+func.func @f(%m: tensor<10xWxf32>, %b: tensor<Wxf32>) -> (tensor<2x3x5xCxf32>, tensor<2x3x5xCxf32>, tensor<10xWxf32>) {
+  %bb = nn.broadcast %b dims = [1] : tensor<Wxf32> -> tensor<10xWxf32>
+  %s = nn.add %m, %bb : tensor<10xWxf32>
+  %r = nn.reshape %s : tensor<10xWxf32> -> tensor<2x5xWxf32>
+  %q = nn.slice %r starts = [0, 0, 0] limits = [2, 5, V] strides = [1, 1, 1] : tensor<2x5xWxf32> -> tensor<2x5xVxf32>
+  %k = nn.slice %r starts = [0, 0, V] limits = [2, 5, W] strides = [1, 1, 1] : tensor<2x5xWxf32> -> tensor<2x5xVxf32>
+  %q1 = nn.reshape %q : tensor<2x5xVxf32> -> tensor<2x5x3xCxf32>
+  %k1 = nn.reshape %k : tensor<2x5xVxf32> -> tensor<2x5x3xCxf32>
+  %q2 = nn.transpose %q1 perm = [0, 2, 1, 3] : tensor<2x5x3xCxf32> -> tensor<2x3x5xCxf32>
+  %k2 = nn.transpose %k1 perm = [0, 2, 1, 3] : tensor<2x5x3xCxf32> -> tensor<2x3x5xCxf32>
+  %x = nn.transpose %q2 perm = [0, 2, 1, 3] : tensor<2x3x5xCxf32> -> tensor<2x5x3xCxf32>
+  %y = nn.transpose %k2 perm = [0, 2, 1, 3] : tensor<2x3x5xCxf32> -> tensor<2x5x3xCxf32>
+  %x1 = nn.reshape %x : tensor<2x5x3xCxf32> -> tensor<2x5xVxf32>
+  %y1 = nn.reshape %y : tensor<2x5x3xCxf32> -> tensor<2x5xVxf32>
+  %px = nn.pad %x1 low = [0, 0, 0] high = [0, 0, V] interior = [0, 0, 0] value = 0.000000e+00 : tensor<2x5xVxf32> -> tensor<2x5xWxf32>
+  %py = nn.pad %y1 low = [0, 0, V] high = [0, 0, 0] interior = [0, 0, 0] value = 0.000000e+00 : tensor<2x5xVxf32> -> tensor<2x5xWxf32>
+  %p = nn.add %px, %py : tensor<2x5xWxf32>
+  %o = nn.reshape %p : tensor<2x5xWxf32> -> tensor<10xWxf32>
+  return %q2, %k2, %o : tensor<2x3x5xCxf32>, tensor<2x3x5xCxf32>, tensor<10xWxf32>
+})", {{"W", 6 * GetParam()}, {"V", 3 * GetParam()}, {"C", GetParam()}}));
+}
+
+TEST_P(Sizes, ColumnsAndLookups) {
+  check(replace(R"(
+func.func @f(%x: tensor<4x5xCxf32>, %y: tensor<4x5xCxf32>, %t: tensor<6xCxf32>, %i: tensor<4x5xi64>) -> (tensor<Cxf32>, tensor<4xCxf32>, tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<f32>, tensor<Cx4x5xf32>) {
+  %0 = nn.mul %x, %y : tensor<4x5xCxf32>
+  %1 = nn.reduce sum %0 dims = [0, 1] : tensor<4x5xCxf32> -> tensor<Cxf32>
+  %2 = nn.reduce max %x dims = [1] : tensor<4x5xCxf32> -> tensor<4xCxf32>
+  %3 = nn.embedding %t, %i : (tensor<6xCxf32>, tensor<4x5xi64>) -> tensor<4x5xCxf32>
+  %4 = nn.add %3, %x : tensor<4x5xCxf32>
+  %5 = nn.embedding_grad %i, %y : (tensor<4x5xi64>, tensor<4x5xCxf32>) -> tensor<6xCxf32>
+  %6 = nn.sum_squares %x, %t : (tensor<4x5xCxf32>, tensor<6xCxf32>) -> tensor<f32>
+  %7 = nn.transpose %x perm = [2, 0, 1] : tensor<4x5xCxf32> -> tensor<Cx4x5xf32>
+  return %1, %2, %4, %5, %6, %7 : tensor<Cxf32>, tensor<4xCxf32>, tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<f32>, tensor<Cx4x5xf32>
+})", {{"C", GetParam()}}));
+}
+
+std::string attention(int64_t heads, int64_t groups, int64_t rows, int64_t keys, bool causal, bool mask) {
+  std::string text = R"(
+func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSxExf32>, %do: tensor<2xHxTxExf32>, %m: tensor<1x1xTxSxf32>)
+    -> (tensor<2xHxTxExf32>, tensor<2xHxTxf32>, tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>) {
+  %o, %l = nn.attention %q, %k, %v MASK scale = 2.500000e-01 : tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32> -> tensor<2xHxTxExf32>, tensor<2xHxTxf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %o, %l, %do MASK scale = 2.500000e-01 : tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>, tensor<2xHxTxExf32>, tensor<2xHxTxf32>
+  return %o, %l, %dq, %dk, %dv : tensor<2xHxTxExf32>, tensor<2xHxTxf32>, tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>
+})";
+  std::string words = mask ? "mask %m : tensor<1x1xTxSxf32>" : "";
+  words += causal ? " causal" : "";
+  for (size_t at; (at = text.find("MASK")) != std::string::npos;)
+    text.replace(at, 4, words);
+  return replace(text, {{"H", heads}, {"G", groups}, {"T", rows}, {"S", keys}, {"D", 16}, {"E", 20}});
+}
+
+TEST(Attention, Plain) { check(attention(2, 2, 7, 9, false, false), 1e-5); }
+TEST(Attention, Causal) { check(attention(2, 2, 80, 80, true, false), 1e-5); }
+TEST(Attention, GroupedQueries) { check(attention(4, 2, 17, 17, true, false), 1e-5); }
+TEST(Attention, Masked) { check(attention(2, 1, 16, 33, false, true), 1e-5); }
+TEST(Attention, CausalWithMoreKeys) { check(attention(2, 1, 65, 70, true, true), 1e-5); }
+
+TEST(Rope, BothForms) {
+  for (const char *form : {"", "interleaved", "inverse", "interleaved inverse"})
+    check(replace(std::string(R"(
+func.func @f(%x: tensor<2x3x5x20xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32>) -> tensor<2x3x5x20xf32> {
+  %0 = nn.rope %x, %c, %s )") + form + R"( : tensor<2x3x5x20xf32>, tensor<5x8xf32>
+  return %0 : tensor<2x3x5x20xf32>
+})", {}));
+}
+
+TEST(Optimizer, SegmentsOfASlice) {
+  check(R"(
+func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: tensor<40xf32>, %s: tensor<f32>) -> (tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>) {
+  %v = nn.abs %v0 : tensor<40xf32>
+  %lr = nn.constant dense<1.000000e-02> : tensor<f32>
+  %b1 = nn.constant dense<9.000000e-01> : tensor<f32>
+  %b2 = nn.constant dense<9.900000e-01> : tensor<f32>
+  %eps = nn.constant dense<1.000000e-08> : tensor<f32>
+  %e = nn.constant dense<true> : tensor<i1>
+  %o = nn.constant dense<40> : tensor<i64>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %b1 bias %b1, %b2 offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 50, decay = 1.0 : f64>, #nn.segment<offset = 64, count = 10, decay = 0.0 : f64>] : tensor<40xf32>, tensor<f32>
+  %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 decay = 1.000000e+00 : tensor<40xf32>, tensor<f32>
+  return %p1, %m1, %v1, %p2, %u2 : tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>
+})", 1e-5);
+}
+
+} // namespace
