@@ -6,14 +6,19 @@
 using namespace mlir;
 using namespace shale;
 
-bool recover::isClose(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b) + 1e-12; }
+bool recover::isClose(double a, double b) {
+  return std::abs(a - b) <= 1e-5 * std::abs(b) + 1e-12;
+}
 
 std::optional<double> recover::splatOf(Value value) {
   while (auto broadcast = value.getDefiningOp<nn::BroadcastOp>())
     value = broadcast.getInput();
   auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  if (!attr || attr.getNumElements() == 0 || (!attr.isSplat() && attr.getNumElements() != 1) || !isa<FloatType>(attr.getElementType()))
+  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                       : DenseElementsAttr();
+  if (!attr || attr.getNumElements() == 0 ||
+      (!attr.isSplat() && attr.getNumElements() != 1) ||
+      !isa<FloatType>(attr.getElementType()))
     return std::nullopt;
   APFloat number = *attr.getValues<APFloat>().begin();
   bool inexact;
@@ -26,14 +31,17 @@ bool recover::isSplat(Value value, double number) {
   return splat && isClose(*splat, number);
 }
 
-bool recover::eitherOrder(Operation *op, llvm::function_ref<bool(Value, Value)> body) {
-  return body(op->getOperand(0), op->getOperand(1)) || body(op->getOperand(1), op->getOperand(0));
+bool recover::eitherOrder(Operation *op,
+                          llvm::function_ref<bool(Value, Value)> body) {
+  return body(op->getOperand(0), op->getOperand(1)) ||
+         body(op->getOperand(1), op->getOperand(0));
 }
 
 Value recover::peelScale(Value value, double &scale) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<nn::MulOp>(op)) {
-      std::optional<double> right = splatOf(op->getOperand(1)), left = splatOf(op->getOperand(0));
+      std::optional<double> right = splatOf(op->getOperand(1)),
+                            left = splatOf(op->getOperand(0));
       if (!right && !left)
         break;
       scale *= right ? *right : *left;
@@ -54,7 +62,8 @@ Value recover::peelScale(Value value, double &scale) {
 Value recover::peelUnits(Value value) {
   auto sizes = [](Value v) {
     SmallVector<int64_t> kept;
-    llvm::copy_if(tensor(v).getShape(), std::back_inserter(kept), [](int64_t size) { return size != 1; });
+    llvm::copy_if(tensor(v).getShape(), std::back_inserter(kept),
+                  [](int64_t size) { return size != 1; });
     return kept;
   };
   while (auto reshape = value.getDefiningOp<nn::ReshapeOp>()) {
@@ -74,7 +83,8 @@ Value recover::peelRowBroadcast(Value value) {
   SmallVector<int64_t> rows(out.getRank(), 1);
   for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
     rows[dim] = in.getDimSize(i);
-  if (rows.empty() || rows.back() != 1 || ArrayRef<int64_t>(rows).drop_back() != out.getShape().drop_back())
+  if (rows.empty() || rows.back() != 1 ||
+      ArrayRef<int64_t>(rows).drop_back() != out.getShape().drop_back())
     return {};
   return broadcast.getInput();
 }

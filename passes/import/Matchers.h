@@ -19,7 +19,8 @@ bool isSplat(mlir::Value value, double number);
 bool isClose(double a, double b);
 
 /// The operands of a commutative op in both orders: calls `body` until true.
-bool eitherOrder(mlir::Operation *op, llvm::function_ref<bool(mlir::Value, mlir::Value)> body);
+bool eitherOrder(mlir::Operation *op,
+                 llvm::function_ref<bool(mlir::Value, mlir::Value)> body);
 
 /// Takes off factors (mul and div by a splat); their product goes to `scale`.
 mlir::Value peelScale(mlir::Value value, double &scale);

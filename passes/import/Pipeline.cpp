@@ -3,7 +3,8 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/import/Passes.h"
 
-void shale::buildImportPipeline(mlir::OpPassManager &manager, const ImportPipelineOptions &options) {
+void shale::buildImportPipeline(mlir::OpPassManager &manager,
+                                const ImportPipelineOptions &options) {
   // Equal constants and broadcasts are one, so that patterns meet one form.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
@@ -12,7 +13,8 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager, const ImportPipeli
   if (options.recover) {
     manager.addPass(createRecoverNormPass());
     manager.addPass(createRecoverActivationPass());
-    // Before attention: rotary positions stand between a product and its scores.
+    // Before attention: rotary positions stand between a product and its
+    // scores.
     manager.addPass(createRecoverRopePass());
     manager.addPass(createRecoverAttentionPass());
   }
@@ -23,6 +25,7 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager, const ImportPipeli
 }
 
 void shale::registerImportPipeline() {
-  mlir::PassPipelineRegistration<>("shale-import", "Clean up an imported model and recover its ops",
-                                   [](mlir::OpPassManager &manager) { buildImportPipeline(manager); });
+  mlir::PassPipelineRegistration<>(
+      "shale-import", "Clean up an imported model and recover its ops",
+      [](mlir::OpPassManager &manager) { buildImportPipeline(manager); });
 }

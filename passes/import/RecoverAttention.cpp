@@ -27,12 +27,14 @@ struct Mask {
 } // namespace
 
 /// What a constant mask, [.., T, S] with leading dimensions of any size, says.
-static bool classifyConstant(DenseElementsAttr attr, int64_t queries, int64_t keys, bool replaces, Mask &mask) {
+static bool classifyConstant(DenseElementsAttr attr, int64_t queries,
+                             int64_t keys, bool replaces, Mask &mask) {
   ArrayRef<int64_t> shape = attr.getType().getShape();
   if (attr.getNumElements() == 0)
     return false;
   int64_t rank = shape.size();
-  int64_t rows = rank >= 2 ? shape[rank - 2] : 1, columns = rank >= 1 ? shape[rank - 1] : 1;
+  int64_t rows = rank >= 2 ? shape[rank - 2] : 1,
+          columns = rank >= 1 ? shape[rank - 1] : 1;
   if ((rows != queries && rows != 1) || (columns != keys && columns != 1))
     return false;
   bool isBool = attr.getElementType().isInteger(1);
@@ -60,7 +62,8 @@ static bool classifyConstant(DenseElementsAttr attr, int64_t queries, int64_t ke
     for (const APFloat &number : attr.getValues<APFloat>()) {
       APFloat wide = number;
       bool inexact;
-      wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+      wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                   &inexact);
       double value = wide.convertToDouble();
       visit(value <= kHidden, value == 0);
     }
@@ -76,23 +79,26 @@ static bool classifyConstant(DenseElementsAttr attr, int64_t queries, int64_t ke
   return !replaces;
 }
 
-/// What stands behind a broadcast, as [1.., T, S] of rank 4 at most; null if its
-/// dimensions are not the trailing ones.
+/// What stands behind a broadcast, as [1.., T, S] of rank 4 at most; null if
+/// its dimensions are not the trailing ones.
 static Value behindBroadcast(Value value) {
   auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
   if (!broadcast)
     return value;
-  int64_t rank = tensor(value).getRank(), inner = tensor(broadcast.getInput()).getRank();
+  int64_t rank = tensor(value).getRank(),
+          inner = tensor(broadcast.getInput()).getRank();
   for (int64_t i = 0; i < inner; ++i)
     if (broadcast.getDims()[i] != rank - inner + i)
       return value;
   return broadcast.getInput();
 }
 
-static bool classifyMask(Value added, int64_t queries, int64_t keys, Mask &mask) {
+static bool classifyMask(Value added, int64_t queries, int64_t keys,
+                         Mask &mask) {
   Value source = behindBroadcast(added);
   auto constant = source.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                       : DenseElementsAttr();
   if (attr) {
     if (!classifyConstant(attr, queries, keys, /*replaces=*/false, mask))
       return false;
@@ -105,33 +111,42 @@ static bool classifyMask(Value added, int64_t queries, int64_t keys, Mask &mask)
   return true;
 }
 
-/// Keys or values [B, G, S, D] that are repeated to [B, H, S, D]; else the value.
+/// Keys or values [B, G, S, D] that are repeated to [B, H, S, D]; else the
+/// value.
 static Value peelGroups(Value value) {
   auto merge = value.getDefiningOp<nn::ReshapeOp>();
-  auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+  auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>()
+                      : nn::BroadcastOp();
   if (!repeat || tensor(value).getRank() != 4 || tensor(repeat).getRank() != 5)
     return value;
-  ArrayRef<int64_t> wide = tensor(repeat).getShape(), out = tensor(value).getShape();
+  ArrayRef<int64_t> wide = tensor(repeat).getShape(),
+                    out = tensor(value).getShape();
   // [B, G, R, S, D]: only R is repeated.
-  if (wide[0] != out[0] || wide[1] * wide[2] != out[1] || wide[3] != out[2] || wide[4] != out[3])
+  if (wide[0] != out[0] || wide[1] * wide[2] != out[1] || wide[3] != out[2] ||
+      wide[4] != out[3])
     return value;
   Value source = repeat.getInput();
-  SmallVector<int64_t> sizes(5, 1), grouped = {wide[0], wide[1], wide[3], wide[4]};
+  SmallVector<int64_t> sizes(5, 1),
+      grouped = {wide[0], wide[1], wide[3], wide[4]};
   for (auto [i, dim] : llvm::enumerate(repeat.getDims()))
     sizes[dim] = tensor(source).getDimSize(i);
-  if (sizes[2] != 1 || sizes[0] != wide[0] || sizes[1] != wide[1] || sizes[3] != wide[3] || sizes[4] != wide[4])
+  if (sizes[2] != 1 || sizes[0] != wide[0] || sizes[1] != wide[1] ||
+      sizes[3] != wide[3] || sizes[4] != wide[4])
     return value;
   if (llvm::equal(tensor(source).getShape(), grouped))
     return source;
   auto split = source.getDefiningOp<nn::ReshapeOp>();
-  return split && llvm::equal(tensor(split.getInput()).getShape(), grouped) ? Value(split.getInput()) : value;
+  return split && llvm::equal(tensor(split.getInput()).getShape(), grouped)
+             ? Value(split.getInput())
+             : value;
 }
 
 /// Takes off factors and swaps of the last two dimensions, in any order.
 static Value peelKey(Value value, double &scale, bool &transposed) {
   while (true) {
     Value next = peelScale(value, scale);
-    if (auto transpose = next.getDefiningOp<nn::TransposeOp>(); transpose && transpose.getPerm() == ArrayRef<int64_t>{0, 1, 3, 2}) {
+    if (auto transpose = next.getDefiningOp<nn::TransposeOp>();
+        transpose && transpose.getPerm() == ArrayRef<int64_t>{0, 1, 3, 2}) {
       transposed = !transposed;
       next = transpose.getInput();
     }
@@ -145,15 +160,18 @@ namespace {
 
 struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
-    if (tensor(op).getRank() != 4 || op.getTransposeLhs() || op.getTransposeRhs())
+  LogicalResult matchAndRewrite(nn::MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    if (tensor(op).getRank() != 4 || op.getTransposeLhs() ||
+        op.getTransposeRhs())
       return failure();
     // select(is_nan(p), 0, p)
     Value weights = op.getLhs();
     bool guarded = false;
     if (auto select = weights.getDefiningOp<nn::SelectOp>()) {
       auto isNan = select.getCondition().getDefiningOp<nn::IsNanOp>();
-      if (!isNan || isNan.getInput() != select.getOnFalse() || splatOf(select.getOnTrue()) != 0.0)
+      if (!isNan || isNan.getInput() != select.getOnFalse() ||
+          splatOf(select.getOnTrue()) != 0.0)
         return failure();
       weights = select.getOnFalse();
       guarded = true;
@@ -161,7 +179,8 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     auto softmax = weights.getDefiningOp<nn::SoftmaxOp>();
     if (!softmax)
       return failure();
-    int64_t queries = tensor(softmax).getDimSize(2), keys = tensor(softmax).getDimSize(3);
+    int64_t queries = tensor(softmax).getDimSize(2),
+            keys = tensor(softmax).getDimSize(3);
 
     // Scores, masked by a sum or by a choice.
     Value scores = softmax.getInput();
@@ -170,16 +189,20 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     if (auto sum = scores.getDefiningOp<nn::AddOp>()) {
       bool found = eitherOrder(sum, [&](Value product, Value added) {
         double factor = 1;
-        return peelScale(product, factor).getDefiningOp<nn::MatmulOp>() && classifyMask(added, queries, keys, mask) && (scores = product, true);
+        return peelScale(product, factor).getDefiningOp<nn::MatmulOp>() &&
+               classifyMask(added, queries, keys, mask) &&
+               (scores = product, true);
       });
       if (!found)
         return failure();
     } else if (auto choice = scores.getDefiningOp<nn::SelectOp>()) {
       Value source = behindBroadcast(choice.getCondition());
       auto constant = source.getDefiningOp<nn::ConstantOp>();
-      auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+      auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                           : DenseElementsAttr();
       std::optional<double> hidden = splatOf(choice.getOnFalse());
-      if (!attr || !hidden || !(*hidden <= kHidden) || !classifyConstant(attr, queries, keys, /*replaces=*/true, mask))
+      if (!attr || !hidden || !(*hidden <= kHidden) ||
+          !classifyConstant(attr, queries, keys, /*replaces=*/true, mask))
         return failure();
       scores = choice.getOnTrue();
     }
@@ -191,16 +214,22 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
       return failure();
     bool transposed = !product.getTransposeRhs(); // whether rhs is [.., D, S]
     bool swapped = false;
-    Value query = peelScale(product.getLhs(), scale), key = peelKey(product.getRhs(), scale, swapped);
+    Value query = peelScale(product.getLhs(), scale),
+          key = peelKey(product.getRhs(), scale, swapped);
     if (!std::isfinite(scale))
       return failure();
     if (transposed != swapped) { // no transpose to take off: put one
       ArrayRef<int64_t> shape = tensor(key).getShape();
-      auto type = RankedTensorType::get({shape[0], shape[1], shape[3], shape[2]}, tensor(key).getElementType());
-      key = nn::TransposeOp::create(rewriter, op.getLoc(), type, key, ArrayRef<int64_t>{0, 1, 3, 2});
+      auto type =
+          RankedTensorType::get({shape[0], shape[1], shape[3], shape[2]},
+                                tensor(key).getElementType());
+      key = nn::TransposeOp::create(rewriter, op.getLoc(), type, key,
+                                    ArrayRef<int64_t>{0, 1, 3, 2});
     }
-    Value value = op.getRhs(), groupedKey = peelGroups(key), groupedValue = peelGroups(value);
-    if (tensor(groupedKey).getDimSize(1) == tensor(groupedValue).getDimSize(1)) {
+    Value value = op.getRhs(), groupedKey = peelGroups(key),
+          groupedValue = peelGroups(value);
+    if (tensor(groupedKey).getDimSize(1) ==
+        tensor(groupedValue).getDimSize(1)) {
       key = groupedKey;
       value = groupedValue;
     }
@@ -208,17 +237,25 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     if (operand && tensor(operand).getRank() < 4) {
       SmallVector<int64_t> shape(tensor(operand).getShape());
       shape.insert(shape.begin(), 4 - shape.size(), 1);
-      operand = nn::ReshapeOp::create(rewriter, op.getLoc(), RankedTensorType::get(shape, tensor(operand).getElementType()), operand);
+      operand = nn::ReshapeOp::create(
+          rewriter, op.getLoc(),
+          RankedTensorType::get(shape, tensor(operand).getElementType()),
+          operand);
     }
-    auto lse = RankedTensorType::get(tensor(op).getShape().drop_back(), tensor(op).getElementType());
-    auto attention = nn::AttentionOp::create(rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value, operand, mask.causal ? rewriter.getUnitAttr() : UnitAttr(), rewriter.getF64FloatAttr(scale));
+    auto lse = RankedTensorType::get(tensor(op).getShape().drop_back(),
+                                     tensor(op).getElementType());
+    auto attention = nn::AttentionOp::create(
+        rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value,
+        operand, mask.causal ? rewriter.getUnitAttr() : UnitAttr(),
+        rewriter.getF64FloatAttr(scale));
     inherit(softmax, attention);
     rewriter.replaceOp(op, attention.getResult());
     return success();
   }
 };
 
-struct RecoverAttentionPass : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
+struct RecoverAttentionPass
+    : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<RecoverAttention>(&getContext());

@@ -20,7 +20,8 @@ static Value meanOf(Value value) {
   if (!reduce || reduce.getKind() != nn::ReduceKind::Sum)
     return {};
   RankedTensorType type = tensor(reduce.getInput());
-  if (reduce.getDims() != ArrayRef<int64_t>{type.getRank() - 1} || !isClose(scale * double(type.getShape().back()), 1))
+  if (reduce.getDims() != ArrayRef<int64_t>{type.getRank() - 1} ||
+      !isClose(scale * double(type.getShape().back()), 1))
     return {};
   return reduce.getInput();
 }
@@ -35,7 +36,8 @@ static Value meanSquareOf(Value value, double &epsilon) {
       std::optional<double> splat = splatOf(constant);
       Value square = splat ? meanOf(mean) : Value();
       auto product = square ? square.getDefiningOp<nn::MulOp>() : nn::MulOp();
-      if (!product || product.getLhs() != product.getRhs() || !(*splat >= 0) || !std::isfinite(*splat))
+      if (!product || product.getLhs() != product.getRhs() || !(*splat >= 0) ||
+          !std::isfinite(*splat))
         return false;
       epsilon = *splat;
       x = product.getLhs();
@@ -64,7 +66,8 @@ static Value normalized(Value value, Value &x, double &epsilon) {
     row = peelUnits(row);
     if (auto rsqrt = row.getDefiningOp<nn::RsqrtOp>())
       x = meanSquareOf(rsqrt.getInput(), epsilon);
-    else if (auto inverse = row.getDefiningOp<nn::DivOp>(); inverse && isSplat(inverse.getLhs(), 1))
+    else if (auto inverse = row.getDefiningOp<nn::DivOp>();
+             inverse && isSplat(inverse.getLhs(), 1))
       if (auto root = peelUnits(inverse.getRhs()).getDefiningOp<nn::SqrtOp>())
         x = meanSquareOf(root.getInput(), epsilon);
     if (x)
@@ -81,19 +84,25 @@ static Value rowVector(Value value) {
     return {};
   Value vector = peelUnits(broadcast.getInput());
   RankedTensorType type = tensor(vector);
-  bool isLast = !broadcast.getDims().empty() && broadcast.getDims().back() == tensor(value).getRank() - 1;
-  return isLast && type.getRank() == 1 && type.getDimSize(0) == tensor(value).getShape().back() ? vector : Value();
+  bool isLast = !broadcast.getDims().empty() &&
+                broadcast.getDims().back() == tensor(value).getRank() - 1;
+  return isLast && type.getRank() == 1 &&
+                 type.getDimSize(0) == tensor(value).getShape().back()
+             ? vector
+             : Value();
 }
 
 static RankedTensorType rowsOf(Value x) {
-  return RankedTensorType::get(tensor(x).getShape().drop_back(), tensor(x).getElementType());
+  return RankedTensorType::get(tensor(x).getShape().drop_back(),
+                               tensor(x).getElementType());
 }
 
 namespace {
 
 struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MulOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::MulOp op,
+                                PatternRewriter &rewriter) const override {
     Value x, scale;
     double epsilon = 0;
     bool found = eitherOrder(op, [&](Value a, Value b) {
@@ -101,9 +110,12 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
       x = {};
       return scale && normalized(b, x, epsilon) == x && x;
     });
-    if (!found || x.getDefiningOp<nn::SubOp>()) // a layer norm without bias is centred
+    if (!found ||
+        x.getDefiningOp<nn::SubOp>()) // a layer norm without bias is centred
       return failure();
-    auto norm = nn::RmsNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x)}, x, scale, rewriter.getF64FloatAttr(epsilon));
+    auto norm = nn::RmsNormOp::create(rewriter, op.getLoc(),
+                                      TypeRange{x.getType(), rowsOf(x)}, x,
+                                      scale, rewriter.getF64FloatAttr(epsilon));
     inherit(op, norm);
     rewriter.replaceOp(op, norm.getResult());
     return success();
@@ -114,12 +126,14 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
 static Value centred(Value value) {
   auto difference = value.getDefiningOp<nn::SubOp>();
   Value row = difference ? peelRowBroadcast(difference.getRhs()) : Value();
-  return row && meanOf(row) == difference.getLhs() ? Value(difference.getLhs()) : Value();
+  return row && meanOf(row) == difference.getLhs() ? Value(difference.getLhs())
+                                                   : Value();
 }
 
 struct RecoverLayerNorm : OpRewritePattern<nn::AddOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::AddOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::AddOp op,
+                                PatternRewriter &rewriter) const override {
     Value x, scale, bias;
     double epsilon = 0;
     bool found = eitherOrder(op, [&](Value product, Value shift) {
@@ -136,7 +150,9 @@ struct RecoverLayerNorm : OpRewritePattern<nn::AddOp> {
     });
     if (!found)
       return failure();
-    auto norm = nn::LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x), rowsOf(x)}, x, scale, bias, rewriter.getF64FloatAttr(epsilon));
+    auto norm = nn::LayerNormOp::create(
+        rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x), rowsOf(x)}, x,
+        scale, bias, rewriter.getF64FloatAttr(epsilon));
     inherit(op, norm);
     rewriter.replaceOp(op, norm.getResult());
     return success();

@@ -1,8 +1,8 @@
 //===- shale-translate.cpp - From model files to IR -----------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
-#include "shale/InitAll.h"
 #include "mlir/IR/MLIRContext.h"
+#include "shale/InitAll.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
@@ -54,9 +54,14 @@ int main(int argc, char **argv) {
       import = true;
       if (hasValue)
         model = value.str();
-    } else if (arg == "--keep-prefix" || arg == "--describe" || arg == "--locations" || arg == "--quiet") {
-      (arg == "--keep-prefix" ? options.keepPrefix : arg == "--describe" ? describe : arg == "--locations" ? locations : quiet) = true;
-    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" || arg == "--loss-output" || arg == "-o") {
+    } else if (arg == "--keep-prefix" || arg == "--describe" ||
+               arg == "--locations" || arg == "--quiet") {
+      (arg == "--keep-prefix" ? options.keepPrefix
+       : arg == "--describe"  ? describe
+       : arg == "--locations" ? locations
+                              : quiet) = true;
+    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" ||
+               arg == "--loss" || arg == "--loss-output" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -68,7 +73,9 @@ int main(int argc, char **argv) {
         options.lossOutput = value.str();
       else if (arg == "-o")
         output = value.str();
-      else if (std::string wrong = shale::onnx::parseImportFlag(arg.drop_front(2), value, options); !wrong.empty())
+      else if (std::string wrong = shale::onnx::parseImportFlag(
+                   arg.drop_front(2), value, options);
+               !wrong.empty())
         return usage(wrong);
     } else if (arg.starts_with("-") && arg != "-") {
       return usage("unknown flag '" + arg + "'");
@@ -84,14 +91,21 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
-    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    if (isError || !quiet)
-      llvm::errs() << (isError ? "error: " : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning: " : "remark: ") << diagnostic << "\n";
-    for (mlir::Diagnostic &note : diagnostic.getNotes())
-      llvm::errs() << "note: " << note << "\n";
-    return mlir::success();
-  });
+  mlir::ScopedDiagnosticHandler handler(
+      &context, [&](mlir::Diagnostic &diagnostic) {
+        bool isError =
+            diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+        if (isError || !quiet)
+          llvm::errs() << (isError ? "error: "
+                           : diagnostic.getSeverity() ==
+                                   mlir::DiagnosticSeverity::Warning
+                               ? "warning: "
+                               : "remark: ")
+                       << diagnostic << "\n";
+        for (mlir::Diagnostic &note : diagnostic.getNotes())
+          llvm::errs() << "note: " << note << "\n";
+        return mlir::success();
+      });
   int exitCode = SHALE_EXIT_DATA;
   auto module = shale::onnx::importOnnx(model, options, &context, &exitCode);
   if (!module)
@@ -99,7 +113,8 @@ int main(int argc, char **argv) {
   std::error_code error;
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_Text);
   if (error) {
-    llvm::errs() << "shale-translate: " << output << ": " << error.message() << "\n";
+    llvm::errs() << "shale-translate: " << output << ": " << error.message()
+                 << "\n";
     return SHALE_EXIT_IO;
   }
   if (describe) {

@@ -39,7 +39,9 @@ static SmallVector<std::string> indexedPrefixes(StringRef scope) {
 std::vector<std::string> onnx::findBlocks(ModuleOp module) {
   // Families of scopes that differ in their last index; the largest is the one
   // that holds most parameters, the outermost of equals.
-  llvm::MapVector<std::string, std::vector<std::string>, std::map<std::string, unsigned>> families;
+  llvm::MapVector<std::string, std::vector<std::string>,
+                  std::map<std::string, unsigned>>
+      families;
   llvm::StringMap<int64_t> elements;
   module.walk([&](nn::StateOp state) {
     if (state.getRole() != nn::Role::Param)
@@ -79,13 +81,18 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
       auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
       if (!role)
         continue;
-      os << (role.getValue() == nn::Role::Label ? "label       " : "input       ")
-         << forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue() << ' ';
+      os << (role.getValue() == nn::Role::Label ? "label       "
+                                                : "input       ")
+         << forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue()
+         << ' ';
       printType(cast<RankedTensorType>(forward.getArgument(i).getType()), os);
-      if (auto batch = forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr))
+      if (auto batch =
+              forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr))
         os << ", batch dimension " << batch.getInt();
       auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
-      os << (binding ? ", bound to " + binding.getValue().str() : std::string(", from the data file")) << "\n";
+      os << (binding ? ", bound to " + binding.getValue().str()
+                     : std::string(", from the data file"))
+         << "\n";
     }
   int64_t count = 0, elements = 0, tied = 0;
   size_t width = 0;

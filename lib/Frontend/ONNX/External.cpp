@@ -32,7 +32,8 @@ static const char *refuseLocation(StringRef location) {
     return "a location has a character that paths have not";
   if (location.starts_with("/") || (location.size() > 1 && location[1] == ':'))
     return "a location is an absolute path";
-  for (auto it = path::begin(location, path::Style::posix), end = path::end(location);
+  for (auto it = path::begin(location, path::Style::posix),
+            end = path::end(location);
        it != end; ++it)
     if (*it == "..")
       return "a location leaves the model's folder";
@@ -41,13 +42,15 @@ static const char *refuseLocation(StringRef location) {
 
 /// Opens `name` beneath `folder`; links may not lead out of it.
 static int openBeneath(StringRef folder, StringRef name) {
-  int directory = ::open(folder.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int directory =
+      ::open(folder.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0)
     return -1;
   struct open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  int file = syscall(SYS_openat2, directory, name.str().c_str(), &how, sizeof(how));
+  int file =
+      syscall(SYS_openat2, directory, name.str().c_str(), &how, sizeof(how));
   // Without openat2 (Linux before 5.6, some sandboxes) no link is followed.
   if (file < 0 && (errno == ENOSYS || errno == EPERM) && !name.contains('/'))
     file = openat(directory, name.str().c_str(),
@@ -61,7 +64,8 @@ static int openBeneath(StringRef folder, StringRef name) {
 Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
                                                std::string &found) {
   if (const char *why = refuseLocation(location))
-    return createStringError(llvm::Twine(why) + ": '" + displayName(location) + "'");
+    return createStringError(llvm::Twine(why) + ": '" + displayName(location) +
+                             "'");
   auto it = externals.find(location);
   if (it != externals.end()) {
     found = it->second.first;
@@ -100,8 +104,8 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
       /*RequiresNullTerminator=*/false);
   ::close(file);
   if (!buffer)
-    return createStringError("external data '" + displayName(location) + "': " +
-                             buffer.getError().message());
+    return createStringError("external data '" + displayName(location) +
+                             "': " + buffer.getError().message());
   found = std::string(full);
   auto &slot = externals[location];
   slot = {found, std::move(*buffer)};

@@ -28,9 +28,9 @@ struct ImportOptions {
 };
 
 /// Imports a model: a module with `nn.model`, one nn.state per parameter and
-/// buffer, and `@forward(inputs, states) -> (loss, loss_sum, count)`. On failure
-/// one error has been emitted and `exitCode`, if given, says of which kind
-/// (include/shale/Runtime.h).
+/// buffer, and `@forward(inputs, states) -> (loss, loss_sum, count)`. On
+/// failure one error has been emitted and `exitCode`, if given, says of which
+/// kind (include/shale/Runtime.h).
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path,
                                              const ImportOptions &options,
                                              mlir::MLIRContext *context,
@@ -45,8 +45,9 @@ std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
 /// of an imported module: what `shalec MODEL --describe` shows.
 void describeModel(mlir::ModuleOp module, llvm::raw_ostream &os);
 
-/// The blocks of a module: the scopes of the largest module that repeats with an
-/// index ("transformer.h.0", "transformer.h.1"), in order; empty if none repeats.
+/// The blocks of a module: the scopes of the largest module that repeats with
+/// an index ("transformer.h.0", "transformer.h.1"), in order; empty if none
+/// repeats.
 std::vector<std::string> findBlocks(mlir::ModuleOp module);
 
 } // namespace shale::onnx

@@ -23,11 +23,13 @@ using Handler = mlir::LogicalResult (*)(Node &);
 class HandlerRegistry {
 public:
   /// The domain of standard operators is "".
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler) {
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since,
+           Handler handler) {
     table[(domain + "::" + type).str()][since] = handler;
   }
   /// The newest handler whose version is not above `version`; null if none.
-  Handler find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
+  Handler find(llvm::StringRef domain, llvm::StringRef type,
+               int64_t version) const;
 
 private:
   llvm::StringMap<std::map<int64_t, Handler>> table;
@@ -43,7 +45,8 @@ struct Binding {
   bool isSequence = false;
 };
 
-/// The names, operator sets and attributes that nodes of a graph or function see.
+/// The names, operator sets and attributes that nodes of a graph or function
+/// see.
 struct Scope {
   llvm::StringMap<Binding> values;
   llvm::StringMap<int64_t> opsets;
@@ -52,6 +55,19 @@ struct Scope {
   const NodeProto *outerNode = nullptr;
 };
 
+/// A tensor that is no parameter and has at most this many bytes is a constant.
+inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
+inline constexpr int64_t kMaxNodes = 1000000;
+inline constexpr int kMaxCallDepth = 100;
+
+/// "ai.onnx" is another name of the standard operators' domain.
+inline llvm::StringRef domainOf(llvm::StringRef domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
+
+/// What the nodes of a function see before its operands are bound.
+Scope functionScope(const FunctionProto &function, const Scope &caller);
+
 /// A loss as a sum over a count.
 struct LossParts {
   mlir::Value sum, count;
@@ -59,13 +75,17 @@ struct LossParts {
 };
 
 /// nn.cross_entropy of logits [N, V] and labels [N].
-LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits, mlir::Value labels, int64_t ignore);
+LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::Value logits, mlir::Value labels,
+                            int64_t ignore);
 /// sum / max(count, 1)
-mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
+mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc,
+                      const LossParts &parts);
 
 class Importer {
 public:
-  Importer(Model &model, const ImportOptions &options, mlir::MLIRContext *context);
+  Importer(Model &model, const ImportOptions &options,
+           mlir::MLIRContext *context);
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
   int getExitCode() const { return exitCode; }
@@ -79,7 +99,8 @@ public:
   mlir::FailureOr<mlir::Value> fold(mlir::Operation *op);
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
   /// A tensor of an attribute, small enough for a constant.
-  llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
+  llvm::Expected<mlir::DenseElementsAttr>
+  readConstant(const TensorProto &tensor);
   /// Losses that are known to be a sum over a count.
   llvm::DenseMap<mlir::Value, LossParts> lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
@@ -103,14 +124,19 @@ private:
   mlir::LogicalResult declareInputs();
   mlir::LogicalResult declareStates();
   mlir::LogicalResult importNodes();
-  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope, int depth);
-  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
+  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
+                                 int depth);
+  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
+                                   int depth);
   mlir::LogicalResult finish();
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
   mlir::LogicalResult bindInputs(const LossParts &parts);
-  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
+  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand,
+                                       Scope &scope);
   mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
-  mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type, std::optional<int64_t> batchDim);
+  mlir::FailureOr<int64_t> addInput(llvm::StringRef name,
+                                    mlir::RankedTensorType type,
+                                    std::optional<int64_t> batchDim);
   const FunctionProto *findFunction(const NodeProto &node) const;
   int64_t opsetOf(const NodeProto &node, const Scope &scope) const;
   void collectUnsupported(const NodeProto &node, const Scope &scope, int depth);
@@ -145,14 +171,16 @@ private:
     std::string node;
     int64_t count = 0;
   };
-  llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>> unsupported;
+  llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>>
+      unsupported;
   llvm::StringSet<> visitedFunctions;
 };
 
 /// One node while it is translated: its operands, attributes and results.
 class Node {
 public:
-  Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version);
+  Node(Importer &importer, const NodeProto &proto, Scope &scope,
+       int64_t version);
 
   Importer &importer;
   mlir::OpBuilder &builder;
@@ -166,16 +194,26 @@ public:
   // ---- operands
   int numInputs() const { return proto.input_size(); }
   int numOutputs() const { return proto.output_size(); }
-  bool has(int operand) const { return operand < proto.input_size() && !proto.input(operand).empty(); }
-  bool wants(int result) const { return result < proto.output_size() && !proto.output(result).empty(); }
-  /// Operand values, in order, null where absent; resolved before the handler runs.
+  bool has(int operand) const {
+    return operand < proto.input_size() && !proto.input(operand).empty();
+  }
+  bool wants(int result) const {
+    return result < proto.output_size() && !proto.output(result).empty();
+  }
+  /// Operand values, in order, null where absent; resolved before the handler
+  /// runs.
   llvm::SmallVector<mlir::Value> in;
-  mlir::Value input(int operand) const { return operand < int(in.size()) ? in[operand] : mlir::Value(); }
-  static mlir::RankedTensorType type(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+  mlir::Value input(int operand) const {
+    return operand < int(in.size()) ? in[operand] : mlir::Value();
+  }
+  static mlir::RankedTensorType type(mlir::Value value) {
+    return llvm::cast<mlir::RankedTensorType>(value.getType());
+  }
   /// Fails after an error unless operands [0, count) are there.
   mlir::LogicalResult require(int count);
   /// An operand that must be a constant of integers.
-  mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
+  mlir::LogicalResult constantInts(int operand,
+                                   llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
 
   // ---- attributes; of another kind than asked for: an error later
@@ -188,7 +226,8 @@ public:
 
   /// A dimension counted from the end if negative; fails after an error.
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
-  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
+  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes,
+                                   int64_t rank);
 
   // ---- results
   void set(int result, mlir::Value value);
@@ -198,7 +237,8 @@ public:
   // ---- building; every function folds and returns null after an error
   template <typename OpT, typename... Args>
   mlir::Value create(mlir::Type result, Args &&...args) {
-    return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
+    return finish(
+        OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
   mlir::Value finish(mlir::Operation *op);
   /// Gives the module scope to an op of several results.
@@ -209,11 +249,17 @@ public:
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
   /// numpy's rule: trailing dimensions are aligned.
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values, llvm::SmallVectorImpl<int64_t> &shape);
-  mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
+  mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
+                                     llvm::SmallVectorImpl<int64_t> &shape);
+  mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
+                    llvm::ArrayRef<int64_t> limits,
+                    llvm::ArrayRef<int64_t> strides);
   mlir::Value cast(mlir::Value value, mlir::Type element);
-  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
-  template <typename OpT> mlir::Value unary(mlir::Value value) { return value ? create<OpT>(value.getType(), value) : mlir::Value(); }
+  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value,
+                     llvm::ArrayRef<int64_t> dims, bool keepDims);
+  template <typename OpT> mlir::Value unary(mlir::Value value) {
+    return value ? create<OpT>(value.getType(), value) : mlir::Value();
+  }
   /// Broadcasts both, then applies OpT.
   template <typename OpT> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) {
     mlir::Value values[] = {lhs, rhs};
@@ -221,7 +267,9 @@ public:
     if (!lhs || !rhs || mlir::failed(broadcastShape(values, shape)))
       return {};
     if (type(lhs).getElementType() != type(rhs).getElementType()) {
-      (void)error("operands have element types " + name(type(lhs).getElementType()) + " and " + name(type(rhs).getElementType()));
+      (void)error("operands have element types " +
+                  name(type(lhs).getElementType()) + " and " +
+                  name(type(rhs).getElementType()));
       return {};
     }
     lhs = broadcast(lhs, shape);
@@ -229,7 +277,8 @@ public:
     return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
   }
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false, bool transposeRhs = false);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
+                     bool transposeLhs = false, bool transposeRhs = false);
 
   static std::string name(mlir::Type type);
   bool hasFailed() const { return failedOnce; }

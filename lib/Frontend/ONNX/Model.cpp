@@ -87,8 +87,8 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
 
   Expected<std::string> skeleton = scanModel(bytes);
   if (!skeleton)
-    return fail(SHALE_EXIT_DATA, "no ONNX model: " +
-                                     llvm::toString(skeleton.takeError()));
+    return fail(SHALE_EXIT_DATA,
+                "no ONNX model: " + llvm::toString(skeleton.takeError()));
   if (skeleton->size() > size_t(1) << 30)
     return fail(SHALE_EXIT_DATA, "more than 1 GiB beside its tensors");
   google::protobuf::io::ArrayInputStream array(skeleton->data(),
@@ -150,10 +150,10 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
       return file.takeError();
     uint64_t size = (*file)->getBufferSize();
     if (offset > size || length > size - offset)
-      return createStringError(
-          "external data [" + Twine(offset) + ", +" + Twine(length) +
-          ") is beyond the end of '" + displayName(location) + "', which has " +
-          Twine(size) + " bytes: is the file complete?");
+      return createStringError("external data [" + Twine(offset) + ", +" +
+                               Twine(length) + ") is beyond the end of '" +
+                               displayName(location) + "', which has " +
+                               Twine(size) + " bytes: is the file complete?");
     return Place{path, int64_t(offset), bytes};
   }
   if (tensor.data_location() != 0)
@@ -206,9 +206,8 @@ static Expected<std::string> listData(const TensorProto &tensor,
   return bytes;
 }
 
-Expected<DenseElementsAttr> Model::read(MLIRContext *context,
-                                        const TensorProto &tensor,
-                                        int64_t maxBytes) {
+Expected<DenseElementsAttr>
+Model::read(MLIRContext *context, const TensorProto &tensor, int64_t maxBytes) {
   Expected<RankedTensorType> type = this->type(context, tensor);
   if (!type)
     return type.takeError();

@@ -50,9 +50,8 @@ public:
   llvm::Expected<Place> place(const TensorProto &tensor,
                               mlir::RankedTensorType type);
   /// Its data as a constant, at most `maxBytes` of it.
-  llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
-                                               const TensorProto &tensor,
-                                               int64_t maxBytes);
+  llvm::Expected<mlir::DenseElementsAttr>
+  read(mlir::MLIRContext *context, const TensorProto &tensor, int64_t maxBytes);
 
 private:
   /// The mapped external file at `location`, opened beneath the model's folder.

@@ -101,7 +101,8 @@ void Finder::collectOperations() {
     if (fx.name.empty())
       continue;
     StringRef key = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
-    Operation &operation = operations[key.take_until([](char c) { return c == ' '; })];
+    Operation &operation =
+        operations[key.take_until([](char c) { return c == ' '; })];
     if (operation.nodes.empty()) {
       operation.fx = std::move(fx);
       operation.scope = readScope(node);
@@ -116,7 +117,8 @@ void Finder::collectOperations() {
 }
 
 /// Makes `use` a read of a parameter; finds out whether it is transposed.
-void Finder::assignOne(const Operation &operation, const Use &use, size_t index) {
+void Finder::assignOne(const Operation &operation, const Use &use,
+                       size_t index) {
   Parameter &parameter = out.list[index];
   StringRef target = targets[index], name = use.initializer->name();
   bool renamed = name != target;
@@ -129,7 +131,9 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index)
     for (const AttributeProto &attribute : use.node->attribute())
       if (attribute.name() == "transB")
         transB = attribute.i() != 0;
-    transposed = (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") && !transB;
+    transposed =
+        (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") &&
+        !transB;
   }
   if (!parameter.initializer) {
     parameter.initializer = use.initializer;
@@ -142,7 +146,8 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index)
   parameter.used = true;
   assigned.insert(use.initializer);
   readers[index].push_back(
-      {operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
+      {operation.scope,
+       StringRef(operation.fx.target).starts_with("aten.embedding")});
   out.uses[{use.node, use.operand}] = {index, transposed};
 }
 
@@ -150,7 +155,8 @@ void Finder::loseBias(const Operation &operation, size_t index) {
   // The product or norm itself is where the bias was added.
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {
     StringRef type = node->op_type();
-    if (type != "Gemm" && type != "MatMul" && type != "LayerNormalization" && type != "Conv")
+    if (type != "Gemm" && type != "MatMul" && type != "LayerNormalization" &&
+        type != "Conv")
       continue;
     const TensorProto *weight = nullptr;
     for (const Use &use : operation.uses)
@@ -162,10 +168,12 @@ void Finder::loseBias(const Operation &operation, size_t index) {
     for (const AttributeProto &attribute : node->attribute())
       firstDim |= attribute.name() == "transB" && attribute.i() != 0;
     out.list[index].used = true;
-    out.list[index].shape = {weight->dims(firstDim ? 0 : weight->dims_size() - 1)};
+    out.list[index].shape = {
+        weight->dims(firstDim ? 0 : weight->dims_size() - 1)};
     out.list[index].dataType = weight->data_type();
     out.lostBias[node] = index;
-    remark(node, "bias '" + out.list[index].name + "' of zeros, which the export dropped, is restored");
+    remark(node, "bias '" + out.list[index].name +
+                     "' of zeros, which the export dropped, is restored");
     return;
   }
 }
@@ -180,8 +188,9 @@ void Finder::assign(Operation &operation) {
   if (wanted.empty())
     return;
   // aten.addmm reads its bias first, the ONNX product last.
-  if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
-      !operation.fx.args.empty() && byPlaceholder.count(operation.fx.args.front()))
+  if (StringRef(operation.fx.target).starts_with("aten.addmm") &&
+      wanted.size() > 1 && !operation.fx.args.empty() &&
+      byPlaceholder.count(operation.fx.args.front()))
     std::rotate(wanted.begin(), wanted.begin() + 1, wanted.end());
 
   SmallVector<const Use *> uses;
@@ -200,17 +209,20 @@ void Finder::assign(Operation &operation) {
     });
   });
   if (uses.size() > wanted.size())
-    llvm::erase_if(uses, [](const Use *use) { return isScalar(*use->initializer); });
+    llvm::erase_if(uses,
+                   [](const Use *use) { return isScalar(*use->initializer); });
   // A weight that was dropped is unheard of, a bias is: the first operands win.
   // A bias alone that meets a matrix is the lost one.
   size_t next = 0;
   for (size_t index : wanted) {
     bool isBias = StringRef(targets[index]).ends_with("bias");
-    if (next < uses.size() && !(isBias && uses[next]->initializer->dims_size() > 1)) {
+    if (next < uses.size() &&
+        !(isBias && uses[next]->initializer->dims_size() > 1)) {
       const TensorProto *taken = uses[next]->initializer;
       assignOne(operation, *uses[next++], index);
       // Several nodes of one operation may read it.
-      while (next < uses.size() && uses[next]->initializer == taken && uses.size() > wanted.size())
+      while (next < uses.size() && uses[next]->initializer == taken &&
+             uses.size() > wanted.size())
         assignOne(operation, *uses[next++], index);
     } else if (isBias) {
       loseBias(operation, index);
@@ -246,15 +258,16 @@ bool Finder::findFolded() {
   out.list[index].initializer = tensor;
   out.list[index].used = true;
   assigned.insert(tensor);
-  remark(reader, "parameter '" + out.list[index].name +
-                     "', which the export folded, is restored from initializer '" +
-                     displayName(tensor->name()) + "'");
+  remark(reader,
+         "parameter '" + out.list[index].name +
+             "', which the export folded, is restored from initializer '" +
+             displayName(tensor->name()) + "'");
   return false;
 }
 
-/// Listed names that no node reads: second names of a tied parameter. By module:
-/// a node in this name's module reads a parameter of another one. Else: of the
-/// only parameter that both an embedding and something else read.
+/// Listed names that no node reads: second names of a tied parameter. By
+/// module: a node in this name's module reads a parameter of another one. Else:
+/// of the only parameter that both an embedding and something else read.
 void Finder::findSecondNames(bool byModule) {
   for (size_t index = 0; index < out.list.size(); ++index) {
     Parameter &second = out.list[index];
@@ -263,22 +276,28 @@ void Finder::findSecondNames(bool byModule) {
     StringRef module = moduleOf(targets[index]);
     SmallVector<size_t> found;
     for (auto &[other, list] : readers) {
-      bool here = llvm::any_of(list, [&](auto &reader) { return reader.first == module; });
-      bool looksUp = llvm::any_of(list, [](auto &reader) { return reader.second; });
-      bool multiplies = llvm::any_of(list, [](auto &reader) { return !reader.second; });
-      if (byModule ? here && moduleOf(targets[other]) != module : looksUp && multiplies)
+      bool here = llvm::any_of(
+          list, [&](auto &reader) { return reader.first == module; });
+      bool looksUp =
+          llvm::any_of(list, [](auto &reader) { return reader.second; });
+      bool multiplies =
+          llvm::any_of(list, [](auto &reader) { return !reader.second; });
+      if (byModule ? here && moduleOf(targets[other]) != module
+                   : looksUp && multiplies)
         found.push_back(other);
     }
     if (found.size() != 1 || !out.list[found.front()].isParameter)
       continue;
     Parameter &kept = out.list[found.front()];
-    remark(nullptr, "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
+    remark(nullptr, "parameter '" + second.name +
+                        "' is tied: a second name of '" + kept.name + "'");
     kept.aliases.push_back(second.name);
     isAlias[index] = true;
   }
 }
 
-/// A tied parameter is written under the first of its listed names, in its place.
+/// A tied parameter is written under the first of its listed names, in its
+/// place.
 void Finder::takeFirstNames() {
   for (size_t index = 0; index < out.list.size(); ++index) {
     if (!out.list[index].used || out.list[index].aliases.empty())
@@ -306,7 +325,9 @@ void Finder::takeFirstNames() {
 void Finder::reportUnread() {
   for (auto [index, parameter] : llvm::enumerate(out.list))
     if (!parameter.used && parameter.isParameter && !isAlias[index])
-      remark(nullptr, "parameter '" + parameter.name + "' is listed but was found nowhere in the graph: it is not trained and not written");
+      remark(nullptr, "parameter '" + parameter.name +
+                          "' is listed but was found nowhere in the graph: it "
+                          "is not trained and not written");
 }
 
 void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
@@ -358,7 +379,8 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
 void Finder::byRule() {
   llvm::StringMap<size_t> index;
   for (const TensorProto &tensor : graph.initializer()) {
-    if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq"))
+    if (!isFloat(tensor) || isScalar(tensor) ||
+        StringRef(tensor.name()).ends_with("inv_freq"))
       continue;
     index[tensor.name()] = out.list.size();
     out.list.push_back({tensor.name(), {}, true, &tensor});
@@ -376,7 +398,8 @@ void Finder::byRule() {
 /// Whether every element of an initializer has one bit pattern.
 static bool isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, int64_t(1) << 20);
+  llvm::Expected<mlir::DenseElementsAttr> data =
+      model.read(&context, tensor, int64_t(1) << 20);
   if (!data) {
     llvm::consumeError(data.takeError());
     return false;
@@ -407,21 +430,28 @@ static void splitMerged(Model &model, Parameters &out) {
         byScope[scope].push_back(&use);
         first.emplace(scope, key.first);
       }
-    if (byScope.size() < 2 || byScope.count("") || !isFilled(model, *out.list[index].initializer))
+    if (byScope.size() < 2 || byScope.count("") ||
+        !isFilled(model, *out.list[index].initializer))
       continue;
     StringRef name = out.list[index].name;
-    std::string last = name.rsplit('.').second.str(), module = moduleOf(name).str();
+    std::string last = name.rsplit('.').second.str(),
+                module = moduleOf(name).str();
     for (const std::string &scope : names) {
       if (scope == module)
         continue;
       Parameter copy = out.list[index];
       copy.name = scope + "." + (last.empty() ? copy.name : last);
-      out.repairs.push_back({first[scope], "parameter '" + copy.name + "' is taken for merged with '" + out.list[index].name + "', whose elements are all equal, and told apart"});
+      out.repairs.push_back(
+          {first[scope],
+           "parameter '" + copy.name + "' is taken for merged with '" +
+               out.list[index].name +
+               "', whose elements are all equal, and told apart"});
       for (ParameterUse *use : byScope[scope])
         use->parameter = out.list.size();
       out.list.push_back(std::move(copy));
     }
-    bool stillUsed = llvm::any_of(out.uses, [&](auto &entry) { return entry.second.parameter == index; });
+    bool stillUsed = llvm::any_of(
+        out.uses, [&](auto &entry) { return entry.second.parameter == index; });
     out.list[index].used = stillUsed;
   }
 }

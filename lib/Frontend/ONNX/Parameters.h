@@ -47,13 +47,14 @@ struct Parameters {
   std::vector<Repair> repairs;
   /// Whether the file says which are parameters.
   bool hasSignature = false;
-  /// The component that all names began with and that was dropped, with its dot.
+  /// The component that all names began with and that was dropped, with its
+  /// dot.
   std::string prefix;
 };
 
-/// Finds them: from the exporter's metadata if there is any, else by rule: every
-/// float initializer that is no scalar; one of equal elements that several module
-/// scopes read was merged.
+/// Finds them: from the exporter's metadata if there is any, else by rule:
+/// every float initializer that is no scalar; one of equal elements that
+/// several module scopes read was merged.
 Parameters findParameters(Model &model, bool keepPrefix);
 
 } // namespace shale::onnx

@@ -12,7 +12,17 @@ using llvm::StringRef;
 
 namespace {
 
-enum class Message { Model, Graph, Node, Attribute, Tensor, Function, Training, Sparse, Other };
+enum class Message {
+  Model,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  Function,
+  Training,
+  Sparse,
+  Other
+};
 
 /// Which message a length-delimited field holds, if tensors may be below it.
 Message childOf(Message parent, uint64_t field) {
@@ -99,7 +109,8 @@ public:
         size_t body = at;
         at += length;
         if (kind == Message::Tensor &&
-            (field == kRawData || field == kFloatData || field == kDoubleData)) {
+            (field == kRawData || field == kFloatData ||
+             field == kDoubleData)) {
           if (length == 0)
             continue;
           if (hasPlace)

@@ -27,7 +27,8 @@ static StringRef quoted(StringRef text) {
   size_t open = text.find_first_of("'\"");
   if (open == StringRef::npos)
     return "";
-  return text.substr(open + 1).take_until([&](char c) { return c == text[open]; });
+  return text.substr(open + 1).take_until(
+      [&](char c) { return c == text[open]; });
 }
 
 std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
@@ -54,7 +55,8 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
   if (!text.consume_front("%"))
     return result;
-  result.name = text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
+  result.name =
+      text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
   auto [head, args] = text.split("](args = ");
   StringRef target = head.split("[target=").second;
   target.consume_front("torch.ops.");
@@ -62,14 +64,16 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(
-        args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
+        args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; })
+            .str());
   }
   return result;
 }
 
 std::string onnx::readScope(const NodeProto &node) {
   // A Python list of strings, outermost module first, the node itself last.
-  StringRef scopes = metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
+  StringRef scopes =
+      metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
   if (!scopes.empty()) {
     SmallVector<StringRef> parts;
     scopes.split(parts, ',');

@@ -16,8 +16,8 @@ struct SignatureEntry {
   bool isParameter;        // else a buffer
 };
 
-/// The parameters and buffers of the exported program, in PyTorch's order; empty
-/// when the file has no signature.
+/// The parameters and buffers of the exported program, in PyTorch's order;
+/// empty when the file has no signature.
 std::vector<SignatureEntry> readSignature(const GraphProto &graph);
 
 /// A node's `pkg.torch.onnx.fx_node`.

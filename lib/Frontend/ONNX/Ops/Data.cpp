@@ -25,9 +25,11 @@ static LogicalResult importDropout(Node &node) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;
   }
-  std::optional<double> ratio = node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
+  std::optional<double> ratio = node.has(1) ? node.scalarConstant(node.input(1))
+                                            : std::optional<double>(0.5);
   if (training && (!ratio || *ratio != 0))
-    return node.error("dropout in training mode is not supported yet: export with model.eval(), or with p=0");
+    return node.error("dropout in training mode is not supported yet: export "
+                      "with model.eval(), or with p=0");
   node.set(0, node.input(0));
   if (node.wants(1)) {
     auto type = Node::type(node.input(0)).clone(node.builder.getI1Type());
@@ -46,7 +48,8 @@ static LogicalResult importReshape(Node &node) {
   for (auto [i, size] : llvm::enumerate(shape)) {
     if (size == 0 && !allowZero) {
       if (int64_t(i) >= type.getRank())
-        return node.error("size 0 copies dimension " + Twine(i) + ", which the operand has not");
+        return node.error("size 0 copies dimension " + Twine(i) +
+                          ", which the operand has not");
       size = type.getDimSize(i);
     }
     if (size == -1) {
@@ -60,12 +63,14 @@ static LogicalResult importReshape(Node &node) {
   int64_t count = type.getNumElements();
   if (open >= 0) {
     if (known == 0 || count % known != 0)
-      return node.error("-1 stands for no whole number: " + Twine(count) + " elements, the other sizes make " + Twine(known));
+      return node.error("-1 stands for no whole number: " + Twine(count) +
+                        " elements, the other sizes make " + Twine(known));
     shape[open] = count / known;
     known = count;
   }
   if (known != count)
-    return node.error("cannot reshape " + Twine(count) + " elements into " + Twine(known));
+    return node.error("cannot reshape " + Twine(count) + " elements into " +
+                      Twine(known));
   node.set(0, node.reshape(node.input(0), shape));
   return success();
 }
@@ -84,8 +89,10 @@ static LogicalResult importFlatten(Node &node) {
   return success();
 }
 
-/// Axes of Squeeze and Unsqueeze: an attribute before opset 13, then an operand.
-static LogicalResult readAxes(Node &node, std::optional<SmallVector<int64_t>> &axes) {
+/// Axes of Squeeze and Unsqueeze: an attribute before opset 13, then an
+/// operand.
+static LogicalResult readAxes(Node &node,
+                              std::optional<SmallVector<int64_t>> &axes) {
   axes = node.intsAttr("axes");
   if (node.version >= 13 && node.has(1)) {
     axes.emplace();
@@ -105,7 +112,8 @@ static LogicalResult importSqueeze(Node &node) {
   for (auto [i, size] : llvm::enumerate(type.getShape())) {
     bool drop = axes ? llvm::is_contained(*axes, int64_t(i)) : size == 1;
     if (drop && size != 1)
-      return node.error("dimension " + Twine(i) + " has size " + Twine(size) + ", not 1");
+      return node.error("dimension " + Twine(i) + " has size " + Twine(size) +
+                        ", not 1");
     if (!drop)
       shape.push_back(size);
   }
@@ -142,7 +150,8 @@ static LogicalResult importTranspose(Node &node) {
   SmallVector<int64_t> sorted(perm);
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, rank)))
-    return node.error("perm is no permutation of " + Twine(rank) + " dimensions");
+    return node.error("perm is no permutation of " + Twine(rank) +
+                      " dimensions");
   Value value = node.input(0);
   // Two transposes are one.
   if (auto inner = value.getDefiningOp<nn::TransposeOp>()) {
@@ -165,7 +174,8 @@ static LogicalResult importExpand(Node &node) {
   for (auto [i, size] : llvm::enumerate(wanted)) {
     int64_t &mine = shape[offset + i];
     if (size < 0 || (mine != 1 && size != 1 && size != mine))
-      return node.error("cannot expand size " + Twine(mine) + " to " + Twine(size));
+      return node.error("cannot expand size " + Twine(mine) + " to " +
+                        Twine(size));
     if (mine == 1)
       mine = size;
   }
@@ -190,7 +200,9 @@ static LogicalResult importTile(Node &node) {
     repeated.append({repeat, size});
     result.push_back(product);
   }
-  node.set(0, node.reshape(node.broadcast(node.reshape(node.input(0), split), repeated), result));
+  node.set(0, node.reshape(
+                  node.broadcast(node.reshape(node.input(0), split), repeated),
+                  result));
   return success();
 }
 
@@ -206,12 +218,17 @@ static LogicalResult importConcat(Node &node) {
   SmallVector<Value> values;
   for (Value value : node.in) {
     auto type = Node::type(value);
-    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
-      return node.error("operands have types " + Node::name(first) + " and " + Node::name(type));
+    if (type.getRank() != first.getRank() ||
+        type.getElementType() != first.getElementType())
+      return node.error("operands have types " + Node::name(first) + " and " +
+                        Node::name(type));
     for (int64_t i = 0; i < type.getRank(); ++i)
       if (i != axis && type.getDimSize(i) != shape[i])
-        return node.error("operands have sizes " + Twine(shape[i]) + " and " + Twine(type.getDimSize(i)) + " in dimension " + Twine(i));
-    if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
+        return node.error("operands have sizes " + Twine(shape[i]) + " and " +
+                          Twine(type.getDimSize(i)) + " in dimension " +
+                          Twine(i));
+    if (__builtin_add_overflow(shape[axis], type.getDimSize(axis),
+                               &shape[axis]))
       return node.error("the result's size overflows 64 bits");
     if (type.getDimSize(axis) != 0)
       values.push_back(value);
@@ -221,18 +238,24 @@ static LogicalResult importConcat(Node &node) {
   if (values.size() == 1)
     node.set(0, values.front());
   else
-    node.set(0, node.create<nn::ConcatOp>(RankedTensorType::get(shape, first.getElementType()), values, axis));
+    node.set(0, node.create<nn::ConcatOp>(
+                    RankedTensorType::get(shape, first.getElementType()),
+                    values, axis));
   return success();
 }
 
 /// Slices `value` along `axis`; bounds and a negative step as in numpy.
-static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start, int64_t end, int64_t step) {
+static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start,
+                       int64_t end, int64_t step) {
   auto type = Node::type(value);
   int64_t size = type.getDimSize(axis), rank = type.getRank();
-  auto fromEnd = [&](int64_t at) { return at < 0 && at >= -size ? at + size : at; };
+  auto fromEnd = [&](int64_t at) {
+    return at < 0 && at >= -size ? at + size : at;
+  };
   start = fromEnd(start);
   end = fromEnd(end);
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
+  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()),
+      strides(rank, 1);
   if (step > 0) {
     starts[axis] = std::clamp<int64_t>(start, 0, size);
     limits[axis] = std::max(std::clamp<int64_t>(end, 0, size), starts[axis]);
@@ -253,7 +276,9 @@ static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start, int
     limits[axis] = starts[axis] + picked.size();
     return node.slice(value, starts, limits, strides);
   }
-  return node.create<nn::GatherOp>(RankedTensorType::get(shape, type.getElementType()), value, node.constant(picked), axis);
+  return node.create<nn::GatherOp>(
+      RankedTensorType::get(shape, type.getElementType()), value,
+      node.constant(picked), axis);
 }
 
 static LogicalResult importSlice(Node &node) {
@@ -264,8 +289,10 @@ static LogicalResult importSlice(Node &node) {
     starts = node.intsAttr("starts").value_or(SmallVector<int64_t>());
     ends = node.intsAttr("ends").value_or(SmallVector<int64_t>());
     axes = node.intsAttr("axes").value_or(SmallVector<int64_t>());
-  } else if (failed(node.require(3)) || failed(node.constantInts(1, starts)) || failed(node.constantInts(2, ends)) ||
-             (node.has(3) && failed(node.constantInts(3, axes))) || (node.has(4) && failed(node.constantInts(4, steps)))) {
+  } else if (failed(node.require(3)) || failed(node.constantInts(1, starts)) ||
+             failed(node.constantInts(2, ends)) ||
+             (node.has(3) && failed(node.constantInts(3, axes))) ||
+             (node.has(4) && failed(node.constantInts(4, steps)))) {
     return failure();
   }
   int64_t rank = Node::type(node.input(0)).getRank();
@@ -273,7 +300,8 @@ static LogicalResult importSlice(Node &node) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
   if (steps.empty())
     steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size())
     return node.error("starts, ends, axes and steps differ in length");
   Value value = node.input(0);
   SmallVector<int64_t> seen;
@@ -300,32 +328,39 @@ static LogicalResult importSplit(Node &node) {
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  SmallVector<int64_t> sizes = node.intsAttr("split").value_or(SmallVector<int64_t>());
+  SmallVector<int64_t> sizes =
+      node.intsAttr("split").value_or(SmallVector<int64_t>());
   if (node.version >= 13 && node.has(1) && failed(node.constantInts(1, sizes)))
     return failure();
   int64_t size = type.getDimSize(axis), parts = node.numOutputs();
   if (sizes.empty()) {
     parts = node.intAttr("num_outputs", parts);
     if (parts < 1 || parts != node.numOutputs())
-      return node.error("num_outputs is " + Twine(parts) + ", but it has " + Twine(node.numOutputs()) + " results");
+      return node.error("num_outputs is " + Twine(parts) + ", but it has " +
+                        Twine(node.numOutputs()) + " results");
     int64_t chunk = (size + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i)
       sizes.push_back(std::clamp<int64_t>(size - i * chunk, 0, chunk));
   }
   if (int64_t(sizes.size()) != node.numOutputs())
-    return node.error("has " + Twine(node.numOutputs()) + " results for " + Twine(sizes.size()) + " parts");
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()), strides(type.getRank(), 1);
+    return node.error("has " + Twine(node.numOutputs()) + " results for " +
+                      Twine(sizes.size()) + " parts");
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(type.getRank(), 1);
   int64_t at = 0;
   for (auto [i, part] : llvm::enumerate(sizes)) {
     if (part < 0 || part > size - at)
-      return node.error("parts do not sum to the dimension's size " + Twine(size));
+      return node.error("parts do not sum to the dimension's size " +
+                        Twine(size));
     starts[axis] = at;
     limits[axis] = at + part;
     at += part;
     if (node.wants(i))
       node.set(i, node.slice(node.input(0), starts, limits, strides));
   }
-  return at == size ? success() : node.error("parts sum to " + Twine(at) + ", the dimension has " + Twine(size));
+  return at == size ? success()
+                    : node.error("parts sum to " + Twine(at) +
+                                 ", the dimension has " + Twine(size));
 }
 
 static LogicalResult importPad(Node &node) {
@@ -334,8 +369,11 @@ static LogicalResult importPad(Node &node) {
   auto type = Node::type(node.input(0));
   std::string mode = node.stringAttr("mode", "constant");
   if (mode != "constant")
-    return node.error("mode '" + displayName(mode) + "' is not supported (constant is)");
-  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(SmallVector<int64_t>()), axes;
+    return node.error("mode '" + displayName(mode) +
+                      "' is not supported (constant is)");
+  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(
+                           SmallVector<int64_t>()),
+                       axes;
   double value = node.version < 11 ? node.floatAttr("value", 0) : 0;
   if (node.version >= 11) {
     if (failed(node.require(2)) || failed(node.constantInts(1, pads)))
@@ -354,23 +392,27 @@ static LogicalResult importPad(Node &node) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (pads.size() != axes.size() * 2)
     return node.error("needs two pads per dimension");
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0), shape(type.getShape());
+  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0),
+      shape(type.getShape());
   Value result = node.input(0);
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
+  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()),
+      strides(rank, 1);
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = axes[i];
     if (failed(node.normalize(axis, rank)))
       return failure();
     int64_t before = pads[i], after = pads[axes.size() + i];
     // Negative pads cut.
-    if (before < -shape[axis] || after < -shape[axis] || before + after < -shape[axis])
+    if (before < -shape[axis] || after < -shape[axis] ||
+        before + after < -shape[axis])
       return node.error("pads cut more than there is");
     starts[axis] = std::max<int64_t>(-before, 0);
     limits[axis] = shape[axis] - std::max<int64_t>(-after, 0);
     low[axis] = std::max<int64_t>(before, 0);
     high[axis] = std::max<int64_t>(after, 0);
     int64_t sum;
-    if (__builtin_add_overflow(low[axis], high[axis], &sum) || __builtin_add_overflow(sum, limits[axis] - starts[axis], &shape[axis]))
+    if (__builtin_add_overflow(low[axis], high[axis], &sum) ||
+        __builtin_add_overflow(sum, limits[axis] - starts[axis], &shape[axis]))
       return node.error("the result's size overflows 64 bits");
   }
   result = node.slice(result, starts, limits, strides);
@@ -378,7 +420,11 @@ static LogicalResult importPad(Node &node) {
     return failure();
   auto padded = RankedTensorType::get(shape, type.getElementType());
   if (result.getType() != padded)
-    result = node.create<nn::PadOp>(padded, result, node.builder.getDenseI64ArrayAttr(low), node.builder.getDenseI64ArrayAttr(high), node.builder.getDenseI64ArrayAttr(interior), node.builder.getF64FloatAttr(value));
+    result = node.create<nn::PadOp>(padded, result,
+                                    node.builder.getDenseI64ArrayAttr(low),
+                                    node.builder.getDenseI64ArrayAttr(high),
+                                    node.builder.getDenseI64ArrayAttr(interior),
+                                    node.builder.getF64FloatAttr(value));
   node.set(0, result);
   return success();
 }
@@ -399,12 +445,16 @@ static LogicalResult importTrilu(Node &node) {
   auto index = RankedTensorType::get(matrix, node.builder.getI64Type());
   Value row = nn::IotaOp::create(node.builder, node.loc, index, 0);
   Value column = nn::IotaOp::create(node.builder, node.loc, index, 1);
-  Value edge = node.binary<nn::AddOp>(row, nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(index, diagonal)));
-  Value keep = node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
+  Value edge = node.binary<nn::AddOp>(
+      row, nn::ConstantOp::create(node.builder, node.loc,
+                                  DenseElementsAttr::get(index, diagonal)));
+  Value keep =
+      node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
   keep = node.broadcast(keep, type.getShape());
   if (!keep)
     return failure();
-  node.set(0, node.create<nn::SelectOp>(type, keep, node.input(0), node.constant(type, 0)));
+  node.set(0, node.create<nn::SelectOp>(type, keep, node.input(0),
+                                        node.constant(type, 0)));
   return success();
 }
 
@@ -415,7 +465,9 @@ static LogicalResult importCumsum(Node &node) {
   auto type = Node::type(node.input(0));
   if (axis.size() != 1 || failed(node.normalize(axis[0], type.getRank())))
     return node.error("needs one axis");
-  node.set(0, node.create<nn::CumsumOp>(type, node.input(0), axis[0], node.intAttr("exclusive", 0) != 0, node.intAttr("reverse", 0) != 0));
+  node.set(0, node.create<nn::CumsumOp>(type, node.input(0), axis[0],
+                                        node.intAttr("exclusive", 0) != 0,
+                                        node.intAttr("reverse", 0) != 0));
   return success();
 }
 

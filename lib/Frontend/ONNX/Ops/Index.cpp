@@ -17,7 +17,8 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes) {
   for (APInt value : attr.getValues<APInt>()) {
     int64_t size = sizes[i++ % sizes.size()], at = value.getSExtValue();
     if (at < -size || at >= size) {
-      (void)node.error("index " + Twine(at) + " is out of a dimension of size " + Twine(size));
+      (void)node.error("index " + Twine(at) +
+                       " is out of a dimension of size " + Twine(size));
       return {};
     }
     changed |= at < 0;
@@ -25,12 +26,14 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes) {
   }
   if (!changed)
     return indices;
-  return nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(attr.getType(), values));
+  return nn::ConstantOp::create(node.builder, node.loc,
+                                DenseElementsAttr::get(attr.getType(), values));
 }
 
 /// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
 static bool needsGradient(Node &node, Value value) {
-  return isa<FloatType>(Node::type(value).getElementType()) && !node.importer.constantOf(value);
+  return isa<FloatType>(Node::type(value).getElementType()) &&
+         !node.importer.constantOf(value);
 }
 
 static LogicalResult importGather(Node &node) {
@@ -40,21 +43,25 @@ static LogicalResult importGather(Node &node) {
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+  if (!ids.getElementType().isInteger(64) &&
+      !ids.getElementType().isInteger(32))
     return node.error("indices must be integers");
   Value indices = countFromEnd(node, node.input(1), {type.getDimSize(axis)});
   if (!indices)
     return failure();
   SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + axis);
-  shape.insert(shape.begin() + axis, ids.getShape().begin(), ids.getShape().end());
+  shape.insert(shape.begin() + axis, ids.getShape().begin(),
+               ids.getShape().end());
   auto result = RankedTensorType::get(shape, type.getElementType());
   if (!needsGradient(node, node.input(0))) {
-    node.set(0, node.create<nn::GatherOp>(result, node.input(0), indices, axis));
+    node.set(0,
+             node.create<nn::GatherOp>(result, node.input(0), indices, axis));
     return success();
   }
   // A run of positions is a slice.
-  if (DenseElementsAttr attr = node.importer.constantOf(indices); attr && attr.getNumElements() > 0) {
+  if (DenseElementsAttr attr = node.importer.constantOf(indices);
+      attr && attr.getNumElements() > 0) {
     SmallVector<int64_t> at;
     for (APInt value : attr.getValues<APInt>())
       at.push_back(value.getSExtValue());
@@ -62,10 +69,13 @@ static LogicalResult importGather(Node &node) {
     for (size_t i = 1; i < at.size(); ++i)
       run &= at[i] == at[i - 1] + 1;
     if (run) {
-      SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()), strides(type.getRank(), 1);
+      SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+          strides(type.getRank(), 1);
       starts[axis] = at.front();
       limits[axis] = at.back() + 1;
-      node.set(0, node.reshape(node.slice(node.input(0), starts, limits, strides), shape));
+      node.set(0,
+               node.reshape(node.slice(node.input(0), starts, limits, strides),
+                            shape));
       return success();
     }
   }
@@ -75,13 +85,15 @@ static LogicalResult importGather(Node &node) {
     if (i != axis)
       perm.push_back(i);
   Value table = node.transpose(node.input(0), perm);
-  int64_t rows = type.getDimSize(axis), width = rows ? type.getNumElements() / rows : 0;
+  int64_t rows = type.getDimSize(axis),
+          width = rows ? type.getNumElements() / rows : 0;
   table = node.reshape(table, {rows, width});
   if (!table)
     return failure();
   SmallVector<int64_t> looked(ids.getShape());
   looked.push_back(width);
-  Value found = node.create<nn::EmbeddingOp>(RankedTensorType::get(looked, type.getElementType()), table, indices);
+  Value found = node.create<nn::EmbeddingOp>(
+      RankedTensorType::get(looked, type.getElementType()), table, indices);
   SmallVector<int64_t> split(ids.getShape());
   for (int64_t i = 1; i < type.getRank(); ++i)
     split.push_back(type.getDimSize(perm[i]));
@@ -103,29 +115,43 @@ static LogicalResult importGatherNd(Node &node) {
     return failure();
   auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
   int64_t batch = node.intAttr("batch_dims", 0);
-  if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() || batch >= type.getRank())
+  if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() ||
+      batch >= type.getRank())
     return node.error("batch_dims is out of range");
   int64_t tuple = ids.getShape().back();
-  if (tuple < 1 || tuple > type.getRank() - batch || type.getShape().take_front(batch) != ids.getShape().take_front(batch))
-    return node.error("index tuples of length " + Twine(tuple) + " do not fit " + Node::name(type));
+  if (tuple < 1 || tuple > type.getRank() - batch ||
+      type.getShape().take_front(batch) != ids.getShape().take_front(batch))
+    return node.error("index tuples of length " + Twine(tuple) +
+                      " do not fit " + Node::name(type));
   if (needsGradient(node, node.input(0)) && batch == 0 && tuple == 1) {
     // One index: rows of a table.
-    int64_t rows = type.getDimSize(0), width = rows ? type.getNumElements() / rows : 0;
-    SmallVector<int64_t> flat(ids.getShape().drop_back()), looked(flat), shape(flat);
+    int64_t rows = type.getDimSize(0),
+            width = rows ? type.getNumElements() / rows : 0;
+    SmallVector<int64_t> flat(ids.getShape().drop_back()), looked(flat),
+        shape(flat);
     looked.push_back(width);
     llvm::append_range(shape, type.getShape().drop_front());
-    Value table = node.reshape(node.input(0), {rows, width}), indices = node.reshape(countFromEnd(node, node.input(1), {rows}), flat);
+    Value table = node.reshape(node.input(0), {rows, width}),
+          indices =
+              node.reshape(countFromEnd(node, node.input(1), {rows}), flat);
     if (!table || !indices)
       return failure();
-    node.set(0, node.reshape(node.create<nn::EmbeddingOp>(RankedTensorType::get(looked, type.getElementType()), table, indices), shape));
+    node.set(0, node.reshape(
+                    node.create<nn::EmbeddingOp>(
+                        RankedTensorType::get(looked, type.getElementType()),
+                        table, indices),
+                    shape));
     return success();
   }
-  Value indices = countFromEnd(node, node.input(1), type.getShape().slice(batch, tuple));
+  Value indices =
+      countFromEnd(node, node.input(1), type.getShape().slice(batch, tuple));
   if (!indices)
     return failure();
   SmallVector<int64_t> shape(ids.getShape().drop_back());
   llvm::append_range(shape, type.getShape().drop_front(batch + tuple));
-  node.set(0, node.create<nn::GatherNdOp>(RankedTensorType::get(shape, type.getElementType()), node.input(0), indices, batch));
+  node.set(0, node.create<nn::GatherNdOp>(
+                  RankedTensorType::get(shape, type.getElementType()),
+                  node.input(0), indices, batch));
   return success();
 }
 

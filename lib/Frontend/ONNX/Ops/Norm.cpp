@@ -6,7 +6,8 @@ using namespace shale;
 using namespace shale::onnx;
 
 /// Applies `body` with dimension `axis` last.
-static Value withLast(Node &node, Value value, int64_t axis, llvm::function_ref<Value(Value)> body) {
+static Value withLast(Node &node, Value value, int64_t axis,
+                      llvm::function_ref<Value(Value)> body) {
   int64_t rank = Node::type(value).getRank();
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::swap(perm[axis], perm[rank - 1]);
@@ -16,10 +17,14 @@ static Value withLast(Node &node, Value value, int64_t axis, llvm::function_ref<
 
 static Value logSoftmax(Node &node, Value x) {
   int64_t last = Node::type(x).getRank() - 1;
-  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true), Node::type(x).getShape());
+  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true),
+                              Node::type(x).getShape());
   Value shifted = node.binary<nn::SubOp>(x, peak);
-  Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(), {last}, true);
-  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum)) : Value();
+  Value sum = node.reduce(nn::ReduceKind::Sum,
+                          shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
+                          {last}, true);
+  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum))
+             : Value();
 }
 
 template <bool isLog> static LogicalResult importSoftmax(Node &node) {
@@ -33,13 +38,16 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
     return node.error("cannot take an operand of type " + Node::name(type));
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  auto apply = [&](Value value) { return isLog ? logSoftmax(node, value) : node.unary<nn::SoftmaxOp>(value); };
+  auto apply = [&](Value value) {
+    return isLog ? logSoftmax(node, value) : node.unary<nn::SoftmaxOp>(value);
+  };
   Value result;
   if (node.version < 13 && axis != type.getRank() - 1) {
     int64_t rows = 1;
     for (int64_t i = 0; i < axis; ++i)
       rows *= type.getDimSize(i);
-    Value flat = node.reshape(x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
+    Value flat = node.reshape(
+        x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
     result = flat ? node.reshape(apply(flat), type.getShape()) : Value();
   } else {
     result = withLast(node, x, axis, apply);
@@ -52,7 +60,8 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
 }
 
 /// Flattens dimensions from `axis` on into one row.
-static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width) {
+static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x,
+                              int64_t &width) {
   auto type = Node::type(x);
   if (!isa<FloatType>(type.getElementType()))
     return node.error("cannot take an operand of type " + Node::name(type));
@@ -66,11 +75,15 @@ static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width
 }
 
 static LogicalResult checkEpsilon(Node &node, double epsilon) {
-  return std::isfinite(epsilon) && epsilon >= 0 ? success() : node.error("epsilon must be finite and not negative");
+  return std::isfinite(epsilon) && epsilon >= 0
+             ? success()
+             : node.error("epsilon must be finite and not negative");
 }
 
-/// The scale or bias of a norm as one row; it may be broadcast from fewer elements.
-static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, int64_t width) {
+/// The scale or bias of a norm as one row; it may be broadcast from fewer
+/// elements.
+static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized,
+                        int64_t width) {
   return node.reshape(node.broadcast(value, normalized), {width});
 }
 
@@ -83,16 +96,24 @@ static LogicalResult importLayerNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
+  if (failed(node.normalize(axis, type.getRank())) ||
+      failed(checkEpsilon(node, epsilon)) ||
+      failed(rowsFrom(node, axis, x, width)))
     return failure();
   ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
   auto row = RankedTensorType::get({width}, type.getElementType());
   Value scale = rowOperand(node, node.input(1), normalized, width);
-  Value bias = node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
+  Value bias = node.input(2)
+                   ? rowOperand(node, node.input(2), normalized, width)
+                   : node.constant(row, 0);
   if (!scale || !bias || scale.getType() != row || bias.getType() != row)
-    return node.error("scale and bias must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
-  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x, scale, bias, node.builder.getF64FloatAttr(epsilon));
+    return node.error(
+        "scale and bias must have the normalised dimensions' type");
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(),
+                                     type.getElementType());
+  auto op = nn::LayerNormOp::create(
+      node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x, scale,
+      bias, node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));
   return success();
@@ -108,14 +129,20 @@ static LogicalResult importRmsNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
+  if (failed(node.normalize(axis, type.getRank())) ||
+      failed(checkEpsilon(node, epsilon)) ||
+      failed(rowsFrom(node, axis, x, width)))
     return failure();
   auto row = RankedTensorType::get({width}, type.getElementType());
-  Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
+  Value scale =
+      rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
   if (!scale || scale.getType() != row)
     return node.error("scale must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
-  auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats}, x, scale, node.builder.getF64FloatAttr(epsilon));
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(),
+                                     type.getElementType());
+  auto op = nn::RmsNormOp::create(node.builder, node.loc,
+                                  TypeRange{x.getType(), stats}, x, scale,
+                                  node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));
   return success();

@@ -1,0 +1,450 @@
+//===- Declare.cpp - What is known before the nodes are translated --------===//
+//
+// Checks the file, chooses the loss and the nodes that it depends on, and
+// declares inputs and states.
+//
+//===----------------------------------------------------------------------===//
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+LogicalResult Importer::checkModel() {
+  const ModelProto &proto = model.proto();
+  if (!proto.has_ir_version() || proto.ir_version() < 3)
+    return error("no ir_version, or one before 3: export the model again"),
+           failure();
+  for (const OperatorSetIdProto &opset : proto.opset_import()) {
+    StringRef domain = domainOf(opset.domain());
+    if (opset.version() < 1 || opset.version() > INT32_MAX)
+      return error("operator set '" + displayName(domain) + "' has version " +
+                   Twine(opset.version())),
+             failure();
+    // Of two imports of one domain the higher one holds (ONNX, docs/IR.md).
+    int64_t &version = root.opsets[domain];
+    version = std::max(version, opset.version());
+  }
+  if (!root.opsets.count(""))
+    return error("the file imports no operator set of the standard domain "
+                 "(opset_import)"),
+           failure();
+  if (root.opsets[""] < 11)
+    return error("operator set " + Twine(root.opsets[""]) +
+                 " is older than 11: export with opset 18 or later"),
+           failure();
+  if (root.opsets[""] > 28)
+    return error("operator set " + Twine(root.opsets[""]) +
+                 " is newer than 28, the newest that Shale knows: export with "
+                 "opset 23"),
+           failure();
+  if (proto.training_info_size() > 0)
+    return error("the file brings its own training steps (training_info), "
+                 "which Shale does not read yet: export the forward pass"),
+           failure();
+  const GraphProto &graph = proto.graph();
+  if (graph.sparse_initializer_size() > 0)
+    return error("sparse initializers are not supported"), failure();
+  for (const TensorProto &tensor : graph.initializer()) {
+    if (tensor.name().empty())
+      return error("an initializer has no name"), failure();
+    if (!initializers.try_emplace(tensor.name(), &tensor).second)
+      return error("initializer '" + displayName(tensor.name()) +
+                   "' is there twice"),
+             failure();
+  }
+  for (const FunctionProto &function : proto.functions())
+    if (!functions
+             .try_emplace((domainOf(function.domain()) +
+                           "::" + function.name() + "::" + function.overload())
+                              .str(),
+                          &function)
+             .second)
+      return error("function '" + displayName(function.name()) +
+                   "' is there twice"),
+             failure();
+  return success();
+}
+
+/// Which graph values the loss is made of.
+LogicalResult Importer::chooseLoss() {
+  const GraphProto &graph = model.proto().graph();
+  std::string outputs;
+  for (const ValueInfoProto &output : graph.output())
+    outputs +=
+        (outputs.empty() ? "'" : ", '") + displayName(output.name()) + "'";
+  auto hasOutput = [&](StringRef name) {
+    if (llvm::any_of(graph.output(),
+                     [&](auto &output) { return output.name() == name; }))
+      return true;
+    return llvm::any_of(graph.node(), [&](auto &node) {
+      return llvm::is_contained(node.output(), name);
+    });
+  };
+  if (!options.loss.empty()) {
+    auto [kind, rest] = StringRef(options.loss).split(':');
+    auto [first, second] = rest.split(',');
+    bool two = kind == "cross-entropy" || kind == "mse";
+    if ((kind != "next-token" && !two) || first.empty() ||
+        (two && second.empty()) || (!two && rest.contains(',')))
+      return error("--loss '" + displayName(options.loss) +
+                       "' is not one of next-token:LOGITS, "
+                       "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET",
+                   SHALE_EXIT_USAGE),
+             failure();
+    if (!hasOutput(first))
+      return error("--loss: '" + displayName(first) +
+                       "' is no output of the graph; outputs are " + outputs,
+                   SHALE_EXIT_USAGE),
+             failure();
+    lossKind = kind.str();
+    logitsName = first.str();
+    labelsName = second.str();
+    return success();
+  }
+  if (!options.lossOutput.empty()) {
+    if (!hasOutput(options.lossOutput))
+      return error("--loss-output: '" + displayName(options.lossOutput) +
+                       "' is no output of the graph; outputs are " + outputs,
+                   SHALE_EXIT_USAGE),
+             failure();
+    lossName = options.lossOutput;
+    return success();
+  }
+  SmallVector<StringRef> scalars;
+  for (const ValueInfoProto &output : graph.output()) {
+    const TypeProto::Tensor &type = output.type().tensor_type();
+    int32_t element = type.elem_type();
+    if (type.has_shape() && type.shape().dim_size() == 0 &&
+        (element == 1 || element == 10 || element == 11 || element == 16))
+      scalars.push_back(output.name());
+  }
+  if (scalars.size() > 1 && llvm::is_contained(scalars, "loss"))
+    scalars = {"loss"};
+  if (scalars.size() > 1)
+    return error("the graph has several scalar outputs (" + outputs +
+                     "): say which one is the loss with --loss-output NAME",
+                 SHALE_EXIT_USAGE),
+           failure();
+  if (scalars.empty())
+    return error("the graph has no scalar output that could be the loss; "
+                 "outputs are " +
+                     (outputs.empty() ? "none" : outputs) +
+                     ": pass --loss next-token:LOGITS, "
+                     "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET",
+                 SHALE_EXIT_USAGE),
+           failure();
+  lossName = scalars.front().str();
+  return success();
+}
+
+/// The nodes that the loss depends on; names are defined once and before use.
+LogicalResult Importer::findNeeded() {
+  const GraphProto &graph = model.proto().graph();
+  if (graph.node_size() > kMaxNodes)
+    return error("more than " + Twine(kMaxNodes) + " nodes"), failure();
+  llvm::StringMap<const NodeProto *> producer;
+  for (const NodeProto &node : graph.node())
+    for (const std::string &name : node.output()) {
+      if (name.empty())
+        continue;
+      current = &node;
+      currentNode = "node '" + displayName(node.name()) + "' (" +
+                    displayName(node.op_type()) + ")";
+      if (!producer.try_emplace(name, &node).second || initializers.count(name))
+        return error("value '" + displayName(name) + "' is defined twice"),
+               failure();
+    }
+  current = nullptr;
+  SmallVector<StringRef> work;
+  for (const std::string *name : {&lossName, &logitsName, &labelsName})
+    if (!name->empty())
+      work.push_back(*name);
+  while (!work.empty()) {
+    auto it = producer.find(work.pop_back_val());
+    if (it == producer.end() || !needed.insert(it->second).second)
+      continue;
+    for (const std::string &name : it->second->input())
+      if (!name.empty())
+        work.push_back(name);
+    // Subgraphs read names of the outer graph.
+    for (const AttributeProto &attribute : it->second->attribute())
+      for (const NodeProto &inner : attribute.g().node())
+        for (const std::string &name : inner.input())
+          work.push_back(name);
+  }
+  return success();
+}
+
+const FunctionProto *Importer::findFunction(const NodeProto &node) const {
+  auto it = functions.find(
+      (domainOf(node.domain()) + "::" + node.op_type() + "::" + node.overload())
+          .str());
+  return it == functions.end() ? nullptr : it->second;
+}
+
+int64_t Importer::opsetOf(const NodeProto &node, const Scope &scope) const {
+  auto it = scope.opsets.find(domainOf(node.domain()));
+  return it == scope.opsets.end() ? 0 : it->second;
+}
+
+Scope onnx::functionScope(const FunctionProto &function, const Scope &caller) {
+  Scope scope;
+  for (const OperatorSetIdProto &opset : function.opset_import())
+    scope.opsets[domainOf(opset.domain())] = opset.version();
+  if (scope.opsets.empty())
+    scope.opsets = caller.opsets;
+  return scope;
+}
+
+void Importer::collectUnsupported(const NodeProto &node, const Scope &scope,
+                                  int depth) {
+  int64_t version = opsetOf(node, scope);
+  if (const FunctionProto *function = findFunction(node)) {
+    // Recursion is reported when the call is followed.
+    if (depth < kMaxCallDepth &&
+        visitedFunctions
+            .insert((Twine(function->domain()) + "::" + function->name() +
+                     "::" + function->overload())
+                        .str())
+            .second) {
+      Scope inner = functionScope(*function, scope);
+      for (const NodeProto &called : function->node())
+        collectUnsupported(called, inner, depth + 1);
+    }
+    return;
+  }
+  if (getHandlers().find(domainOf(node.domain()), node.op_type(), version))
+    return;
+  std::string domain =
+      node.domain().empty() ? "ai.onnx" : displayName(node.domain());
+  std::string key = domain + " " + displayName(node.op_type()) +
+                    (version ? ", opset " + std::to_string(version)
+                             : ", domain not imported");
+  Unsupported &entry = unsupported[key];
+  if (entry.count++ == 0)
+    entry.node =
+        displayName(node.name().empty() && node.output_size() ? node.output(0)
+                                                              : node.name());
+}
+
+LogicalResult Importer::checkSupported() {
+  for (const NodeProto &node : model.proto().graph().node())
+    if (needed.contains(&node))
+      collectUnsupported(node, root, 0);
+  if (unsupported.empty())
+    return success();
+  std::string text;
+  for (auto &[key, entry] : unsupported)
+    text += "\n  " + key + ": " + std::to_string(entry.count) +
+            (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.node +
+            "'";
+  return error(Twine(unsupported.size()) +
+               (unsupported.size() == 1 ? " operator is" : " operators are") +
+               " not supported:" + text),
+         failure();
+}
+
+FailureOr<int64_t> Importer::addInput(StringRef name, RankedTensorType type,
+                                      std::optional<int64_t> batchDim) {
+  int64_t index = inputs.size();
+  inputs.push_back({name.str(), type, batchDim});
+  Location loc =
+      NameLoc::get(StringAttr::get(context, displayName(name)), fileLocation());
+  inputs.back().argument = body->insertArgument(unsigned(index), type, loc);
+  Binding binding;
+  binding.value = inputs.back().argument;
+  root.values[name] = binding;
+  return index;
+}
+
+LogicalResult Importer::declareInputs() {
+  const GraphProto &graph = model.proto().graph();
+  llvm::StringSet<> read, dimsUsed;
+  for (const NodeProto *node : needed) {
+    for (const std::string &name : node->input())
+      read.insert(name);
+    for (const AttributeProto &attribute : node->attribute())
+      for (const NodeProto &inner : attribute.g().node())
+        for (const std::string &name : inner.input())
+          read.insert(name);
+  }
+  for (StringRef name :
+       {StringRef(lossName), StringRef(logitsName), StringRef(labelsName)})
+    read.insert(name);
+  std::string missing;
+  for (const ValueInfoProto &input : graph.input()) {
+    if (initializers.count(input.name()))
+      continue;
+    std::string shown = displayName(input.name());
+    if (input.name().empty() || root.values.count(input.name()))
+      return error("input '" + shown + "' is there twice, or has no name"),
+             failure();
+    const TypeProto::Tensor &tensor = input.type().tensor_type();
+    for (const TensorShapeProto::Dimension &dim : tensor.shape().dim())
+      if (!dim.dim_param().empty())
+        dimsUsed.insert(dim.dim_param());
+    if (!read.contains(input.name())) {
+      emitRemark(fileLocation())
+          << model.path() << ": input '" << shown
+          << "' is left out: the loss does not depend on it";
+      continue;
+    }
+    if (!input.type().has_tensor_type() || !tensor.has_shape())
+      return error("input '" + shown + "' is no tensor of known rank"),
+             failure();
+    std::string why;
+    Type element = elementType(context, tensor.elem_type(), why);
+    if (!element)
+      return error("input '" + shown + "': " + why), failure();
+    SmallVector<int64_t> shape;
+    std::optional<int64_t> batchDim;
+    for (const TensorShapeProto::Dimension &dim : tensor.shape().dim()) {
+      if (dim.has_dim_value() && dim.dim_value() > 0) {
+        shape.push_back(dim.dim_value());
+        continue;
+      }
+      if (dim.has_dim_value() && dim.dim_value() < 0)
+        return error("input '" + shown + "' has a negative dimension"),
+               failure();
+      auto it = options.dims.find(dim.dim_param());
+      if (dim.dim_param().empty())
+        return error("input '" + shown +
+                     "' has a dimension without size and name: export it with "
+                     "a name (dynamic_shapes)"),
+               failure();
+      if (dim.dim_param() == "batch" && !batchDim)
+        batchDim = shape.size();
+      if (it == options.dims.end()) {
+        std::string flag = " --dim " + displayName(dim.dim_param()) + "=SIZE";
+        if (!StringRef(missing).contains(flag))
+          missing += flag;
+        shape.push_back(1);
+        continue;
+      }
+      shape.push_back(it->second);
+    }
+    auto batch = options.batchDims.find(input.name());
+    if (batch != options.batchDims.end()) {
+      if (batch->second < 0 || batch->second >= int64_t(shape.size()))
+        return error("--batch-dim: input '" + shown + "' has " +
+                         Twine(shape.size()) + " dimensions",
+                     SHALE_EXIT_USAGE),
+               failure();
+      batchDim = batch->second;
+    }
+    auto type = RankedTensorType::get(shape, element);
+    if (nn::tensorBytes(type) < 0)
+      return error("the size of input '" + shown + "' overflows 64 bits"),
+             failure();
+    if (mlir::failed(addInput(input.name(), type, batchDim)))
+      return failure();
+  }
+  if (!missing.empty())
+    return error("sizes of dimensions are missing: pass" + missing,
+                 SHALE_EXIT_USAGE),
+           failure();
+  for (auto &dim : options.dims)
+    if (!dimsUsed.contains(dim.getKey())) {
+      std::string known;
+      for (auto &entry : dimsUsed)
+        known += (known.empty() ? "" : ", ") + displayName(entry.getKey());
+      return error("--dim: no input has a dimension '" +
+                       displayName(dim.getKey()) + "'; there are " +
+                       (known.empty() ? "none" : known),
+                   SHALE_EXIT_USAGE),
+             failure();
+    }
+  for (auto &batch : options.batchDims)
+    if (!root.values.count(batch.getKey()))
+      return error("--batch-dim: no input '" + displayName(batch.getKey()) +
+                       "'",
+                   SHALE_EXIT_USAGE),
+             failure();
+  return success();
+}
+
+LogicalResult Importer::declareStates() {
+  parameters = findParameters(model, options.keepPrefix);
+  OpBuilder states(context);
+  states.setInsertionPointToEnd(module->getBody());
+  llvm::StringSet<> names;
+  stateValues.resize(parameters.list.size());
+  for (auto [index, parameter] : llvm::enumerate(parameters.list)) {
+    if (!parameter.used)
+      continue;
+    std::string shown = displayName(parameter.name);
+    RankedTensorType type;
+    Attribute init;
+    if (parameter.initializer) {
+      auto declared = model.type(context, *parameter.initializer);
+      if (!declared)
+        return error("parameter '" + shown +
+                     "': " + llvm::toString(declared.takeError())),
+               failure();
+      type = *declared;
+      if (!parameter.isParameter && nn::tensorBytes(type) <= kConstantLimit)
+        continue; // a constant where it is read
+      auto place = model.place(*parameter.initializer, type);
+      if (!place)
+        return error("initializer '" +
+                     displayName(parameter.initializer->name()) +
+                     "' of parameter '" + shown +
+                     "': " + llvm::toString(place.takeError())),
+               failure();
+      if (parameter.transposed)
+        type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
+                                     type.getElementType());
+      if (place->path.empty()) {
+        // Stored as a list of numbers: taken only if it says nothing else than
+        // one number.
+        auto data = model.read(context, *parameter.initializer, kConstantLimit);
+        if (!data)
+          return error("parameter '" + shown +
+                       "': " + llvm::toString(data.takeError())),
+                 failure();
+        std::optional<double> fill;
+        if (data->getNumElements() == 1 || data->isSplat())
+          fill = (*data->getValues<APFloat>().begin()).convertToFloat();
+        if (!fill)
+          return error("initializer '" + shown +
+                       "' is stored as a list of numbers, not as bytes: save "
+                       "the model again with raw data"),
+                 failure();
+        init = nn::FillAttr::get(context, builder.getF64FloatAttr(*fill));
+      } else {
+        SmallString<256> path(place->path);
+        (void)llvm::sys::fs::make_absolute(path);
+        init = nn::FileAttr::get(context, path, place->offset, place->length,
+                                 parameter.transposed);
+      }
+    } else {
+      std::string why;
+      Type element = elementType(context, parameter.dataType, why);
+      type = RankedTensorType::get(parameter.shape, element);
+      init = nn::FillAttr::get(context, builder.getF64FloatAttr(0.0));
+    }
+    if (!names.insert(parameter.name).second)
+      return error("two parameters are named '" + shown + "'"), failure();
+    auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
+    ArrayAttr aliases;
+    if (!parameter.aliases.empty()) {
+      SmallVector<StringRef> list(parameter.aliases.begin(),
+                                  parameter.aliases.end());
+      aliases = builder.getStrArrayAttr(list);
+    }
+    nn::StateOp::create(states, fileLocation(), builder.getStringAttr(shown),
+                        nn::RoleAttr::get(context, role), TypeAttr::get(type),
+                        init, aliases, FlatSymbolRefAttr(), StringAttr(),
+                        BoolAttr(), FloatAttr());
+    stateOrder.push_back(index);
+    stateValues[index] = body->addArgument(
+        type, NameLoc::get(builder.getStringAttr(shown), fileLocation()));
+  }
+  for (const Repair &repair : parameters.repairs)
+    emitRemark(repair.node ? locationOf(*repair.node) : fileLocation())
+        << repair.text;
+  return success();
+}
