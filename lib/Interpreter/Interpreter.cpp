@@ -5,6 +5,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseMap.h"
+#include <exception>
 
 using namespace mlir;
 
@@ -81,8 +82,12 @@ FailureOr<RankValues> Interpreter::runOp(Operation *op, RankValues operands) {
   calls.reserve(operands.size());
   for (auto [rank, values] : llvm::enumerate(operands))
     calls.emplace_back(op, *this, rank, std::move(values));
-  if (failed((*evaluator)(calls)))
-    return failure();
+  try {
+    if (failed((*evaluator)(calls)))
+      return failure();
+  } catch (const std::exception &) { // bad_alloc, length_error
+    return op->emitError("does not fit into memory");
+  }
   RankValues results;
   for (Call &call : calls) {
     for (Tensor &tensor : call.results)
