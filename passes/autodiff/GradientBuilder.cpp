@@ -1,6 +1,7 @@
 //===- GradientBuilder.cpp - Reverse accumulation over a block ------------===//
 #include "passes/autodiff/GradientBuilder.h"
 #include "dialects/nn/NN.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <deque>
@@ -106,8 +107,12 @@ std::string describe(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
     return "a value";
-  if (auto name = value.getLoc()->findInstanceOf<NameLoc>())
-    return "'" + name.getName().str() + "'";
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  if (function)
+    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
+            argument.getArgNumber(), nn::kStateAttr))
+      return "parameter '" + state.getValue().str() + "'";
   return "argument " + std::to_string(argument.getArgNumber());
 }
 

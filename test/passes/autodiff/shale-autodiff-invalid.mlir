@@ -38,7 +38,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<
 // An op on the way has no gradient: the path is named.
 nn.state @w role = param type = tensor<4xf32>
 func.func @forward(
-    // expected-note@+1 {{the path from argument 0: nn.exp -> nn.gather; freeze it, or express the op in others}}
+    // expected-note@+1 {{the path from parameter 'w': nn.exp -> nn.gather; freeze it, or express the op in others}}
     %w: tensor<4xf32> {nn.state = @w},
     %i: tensor<2xi64> {nn.role = #nn.role<input>, nn.name = "i"}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
   %0 = nn.exp %w : tensor<4xf32>

@@ -1,0 +1,80 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// attention_c1: ranks
+func.func @attention_c1(%q: tensor<4x8x16xf32>) {
+  // expected-error@+1 {{expects query [B, H, T, D]}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 : tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32> -> tensor<4x8x16xf32>, tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c1_depth: query and key of one depth
+func.func @attention_c1_depth(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x15xf32>) {
+  // expected-error@+1 {{expects query [B, H, T, D]}}
+  %o, %l = nn.attention %q, %k, %k scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x2x8x15xf32>, tensor<2x2x8x15xf32> -> tensor<2x4x8x15xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c1_lse: one lse a row
+func.func @attention_c1_lse(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{expects query [B, H, T, D]}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// attention_c2: a multiple of key heads
+func.func @attention_c2(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>) {
+  // expected-error@+1 {{query heads must be a positive multiple of key heads; got 4 and 3}}
+  %o, %l = nn.attention %q, %k, %k scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c3: a mask that broadcasts
+func.func @attention_c3(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x7xf32>) {
+  // expected-error@+1 {{mask must broadcast to [2, 4, 8, 8]}}
+  %o, %l = nn.attention %q, %q, %q mask %m : tensor<1x1x8x7xf32> scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c4: a finite scale
+func.func @attention_c4(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{scale must be finite}}
+  %o, %l = nn.attention %q, %q, %q scale = 0x7FF8000000000000 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_grad_c1: types as forward
+func.func @attention_grad_c1(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4xf32>) {
+  // expected-error@+1 {{expects query [B, H, T, D]}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %l, %q scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// rope_c1: not more than the last dimension
+func.func @rope_c1(%x: tensor<2x4x8x16xf32>, %c: tensor<8x9xf32>) {
+  // expected-error@+1 {{expects input [..., T, D] and cos [T, R/2]}}
+  %0 = nn.rope %x, %c, %c : tensor<2x4x8x16xf32>, tensor<8x9xf32>
+  return
+}
+
+// -----
+
+// rope_c1_positions: one row a position
+func.func @rope_c1_positions(%x: tensor<2x4x8x16xf32>, %c: tensor<7x8xf32>) {
+  // expected-error@+1 {{expects input [..., T, D] and cos [T, R/2]}}
+  %0 = nn.rope %x, %c, %c : tensor<2x4x8x16xf32>, tensor<7x8xf32>
+  return
+}

@@ -1,0 +1,24 @@
+// RUN: shale-opt %s | shale-opt | FileCheck %s
+// RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
+
+// Causal and masked, two query heads to a key head.
+// CHECK-LABEL: func.func @attention
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} : tensor<1x1x8x8xf32> scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+// CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+func.func @attention(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: tensor<1x1x8x8xf32>) {
+  %o, %l = nn.attention %q, %k, %k causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %p, %n = nn.attention %q, %k, %k mask %m : tensor<1x1x8x8xf32> scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k, %o, %l, %o causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// Both pairings, both ways.
+// CHECK-LABEL: func.func @rope
+// CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<8x8xf32>
+// CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
+func.func @rope(%x: tensor<2x4x8x16xf32>, %c: tensor<8x8xf32>) {
+  %0 = nn.rope %x, %c, %c : tensor<2x4x8x16xf32>, tensor<8x8xf32>
+  %1 = nn.rope %x, %c, %c interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
+  return
+}

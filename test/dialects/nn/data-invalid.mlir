@@ -1,0 +1,287 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// constant_c1: the type of the value
+func.func @constant_c1() {
+  // expected-error@+1 {{failed to verify that all of {value, result} have same type}}
+  %0 = "nn.constant"() <{value = dense<1.0> : tensor<4xf32>}> : () -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// iota_c1: a dimension of the result
+func.func @iota_c1() {
+  // expected-error@+1 {{dim 2 must be in [0, 2)}}
+  %0 = nn.iota dim = 2 : tensor<4x8xi64>
+  return
+}
+
+// -----
+
+// reshape_c1_size: as many elements
+func.func @reshape_c1_size(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{must keep the number of elements and the element type}}
+  %0 = nn.reshape %x : tensor<4x8xf32> -> tensor<33xf32>
+  return
+}
+
+// -----
+
+// reshape_c1_type: one element type
+func.func @reshape_c1_type(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{must keep the number of elements and the element type}}
+  %0 = nn.reshape %x : tensor<4x8xf32> -> tensor<32xf64>
+  return
+}
+
+// -----
+
+// transpose_c1: a permutation
+func.func @transpose_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{perm must be a permutation of the 2 dimensions}}
+  %0 = nn.transpose %x perm = [0, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// transpose_c1_range: no other dimensions
+func.func @transpose_c1_range(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{perm must be a permutation of the 2 dimensions}}
+  %0 = nn.transpose %x perm = [0, 9223372036854775807] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// transpose_c2: the permuted shape
+func.func @transpose_c2(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result must be 'tensor<8x4xf32>'}}
+  %0 = nn.transpose %x perm = [1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// broadcast_c1: strictly increasing
+func.func @broadcast_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{strictly increasing}}
+  %0 = nn.broadcast %x dims = [1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// broadcast_c1_range: result dimensions
+func.func @broadcast_c1_range(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{strictly increasing}}
+  %0 = nn.broadcast %x dims = [0, 2] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// broadcast_c2: sizes fit
+func.func @broadcast_c2(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{operand dimension 1 has size 8, result dimension 1 has 9}}
+  %0 = nn.broadcast %x dims = [0, 1] : tensor<4x8xf32> -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// broadcast_c3: one element type
+func.func @broadcast_c3(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{element types must be equal}}
+  %0 = nn.broadcast %x dims = [0, 1] : tensor<4x8xf32> -> tensor<4x8xf64>
+  return
+}
+
+// -----
+
+// slice_c1: one start per dimension
+func.func @slice_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{needs one entry per dimension, 2; got 1}}
+  %0 = nn.slice %x starts = [0] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// slice_c1_range: within the size
+func.func @slice_c1_range(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dimension 1 of size 8 has no slice from 2 to 9 by 1}}
+  %0 = nn.slice %x starts = [0, 2] limits = [4, 9] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// slice_c1_stride: strides of one and more
+func.func @slice_c1_stride(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{has no slice from 2 to 8 by 0}}
+  %0 = nn.slice %x starts = [0, 2] limits = [4, 8] strides = [1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// slice_c2: the sliced shape
+func.func @slice_c2(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result must be 'tensor<4x2xf32>'}}
+  %0 = nn.slice %x starts = [0, 2] limits = [4, 8] strides = [1, 3] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// pad_c1: one entry per dimension
+func.func @pad_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{needs one entry per dimension}}
+  %0 = nn.pad %x low = [0] high = [0, 0] interior = [0, 0] value = 0.000000e+00 : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// pad_c1_negative: nothing is cut off
+func.func @pad_c1_negative(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{padding of dimension 0 must not be negative}}
+  %0 = nn.pad %x low = [-1, 0] high = [0, 0] interior = [0, 0] value = 0.000000e+00 : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// pad_c2: the padded shape
+func.func @pad_c2(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result must be 'tensor<5x8xf32>'}}
+  %0 = nn.pad %x low = [1, 0] high = [0, 0] interior = [0, 0] value = 0.000000e+00 : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// pad_c2_overflow: in 64 bits
+func.func @pad_c2_overflow(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dimension 0 overflows 64 bits}}
+  %0 = nn.pad %x low = [9223372036854775807, 0] high = [0, 0] interior = [0, 0] value = 0.000000e+00 : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// concat_c1: an operand
+func.func @concat_c1() {
+  // expected-error@+1 {{needs at least one operand}}
+  %0 = nn.concat dim = 0 : () -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// concat_c1_dim: a dimension
+func.func @concat_c1_dim(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dim 2 must be in [0, 2)}}
+  %0 = nn.concat %x dim = 2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// concat_c2: equal other dimensions
+func.func @concat_c2(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) {
+  // expected-error@+1 {{operands must agree but along dim 0}}
+  %0 = nn.concat %x, %y dim = 0 : (tensor<4x8xf32>, tensor<4x9xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// concat_c2_sum: the sum of sizes
+func.func @concat_c2_sum(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result must be 'tensor<8x8xf32>'}}
+  %0 = nn.concat %x, %x dim = 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<9x8xf32>
+  return
+}
+
+// -----
+
+// gather_c1: a dimension
+func.func @gather_c1(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{dim 2 must be in [0, 2)}}
+  %0 = nn.gather %x, %i dim = 2 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// gather_c2: the picked shape
+func.func @gather_c2(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{result must be 'tensor<4x2xf32>'}}
+  %0 = nn.gather %x, %i dim = 1 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// gather_nd_c1: equal batch dimensions
+func.func @gather_nd_c1(%x: tensor<4x8xf32>, %i: tensor<3x1xi64>) {
+  // expected-error@+1 {{the first 1 dimensions of}}
+  %0 = nn.gather_nd %x, %i batch_dims = 1 : (tensor<4x8xf32>, tensor<3x1xi64>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// gather_nd_c2: tuples not longer than the rank
+func.func @gather_nd_c2(%x: tensor<4x8xf32>, %i: tensor<3x3xi64>) {
+  // expected-error@+1 {{index tuples of 3 are longer than the rank that remains, 2}}
+  %0 = nn.gather_nd %x, %i batch_dims = 0 : (tensor<4x8xf32>, tensor<3x3xi64>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// gather_nd_c3: the picked shape
+func.func @gather_nd_c3(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
+  // expected-error@+1 {{result must be 'tensor<3xf32>'}}
+  %0 = nn.gather_nd %x, %i batch_dims = 0 : (tensor<4x8xf32>, tensor<3x2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// cumsum_c1: a dimension
+func.func @cumsum_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dim 2 must be in [0, 2)}}
+  %0 = nn.cumsum %x dim = 2 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// reduce_c1: strictly increasing
+func.func @reduce_c1(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dims must be strictly increasing dimensions}}
+  %0 = nn.reduce sum %x dims = [1, 0] : tensor<4x8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// reduce_c1_range: dimensions of the operand
+func.func @reduce_c1_range(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{dims must be strictly increasing dimensions}}
+  %0 = nn.reduce sum %x dims = [-1] : tensor<4x8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// reduce_c2: the remaining dimensions
+func.func @reduce_c2(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result must be 'tensor<4xf32>'}}
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x8xf32> -> tensor<8xf32>
+  return
+}

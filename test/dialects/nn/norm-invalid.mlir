@@ -1,0 +1,98 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// softmax_c1: a rank of one
+func.func @softmax_c1(%x: tensor<f32>) {
+  // expected-error@+1 {{input must have rank 1 or more}}
+  %0 = nn.softmax %x : tensor<f32>
+  return
+}
+
+// -----
+
+// layer_norm_c1: a rank of one
+func.func @layer_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{input must have rank 1 or more}}
+  %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<f32>, tensor<8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// layer_norm_c2: scale over the last dimension
+func.func @layer_norm_c2(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
+  // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
+  %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// layer_norm_c3: a mean a row
+func.func @layer_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
+  %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// layer_norm_c4: epsilon is not negative
+func.func @layer_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{epsilon must be finite and not negative}}
+  %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = -1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// layer_norm_grad_c1: types as forward
+func.func @layer_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<4xf32>, %m: tensor<4xf32>) {
+  // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
+  %dx, %ds, %db = nn.layer_norm_grad %x, %s, %m, %m, %x : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_c1: a rank of one
+func.func @rms_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{input must have rank 1 or more}}
+  %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<f32>, tensor<8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// rms_norm_c2: scale over the last dimension
+func.func @rms_norm_c2(%x: tensor<4x8xf32>, %s: tensor<8xf64>) {
+  // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
+  %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf64> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_c3: a rstd a row
+func.func @rms_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
+  %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// rms_norm_c4: epsilon is finite
+func.func @rms_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{epsilon must be finite and not negative}}
+  %y, %r = nn.rms_norm %x, %s epsilon = 0x7FF0000000000000 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad_c1: types as forward
+func.func @rms_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) {
+  // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
+  %dx, %ds = nn.rms_norm_grad %x, %s, %m, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}

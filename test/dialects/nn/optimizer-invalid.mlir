@@ -1,0 +1,89 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// sum_squares_c1: an operand
+func.func @sum_squares_c1() {
+  // expected-error@+1 {{needs at least one operand}}
+  %0 = nn.sum_squares : () -> tensor<f32>
+  return
+}
+
+// -----
+
+// sum_squares_c1_type: one element type
+func.func @sum_squares_c1_type(%p: tensor<8xf32>) {
+  // expected-error@+1 {{operands must have the result's element type}}
+  %0 = nn.sum_squares %p : (tensor<8xf32>) -> tensor<f64>
+  return
+}
+
+// -----
+
+// adamw_c1: 1-D operands
+func.func @adamw_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{'segments' needs 1-D operands}}
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// adamw_c1_overlap: segments do not overlap
+func.func @adamw_c1_overlap(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{segments must ascend and not overlap}}
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>, #nn.segment<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// adamw_c1_overflow: in 64 bits
+func.func @adamw_c1_overflow(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{segments must ascend and not overlap}}
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 4, count = 9223372036854775807, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// adamw_c1_end: within the group
+func.func @adamw_c1_end(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{segments end at 9, beyond 'tensor<8xf32>'}}
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 4, count = 5, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// adamw_c2: an offset into segments
+func.func @adamw_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
+  // expected-error@+1 {{'offset' needs 'segments'}}
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// sgd_c1: 1-D operands
+func.func @sgd_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{'segments' needs 1-D operands}}
+  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// sgd_c1_overlap: segments do not overlap
+func.func @sgd_c1_overlap(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  // expected-error@+1 {{segments must ascend and not overlap}}
+  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>, #nn.segment<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+// sgd_c2: an offset into segments
+func.func @sgd_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
+  // expected-error@+1 {{'offset' needs 'segments'}}
+  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  return
+}

@@ -1,0 +1,24 @@
+// RUN: shale-opt %s | shale-opt | FileCheck %s
+// RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
+
+// One parameter.
+// CHECK-LABEL: func.func @whole
+// CHECK: nn.sum_squares %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
+// CHECK: nn.sgd %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} weight_decay %{{.*}} decay = 0.000000e+00 : tensor<8xf32>, tensor<f32>
+func.func @whole(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
+  %0 = nn.sum_squares %p, %s : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
+  %p2, %v2 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 0.000000e+00 : tensor<8xf32>, tensor<f32>
+  return
+}
+
+// A local slice of a group.
+// CHECK-LABEL: func.func @flat
+// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.segment<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+// CHECK: nn.sgd %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.segment<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+func.func @flat(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.segment<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+  %p2, %v2 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.segment<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+  return
+}

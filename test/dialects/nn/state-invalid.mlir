@@ -1,0 +1,73 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// state_c1: a role that state has.
+// expected-error@+1 {{role must be param, buffer, moment1, moment2 or momentum; got input}}
+nn.state @w role = input type = tensor<8xf32>
+
+// -----
+
+// state_c2: init is a reference.
+// expected-error@+1 {{init must be #nn.file or #nn.fill; got 1}}
+nn.state @w role = param type = tensor<8xf32> {init = 1 : i64}
+
+// -----
+
+// state_c2: as many bytes as the type.
+// expected-error@+1 {{init has 31 bytes, the type 'tensor<8xf32>' needs 32}}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 31, transposed = false>}
+
+// -----
+
+// state_c2: only two dimensions are transposed.
+// expected-error@+1 {{only a 2-D state can be transposed in its file}}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = true>}
+
+// -----
+
+// A file's range is checked in 64 bits.
+// expected-error@+1 {{offset and length must not be negative, nor their sum overflow}}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 9223372036854775807, length = 32, transposed = false>}
+
+// -----
+
+// state_c3: a moment belongs to a parameter.
+// expected-error@+1 {{'of' names the parameter of a moment or momentum, and only of these}}
+nn.state @w role = moment1 type = tensor<8xf32>
+
+// -----
+
+// state_c3: a parameter belongs to nobody.
+// expected-error@+1 {{'of' names the parameter of a moment or momentum, and only of these}}
+nn.state @w role = param type = tensor<8xf32> {of = @w}
+
+// -----
+
+// An attribute that nobody knows.
+// expected-error@+1 {{unknown attribute 'nn.nobody'}}
+func.func @f(%a: tensor<f32> {nn.nobody = 1 : i64}) {
+  return
+}
+
+// -----
+
+// A state that is not there.
+// expected-error@+1 {{'nn.state' names no nn.state: @w}}
+func.func @f(%a: tensor<f32> {nn.state = @w}) {
+  return
+}
+
+// -----
+
+// A dimension that the value has not.
+// expected-error@+1 {{'nn.batch_dim' must be a dimension of the value}}
+func.func @f(%a: tensor<4xf32> {nn.batch_dim = 1 : i64}) {
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.phase' must be #nn.phase}}
+  %0 = nn.neg %a {nn.phase = "forward"} : tensor<4xf32>
+  return
+}

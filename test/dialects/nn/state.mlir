@@ -1,0 +1,18 @@
+// RUN: shale-opt %s | shale-opt | FileCheck %s
+// RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
+
+// CHECK: nn.state @h.0.ln.weight role = param type = tensor<8xf32> {init = #nn.fill<1.000000e+00 : f64>}
+nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}
+// CHECK: nn.state @w role = param type = tensor<4x8xf32> {decay = 0.000000e+00 : f64, init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], trained = false, unit = "h.0"}
+nn.state @w role = param type = tensor<4x8xf32> {init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], unit = "h.0", trained = false, decay = 0.0 : f64}
+// CHECK: nn.state @w.moment1 role = moment1 type = tensor<4x8xf32> {of = @w}
+nn.state @"w.moment1" role = moment1 type = tensor<4x8xf32> {of = @w}
+// CHECK: nn.state @mask role = buffer type = tensor<4xi1>
+nn.state @mask role = buffer type = tensor<4xi1>
+// CHECK: func.func @f(%{{.*}}: tensor<4x8xf32> {nn.state = @w}, %{{.*}}: tensor<2xi64> {nn.batch_dim = 0 : i64, nn.binding = "tokens", nn.name = "x", nn.role = #nn.role<input>}) -> (tensor<4x8xf32> {nn.state = @w})
+func.func @f(%w: tensor<4x8xf32> {nn.state = @w},
+    %x: tensor<2xi64> {nn.role = #nn.role<input>, nn.name = "x", nn.binding = "tokens", nn.batch_dim = 0 : i64}) -> (tensor<4x8xf32> {nn.state = @w}) {
+  // CHECK: nn.neg %{{.*}} {nn.phase = #nn.phase<forward>, nn.scope = "h.0"}
+  %0 = nn.neg %w {nn.scope = "h.0", nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}

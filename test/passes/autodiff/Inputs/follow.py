@@ -1,0 +1,28 @@
+"""Holds what shale-run --steps writes against PyTorch's trajectory.
+
+usage: follow.py CASE_DIR TRAJECTORY.json STEP.mlir
+Runs the steps of the trajectory in the interpreter; prints the largest
+deviations; exit 1 above 2e-5 in the loss or 1e-4 (relative) in the norm.
+"""
+import json, os, subprocess, sys
+
+case, name, module = sys.argv[1:]
+with open(os.path.join(case, name)) as f:
+    trajectory = json.load(f)
+optimizer, steps = trajectory["optimizer"], trajectory["steps"]
+command = ["shale-run", module, f"--steps={len(steps)}",
+           "--batches=" + os.path.join(case, trajectory.get("batches", "batches.safetensors")),
+           f"--lr={optimizer['lr']}", f"--weight-decay={optimizer['weight_decay']}",
+           f"--clip-grad-norm={trajectory['clip_grad_norm'] or 0}"]
+if optimizer["name"] == "SGD":
+    command += [f"--momentum={optimizer['momentum']}"]
+else:
+    command += [f"--beta1={optimizer['betas'][0]}", f"--beta2={optimizer['betas'][1]}", f"--eps={optimizer['eps']}"]
+lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+got = [json.loads(line) for line in lines]
+assert len(got) == len(steps), f"{len(got)} steps"
+loss = max(abs(a["loss"] - b["loss"]) for a, b in zip(got, steps))
+norm = max(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(got, steps))
+follows = loss <= 2e-5 and norm <= 1e-4
+print(f"{'follows' if follows else 'DEVIATES'}: loss {loss:.1e}, norm {norm:.1e}")
+sys.exit(not follows)

@@ -1,0 +1,23 @@
+// RUN: not shale-run --check-gradient %s 2>&1 | FileCheck %s
+
+// A gradient that is not there, one that is wrong (it jumps between the two
+// points of the difference),
+// and nothing to differentiate.
+// CHECK: error: no gradient: nn.gather lies on a path from a trained parameter to the loss
+func.func @none(%x: tensor<4xf64>, %i: tensor<2xi64>) -> tensor<2xf64> {
+  %0 = nn.gather %x, %i dim = 0 : (tensor<4xf64>, tensor<2xi64>) -> tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+
+// CHECK: error: gradient of argument 0, element 0: {{.*}}, central difference
+func.func @kink(%x: tensor<1xf64>) -> tensor<1xf64> {
+  %big = nn.constant dense<1.0e5> : tensor<1xf64>
+  %0 = nn.mul %x, %big : tensor<1xf64>
+  %1 = nn.floor %0 : tensor<1xf64>
+  return %1 : tensor<1xf64>
+}
+
+// CHECK: error: has no float argument
+func.func @integer(%x: tensor<1xi64>) -> tensor<1xi64> {
+  return %x : tensor<1xi64>
+}
