@@ -1,0 +1,19 @@
+// RUN: shale-opt %s | shale-opt | FileCheck %s
+
+// In place: what is sent is a slice of what is received, or the other way round.
+// CHECK-LABEL: rt.func @step
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %a = rt.buffer arena activations "a" : memref<32xf32>
+  // CHECK: %[[S:.*]] = rt.shard
+  %s = rt.shard %a axis = "fsdp" : memref<32xf32> -> memref<16xf32>
+  // CHECK: %[[T:.*]] = rt.all_gather %[[S]] to %[[A:.*]] site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<32xf32>
+  %t = rt.all_gather %s to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<32xf32>
+  // CHECK-NEXT: rt.wait %[[T]]
+  rt.wait %t
+  // CHECK: rt.reduce_scatter %[[A]] to %[[S]] site = 1
+  %u = rt.reduce_scatter %a to %s site = 1 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
+  rt.wait %u
+  // CHECK: rt.all_reduce %[[A]] to %[[A]] site = 2
+  %v = rt.all_reduce %a to %a site = 2 axis = "fsdp" name = "a" : memref<32xf32> to memref<32xf32>
+  rt.wait %v
+}
