@@ -192,4 +192,19 @@ func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: te
 })", 1e-5);
 }
 
+TEST(Optimizer, DisabledKeepsBits) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, R"(
+func.func @f(%p: tensor<37xf32>, %g: tensor<37xf32>, %m: tensor<37xf32>, %v: tensor<37xf32>, %s: tensor<f32>) -> (tensor<37xf32>, tensor<37xf32>, tensor<37xf32>) {
+  %e = nn.constant dense<false> : tensor<i1>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.000000e+00 : tensor<37xf32>, tensor<f32>
+  return %p1, %m1, %v1 : tensor<37xf32>, tensor<37xf32>, tensor<37xf32>
+})");
+  ASSERT_TRUE(module);
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
+  arguments[1].mutableFloats()[3] = NAN;
+  expectSameBits(runNative(*module, arguments, {}), {arguments[0], arguments[2], arguments[3]});
+}
+
 } // namespace
