@@ -81,6 +81,10 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     }
     return success();
   }
+  if (name == kShardingAttr)
+    return isa<ShardingAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.sharding' must be a sharding");
   if (name == kStrategyAttr) {
     auto text = dyn_cast<StringAttr>(value);
     if (!text || !llvm::is_contained({"none", "optimizer", "grad", "full"},

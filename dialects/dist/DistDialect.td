@@ -19,6 +19,7 @@ def Dist_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
+    | `dist.sharding = #dist.sharding<...>` | `nn.state` of a parameter after partition | its layout at use, where it is not whole |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = "full"` | module | none, optimizer, grad or full |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |

@@ -160,7 +160,14 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
     InterfaceMethod<"Returns the operand that is the gradient.",
     "::mlir::OpOperand &", "getGradientOperand", (ins)>,
     InterfaceMethod<"Returns the optimizer state operands; result 0 is the new parameter, result i+1 the new state i.",
-    "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins)>
+    "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins)>,
+    InterfaceMethod<"Returns the factor on weight decay.",
+    "double", "getDecayFactor", (ins)>,
+    InterfaceMethod<[{
+      Makes this the update of a flat group: `segments` is a list of `#nn.segment`,
+      `offset` the group's element at which the operands begin, or null.
+    }],
+    "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments)>
   ];
 }
 

@@ -14,6 +14,7 @@
 #include "passes/schedule/Passes.h"
 #include "passes/codegen/Passes.h"
 #include "passes/fusion/Passes.h"
+#include "passes/sharding/Passes.h"
 
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
@@ -36,4 +37,5 @@ void shale::registerAllPasses() {
   registerSchedulePasses();
   registerFusionPasses();
   registerCodegenPasses();
+  registerShardingPasses();
 }

@@ -15,6 +15,8 @@ void registerEmbedding(Registry &registry);
 void registerLoss(Registry &registry);
 void registerOptimizer(Registry &registry);
 void registerCluster(Registry &registry);
+void registerCollectives(Registry &registry);
+void registerUnits(Registry &registry);
 void registerFunctions(Registry &registry);
 
 } // namespace shale::interp

@@ -26,6 +26,8 @@ const Registry &getRegistry() {
     registerLoss(result);
     registerOptimizer(result);
     registerCluster(result);
+    registerCollectives(result);
+    registerUnits(result);
     registerFunctions(result);
     return result;
   }();

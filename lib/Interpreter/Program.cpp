@@ -1,5 +1,6 @@
 //===- Program.cpp - Runs a module's functions on named logical values ----===//
 #include "lib/Interpreter/Program.h"
+#include "lib/Interpreter/Dist/FlatState.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cstring>
@@ -44,6 +45,10 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
 }
 
 int64_t ProgramAdapter::rankCount(ModuleOp module, int64_t requested) const {
+  // A program for one rank of a mesh runs on all of its ranks.
+  dist::MeshOp mesh = dist::getMesh(module);
+  if (mesh && !module.getOps<dist::UnitOp>().empty())
+    return mesh.getRankCount();
   return std::max<int64_t>(requested, 1);
 }
 
@@ -98,6 +103,8 @@ std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
 FailureOr<std::vector<Tensor>>
 ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
                              LogicalValues &inputs) const {
+  if (std::optional<FlatState> flat = FlatState::ofArgument(function, i))
+    return flat->pack(ranks, inputs);
   ValueSpec spec = describeArgument(function, i);
   FailureOr<Tensor> whole = inputs.get(spec, function.getLoc());
   if (failed(whole))
@@ -111,11 +118,13 @@ ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
   if (auto dim = function.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr)) {
     SmallVector<int64_t> joined = spec.shape;
     int64_t local = joined[dim.getInt()];
-    joined[dim.getInt()] *= ranks;
+    DataRanks data(function, ranks);
+    joined[dim.getInt()] *= data.count;
     if (whole->shape() == ArrayRef<int64_t>(joined)) {
       std::vector<Tensor> slices;
       for (int64_t rank = 0; rank < ranks; ++rank)
-        slices.push_back(whole->slice(dim.getInt(), rank * local, local));
+        slices.push_back(
+            whole->slice(dim.getInt(), data.indexOf(rank) * local, local));
       return slices;
     }
   }
@@ -128,6 +137,8 @@ ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
 LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
                                            ArrayRef<Tensor> perRank,
                                            LogicalValues &results) const {
+  if (std::optional<FlatState> flat = FlatState::ofResult(function, i))
+    return flat->unpack(perRank, results);
   std::string name = resultName(function, i);
   for (auto [rank, value] : llvm::enumerate(perRank))
     if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)

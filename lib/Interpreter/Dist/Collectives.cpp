@@ -1,0 +1,207 @@
+//===- Collectives.cpp - Where virtual ranks meet -------------------------===//
+#include "dialects/dist/Dist.h"
+#include "lib/Interpreter/Evaluators.h"
+#include "lib/Interpreter/Interpreter.h"
+#include <algorithm>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+namespace {
+
+/// The ranks that differ only in their coordinate on one axis, in its order.
+FailureOr<std::vector<std::vector<int64_t>>>
+peersAlong(Operation *op, StringRef axis, int64_t ranks) {
+  dist::MeshOp mesh = dist::getMesh(op);
+  if (!mesh || mesh.getSize(axis) == 0)
+    return op->emitError("there is no mesh with axis '") << axis << "'";
+  if (mesh.getRankCount() != ranks)
+    return op->emitError("the mesh has ")
+           << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
+  std::map<std::vector<int64_t>, std::vector<int64_t>> byOthers;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    std::vector<int64_t> key;
+    for (Attribute other : mesh.getAxes())
+      if (cast<StringAttr>(other).getValue() != axis)
+        key.push_back(mesh.getCoordinate(rank, cast<StringAttr>(other)));
+    byOthers[key].push_back(rank); // ascending: so are coordinates
+  }
+  std::vector<std::vector<int64_t>> peers;
+  for (auto &[key, list] : byOthers)
+    peers.push_back(list);
+  return peers;
+}
+
+/// Joins pieces along `dim`.
+Tensor concat(ArrayRef<Tensor> pieces, int64_t dim) {
+  SmallVector<int64_t> shape(pieces[0].shape());
+  shape[dim] = 0;
+  for (const Tensor &piece : pieces)
+    shape[dim] += piece.dim(dim);
+  Tensor result(pieces[0].element(), shape);
+  int64_t outer = 1, inner = 1;
+  for (int64_t i = 0; i < dim; ++i)
+    outer *= shape[i];
+  for (size_t i = dim + 1; i < shape.size(); ++i)
+    inner *= shape[i];
+  Cell *out = result.mutableCells();
+  for (int64_t o = 0; o < outer; ++o)
+    for (const Tensor &piece : pieces) {
+      int64_t length = piece.dim(dim) * inner;
+      const Cell *from = piece.cells() + o * length;
+      out = std::copy(from, from + length, out);
+    }
+  return result;
+}
+
+/// Adds, or takes the larger, in the order of the ranks.
+Tensor reduce(ArrayRef<Tensor> parts, dist::Reduction kind, bool asF64) {
+  Tensor total = parts[0];
+  for (const Tensor &part : parts.drop_front()) {
+    for (int64_t i = 0; i < total.size(); ++i) {
+      if (total.isFloat()) {
+        double &a = total.mutableFloats()[i];
+        double b = part.floats()[i];
+        a = kind == dist::Reduction::Sum ? a + b
+            : a != a || b != b           ? a + b // a NaN stays one
+                                         : std::max(a, b);
+      } else {
+        int64_t &a = total.mutableInts()[i];
+        int64_t b = part.ints()[i];
+        a = kind == dist::Reduction::Sum
+                ? static_cast<int64_t>(uint64_t(a) + uint64_t(b))
+                : std::max(a, b);
+      }
+    }
+    if (!(asF64 && total.isFloat()))
+      total.roundToElement();
+  }
+  return total;
+}
+
+/// Calls `exchange` with the operands of peers; it returns one result a peer.
+template <typename Fn>
+LogicalResult meet(MutableArrayRef<Call> calls, StringRef axis, Fn exchange) {
+  auto peers = peersAlong(calls[0].op, axis, calls.size());
+  if (failed(peers))
+    return failure();
+  for (const std::vector<int64_t> &ranks : *peers) {
+    SmallVector<Tensor> operands;
+    for (int64_t rank : ranks)
+      operands.push_back(calls[rank].operand(0));
+    for (auto [i, rank] : llvm::enumerate(ranks))
+      calls[rank].results[0] = exchange(ArrayRef<Tensor>(operands), i);
+  }
+  return success();
+}
+
+Tensor sliceOf(const Tensor &tensor, int64_t dim, int64_t index, int64_t count) {
+  int64_t length = tensor.dim(dim) / count;
+  return tensor.slice(dim, index * length, length);
+}
+
+/// The same elements, declared as of the result's type.
+Tensor converted(const Tensor &tensor, Type resultType) {
+  Element element =
+      *elementOf(cast<RankedTensorType>(resultType).getElementType());
+  if (element == tensor.element())
+    return tensor;
+  Tensor result(element, tensor.shape());
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    result.setNumber(i, tensor.number(i));
+  return result;
+}
+
+LogicalResult allGather(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::AllGatherOp>(calls[0].op);
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
+    return concat(parts, op.getDim());
+  });
+}
+
+LogicalResult unitGather(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::UnitGatherOp>(calls[0].op);
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
+    return converted(concat(parts, 0), op.getResult().getType());
+  });
+}
+
+LogicalResult reduceScatter(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::ReduceScatterOp>(calls[0].op);
+  bool asF64 = calls[0].interpreter.options.asF64;
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
+    return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own,
+                   parts.size());
+  });
+}
+
+LogicalResult allReduce(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::AllReduceOp>(calls[0].op);
+  bool asF64 = calls[0].interpreter.options.asF64;
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
+    return reduce(parts, op.getReduction(), asF64);
+  });
+}
+
+LogicalResult allToAll(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::AllToAllOp>(calls[0].op);
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
+    SmallVector<Tensor> received;
+    for (const Tensor &part : parts)
+      received.push_back(sliceOf(part, op.getSplit(), own, parts.size()));
+    return concat(received, op.getConcat());
+  });
+}
+
+LogicalResult slice(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::SliceOp>(calls[0].op);
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
+    return sliceOf(parts[own], op.getDim(), own, parts.size());
+  });
+}
+
+LogicalResult coordinate(dist::CoordinateOp op, Call &call) {
+  dist::MeshOp mesh = dist::getMesh(op);
+  if (!mesh)
+    return op.emitError("there is no mesh");
+  call.result().setNumber(0, mesh.getCoordinate(call.rank, op.getAxis()));
+  return success();
+}
+
+/// Computed at once; nobody can look before the wait.
+LogicalResult start(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::StartOp>(calls[0].op);
+  RankValues arguments;
+  for (Call &call : calls)
+    arguments.push_back(call.operands);
+  auto results = calls[0].interpreter.runBlock(op.getBody().front(), arguments);
+  if (failed(results))
+    return failure();
+  for (auto [call, values] : llvm::zip(calls, *results))
+    call.results[0] = Tensor::token(values);
+  return success();
+}
+
+LogicalResult wait(dist::WaitOp op, Call &call) {
+  if (!call.operand(0).isToken())
+    return op.emitError("waits for what was not started");
+  call.results[0] = call.operand(0).pending()[0];
+  return success();
+}
+
+} // namespace
+
+void registerCollectives(Registry &registry) {
+  registry.addLockstep<dist::AllGatherOp>(allGather);
+  registry.addLockstep<dist::UnitGatherOp>(unitGather);
+  registry.addLockstep<dist::ReduceScatterOp>(reduceScatter);
+  registry.addLockstep<dist::AllReduceOp>(allReduce);
+  registry.addLockstep<dist::AllToAllOp>(allToAll);
+  registry.addLockstep<dist::SliceOp>(slice);
+  registry.add<dist::CoordinateOp>(coordinate);
+  registry.addLockstep<dist::StartOp>(start);
+  registry.add<dist::WaitOp>(wait);
+}
+
+} // namespace shale::interp

@@ -1,0 +1,187 @@
+//===- FlatState.cpp - Parameters in flat groups, on virtual ranks --------===//
+#include "lib/Interpreter/Dist/FlatState.h"
+#include "mlir/IR/SymbolTable.h"
+#include <algorithm>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+DataRanks::DataRanks(Operation *op, int64_t ranks)
+    : count(ranks), mesh(dist::getMesh(op)) {
+  if (!mesh)
+    return;
+  count = 1;
+  for (StringRef axis : mesh.getDataAxes())
+    count *= mesh.getSize(axis);
+}
+
+int64_t DataRanks::indexOf(int64_t rank) const {
+  dist::MeshOp at = mesh;
+  if (!at)
+    return rank;
+  int64_t index = 0;
+  for (StringRef axis : at.getDataAxes())
+    index = index * at.getSize(axis) + at.getCoordinate(rank, axis);
+  return index;
+}
+
+std::optional<FlatState> FlatState::of(func::FuncOp function,
+                                       FlatSymbolRefAttr symbol) {
+  if (!symbol)
+    return std::nullopt;
+  auto state =
+      SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
+  auto unitName = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr)
+                        : FlatSymbolRefAttr();
+  if (!unitName)
+    return std::nullopt;
+  auto unit =
+      SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(function, unitName);
+  auto index = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
+  FlatState flat;
+  flat.state = state;
+  flat.mesh = dist::getMesh(function);
+  flat.group = unit && index ? unit.getGroup(index.getInt()) : nullptr;
+  if (auto axis = state->getAttrOfType<StringAttr>(dist::kAxisAttr))
+    flat.axis = axis.getValue().str();
+  if (!flat.group || !flat.mesh)
+    return std::nullopt; // the caller reports what it makes of the state
+  return flat;
+}
+
+std::optional<FlatState> FlatState::ofArgument(func::FuncOp function,
+                                               unsigned i) {
+  return of(function, function.getArgAttrOfType<FlatSymbolRefAttr>(
+                          i, nn::kStateAttr));
+}
+
+std::optional<FlatState> FlatState::ofResult(func::FuncOp function,
+                                             unsigned i) {
+  return of(function, function.getResultAttrOfType<FlatSymbolRefAttr>(
+                          i, nn::kStateAttr));
+}
+
+nn::StateOp FlatState::parameter(dist::SegmentAttr segment) const {
+  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(state,
+                                                           segment.getParam());
+}
+
+/// A moment is called as its parameter, and its role.
+std::string FlatState::nameOf(dist::SegmentAttr segment) const {
+  std::string name = segment.getParam().getValue().str();
+  if (state.getOf())
+    name += "." + nn::stringifyRole(state.getRole()).str();
+  return name;
+}
+
+Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole,
+                            int64_t rank) const {
+  auto layout = parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+  if (!layout)
+    return whole;
+  for (int64_t dim = 0; dim < layout.getRank(); ++dim)
+    for (StringRef name : layout.getAxes(dim)) {
+      int64_t length = whole.dim(dim) / mesh.getSize(name);
+      whole = whole.slice(dim, mesh.getCoordinate(rank, name) * length, length);
+    }
+  return whole;
+}
+
+FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
+                                               LogicalValues &inputs) const {
+  if (mesh.getRankCount() != ranks)
+    return mesh.emitError("has ")
+           << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
+  Element element = *elementOf(group.getType());
+  std::vector<Tensor> flats;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    flats.emplace_back(element, ArrayRef<int64_t>{group.getCount()});
+    flats.back().fill(0);
+  }
+  for (Attribute entry : group.getSegments()) {
+    auto segment = cast<dist::SegmentAttr>(entry);
+    nn::StateOp param = parameter(segment);
+    if (!param)
+      return state.emitError("holds parameter ")
+             << segment.getParam() << ", which is not declared";
+    ValueSpec spec;
+    spec.name = nameOf(segment);
+    spec.role = state.getRole();
+    spec.element = element;
+    auto shape = param.getTensorType().getShape();
+    spec.shape.assign(shape.begin(), shape.end());
+    if (!state.getOf())
+      spec.init = param.getInitAttr();
+    FailureOr<Tensor> whole = inputs.get(spec, state.getLoc());
+    if (failed(whole))
+      return failure();
+    if (whole->shape() != shape)
+      return state.emitError("the value of '")
+             << spec.name << "' is " << whole->shapeString();
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      Tensor part = localPart(param, *whole, rank);
+      std::copy(part.cells(), part.cells() + part.size(),
+                flats[rank].mutableCells() + segment.getOffset());
+    }
+  }
+  if (!axis.empty()) {
+    int64_t length = group.getCount() / mesh.getSize(axis);
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      flats[rank] = flats[rank].slice(
+          0, mesh.getCoordinate(rank, axis) * length, length);
+  }
+  return flats;
+}
+
+LogicalResult FlatState::unpack(ArrayRef<Tensor> perRank,
+                                LogicalValues &results) const {
+  int64_t count = group.getCount();
+  int64_t length = axis.empty() ? count : count / mesh.getSize(axis);
+  Element element = *elementOf(group.getType());
+  std::vector<char> covered(count, 0);
+  for (Attribute entry : group.getSegments()) {
+    auto segment = cast<dist::SegmentAttr>(entry);
+    nn::StateOp param = parameter(segment);
+    if (!param)
+      return state.emitError("holds parameter ")
+             << segment.getParam() << ", which is not declared";
+    std::fill_n(covered.begin() + segment.getOffset(), segment.getCount(), 1);
+    // Where each element of the local part lies in the whole: the part of a
+    // tensor that counts.
+    Tensor places(Element::I64, param.getTensorType().getShape());
+    for (int64_t i = 0; i < places.size(); ++i)
+      places.mutableInts()[i] = i;
+    Tensor whole(element, param.getTensorType().getShape());
+    std::vector<char> known(whole.size(), 0);
+    Cell *out = whole.mutableCells();
+    for (auto [rank, piece] : llvm::enumerate(perRank)) {
+      Tensor at = localPart(param, places, rank);
+      int64_t begin =
+          axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
+      for (int64_t i = 0; i < at.size(); ++i) {
+        int64_t from = segment.getOffset() + i - begin;
+        if (from < 0 || from >= length)
+          continue;
+        int64_t to = at.ints()[i];
+        if (known[to] && out[to] != piece.cells()[from])
+          return state.emitError("copies of element ")
+                 << to << " of '" << nameOf(segment) << "' differ on rank "
+                 << rank;
+        known[to] = 1;
+        out[to] = piece.cells()[from];
+      }
+    }
+    results.set(nameOf(segment), whole);
+  }
+  for (auto [rank, piece] : llvm::enumerate(perRank)) {
+    int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
+    for (int64_t i = 0; i < length; ++i)
+      if (!covered[begin + i] && piece.number(i) != 0)
+        return state.emitError("padding element ")
+               << begin + i << " is not zero on rank " << rank;
+  }
+  return success();
+}
+
+} // namespace shale::interp

@@ -1,0 +1,69 @@
+//===- Unit.cpp - Views and packs of groups, barriers ---------------------===//
+#include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
+#include "lib/Interpreter/Evaluators.h"
+#include "lib/Interpreter/Interpreter.h"
+#include <algorithm>
+
+using namespace mlir;
+
+namespace shale::interp {
+
+namespace {
+
+template <typename OpT> dist::GroupAttr groupOf(OpT op) {
+  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(
+      op, op.getUnitAttr());
+  dist::GroupAttr group = unit ? unit.getGroup(op.getGroup()) : nullptr;
+  if (!group)
+    op.emitError("there is no such group");
+  return group;
+}
+
+LogicalResult view(dist::UnitViewOp op, Call &call) {
+  dist::GroupAttr group = groupOf(op);
+  dist::SegmentAttr segment = group ? group.getSegment(op.getParam()) : nullptr;
+  if (!segment)
+    return failure();
+  call.results[0] = call.operand(0)
+                        .slice(0, segment.getOffset(), segment.getCount())
+                        .reshaped(segment.getShape());
+  return success();
+}
+
+LogicalResult pack(dist::UnitPackOp op, Call &call) {
+  dist::GroupAttr group = groupOf(op);
+  if (!group)
+    return failure();
+  Tensor &result = call.result();
+  result.fill(0);
+  for (auto [i, param] : llvm::enumerate(op.getParams())) {
+    dist::SegmentAttr segment =
+        group.getSegment(cast<FlatSymbolRefAttr>(param).getValue());
+    const Cell *from = call.operand(i).cells();
+    std::copy(from, from + segment.getCount(),
+              result.mutableCells() + segment.getOffset());
+  }
+  return success();
+}
+
+LogicalResult barrier(mem::BarrierOp op, Call &call) {
+  call.results.assign(call.operands.begin(), call.operands.end());
+  return success();
+}
+
+LogicalResult constrain(dist::ConstrainOp op, Call &call) {
+  call.results[0] = call.operand(0);
+  return success();
+}
+
+} // namespace
+
+void registerUnits(Registry &registry) {
+  registry.add<dist::UnitViewOp>(view);
+  registry.add<dist::UnitPackOp>(pack);
+  registry.add<mem::BarrierOp>(barrier);
+  registry.add<dist::ConstrainOp>(constrain);
+}
+
+} // namespace shale::interp

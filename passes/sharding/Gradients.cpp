@@ -1,0 +1,223 @@
+//===- Gradients.cpp - Packed, reduced, and applied to flat groups --------===//
+#include "passes/sharding/Partitioner.h"
+
+using namespace mlir;
+
+namespace shale {
+
+/// Where `op` makes the last gradient of a group, the group is reduced at once,
+/// but for strategy `optimizer`, which reduces at the end.
+LogicalResult Partitioner::noteGradients(Operation *op) {
+  for (Value result : op->getResults()) {
+    auto it = gradients.find(result);
+    if (it == gradients.end())
+      continue;
+    for (Group *group : it->second)
+      if (--valuesOf(*group).gradientsToCome == 0 &&
+          units.strategy != Strategy::Optimizer)
+        reduceGradients(*group);
+  }
+  return success();
+}
+
+/// Packs the gradients of a group and reduces them over the data axes. Sets the
+/// group's gradient: this rank's slice of it where the optimizer state is
+/// sliced, else the whole.
+void Partitioner::reduceGradients(Group &group) {
+  GroupValues &values = valuesOf(group);
+  if (values.gradient)
+    return;
+  auto gradientOf = [&](size_t place) {
+    return values.updates[place].getGradientOperand().get();
+  };
+  // A data axis on which some gradient is a whole sum already cannot be reduced
+  // for the group: there all are made whole one by one.
+  AxisList partialAxes;
+  for (StringRef axis : dataAxes)
+    if (llvm::all_of(llvm::seq<size_t>(0, group.params.size()), [&](size_t i) {
+          return local(gradientOf(i)).layout.partialOn(axis) ==
+                 dist::Reduction::Sum;
+        }))
+      partialAxes.push_back(axis);
+  SmallVector<Value> parts;
+  SmallVector<Attribute> names;
+  for (auto [i, param] : llvm::enumerate(group.params)) {
+    Layout layout = group.layouts[i];
+    for (StringRef axis : partialAxes)
+      layout.partial.emplace_back(axis, dist::Reduction::Sum);
+    llvm::sort(layout.partial);
+    parts.push_back(converted(gradientOf(i), layout));
+    names.push_back(FlatSymbolRefAttr::get(param));
+  }
+  Location loc = group.unit.getLoc();
+  Type element = group.attr.getReduce();
+  auto flat = [&](int64_t count) {
+    return RankedTensorType::get({count}, element);
+  };
+  int64_t count = group.attr.getCount(), slice = count / units.axisSize;
+  Value value = dist::UnitPackOp::create(
+      builder, loc, flat(count), group.unit.getSymName(), group.index,
+      builder.getArrayAttr(names), parts);
+  // Over the axis of storage first: what other axes then reduce is smaller.
+  if (isSliced(group)) {
+    if (llvm::is_contained(partialAxes, units.axis))
+      value = dist::ReduceScatterOp::create(builder, loc, flat(slice),
+                                            dist::Reduction::Sum, value,
+                                            units.axis, 0);
+    else
+      value = dist::SliceOp::create(builder, loc, flat(slice), value,
+                                    units.axis, 0);
+  }
+  for (StringRef axis : partialAxes)
+    if (!isSliced(group) || axis != units.axis)
+      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum,
+                                        value, axis);
+  values.gradient = value;
+}
+
+void Partitioner::reduceAllGradients() {
+  for (Group &group : units.groups)
+    if (valuesOf(group).updatesToCome > 0)
+      reduceGradients(group);
+}
+
+/// A reduction over the elements of all gradients runs on the flat gradients: a
+/// group's part is partial on the axis that slices it and on the axes of its
+/// key; a group that every rank has whole counts once.
+LogicalResult Partitioner::partitionReduction(Operation *op) {
+  reduceAllGradients();
+  DenseMap<Value, int64_t> left;
+  for (Value operand : op->getOperands())
+    ++left[operand];
+  // By the axes to reduce over, in the order of the groups.
+  SmallVector<std::pair<AxisList, SmallVector<Value>>> classes;
+  auto add = [&](const AxisList &axes, Value value) {
+    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
+    if (it == classes.end())
+      it = classes.insert(classes.end(), {axes, {}});
+    it->second.push_back(value);
+  };
+  for (Group &group : units.groups) {
+    GroupValues &values = valuesOf(group);
+    if (!values.gradient)
+      continue;
+    DenseMap<Value, int64_t> needed;
+    for (OptimizerUpdate update : values.updates)
+      ++needed[update.getGradientOperand().get()];
+    if (llvm::any_of(needed, [&](auto &n) { return left.lookup(n.first) < n.second; }))
+      continue;
+    for (auto &[value, count] : needed)
+      left[value] -= count;
+    AxisList axes;
+    if (isSliced(group))
+      axes.push_back(units.axis);
+    for (Attribute axis : group.attr.getAxes())
+      axes.push_back(cast<StringAttr>(axis).getValue());
+    add(axes, values.gradient);
+  }
+  for (Value operand : op->getOperands())
+    if (int64_t &count = left[operand]; count > 0) {
+      --count;
+      auto type = cast<RankedTensorType>(operand.getType());
+      add({}, converted(operand, Layout::replicated(type.getRank())));
+    }
+  Value total;
+  for (auto &[axes, operands] : classes) {
+    OperationState state(op->getLoc(), op->getName(), operands,
+                         op->getResultTypes(), op->getAttrs());
+    state.attributes.erase(dist::kShardingsAttr);
+    Value part = builder.create(state)->getResult(0);
+    for (StringRef axis : axes)
+      part = dist::AllReduceOp::create(builder, op->getLoc(),
+                                       dist::Reduction::Sum, part, axis);
+    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part)
+                  : part;
+  }
+  locals[op->getResult(0)] = {total, Layout::replicated(0)};
+  return success();
+}
+
+LogicalResult Partitioner::partitionUpdate(OptimizerUpdate update) {
+  Value parameter = update.getParameterOperand().get();
+  Group &group = *states.lookup(parameter).first;
+  if (--valuesOf(group).updatesToCome > 0)
+    return success();
+  return buildUpdate(group);
+}
+
+/// One update of the flat group in place of those of its parameters, which must
+/// agree in everything but parameter, gradient, state and decay.
+LogicalResult Partitioner::buildUpdate(Group &group) {
+  GroupValues &values = valuesOf(group);
+  reduceGradients(group);
+  OptimizerUpdate first = values.updates.front();
+  Location loc = group.unit.getLoc();
+  llvm::SmallDenseSet<unsigned> own{
+      first.getParameterOperand().getOperandNumber(),
+      first.getGradientOperand().getOperandNumber()};
+  for (OpOperand *operand : first.getStateOperands())
+    own.insert(operand->getOperandNumber());
+
+  Value param = values.atRest;
+  bool sliceParam = isSliced(group) && !group.param.sliced;
+  if (sliceParam)
+    param = dist::SliceOp::create(
+        builder, loc,
+        RankedTensorType::get({units.localCount(group, group.moments.front())},
+                              group.attr.getType()),
+        param, units.axis, 0);
+  SmallVector<Value> operands;
+  for (OpOperand &operand : first->getOpOperands()) {
+    if (own.contains(operand.getOperandNumber())) {
+      operands.push_back(param); // replaced below
+      continue;
+    }
+    for (OptimizerUpdate other : values.updates)
+      if (other->getName() != first->getName() ||
+          other->getNumOperands() != first->getNumOperands() ||
+          other->getOperand(operand.getOperandNumber()) != operand.get())
+        return other->emitOpError("differs from the update of another "
+                                  "parameter of group '")
+               << group.attr.getName().getValue() << "' of unit '"
+               << group.unit.getSymName() << "'";
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    operands.push_back(
+        converted(operand.get(), Layout::replicated(type.getRank())));
+  }
+  operands[first.getGradientOperand().getOperandNumber()] = values.gradient;
+  for (auto [operand, moment] :
+       llvm::zip(first.getStateOperands(), values.moments))
+    operands[operand->getOperandNumber()] = moment;
+
+  SmallVector<Attribute> segments;
+  for (Attribute entry : group.attr.getSegments()) {
+    auto segment = cast<dist::SegmentAttr>(entry);
+    segments.push_back(nn::SegmentAttr::get(
+        builder.getContext(), segment.getOffset(), segment.getCount(),
+        segment.getDecay()));
+  }
+  Value offset;
+  if (isSliced(group)) {
+    auto scalar = RankedTensorType::get({}, builder.getI64Type());
+    Value coordinate =
+        dist::CoordinateOp::create(builder, loc, scalar, units.axis);
+    int64_t slice = units.localCount(group, group.moments.front());
+    offset = nn::MulOp::create(builder, loc, coordinate,
+                               nn::splat(builder, loc, scalar, slice));
+  }
+  SmallVector<Type> types(first->getNumResults(), param.getType());
+  OperationState state(loc, first->getName(), operands, types,
+                       first->getAttrs());
+  state.attributes.erase(dist::kShardingsAttr);
+  state.propertiesAttr = first->getPropertiesAsAttribute();
+  auto made = cast<OptimizerUpdate>(builder.create(state));
+  made.setSegments(offset, builder.getArrayAttr(segments));
+
+  values.results.assign(made->result_begin(), made->result_end());
+  if (sliceParam)
+    values.results[0] = dist::AllGatherOp::create(
+        builder, loc, values.atRest.getType(), values.results[0], units.axis, 0);
+  return success();
+}
+
+} // namespace shale

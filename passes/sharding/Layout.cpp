@@ -1,0 +1,295 @@
+//===- Layout.cpp - Shardings while they are computed ---------------------===//
+#include "passes/sharding/Layout.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+
+namespace shale {
+
+//===- Layout -------------------------------------------------------------===//
+
+Layout Layout::replicated(int64_t rank) {
+  Layout layout;
+  layout.dims.resize(rank);
+  return layout;
+}
+
+Layout Layout::from(dist::ShardingAttr attr) {
+  Layout layout;
+  for (int64_t dim = 0; dim < attr.getRank(); ++dim)
+    layout.dims.push_back(attr.getAxes(dim));
+  for (NamedAttribute part : attr.getPartial())
+    layout.partial.emplace_back(
+        part.getName().getValue(),
+        cast<dist::ReductionAttr>(part.getValue()).getValue());
+  return layout;
+}
+
+dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
+  SmallVector<Attribute> lists;
+  for (const AxisList &axes : dims) {
+    SmallVector<Attribute> names;
+    for (StringRef axis : axes)
+      names.push_back(StringAttr::get(context, axis));
+    lists.push_back(ArrayAttr::get(context, names));
+  }
+  SmallVector<NamedAttribute> parts;
+  for (auto [axis, kind] : partial)
+    parts.emplace_back(StringAttr::get(context, axis),
+                       dist::ReductionAttr::get(context, kind));
+  return dist::ShardingAttr::get(context, ArrayAttr::get(context, lists),
+                                 DictionaryAttr::get(context, parts));
+}
+
+int64_t Layout::dimOf(StringRef axis) const {
+  for (auto [dim, axes] : llvm::enumerate(dims))
+    if (llvm::is_contained(axes, axis))
+      return dim;
+  return -1;
+}
+
+std::optional<dist::Reduction> Layout::partialOn(StringRef axis) const {
+  for (auto [name, kind] : partial)
+    if (name == axis)
+      return kind;
+  return std::nullopt;
+}
+
+void Layout::removePartial(StringRef axis) {
+  llvm::erase_if(partial, [&](auto &part) { return part.first == axis; });
+}
+
+RankedTensorType localType(RankedTensorType type, const Layout &layout,
+                           dist::MeshOp mesh) {
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [dim, axes] : llvm::enumerate(layout.dims))
+    for (StringRef axis : axes)
+      shape[dim] /= mesh.getSize(axis);
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+//===- Assignment ---------------------------------------------------------===//
+
+int64_t Assignment::factorOf(StringRef axis) const {
+  for (auto [factor, axes] : llvm::enumerate(factors))
+    for (const SplitAxis &split : axes)
+      if (split.name == axis)
+        return factor;
+  return -1;
+}
+
+bool Assignment::splitsNothing() const {
+  return llvm::all_of(factors, [](auto &axes) { return axes.empty(); });
+}
+
+ShardingRule getRule(Operation *op) {
+  if (auto sharded = dyn_cast<ShardingRuleOp>(op))
+    return sharded.getShardingRule();
+  ShardingRule rule;
+  auto whole = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return TensorFactors(type ? type.getRank() : 0);
+  };
+  for (Value operand : op->getOperands())
+    rule.operands.push_back(whole(operand));
+  for (Value result : op->getResults())
+    rule.results.push_back(whole(result));
+  return rule;
+}
+
+static Layout splitLayout(const Assignment &assignment,
+                          const TensorFactors &tensor) {
+  Layout layout = Layout::replicated(tensor.size());
+  for (auto [dim, factors] : llvm::enumerate(tensor))
+    for (int64_t factor : factors)
+      for (const SplitAxis &axis : assignment.factors[factor])
+        layout.dims[dim].push_back(axis.name);
+  return layout;
+}
+
+static bool hasFactor(const TensorFactors &tensor, int64_t factor) {
+  return llvm::any_of(tensor, [&](auto &factors) {
+    return llvm::is_contained(factors, factor);
+  });
+}
+
+/// Attributes keep axes in alphabetical order: so do layouts.
+static void sortPartial(Layout &layout) {
+  llvm::sort(layout.partial);
+}
+
+Layout operandLayout(const ShardingRule &rule, const Assignment &assignment,
+                     unsigned i) {
+  Layout layout = splitLayout(assignment, rule.operands[i]);
+  for (auto &[axis, operands] : assignment.kept)
+    if (llvm::is_contained(operands, static_cast<int64_t>(i)))
+      layout.partial.emplace_back(axis, dist::Reduction::Sum);
+  sortPartial(layout);
+  return layout;
+}
+
+Layout resultLayout(const ShardingRule &rule, const Assignment &assignment,
+                    unsigned i) {
+  Layout layout = splitLayout(assignment, rule.results[i]);
+  for (auto [factor, axes] : llvm::enumerate(assignment.factors)) {
+    FactorKind kind = rule.factors[factor].kind;
+    if (hasFactor(rule.results[i], factor) ||
+        (kind != FactorKind::Sum && kind != FactorKind::Max))
+      continue;
+    for (const SplitAxis &axis : axes)
+      layout.partial.emplace_back(axis.name, kind == FactorKind::Sum
+                                                 ? dist::Reduction::Sum
+                                                 : dist::Reduction::Max);
+  }
+  for (auto &[axis, operands] : assignment.kept)
+    layout.partial.emplace_back(axis, dist::Reduction::Sum);
+  sortPartial(layout);
+  return layout;
+}
+
+int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
+                    const Layout &layout, StringRef axis, dist::MeshOp mesh) {
+  int64_t dim = layout.dimOf(axis);
+  if (dim < 0)
+    return -1;
+  ArrayRef<int64_t> factors = tensor[dim];
+  size_t next = 0;
+  int64_t left = 1;
+  for (StringRef name : layout.dims[dim]) {
+    int64_t size = mesh.getSize(name);
+    while (left == 1 && next < factors.size())
+      left = rule.factors[factors[next++]].size;
+    if (next == 0 || left % size != 0)
+      return -1;
+    if (name == axis)
+      return factors[next - 1];
+    left /= size;
+  }
+  return -1;
+}
+
+static int64_t splitInto(const Assignment &assignment, int64_t factor) {
+  int64_t count = 1;
+  for (const SplitAxis &axis : assignment.factors[factor])
+    count *= axis.size;
+  return count;
+}
+
+bool canSplit(const ShardingRule &rule, const Assignment &assignment,
+              int64_t factor, int64_t size) {
+  const Factor &f = rule.factors[factor];
+  if (f.kind == FactorKind::Whole ||
+      f.size % (splitInto(assignment, factor) * size) != 0)
+    return false;
+  auto majorPartsDone = [&](const TensorFactors &tensor) {
+    for (auto &factors : tensor)
+      for (int64_t other : factors) {
+        if (other == factor)
+          break;
+        if (llvm::is_contained(factors, factor) &&
+            splitInto(assignment, other) != rule.factors[other].size)
+          return false;
+      }
+    return true;
+  };
+  return llvm::all_of(rule.operands, majorPartsDone) &&
+         llvm::all_of(rule.results, majorPartsDone);
+}
+
+SmallVector<int64_t> keptOperands(const ShardingRule &rule,
+                                  ArrayRef<Layout> operands, StringRef axis) {
+  SmallVector<int64_t> partial;
+  for (auto [i, layout] : llvm::enumerate(operands))
+    if (layout.partialOn(axis) == dist::Reduction::Sum)
+      partial.push_back(i);
+  if (partial.empty())
+    return {};
+  if (rule.additive ? partial == rule.linear
+                    : partial.size() == 1 &&
+                          llvm::is_contained(rule.linear, partial[0]))
+    return partial;
+  return {};
+}
+
+FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
+                                        ArrayRef<Layout> operands,
+                                        ArrayRef<Layout> results,
+                                        dist::MeshOp mesh) {
+  Assignment assignment;
+  assignment.factors.resize(rule.factors.size());
+  auto findFactor = [&](StringRef axis, bool partial) -> int64_t {
+    for (auto [i, layout] : llvm::enumerate(results))
+      if (int64_t f = projectAxis(rule, rule.results[i], layout, axis, mesh);
+          f >= 0)
+        return f;
+    for (auto [i, layout] : llvm::enumerate(operands)) {
+      int64_t f = projectAxis(rule, rule.operands[i], layout, axis, mesh);
+      if (f < 0)
+        continue;
+      FactorKind kind = rule.factors[f].kind;
+      bool reduces = kind == FactorKind::Sum || kind == FactorKind::Max;
+      if (partial ? reduces : kind == FactorKind::Internal)
+        return f;
+    }
+    return -1;
+  };
+  for (StringRef axis : axesByPriority(mesh)) {
+    bool partial = llvm::any_of(results, [&](const Layout &layout) {
+      return layout.partialOn(axis).has_value();
+    });
+    int64_t factor = findFactor(axis, partial);
+    int64_t size = mesh.getSize(axis);
+    if (factor >= 0 && canSplit(rule, assignment, factor, size)) {
+      assignment.factors[factor].push_back({axis, size});
+    } else if (partial) {
+      SmallVector<int64_t> kept = keptOperands(rule, operands, axis);
+      if (!kept.empty())
+        assignment.kept.emplace_back(axis, kept);
+    }
+  }
+  for (auto [i, layout] : llvm::enumerate(results))
+    if (!(resultLayout(rule, assignment, i) == layout))
+      return op->emitOpError("result ")
+             << i << " cannot be made as " << layout.toAttr(op->getContext())
+             << " from its operands";
+  return assignment;
+}
+
+AxisList axesByPriority(dist::MeshOp mesh) {
+  AxisList axes;
+  for (bool data : {true, false})
+    for (auto [name, size] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
+      StringRef axis = cast<StringAttr>(name).getValue();
+      if (size > 1 && dist::MeshOp::isDataAxis(axis) == data)
+        axes.push_back(axis);
+    }
+  return axes;
+}
+
+void dropSingletons(Layout &layout, dist::MeshOp mesh) {
+  auto singleton = [&](StringRef axis) { return mesh.getSize(axis) == 1; };
+  for (AxisList &axes : layout.dims)
+    llvm::erase_if(axes, singleton);
+  llvm::erase_if(layout.partial,
+                 [&](auto &part) { return singleton(part.first); });
+}
+
+std::optional<Layout> getLayout(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function =
+        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    if (!function)
+      return std::nullopt;
+    auto attr = function.getArgAttrOfType<dist::ShardingAttr>(
+        argument.getArgNumber(), dist::kShardingAttr);
+    return attr ? std::optional(Layout::from(attr)) : std::nullopt;
+  }
+  auto result = cast<OpResult>(value);
+  auto list = result.getOwner()->getAttrOfType<ArrayAttr>(dist::kShardingsAttr);
+  if (!list || result.getResultNumber() >= list.size())
+    return std::nullopt;
+  auto attr = dyn_cast<dist::ShardingAttr>(list[result.getResultNumber()]);
+  return attr ? std::optional(Layout::from(attr)) : std::nullopt;
+}
+
+} // namespace shale

@@ -1,0 +1,340 @@
+//===- Partition.cpp - Turns the program into that of one rank ------------===//
+#include "dialects/mem/Mem.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/sharding/Partitioner.h"
+#include "passes/sharding/Passes.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "passes/sharding/Passes.h.inc"
+
+Partitioner::Partitioner(func::FuncOp function, dist::MeshOp mesh, Units &units)
+    : function(function), mesh(mesh), units(units),
+      builder(function.getContext(), &listener), groups(units.groups.size()) {
+  for (StringRef axis : axesByPriority(mesh))
+    if (dist::MeshOp::isDataAxis(axis))
+      dataAxes.push_back(axis);
+}
+
+void Partitioner::Listener::notifyOperationInserted(Operation *op,
+                                                    OpBuilder::InsertPoint) {
+  if (!current || op == current || isa<func::FuncOp>(op))
+    return;
+  for (NamedAttribute attr : current->getDiscardableAttrs())
+    if (attr.getName() != dist::kShardingsAttr && !op->hasAttr(attr.getName()))
+      op->setDiscardableAttr(attr.getName(), attr.getValue());
+}
+
+//===- Signature ----------------------------------------------------------===//
+
+static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
+  return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
+}
+
+/// Arguments that are no state keep their order; flat states take the place of
+/// the first state: parameters group by group, then optimizer state by role.
+void Partitioner::makeSignature() {
+  struct Argument {
+    RankedTensorType type;
+    DictionaryAttr attrs;
+    Location loc;
+    std::function<void(Value)> bind;
+  };
+  SmallVector<Argument> arguments, flat;
+  auto addFlat = [&](const FlatState &state, Group &group,
+                     std::function<void(Value)> bind) {
+    nn::StateOp op = state.op;
+    flat.push_back({RankedTensorType::get({units.localCount(group, state)},
+                                          group.attr.getType()),
+                    builder.getDictionaryAttr(builder.getNamedAttr(
+                        nn::kStateAttr, FlatSymbolRefAttr::get(op))),
+                    function.getLoc(), std::move(bind)});
+  };
+  size_t flatAt = ~size_t(0);
+  llvm::SmallPtrSet<Group *, 8> used;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (auto symbol = stateOf(function, index)) {
+      flatAt = std::min<size_t>(flatAt, arguments.size());
+      auto [group, place] = units.find(symbol.getValue());
+      if (group) { // else optimizer state
+        used.insert(group);
+        states[argument] = {group, place};
+      }
+      continue;
+    }
+    Layout layout = *getLayout(argument);
+    NamedAttrList attrs(function.getArgAttrDict(index));
+    attrs.erase(dist::kShardingAttr);
+    arguments.push_back(
+        {localType(cast<RankedTensorType>(argument.getType()), layout, mesh),
+         attrs.getDictionary(builder.getContext()), argument.getLoc(),
+         [this, argument, layout](Value value) {
+           locals[argument] = {value, layout};
+         }});
+  }
+  for (Group &group : units.groups)
+    if (used.contains(&group))
+      addFlat(group.param, group,
+              [&](Value value) { valuesOf(group).atRest = value; });
+  size_t roles = 0;
+  for (Group &group : units.groups)
+    roles = std::max(roles, group.moments.size());
+  for (size_t role = 0; role < roles; ++role)
+    for (Group &group : units.groups)
+      if (valuesOf(group).updatesToCome > 0 && role < group.moments.size())
+        addFlat(group.moments[role], group, [&](Value value) {
+          valuesOf(group).moments.push_back(value);
+        });
+  if (!flat.empty())
+    arguments.insert(arguments.begin() + flatAt, flat.begin(), flat.end());
+
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attrs;
+  for (Argument &argument : arguments) {
+    types.push_back(argument.type);
+    attrs.push_back(argument.attrs);
+  }
+  builder.setInsertionPoint(function);
+  fresh = func::FuncOp::create(builder, function.getLoc(), function.getName(),
+                               builder.getFunctionType(types, {}));
+  fresh.setAllArgAttrs(attrs);
+  Block *body = fresh.addEntryBlock();
+  for (auto [argument, value] : llvm::zip(arguments, body->getArguments())) {
+    value.setLoc(argument.loc);
+    argument.bind(value);
+  }
+  builder.setInsertionPointToEnd(body);
+}
+
+LogicalResult Partitioner::collectUpdates() {
+  for (Group &group : units.groups)
+    valuesOf(group).updates.resize(group.params.size());
+  for (auto update : function.getOps<OptimizerUpdate>()) {
+    auto argument = cast<BlockArgument>(update.getParameterOperand().get());
+    auto symbol = stateOf(function, argument.getArgNumber());
+    auto [group, place] = units.find(symbol.getValue());
+    GroupValues &values = valuesOf(*group);
+    values.updates[place] = update;
+    ++values.updatesToCome;
+    ++values.gradientsToCome;
+    gradients[update.getGradientOperand().get()].push_back(group);
+  }
+  for (Group &group : units.groups) {
+    int64_t count = valuesOf(group).updatesToCome;
+    if (count != 0 && count != static_cast<int64_t>(group.params.size()))
+      return function.emitError("updates ")
+             << count << " of the " << group.params.size()
+             << " parameters of group '" << group.attr.getName().getValue()
+             << "' of unit '" << group.unit.getSymName() << "'";
+  }
+  return success();
+}
+
+//===- Values -------------------------------------------------------------===//
+
+/// The parameter as its users see it. The group is made whole at its first use;
+/// a gather that need not be kept says so.
+Value Partitioner::view(Group &group, int64_t place) {
+  GroupValues &values = valuesOf(group);
+  Location loc = group.params[place].getLoc();
+  if (!values.whole) {
+    values.whole = values.atRest;
+    if (group.param.sliced) {
+      auto gather = dist::UnitGatherOp::create(
+          builder, loc,
+          RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
+          values.atRest, group.unit.getSymName(), group.index, units.axis);
+      if (!units.keepGathered)
+        gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
+      values.whole = gather;
+    }
+  }
+  auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
+  return dist::UnitViewOp::create(
+      builder, loc,
+      RankedTensorType::get(segment.getShape(), group.attr.getWire()),
+      values.whole, group.unit.getSymName(), group.index,
+      segment.getParam().getValue());
+}
+
+Partitioner::Local Partitioner::local(Value old) {
+  auto state = states.find(old);
+  if (state == states.end())
+    return locals.lookup(old);
+  auto [group, place] = state->second;
+  Value &value = views[old];
+  if (!value)
+    value = view(*group, place);
+  return {value, group->layouts[place]};
+}
+
+Value Partitioner::converted(Value old, const Layout &to) {
+  Local from = local(old);
+  if (from.layout == to)
+    return from.value;
+  Value &value = cache[{old, to.toAttr(builder.getContext())}];
+  if (!value)
+    value = reshard(builder, old.getLoc(), from.value, from.layout, to, mesh);
+  return value;
+}
+
+//===- Ops ----------------------------------------------------------------===//
+
+LogicalResult Partitioner::partitionOp(Operation *op) {
+  ShardingRule rule = getRule(op);
+  SmallVector<Layout, 4> operands, results;
+  for (Value operand : op->getOperands()) {
+    auto state = states.find(operand);
+    operands.push_back(state != states.end()
+                           ? state->second.first->layouts[state->second.second]
+                           : locals.lookup(operand).layout);
+  }
+  for (Value result : op->getResults())
+    results.push_back(*getLayout(result));
+  FailureOr<Assignment> assignment =
+      recoverAssignment(op, rule, operands, results, mesh);
+  if (failed(assignment))
+    return failure();
+
+  LocalForm form;
+  form.axes = assignment->factors;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    form.operands.push_back(
+        converted(operand, operandLayout(rule, *assignment, i)));
+  for (auto [result, layout] : llvm::zip(op->getResults(), results))
+    form.types.push_back(
+        localType(cast<RankedTensorType>(result.getType()), layout, mesh));
+
+  SmallVector<Value> made;
+  auto partitionable = dyn_cast<Partitionable>(op);
+  if (isa<dist::ConstrainOp>(op)) {
+    made = form.operands;
+  } else if (partitionable && !assignment->splitsNothing()) {
+    FailureOr<SmallVector<Value>> values =
+        partitionable.partition(builder, form);
+    if (failed(values))
+      return failure();
+    made = *values;
+  } else {
+    IRMapping mapping;
+    mapping.map(op->getOperands(), form.operands);
+    Operation *clone = builder.clone(*op, mapping);
+    clone->removeAttr(dist::kShardingsAttr);
+    for (auto [result, type] : llvm::zip(clone->getResults(), form.types))
+      result.setType(type);
+    made.assign(clone->result_begin(), clone->result_end());
+  }
+  for (auto [old, value, layout] :
+       llvm::zip(op->getResults(), made, results))
+    locals[old] = {value, layout};
+  return success();
+}
+
+/// Metrics are whole; states come back flat, in the order of the arguments.
+LogicalResult Partitioner::partitionReturn(Operation *op) {
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attrs;
+  auto add = [&](Value value, DictionaryAttr attr) {
+    results.push_back(value);
+    attrs.push_back(attr);
+  };
+  auto addState = [&](const FlatState &state, Value value) {
+    nn::StateOp declared = state.op;
+    add(value, builder.getDictionaryAttr(builder.getNamedAttr(
+                   nn::kStateAttr, FlatSymbolRefAttr::get(declared))));
+  };
+  bool statesAdded = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(
+        index, nn::kStateAttr);
+    if (!symbol) {
+      auto type = cast<RankedTensorType>(operand.get().getType());
+      DictionaryAttr attr = function.getResultAttrDict(index);
+      add(converted(operand.get(), Layout::replicated(type.getRank())),
+          attr ? attr : builder.getDictionaryAttr({}));
+      continue;
+    }
+    if (!operand.get().getDefiningOp<OptimizerUpdate>())
+      return function.emitError("result ")
+             << index << " is a new value of state " << symbol
+             << " that no optimizer update makes";
+    if (statesAdded)
+      continue;
+    statesAdded = true;
+    size_t roles = 0;
+    for (Group &group : units.groups)
+      roles = std::max(roles, valuesOf(group).results.size());
+    for (size_t role = 0; role < roles; ++role)
+      for (Group &group : units.groups)
+        if (role < valuesOf(group).results.size())
+          addState(role == 0 ? group.param : group.moments[role - 1],
+                   valuesOf(group).results[role]);
+  }
+  func::ReturnOp::create(builder, op->getLoc(), results);
+  SmallVector<Type> types(ValueRange(results).getTypes());
+  fresh.setFunctionType(
+      builder.getFunctionType(fresh.getArgumentTypes(), types));
+  fresh.setAllResultAttrs(attrs);
+  return success();
+}
+
+LogicalResult Partitioner::run() {
+  if (failed(collectUpdates()))
+    return failure();
+  makeSignature();
+  for (Operation &op : function.getBody().front()) {
+    listener.current = &op;
+    LogicalResult result = success();
+    if (auto update = dyn_cast<OptimizerUpdate>(op))
+      result = partitionUpdate(update);
+    else if (isa<ElementReduction>(op))
+      result = partitionReduction(&op);
+    else if (op.hasTrait<OpTrait::IsTerminator>())
+      result = partitionReturn(&op);
+    else if (succeeded(result = partitionOp(&op)))
+      result = noteGradients(&op);
+    if (failed(result)) {
+      fresh.erase();
+      return failure();
+    }
+  }
+  function.erase();
+  return success();
+}
+
+namespace {
+
+struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
+  using PartitionPassBase::PartitionPassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    dist::MeshOp mesh = dist::getMesh(module);
+    if (!mesh || module.getOps<func::FuncOp>().empty()) {
+      module.emitError("has no mesh, or no function to partition");
+      return signalPassFailure();
+    }
+    SmallVector<nn::StateOp> moments;
+    for (auto state : module.getOps<nn::StateOp>())
+      if (state.getOf())
+        moments.push_back(state);
+    FailureOr<Units> units = Units::build(module, mesh);
+    if (failed(units))
+      return signalPassFailure();
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      if (failed(Partitioner(function, mesh, *units).run()))
+        return signalPassFailure();
+    // The flat ones take their place; parameters stay as what segments name.
+    for (nn::StateOp moment : moments)
+      moment.erase();
+  }
+};
+
+} // namespace
+
+} // namespace shale

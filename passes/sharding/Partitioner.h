@@ -1,0 +1,80 @@
+//===- Partitioner.h - One function as one rank's -------------------------===//
+#ifndef SHALE_PASSES_SHARDING_PARTITIONER_H
+#define SHALE_PASSES_SHARDING_PARTITIONER_H
+
+#include "passes/sharding/Reshard.h"
+#include "passes/sharding/Units.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace shale {
+
+/// Rebuilds one function, op by op in its order, with local types.
+class Partitioner {
+public:
+  Partitioner(mlir::func::FuncOp function, dist::MeshOp mesh, Units &units);
+
+  /// Replaces the function; fails after an error.
+  mlir::LogicalResult run();
+
+private:
+  /// A value of the new function: this rank's part.
+  struct Local {
+    mlir::Value value;
+    Layout layout;
+  };
+  /// A group's values in this function.
+  struct GroupValues {
+    mlir::Value atRest; // the argument
+    mlir::Value whole;
+    llvm::SmallVector<mlir::Value> moments;
+    llvm::SmallVector<OptimizerUpdate> updates; // by parameter, null: none
+    int64_t gradientsToCome = 0, updatesToCome = 0;
+    mlir::Value gradient;                    // reduced; what the update reads
+    llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
+  };
+  /// Puts the phase, scope and policies of the op that is being partitioned on
+  /// what is built for it.
+  struct Listener : mlir::OpBuilder::Listener {
+    void notifyOperationInserted(mlir::Operation *op,
+                                 mlir::OpBuilder::InsertPoint) override;
+    mlir::Operation *current = nullptr;
+  };
+
+  // Partition.cpp
+  mlir::LogicalResult collectUpdates();
+  void makeSignature();
+  mlir::LogicalResult partitionOp(mlir::Operation *op);
+  mlir::LogicalResult partitionReturn(mlir::Operation *op);
+  Local local(mlir::Value old);
+  mlir::Value converted(mlir::Value old, const Layout &to);
+  mlir::Value view(Group &group, int64_t param);
+  GroupValues &valuesOf(Group &group) { return groups[&group - units.groups.data()]; }
+
+  // Gradients.cpp
+  mlir::LogicalResult noteGradients(mlir::Operation *op);
+  void reduceGradients(Group &group);
+  void reduceAllGradients();
+  mlir::LogicalResult partitionReduction(mlir::Operation *op);
+  mlir::LogicalResult partitionUpdate(OptimizerUpdate update);
+  mlir::LogicalResult buildUpdate(Group &group);
+  bool isSliced(const Group &group) const {
+    return !group.moments.empty() && group.moments.front().sliced;
+  }
+
+  mlir::func::FuncOp function, fresh;
+  dist::MeshOp mesh;
+  Units &units;
+  AxisList dataAxes;
+  Listener listener;
+  mlir::OpBuilder builder;
+  std::vector<GroupValues> groups;
+  llvm::DenseMap<mlir::Value, Local> locals;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> cache;
+  llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // arguments
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients;
+  llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument
+};
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SHARDING_PARTITIONER_H

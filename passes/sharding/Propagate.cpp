@@ -1,0 +1,296 @@
+//===- Propagate.cpp - Gives every value a sharding -----------------------===//
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Layout.h"
+#include "passes/sharding/Passes.h"
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_PROPAGATEPASS
+#include "passes/sharding/Passes.h.inc"
+
+namespace {
+
+/// What is known of one op while its function is propagated.
+struct OpState {
+  ShardingRule rule;
+  Assignment assignment;
+};
+
+class Propagation {
+public:
+  Propagation(func::FuncOp function, dist::MeshOp mesh)
+      : function(function), mesh(mesh), axes(axesByPriority(mesh)) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult seedArguments();
+  FailureOr<Layout> inputLayout(BlockArgument argument);
+  void seedConstraint(dist::ConstrainOp op);
+  Layout layoutOf(Value value);
+  bool split(OpState &state, int64_t factor, StringRef axis);
+  bool forward(Operation *op, StringRef axis);
+  bool backward(Operation *op, StringRef axis);
+  void keepPartialSums();
+  void write();
+
+  func::FuncOp function;
+  dist::MeshOp mesh;
+  AxisList axes;
+  llvm::DenseMap<Operation *, OpState> states;
+  llvm::DenseMap<Value, Layout> fixed; // arguments, and results of updates
+};
+
+bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+int64_t rankOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getRank() : 0;
+}
+
+} // namespace
+
+//===- Seeds --------------------------------------------------------------===//
+
+/// The data axes split the batch dimension of inputs.
+FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
+  unsigned index = argument.getArgNumber();
+  Layout layout = Layout::replicated(rankOf(argument));
+  auto batch = function.getArgAttrOfType<IntegerAttr>(index, nn::kBatchDimAttr);
+  if (!batch)
+    return layout;
+  auto type = cast<RankedTensorType>(argument.getType());
+  int64_t dim = batch.getInt(), ranks = 1;
+  if (dim < 0 || dim >= type.getRank()) {
+    function.emitError("argument ") << index << " has no dimension " << dim;
+    return failure();
+  }
+  for (StringRef axis : axes)
+    if (dist::MeshOp::isDataAxis(axis)) {
+      layout.dims[dim].push_back(axis);
+      ranks *= mesh.getSize(axis);
+    }
+  int64_t size = type.getDimSize(dim);
+  if (size % ranks != 0) {
+    auto name = function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr);
+    int64_t below = size / ranks * ranks;
+    auto diag = emitError(argument.getLoc(), "a batch of ")
+                << size << " in input '" << (name ? name.getValue() : "?")
+                << "' does not divide over the " << ranks
+                << " ranks of the data axes: use ";
+    if (below > 0)
+      diag << below << " or ";
+    diag << below + ranks << ", or another multiple of " << ranks
+         << ", or a mesh whose data axes have a product that divides " << size;
+    return failure();
+  }
+  return layout;
+}
+
+LogicalResult Propagation::seedArguments() {
+  auto module = function->getParentOfType<ModuleOp>();
+  llvm::StringMap<Layout> params;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (auto attr = function.getArgAttrOfType<dist::ShardingAttr>(
+            index, dist::kShardingAttr)) {
+      Layout layout = Layout::from(attr);
+      dropSingletons(layout, mesh);
+      fixed[argument] = layout;
+    } else {
+      FailureOr<Layout> layout = inputLayout(argument);
+      if (failed(layout))
+        return failure();
+      fixed[argument] = *layout;
+    }
+    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
+            index, nn::kStateAttr))
+      params[state.getValue()] = fixed[argument];
+  }
+  // Optimizer state is laid out as its parameter.
+  for (BlockArgument argument : function.getArguments()) {
+    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
+        argument.getArgNumber(), nn::kStateAttr);
+    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr())
+                        : nn::StateOp();
+    if (state && state.getOf() && params.count(*state.getOf()))
+      fixed[argument] = params[*state.getOf()];
+  }
+  return success();
+}
+
+/// A constraint decides every axis but the data axes that it does not name.
+void Propagation::seedConstraint(dist::ConstrainOp op) {
+  OpState &state = states[op];
+  Layout layout = Layout::from(op.getSharding());
+  dropSingletons(layout, mesh);
+  for (StringRef axis : axes)
+    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis,
+                                mesh);
+        f >= 0)
+      split(state, f, axis);
+}
+
+//===- One step -----------------------------------------------------------===//
+
+Layout Propagation::layoutOf(Value value) {
+  auto it = fixed.find(value);
+  if (it != fixed.end())
+    return it->second;
+  auto result = dyn_cast<OpResult>(value);
+  auto state = result ? states.find(result.getOwner()) : states.end();
+  if (state == states.end())
+    return Layout::replicated(rankOf(value));
+  return resultLayout(state->second.rule, state->second.assignment,
+                      result.getResultNumber());
+}
+
+bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
+  int64_t size = mesh.getSize(axis);
+  if (!canSplit(state.rule, state.assignment, factor, size))
+    return false;
+  state.assignment.factors[factor].push_back({axis, size});
+  return true;
+}
+
+/// Whether `axis` may still come to `op` by propagation.
+static bool isOpen(Operation *op, const OpState &state, StringRef axis) {
+  return state.assignment.factorOf(axis) < 0 &&
+         (!isa<dist::ConstrainOp>(op) || dist::MeshOp::isDataAxis(axis));
+}
+
+bool Propagation::forward(Operation *op, StringRef axis) {
+  OpState &state = states[op];
+  if (!isOpen(op, state, axis))
+    return false;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    int64_t factor = projectAxis(state.rule, state.rule.operands[i],
+                                 layoutOf(operand), axis, mesh);
+    if (factor >= 0 && split(state, factor, axis))
+      return true;
+  }
+  return false;
+}
+
+/// Takes over a split that a user of a result reads it with.
+bool Propagation::backward(Operation *op, StringRef axis) {
+  OpState &state = states[op];
+  if (!isOpen(op, state, axis))
+    return false;
+  for (OpResult result : op->getResults())
+    for (OpOperand &use : result.getUses()) {
+      auto user = states.find(use.getOwner());
+      if (user == states.end())
+        continue;
+      Layout wanted = operandLayout(user->second.rule, user->second.assignment,
+                                    use.getOperandNumber());
+      int64_t factor =
+          projectAxis(state.rule, state.rule.results[result.getResultNumber()],
+                      wanted, axis, mesh);
+      if (factor >= 0 && split(state, factor, axis))
+        return true;
+    }
+  return false;
+}
+
+/// In program order, once all splits are known: operands come before users.
+void Propagation::keepPartialSums() {
+  for (Operation &op : function.getBody().front()) {
+    auto it = states.find(&op);
+    if (it == states.end())
+      continue;
+    SmallVector<Layout, 4> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(layoutOf(operand));
+    for (StringRef axis : axes) {
+      if (it->second.assignment.factorOf(axis) >= 0 ||
+          isa<dist::ConstrainOp>(op))
+        continue;
+      SmallVector<int64_t> kept = keptOperands(it->second.rule, operands, axis);
+      if (!kept.empty())
+        it->second.assignment.kept.emplace_back(axis, kept);
+    }
+  }
+}
+
+//===- The whole ----------------------------------------------------------===//
+
+void Propagation::write() {
+  MLIRContext *context = function.getContext();
+  for (BlockArgument argument : function.getArguments())
+    if (isTensor(argument))
+      function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr,
+                          layoutOf(argument).toAttr(context));
+  for (Operation &op : function.getBody().front()) {
+    if (op.getNumResults() == 0)
+      continue;
+    SmallVector<Attribute> list;
+    for (Value result : op.getResults())
+      list.push_back(layoutOf(result).toAttr(context));
+    op.setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
+  }
+}
+
+LogicalResult Propagation::run() {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitError("must have one block to be partitioned");
+  if (failed(seedArguments()))
+    return failure();
+  Block &body = function.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator()) {
+    // An update runs where its parameter is at rest: nothing flows through it.
+    if (auto update = dyn_cast<OptimizerUpdate>(op)) {
+      Layout layout = layoutOf(update.getParameterOperand().get());
+      for (Value result : op.getResults())
+        fixed[result] = layout;
+      continue;
+    }
+    // Whole: applied to slices by the partitioner.
+    if (isa<ElementReduction>(op))
+      continue;
+    OpState &state = states[&op];
+    state.rule = getRule(&op);
+    state.assignment.factors.resize(state.rule.factors.size());
+    ops.push_back(&op);
+  }
+  for (Operation *op : ops)
+    if (auto constraint = dyn_cast<dist::ConstrainOp>(op))
+      seedConstraint(constraint);
+  for (StringRef axis : axes)
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation *op : ops)
+        changed |= forward(op, axis);
+      if (changed)
+        continue;
+      for (Operation *op : llvm::reverse(ops))
+        changed |= backward(op, axis);
+    }
+  keepPartialSums();
+  write();
+  return success();
+}
+
+namespace {
+struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
+  using PropagatePassBase::PropagatePassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    dist::MeshOp mesh = dist::getMesh(module);
+    if (!mesh) {
+      module.emitError("has no mesh: run --shale-annotate-mesh first");
+      return signalPassFailure();
+    }
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(Propagation(function, mesh).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace shale

@@ -1,0 +1,134 @@
+//===- Reshard.cpp - From one layout to another ---------------------------===//
+#include "passes/sharding/Reshard.h"
+
+using namespace mlir;
+
+namespace shale {
+
+namespace {
+
+/// A value on its way from one layout to another.
+struct Transition {
+  OpBuilder &builder;
+  Location loc;
+  Value value;
+  Layout now;
+  const Layout &to;
+  dist::MeshOp mesh;
+
+  RankedTensorType scaled(int64_t dim, int64_t times, int64_t by) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] = shape[dim] * times / by;
+    return RankedTensorType::get(shape, type.getElementType());
+  }
+  /// Whether `axis` is the next one of dimension `dim` in the target.
+  bool isNext(int64_t dim, StringRef axis) {
+    const AxisList &have = now.dims[dim], &want = to.dims[dim];
+    return have.size() < want.size() && want[have.size()] == axis &&
+           std::equal(have.begin(), have.end(), want.begin());
+  }
+  void scatterPartial();
+  void reducePartial();
+  void exchange();
+  void gather();
+  void slice();
+};
+
+} // namespace
+
+// P -> S: in the order in which the target's axes follow each other.
+void Transition::scatterPartial() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto [axis, kind] : now.partial) {
+      int64_t dim = to.dimOf(axis);
+      if (dim < 0 || !isNext(dim, axis))
+        continue;
+      value = dist::ReduceScatterOp::create(
+          builder, loc, scaled(dim, 1, mesh.getSize(axis)), kind, value, axis,
+          dim);
+      now.dims[dim].push_back(axis);
+      now.removePartial(axis);
+      changed = true;
+      break;
+    }
+  }
+}
+
+// P -> R.
+void Transition::reducePartial() {
+  auto partial = now.partial;
+  for (auto [axis, kind] : partial) {
+    if (to.partialOn(axis))
+      continue;
+    value = dist::AllReduceOp::create(builder, loc, kind, value, axis);
+    now.removePartial(axis);
+  }
+}
+
+// S(d) -> S(e), where the axis is the minor one of d and the next one of e.
+void Transition::exchange() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto [dim, axes] : llvm::enumerate(now.dims)) {
+      if (axes.empty())
+        continue;
+      StringRef axis = axes.back();
+      int64_t target = to.dimOf(axis), source = dim;
+      int64_t size = mesh.getSize(axis);
+      if (target < 0 || target == source || !isNext(target, axis))
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape[target] /= size;
+      shape[source] *= size;
+      value = dist::AllToAllOp::create(
+          builder, loc, RankedTensorType::get(shape, type.getElementType()),
+          value, axis, target, source);
+      now.dims[source].pop_back();
+      now.dims[target].push_back(axis);
+      changed = true;
+      break;
+    }
+  }
+}
+
+// S -> R: minor axes first, down to what the target has too.
+void Transition::gather() {
+  for (auto [dim, axes] : llvm::enumerate(now.dims)) {
+    const AxisList &want = to.dims[dim];
+    while (!axes.empty() &&
+           !(axes.size() <= want.size() &&
+             std::equal(axes.begin(), axes.end(), want.begin()))) {
+      StringRef axis = axes.pop_back_val();
+      value = dist::AllGatherOp::create(builder, loc,
+                                        scaled(dim, mesh.getSize(axis), 1),
+                                        value, axis, dim);
+    }
+  }
+}
+
+// R -> S: major axes first.
+void Transition::slice() {
+  for (auto [dim, axes] : llvm::enumerate(now.dims))
+    while (axes.size() < to.dims[dim].size()) {
+      StringRef axis = to.dims[dim][axes.size()];
+      value = dist::SliceOp::create(
+          builder, loc, scaled(dim, 1, mesh.getSize(axis)), value, axis, dim);
+      axes.push_back(axis);
+    }
+}
+
+Value reshard(OpBuilder &builder, Location loc, Value value, Layout from,
+              const Layout &to, dist::MeshOp mesh) {
+  Transition transition{builder, loc, value, std::move(from), to, mesh};
+  transition.scatterPartial();
+  transition.reducePartial();
+  transition.exchange();
+  transition.gather();
+  transition.slice();
+  return transition.value;
+}
+
+} // namespace shale

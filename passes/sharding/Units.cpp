@@ -1,0 +1,291 @@
+//===- Units.cpp - How parameters are stored ------------------------------===//
+#include "passes/sharding/Units.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace shale {
+
+/// Segments begin at multiples of this many bytes.
+static constexpr int64_t kSegmentAlignment = 64;
+
+class UnitsBuilder {
+public:
+  UnitsBuilder(ModuleOp module, dist::MeshOp mesh)
+      : module(module), mesh(mesh), symbols(module),
+        builder(module.getContext()) {}
+  FailureOr<Units> build();
+
+private:
+  struct PlannedGroup {
+    std::string name;
+    Type type;
+    bool trained, buffer;
+    AxisList axes;
+    std::vector<nn::StateOp> params;
+    std::vector<Layout> layouts;
+  };
+  struct PlannedUnit {
+    SmallVector<PlannedGroup, 2> groups;
+  };
+
+  LogicalResult readStrategy();
+  LogicalResult readFunctions();
+  LogicalResult readUpdate(OptimizerUpdate update, func::FuncOp function);
+  LogicalResult place(nn::StateOp state);
+  FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
+  FlatState declare(const std::string &name, nn::Role role, dist::UnitOp unit,
+                    int64_t index, dist::GroupAttr group, bool sliced,
+                    FlatSymbolRefAttr of);
+  LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
+
+  ModuleOp module;
+  dist::MeshOp mesh;
+  SymbolTable symbols;
+  OpBuilder builder;
+  Units units;
+  llvm::StringMap<TrainedParameter> trained;
+  llvm::StringMap<Layout> layouts;
+  llvm::MapVector<StringRef, PlannedUnit> planned;
+};
+
+LogicalResult UnitsBuilder::readStrategy() {
+  auto name = module->getAttrOfType<StringAttr>(dist::kStrategyAttr);
+  StringRef text = name ? name.getValue() : "none";
+  units.strategy = text == "full"        ? Strategy::Full
+                   : text == "grad"      ? Strategy::Grad
+                   : text == "optimizer" ? Strategy::Optimizer
+                                         : Strategy::None;
+  units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
+  units.axisSize = std::max<int64_t>(mesh.getSize("fsdp"), 1);
+  if (mesh.getSize("fsdp") > 0)
+    units.axis = "fsdp";
+  else if (units.strategy != Strategy::None)
+    return mesh.emitError("strategy '")
+           << text << "' splits over axis 'fsdp', which the mesh has not";
+  return success();
+}
+
+/// Learns from an update which parameter is trained, with which decay and which
+/// optimizer state.
+LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
+                                       func::FuncOp function) {
+  auto stateOf = [&](Value value) -> nn::StateOp {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != &function.getBody().front())
+      return nullptr;
+    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
+        argument.getArgNumber(), nn::kStateAttr);
+    return symbol ? symbols.lookup<nn::StateOp>(symbol.getAttr())
+                  : nn::StateOp();
+  };
+  nn::StateOp param = stateOf(update.getParameterOperand().get());
+  if (!param)
+    return update->emitOpError("must update a parameter that is an argument");
+  auto [it, inserted] = trained.try_emplace(param.getSymName());
+  if (!inserted)
+    return update->emitOpError("updates parameter '")
+           << param.getSymName() << "' a second time";
+  it->second.decay = update.getDecayFactor();
+  for (OpOperand *operand : update.getStateOperands()) {
+    nn::StateOp moment = stateOf(operand->get());
+    if (!moment)
+      return update->emitOpError("must have arguments as optimizer state");
+    it->second.moments.push_back(moment);
+  }
+  return success();
+}
+
+LogicalResult UnitsBuilder::readFunctions() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (BlockArgument argument : function.getArguments()) {
+      auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
+          argument.getArgNumber(), nn::kStateAttr);
+      if (!symbol)
+        continue;
+      if (!symbols.lookup<nn::StateOp>(symbol.getAttr()))
+        return function.emitError("argument ")
+               << argument.getArgNumber() << " refers to " << symbol
+               << ", which is no state";
+      Layout layout = *getLayout(argument);
+      if (!layout.partial.empty())
+        return function.emitError("state ") << symbol << " cannot be partial";
+      for (auto &axes : layout.dims)
+        for (StringRef axis : axes)
+          if (dist::MeshOp::isDataAxis(axis))
+            return function.emitError("state ")
+                   << symbol << " is split at use over data axis '" << axis
+                   << "': how it is stored is the strategy's affair";
+      auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);
+      if (!inserted && !(it->second == layout))
+        return function.emitError("state ")
+               << symbol << " has another sharding than in another function";
+    }
+    for (auto update : function.getOps<OptimizerUpdate>())
+      if (failed(readUpdate(update, function)))
+        return failure();
+  }
+  return success();
+}
+
+/// Puts a parameter or buffer into the group of its key.
+LogicalResult UnitsBuilder::place(nn::StateOp state) {
+  PlannedUnit &unit = planned[state.getUnit().value_or("root")];
+  auto it = layouts.find(state.getSymName());
+  Layout layout = it != layouts.end()
+                      ? it->second
+                      : Layout::replicated(state.getTensorType().getRank());
+  AxisList axes;
+  for (const AxisList &list : layout.dims)
+    axes.append(list);
+  llvm::sort(axes);
+  Type type = state.getTensorType().getElementType();
+  bool isTrained = trained.count(state.getSymName());
+  bool buffer = state.getRole() == nn::Role::Buffer;
+  auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
+    return g.type == type && g.trained == isTrained && g.buffer == buffer &&
+           g.axes == axes;
+  });
+  if (group == unit.groups.end()) {
+    PlannedGroup fresh{{}, type, isTrained, buffer, axes, {}, {}};
+    llvm::raw_string_ostream name(fresh.name);
+    name << type << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
+    for (StringRef axis : axes)
+      name << '.' << axis;
+    unit.groups.push_back(std::move(fresh));
+    group = std::prev(unit.groups.end());
+  }
+  if (!axes.empty())
+    state->setAttr(dist::kShardingAttr, layout.toAttr(module.getContext()));
+  group->params.push_back(state);
+  group->layouts.push_back(layout);
+  return success();
+}
+
+/// Gives each parameter its offset; the whole is padded to the axis' size.
+FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
+  int64_t alignment =
+      std::max<int64_t>(kSegmentAlignment / nn::elementBytes(group.type), 1);
+  SmallVector<Attribute> segments;
+  int64_t end = 0;
+  for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
+    auto type = localType(param.getTensorType(), layout, mesh);
+    int64_t offset = llvm::alignTo(end, alignment);
+    int64_t count = nn::tensorBytes(type) / nn::elementBytes(group.type);
+    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, count, end) ||
+        end > INT64_MAX / 64)
+      return param.emitError("is too large to be stored in a unit");
+    auto it = trained.find(param.getSymName());
+    segments.push_back(dist::SegmentAttr::get(
+        module.getContext(),
+        FlatSymbolRefAttr::get(module.getContext(), param.getSymName()), offset,
+        builder.getDenseI64ArrayAttr(type.getShape()),
+        builder.getF64FloatAttr(it != trained.end() ? it->second.decay : 1)));
+  }
+  SmallVector<Attribute> axes;
+  for (StringRef axis : group.axes)
+    axes.push_back(builder.getStringAttr(axis));
+  return dist::GroupAttr::get(
+      module.getContext(), builder.getStringAttr(group.name), group.type,
+      group.type, group.type, group.trained, builder.getArrayAttr(axes),
+      llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments));
+}
+
+FlatState UnitsBuilder::declare(const std::string &name, nn::Role role,
+                                dist::UnitOp unit, int64_t index,
+                                dist::GroupAttr group, bool sliced,
+                                FlatSymbolRefAttr of) {
+  auto op = nn::StateOp::create(
+      builder, unit.getLoc(), builder.getStringAttr(name),
+      nn::RoleAttr::get(module.getContext(), role),
+      TypeAttr::get(RankedTensorType::get({group.getCount()}, group.getType())),
+      /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
+      /*trained=*/builder.getBoolAttr(group.getTrained()), /*decay=*/FloatAttr());
+  op->remove();
+  symbols.insert(op, Block::iterator(*module.getOps<func::FuncOp>().begin()));
+  op->setAttr(dist::kUnitAttr, FlatSymbolRefAttr::get(unit));
+  op->setAttr(dist::kGroupAttr, builder.getI64IntegerAttr(index));
+  if (sliced)
+    op->setAttr(dist::kAxisAttr, builder.getStringAttr(units.axis));
+  return {op, sliced};
+}
+
+LogicalResult UnitsBuilder::declareUnit(StringRef name,
+                                        PlannedUnit &planned) {
+  SmallVector<dist::GroupAttr> attrs;
+  for (PlannedGroup &group : planned.groups) {
+    FailureOr<dist::GroupAttr> attr = layOut(group);
+    if (failed(attr))
+      return failure();
+    attrs.push_back(*attr);
+  }
+  builder.setInsertionPoint(*module.getOps<func::FuncOp>().begin());
+  auto unit = dist::UnitOp::create(
+      builder, module.getLoc(), builder.getStringAttr(name),
+      FlatSymbolRefAttr::get(mesh),
+      units.axis.empty() ? StringAttr() : builder.getStringAttr(units.axis),
+      builder.getArrayAttr(SmallVector<Attribute>(attrs.begin(), attrs.end())));
+  unit->remove();
+  symbols.insert(unit, Block::iterator(*module.getOps<func::FuncOp>().begin()));
+  bool splits = units.axisSize > 1;
+  for (auto [index, group] : llvm::enumerate(planned.groups)) {
+    Group made;
+    made.unit = unit;
+    made.index = index;
+    made.attr = attrs[index];
+    made.params = group.params;
+    made.layouts = group.layouts;
+    std::string base = (name + "." + group.name).str();
+    // Buffers are small and read by everybody: whole everywhere.
+    made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param,
+                         unit, index, attrs[index],
+                         splits && !group.buffer &&
+                             units.strategy == Strategy::Full,
+                         FlatSymbolRefAttr());
+    if (group.trained)
+      for (nn::StateOp moment :
+           trained[group.params.front().getSymName()].moments)
+        made.moments.push_back(declare(
+            base + "." + nn::stringifyRole(moment.getRole()).str(),
+            moment.getRole(), unit, index, attrs[index],
+            splits && units.strategy != Strategy::None,
+            FlatSymbolRefAttr::get(made.param.op)));
+    for (auto [i, param] : llvm::enumerate(group.params))
+      units.places[param.getSymName()] = {units.groups.size(), i};
+    units.groups.push_back(std::move(made));
+  }
+  return success();
+}
+
+FailureOr<Units> UnitsBuilder::build() {
+  if (failed(readStrategy()) || failed(readFunctions()))
+    return failure();
+  SmallVector<nn::StateOp> moments;
+  for (auto state : module.getOps<nn::StateOp>()) {
+    if (state.getOf()) {
+      moments.push_back(state);
+      continue;
+    }
+    if (failed(place(state)))
+      return failure();
+  }
+  for (auto &[name, unit] : planned)
+    if (failed(declareUnit(name, unit)))
+      return failure();
+  return std::move(units);
+}
+
+FailureOr<Units> Units::build(ModuleOp module, dist::MeshOp mesh) {
+  return UnitsBuilder(module, mesh).build();
+}
+
+std::pair<Group *, int64_t> Units::find(StringRef param) {
+  auto it = places.find(param);
+  if (it == places.end())
+    return {nullptr, 0};
+  return {&groups[it->second.first], it->second.second};
+}
+
+} // namespace shale

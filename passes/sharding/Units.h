@@ -1,0 +1,72 @@
+//===- Units.h - How parameters are stored --------------------------------===//
+//
+// Which parameter is in which group of which unit, at which offset, and which
+// flat states hold it: decided once for the module.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_PASSES_SHARDING_UNITS_H
+#define SHALE_PASSES_SHARDING_UNITS_H
+
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Layout.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace shale {
+
+enum class Strategy { None, Optimizer, Grad, Full };
+
+/// A flat state that is to replace the states of a group's parameters.
+struct FlatState {
+  nn::StateOp op;
+  bool sliced; // at rest each rank has its slice of it
+};
+
+struct Group {
+  dist::UnitOp unit;
+  int64_t index = 0; // in its unit
+  dist::GroupAttr attr;
+  /// Parameters and their layouts at use, as the segments are.
+  std::vector<nn::StateOp> params;
+  std::vector<Layout> layouts;
+  FlatState param;
+  /// Optimizer state, in the order of the update's operands.
+  std::vector<FlatState> moments;
+};
+
+/// What the update of a trained parameter says about it.
+struct TrainedParameter {
+  double decay = 1;
+  llvm::SmallVector<nn::StateOp> moments;
+};
+
+class Units {
+public:
+  /// Groups the parameters of the module; declares `dist.unit`s and flat states;
+  /// fails after an error.
+  static mlir::FailureOr<Units> build(mlir::ModuleOp module,
+                                      dist::MeshOp mesh);
+
+  Strategy strategy = Strategy::None;
+  /// The axis over which groups are split at rest; empty where there are not
+  /// two ranks to split over.
+  llvm::StringRef axis;
+  int64_t axisSize = 1;
+  bool keepGathered = false;
+  std::vector<Group> groups;
+
+  /// The group of a parameter or buffer and its place in it.
+  std::pair<Group *, int64_t> find(llvm::StringRef param);
+  /// The number of elements that a rank has of a flat state at rest.
+  int64_t localCount(const Group &group, const FlatState &state) const {
+    return group.attr.getCount() / (state.sliced ? axisSize : 1);
+  }
+
+private:
+  llvm::StringMap<std::pair<int64_t, int64_t>> places;
+  friend class UnitsBuilder;
+};
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SHARDING_UNITS_H
