@@ -8,9 +8,11 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/import/Passes.h"
 #include "passes/program/Passes.h"
+#include "passes/memory/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/codegen/Passes.h"
 #include "passes/fusion/Passes.h"
@@ -34,6 +36,8 @@ void shale::registerAllPasses() {
   registerImportPipeline();
   registerAutodiffPasses();
   registerProgramPasses();
+  registerAnnotatePasses();
+  registerMemoryPasses();
   registerSchedulePasses();
   registerFusionPasses();
   registerCodegenPasses();

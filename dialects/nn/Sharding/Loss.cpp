@@ -97,7 +97,9 @@ CrossEntropyOp::partition(OpBuilder &builder, const LocalForm &local) {
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
   if (axes.empty()) {
     auto op = CrossEntropyOp::create(builder, loc, local.types, local.operands,
-                                     (*this)->getAttrs());
+                                     builder.getNamedAttr(
+                                         getIgnoreIndexAttrName(),
+                                         getIgnoreIndexAttr()));
     return SmallVector<Value>(op->getResults());
   }
   VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex());

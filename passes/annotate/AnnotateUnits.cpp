@@ -1,0 +1,221 @@
+//===- AnnotateUnits.cpp - Which unit a parameter belongs to --------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/annotate/Matching.h"
+#include "passes/annotate/Passes.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include <functional>
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_ANNOTATEUNITSPASS
+#include "passes/annotate/Passes.h.inc"
+
+namespace {
+
+constexpr llvm::StringLiteral kRoot = "root";
+
+/// The enclosing module scopes of a dotted path, outermost first: of "h.0.w"
+/// these are "h" and "h.0"; with `whole` the path itself too.
+SmallVector<StringRef> scopesOf(StringRef path, bool whole) {
+  SmallVector<StringRef> scopes;
+  for (size_t dot = path.find('.'); dot != StringRef::npos;
+       dot = path.find('.', dot + 1))
+    scopes.push_back(path.take_front(dot));
+  if (whole)
+    scopes.push_back(path);
+  return scopes;
+}
+
+bool isIndex(StringRef component) {
+  return !component.empty() && llvm::all_of(component, llvm::isDigit);
+}
+
+SmallVector<nn::StateOp> storedStates(ModuleOp module) {
+  SmallVector<nn::StateOp> states;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (!state.getOf())
+      states.push_back(state);
+  return states;
+}
+
+/// Scopes "P.N" such that parameters lie in at least two of P's indices;
+/// outermost ones only.
+llvm::StringSet<> findBlocks(ArrayRef<nn::StateOp> states) {
+  llvm::StringMap<llvm::StringSet<>> indices; // by P
+  for (nn::StateOp state : states)
+    for (StringRef name : namesOf(state))
+      for (StringRef scope : scopesOf(name, false)) {
+        auto [parent, index] = scope.rsplit('.');
+        if (isIndex(index))
+          indices[parent].insert(scope);
+        else if (isIndex(scope))
+          indices[""].insert(scope);
+      }
+  llvm::StringSet<> blocks;
+  for (nn::StateOp state : states)
+    for (StringRef name : namesOf(state))
+      for (StringRef scope : scopesOf(name, false)) {
+        StringRef parent = isIndex(scope) ? "" : scope.rsplit('.').first;
+        auto it = indices.find(parent);
+        if (it == indices.end() || it->second.size() < 2 ||
+            !it->second.contains(scope))
+          continue;
+        blocks.insert(scope);
+        break;
+      }
+  return blocks;
+}
+
+/// Modules whose parameters, without those of smaller units, reach `least`
+/// elements (FairScale's and FSDP's size policy).
+llvm::StringSet<> findBySize(ArrayRef<nn::StateOp> states, int64_t least) {
+  // Elements directly in a scope, and the scopes below it.
+  llvm::StringMap<int64_t> own;
+  llvm::StringMap<llvm::StringSet<>> below;
+  llvm::StringSet<> top;
+  for (nn::StateOp state : states) {
+    SmallVector<StringRef> scopes = scopesOf(state.getSymName(), false);
+    if (scopes.empty())
+      continue;
+    own[scopes.back()] += state.getTensorType().getNumElements();
+    top.insert(scopes.front());
+    for (size_t i = 1; i < scopes.size(); ++i)
+      below[scopes[i - 1]].insert(scopes[i]);
+  }
+  llvm::StringSet<> units;
+  std::function<int64_t(StringRef)> visit = [&](StringRef scope) {
+    int64_t left = own.lookup(scope);
+    for (auto &child : below[scope])
+      left += visit(child.first());
+    if (left < least)
+      return left;
+    units.insert(scope);
+    return int64_t(0);
+  };
+  for (auto &scope : top)
+    visit(scope.first());
+  return units;
+}
+
+/// Parses 100M: K, M and G are powers of 1000.
+bool parseCount(StringRef text, int64_t &count) {
+  int64_t factor = 1;
+  if (text.consume_back("K"))
+    factor = 1000;
+  else if (text.consume_back("M"))
+    factor = 1000000;
+  else if (text.consume_back("G"))
+    factor = 1000000000;
+  return !text.getAsInteger(10, count) && count > 0 &&
+         !llvm::MulOverflow(count, factor, count);
+}
+
+/// The innermost unit around a path, or root.
+StringRef unitOf(StringRef path, bool isScope, const llvm::StringSet<> &units) {
+  SmallVector<StringRef> scopes = scopesOf(path, isScope);
+  for (StringRef scope : llvm::reverse(scopes))
+    if (units.contains(scope))
+      return scope;
+  return kRoot;
+}
+
+/// The innermost unit that encloses both.
+StringRef commonUnit(StringRef a, StringRef b, const llvm::StringSet<> &units) {
+  while (a != b) {
+    if (a == kRoot || b == kRoot)
+      return kRoot;
+    StringRef &longer = a.size() >= b.size() ? a : b;
+    longer = unitOf(longer, false, units);
+  }
+  return a;
+}
+
+/// Units in whose ops a state is read, told by nn.scope; names as in the module's
+/// parameters are assumed, others say nothing.
+void visitUsers(ModuleOp module, const llvm::StringSet<> &units,
+                llvm::function_ref<void(StringRef, StringRef)> visit) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
+          argument.getArgNumber(), nn::kStateAttr);
+      if (!state)
+        continue;
+      for (Operation *user : argument.getUsers())
+        if (auto scope = user->getAttrOfType<StringAttr>(nn::kScopeAttr)) {
+          StringRef unit = unitOf(scope.getValue(), true, units);
+          if (unit != kRoot)
+            visit(state.getValue(), unit);
+        }
+    }
+}
+
+FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, StringRef policy) {
+  SmallVector<nn::StateOp> states = storedStates(module);
+  if (policy == "block")
+    return findBlocks(states);
+  if (policy.consume_front("size:")) {
+    int64_t least;
+    if (!parseCount(policy, least))
+      return module.emitError("unit policy size:")
+             << policy << ": expected a number of parameters such as 100M";
+    return findBySize(states, least);
+  }
+  if (policy.consume_front("match:")) {
+    llvm::Regex pattern(policy);
+    auto matched = matchParameters(module, policy, "unit policy match");
+    if (failed(matched))
+      return failure();
+    llvm::StringSet<> units;
+    for (nn::StateOp state : states)
+      for (StringRef scope : scopesOf(state.getSymName(), false))
+        if (pattern.match(scope)) {
+          units.insert(scope);
+          break;
+        }
+    if (units.empty())
+      return module.emitError("unit policy match: '")
+             << policy << "' matches parameters but no module scope";
+    return units;
+  }
+  if (policy.starts_with("class:"))
+    return module.emitError("unit policy ")
+           << policy << ": the model does not say the classes of its modules; "
+           << "use block or match:REGEX";
+  return module.emitError("unit policy '")
+         << policy << "' is none of block, size:N, match:REGEX, class:NAME";
+}
+
+LogicalResult annotateUnits(ModuleOp module, StringRef policy) {
+  FailureOr<llvm::StringSet<>> units = findUnits(module, policy);
+  if (failed(units))
+    return failure();
+  llvm::StringMap<StringRef> assigned;
+  for (nn::StateOp state : storedStates(module)) {
+    StringRef unit = unitOf(state.getSymName(), false, *units);
+    for (StringRef name : namesOf(state))
+      unit = commonUnit(unit, unitOf(name, false, *units), *units);
+    assigned[state.getSymName()] = unit;
+  }
+  visitUsers(module, *units, [&](StringRef state, StringRef unit) {
+    if (auto it = assigned.find(state); it != assigned.end())
+      it->second = commonUnit(it->second, unit, *units);
+  });
+  for (nn::StateOp state : storedStates(module))
+    state.setUnit(assigned.lookup(state.getSymName()));
+  return success();
+}
+
+struct AnnotateUnitsPass : impl::AnnotateUnitsPassBase<AnnotateUnitsPass> {
+  using AnnotateUnitsPassBase::AnnotateUnitsPassBase;
+  void runOnOperation() final {
+    if (failed(annotateUnits(getOperation(), policy)))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+} // namespace shale

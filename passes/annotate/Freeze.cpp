@@ -1,0 +1,26 @@
+//===- Freeze.cpp - Marks parameters that are not trained -----------------===//
+#include "mlir/IR/Builders.h"
+#include "passes/annotate/Matching.h"
+#include "passes/annotate/Passes.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_FREEZEPASS
+#include "passes/annotate/Passes.h.inc"
+
+namespace {
+struct FreezePass : impl::FreezePassBase<FreezePass> {
+  using FreezePassBase::FreezePassBase;
+  void runOnOperation() final {
+    auto matched = matchParameters(getOperation(), regex, "freeze");
+    if (failed(matched))
+      return signalPassFailure();
+    for (nn::StateOp state : *matched)
+      state.setTrainedAttr(BoolAttr::get(&getContext(), false));
+  }
+};
+} // namespace
+
+} // namespace shale

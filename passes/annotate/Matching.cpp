@@ -1,0 +1,53 @@
+//===- Matching.cpp - Parameters by the user's regular expression ---------===//
+#include "passes/annotate/Matching.h"
+
+using namespace mlir;
+
+namespace shale {
+
+SmallVector<StringRef> namesOf(nn::StateOp state) {
+  SmallVector<StringRef> names{state.getSymName()};
+  if (ArrayAttr more = state.getNamesAttr())
+    for (Attribute name : more)
+      if (auto text = dyn_cast<StringAttr>(name);
+          text && !llvm::is_contained(names, text.getValue()))
+        names.push_back(text.getValue());
+  return names;
+}
+
+/// Up to five names, those nearest to `text` first.
+static std::string nearestNames(ModuleOp module, StringRef text) {
+  SmallVector<std::pair<unsigned, StringRef>> ranked;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::Param)
+      for (StringRef name : namesOf(state))
+        ranked.emplace_back(name.edit_distance(text), name);
+  llvm::stable_sort(ranked,
+                    [](auto &a, auto &b) { return a.first < b.first; });
+  std::string list;
+  for (auto &[distance, name] : llvm::ArrayRef(ranked).take_front(5))
+    list += (list.empty() ? "'" : ", '") + name.str() + "'";
+  return list;
+}
+
+FailureOr<SmallVector<nn::StateOp>>
+matchParameters(ModuleOp module, StringRef regex, StringRef option) {
+  llvm::Regex pattern(regex);
+  std::string reason;
+  if (!pattern.isValid(reason))
+    return module.emitError(option)
+           << ": '" << regex << "' is no regular expression: " << reason;
+  SmallVector<nn::StateOp> matched;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::Param &&
+        llvm::any_of(namesOf(state),
+                     [&](StringRef name) { return pattern.match(name); }))
+      matched.push_back(state);
+  if (matched.empty())
+    return module.emitError(option)
+           << ": '" << regex << "' matches no parameter; near it are "
+           << nearestNames(module, regex);
+  return matched;
+}
+
+} // namespace shale

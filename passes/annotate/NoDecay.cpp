@@ -1,0 +1,26 @@
+//===- NoDecay.cpp - Marks parameters without weight decay ----------------===//
+#include "mlir/IR/Builders.h"
+#include "passes/annotate/Matching.h"
+#include "passes/annotate/Passes.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_NODECAYPASS
+#include "passes/annotate/Passes.h.inc"
+
+namespace {
+struct NoDecayPass : impl::NoDecayPassBase<NoDecayPass> {
+  using NoDecayPassBase::NoDecayPassBase;
+  void runOnOperation() final {
+    auto matched = matchParameters(getOperation(), regex, "no-decay");
+    if (failed(matched))
+      return signalPassFailure();
+    for (nn::StateOp state : *matched)
+      state.setDecayAttr(Builder(&getContext()).getF64FloatAttr(0));
+  }
+};
+} // namespace
+
+} // namespace shale

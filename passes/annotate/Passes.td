@@ -1,0 +1,55 @@
+//===- Passes.td - Policies, as attributes --------------------------------===//
+#ifndef SHALE_ANNOTATE_PASSES_TD
+#define SHALE_ANNOTATE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
+  let summary = "Declares the mesh and the sharding strategy";
+  let description = [{
+    Adds `dist.mesh @mesh` and `dist.strategy` (and `dist.keep_gathered` when a
+    gathered unit stays whole from forward to the end of backward) to the module.
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"fsdp=1\"", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
+    Option<"strategy", "strategy", "std::string", "\"full\"", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
+    Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">
+  ];
+  let dependentDialects = ["::shale::dist::DistDialect"];
+}
+
+def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
+  let summary = "Says of each parameter which unit it belongs to";
+  let description = [{
+    Sets `unit` on every parameter and buffer. With `block` the units are the
+    blocks: the largest module scopes that repeat with an index. With `size:N`
+    modules are units once their parameters that are in no smaller unit reach N
+    elements (K, M, G are powers of 1000). With `match:REGEX` a unit is the
+    outermost scope in which REGEX matches. A tied parameter belongs to the unit
+    that encloses all its names and users, in the end to `root`, where everything
+    else is.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"block\"", "block, size:N, match:REGEX or class:NAME">
+  ];
+}
+
+def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
+  let summary = "Marks parameters that are not trained";
+  let description = [{
+    Sets `trained = false` on every parameter in one of whose names REGEX (POSIX
+    extended) matches. It is an error when it matches none.
+  }];
+  let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
+}
+
+def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
+  let summary = "Marks parameters without weight decay";
+  let description = [{
+    Sets `decay = 0` on every parameter in one of whose names REGEX (POSIX
+    extended) matches. It is an error when it matches none.
+  }];
+  let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
+}
+
+#endif // SHALE_ANNOTATE_PASSES_TD

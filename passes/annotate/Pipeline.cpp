@@ -1,0 +1,23 @@
+//===- Pipeline.cpp - Policies, as attributes -----------------------------===//
+#include "passes/annotate/Passes.h"
+
+namespace shale {
+
+void buildAnnotatePipeline(mlir::OpPassManager &manager,
+                           const AnnotateOptions &options) {
+  // Where the program runs, and what is split at rest.
+  AnnotateMeshPassOptions mesh;
+  mesh.mesh = options.mesh;
+  mesh.strategy = options.strategy;
+  mesh.reshardAfterForward = options.reshardAfterForward;
+  manager.addPass(createAnnotateMeshPass(mesh));
+  // What is gathered together.
+  manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));
+  // What is not trained, what does not decay.
+  if (!options.freeze.empty())
+    manager.addPass(createFreezePass({options.freeze}));
+  if (!options.noDecay.empty())
+    manager.addPass(createNoDecayPass({options.noDecay}));
+}
+
+} // namespace shale

@@ -1,0 +1,26 @@
+//===- Passes.h - What is kept and what is made again ---------------------===//
+#ifndef SHALE_PASSES_MEMORY_PASSES_H
+#define SHALE_PASSES_MEMORY_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace shale {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/memory/Passes.h.inc"
+
+struct MemoryOptions {
+  /// Units whole, or on their way, at once.
+  int64_t maxGathersInFlight = 2;
+};
+
+/// Annotated recomputation made explicit, verified. For modules.
+void buildMemoryPipeline(mlir::OpPassManager &manager,
+                         const MemoryOptions &options = {});
+
+} // namespace shale
+
+#endif // SHALE_PASSES_MEMORY_PASSES_H

@@ -1,0 +1,98 @@
+"""Proves that a sharded program computes what the unsharded one does.
+
+usage: equal.py MESH STRATEGY [FLAG]...  FLAGS: those of make_tiny.py, optimizer=NAME,
+       units=POLICY, batch=N, memory (gathers made explicit), mutate (every collective,
+       dropped alone, must make a difference)
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+mesh, strategy, *flags = sys.argv[1:]
+settings = dict(flag.split("=", 1) for flag in flags if "=" in flag)
+model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate")]
+
+
+def run(*command, check=True):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode:
+        sys.exit(f"failed: {' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done
+
+
+def equal(folder, name):
+    return run("shale-run", "--as=f64", f"{folder}/before.mlir", f"--compare={folder}/{name}", check=False)
+
+
+def mutants(text):
+    """The program without its i-th collective; an exchange that changes the type
+    becomes one that moves nothing between ranks."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        found = re.match(r"(\s*)(%\S+) = dist\.(all_reduce|reduce_scatter|all_gather|unit_gather|all_to_all)\s", line)
+        if not found:
+            continue
+        indent, result, kind = found.groups()
+        operand = re.search(r"(%[\w.#-]+)", line.split("=", 1)[1]).group(1)
+        axis = re.search(r'over "(\w+)"', line).group(1)
+        types = line.rsplit(" : ", 1)[1].split(" -> ")
+        dim = re.search(r"dim = (\d+)", line)
+        if kind == "all_reduce":
+            new = [f"{indent}{result} = mem.barrier {operand} : {types[0]}"]
+        elif kind == "reduce_scatter":
+            new = [f'{indent}{result} = dist.slice {operand} over "{axis}" dim = {dim.group(1)} : {types[0]} -> {types[1]}']
+        else:
+            # Its own piece over and over.
+            along = dim.group(1) if dim else (re.search(r"concat = (\d+)", line).group(1) if kind == "all_to_all" else "0")
+            if kind == "all_to_all":
+                split = re.search(r"split = (\d+)", line).group(1)
+                a = [int(d) for d in types[0][7:].split("x")[:-1]]
+                b = [int(d) for d in types[1][7:].split("x")[:-1]]
+                factor = b[int(along)] // a[int(along)]
+                middle = list(a)
+                middle[int(split)] //= factor
+                mid = "tensor<" + "x".join(map(str, middle)) + "x" + types[0].rsplit("x", 1)[1]
+                new = [f'{indent}{result}s = dist.slice {operand} over "{axis}" dim = {split} : {types[0]} -> {mid}']
+                copies = ", ".join([f"{result}s"] * factor)
+                new.append(f"{indent}{result} = nn.concat {copies} dim = {along} : ({', '.join([mid] * factor)}) -> {types[1]}")
+            else:
+                a = int(types[0][7:].split("x")[int(along)])
+                b = int(types[1][7:].split("x")[int(along)])
+                copies = ", ".join([operand] * (b // a))
+                new = [f"{indent}{result} = nn.concat {copies} dim = {along} : ({', '.join([types[0]] * (b // a))}) -> {types[1]}"]
+        yield i + 1, line.strip()[:100], "\n".join(lines[:i] + new + lines[i + 1:])
+
+
+with tempfile.TemporaryDirectory() as folder:
+    tiny = run(sys.executable, f"{here}/Inputs/make_tiny.py", settings.get("batch", "12"), *model).stdout
+    with open(f"{folder}/forward.mlir", "w") as out:
+        out.write(tiny)
+    run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy}",
+        f"--shale-annotate-units=policy={settings.get('units', 'block')}",
+        f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')}", "-o", f"{folder}/before.mlir")
+    passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
+    if "memory" in flags:
+        passes += ["--shale-materialize-recompute", "--shale-verify-memory"]
+    run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/after.mlir")
+    done = equal(folder, "after.mlir")
+    print(done.stdout, done.stderr)
+    if done.returncode:
+        sys.exit("not equal")
+    text = open(f"{folder}/after.mlir").read()
+    if "mutate" in flags:
+        count = 0
+        for line, what, mutant in mutants(text):
+            with open(f"{folder}/mutant.mlir", "w") as out:
+                out.write(mutant)
+            run("shale-opt", f"{folder}/mutant.mlir", "-o", os.devnull)
+            if equal(folder, "mutant.mlir").returncode == 0:
+                sys.exit(f"line {line} can be dropped and nobody notices: {what}")
+            count += 1
+        if count == 0:
+            sys.exit("there is no collective to drop")
+        print(f"each of {count} collectives is needed")
+    print("collectives:", len(re.findall(r"dist\.(?:all_reduce|reduce_scatter|all_gather|unit_gather|all_to_all) ", text)))
+print("equal")

@@ -1,0 +1,71 @@
+// RUN: shale-opt %s --shale-propagate --shale-partition --split-input-file --verify-diagnostics
+
+// How a parameter is stored is no sharding at use.
+module {
+  dist.mesh @mesh <["fsdp"=2]>
+  nn.state @w role = param type = tensor<4xf32>
+  // expected-error@+1 {{is split at use over data axis 'fsdp': how it is stored is the strategy's affair}}
+  func.func @step(%w: tensor<4xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {dist.strategy = "grad"} {
+  // expected-error@+1 {{strategy 'grad' splits over axis 'fsdp', which the mesh has not}}
+  dist.mesh @mesh <["replica"=2]>
+  func.func @step() {
+    return
+  }
+}
+
+// -----
+
+// New state must come from an update.
+module {
+  dist.mesh @mesh <["fsdp"=2]>
+  nn.state @w role = param type = tensor<4xf32>
+  // expected-error@+1 {{result 0 is a new value of state @w that no optimizer update makes}}
+  func.func @step(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32> {nn.state = @w}) {
+    %0 = nn.neg %w : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Two functions, two layouts.
+module {
+  dist.mesh @mesh <["tp"=2]>
+  nn.state @w role = param type = tensor<4xf32>
+  func.func @step(%w: tensor<4xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"tp"}]>}) {
+    return
+  }
+  // expected-error@+1 {{state @w has another sharding than in another function}}
+  func.func @evaluate(%w: tensor<4xf32> {nn.state = @w}) {
+    return
+  }
+}
+
+// -----
+
+// Updates of one group that differ in more than decay.
+module {
+  dist.mesh @mesh <["fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @b role = param type = tensor<4xf32>
+  nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
+  nn.state @b.momentum role = momentum type = tensor<4xf32> {of = @b}
+  func.func @step(%a: tensor<4xf32> {nn.state = @a}, %b: tensor<4xf32> {nn.state = @b},
+      %ma: tensor<4xf32> {nn.state = @a.momentum}, %mb: tensor<4xf32> {nn.state = @b.momentum},
+      %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}, %mu: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "mu"})
+      -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @b}, tensor<4xf32> {nn.state = @a.momentum}, tensor<4xf32> {nn.state = @b.momentum}) {
+    %g = nn.neg %a : tensor<4xf32>
+    %e = nn.constant dense<true> : tensor<i1>
+    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    // expected-error@+1 {{differs from the update of another parameter of group 'f32' of unit 'root'}}
+    %q, %w = nn.sgd %b, %g, %mb enable %e scale %lr lr %mu momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    return %p, %q, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}

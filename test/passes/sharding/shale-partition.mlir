@@ -1,0 +1,68 @@
+// RUN: shale-opt %s --split-input-file --shale-propagate --shale-verify-sharded --shale-partition | FileCheck %s
+
+// Every transition: P -> S, P -> R, S(d) -> S(e), S -> R, R -> S.
+// CHECK-LABEL: func.func @transitions
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2xf32>
+module {
+dist.mesh @mesh <["tp"=2]>
+func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", dist.sharding = #dist.sharding<[{}, {"tp"}]>})
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  // CHECK: %[[P:.*]] = nn.matmul %{{.*}} : (tensor<4x2xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  %0 = nn.transpose %x perm = [1, 0] : tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = nn.matmul %x, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: dist.reduce_scatter sum %[[P]] over "tp" dim = 0 : tensor<4x4xf32> -> tensor<2x4xf32>
+  %2 = dist.constrain %1 to <[{"tp"}, {}]> : tensor<4x4xf32>
+  %3 = nn.exp %2 : tensor<4x4xf32>
+  // CHECK: %[[R:.*]] = dist.all_reduce sum %[[P]] over "tp" : tensor<4x4xf32>
+  %4 = dist.constrain %1 to <[{}, {}]> : tensor<4x4xf32>
+  %5 = nn.exp %4 : tensor<4x4xf32>
+  // CHECK: dist.all_to_all %[[X]] over "tp" split = 0 concat = 1 : tensor<4x2xf32> -> tensor<2x4xf32>
+  %6 = dist.constrain %x to <[{"tp"}, {}]> : tensor<4x4xf32>
+  %7 = nn.exp %6 : tensor<4x4xf32>
+  // CHECK: dist.slice %[[R]] over "tp" dim = 1 : tensor<4x4xf32> -> tensor<4x2xf32>
+  %8 = dist.constrain %4 to <[{}, {"tp"}]> : tensor<4x4xf32>
+  %9 = nn.exp %8 : tensor<4x4xf32>
+  // CHECK: dist.all_gather %{{.*}} over "tp" dim = 0 : tensor<2x4xf32> -> tensor<4x4xf32>
+  // CHECK: dist.all_gather %{{.*}} over "tp" dim = 1 : tensor<4x2xf32> -> tensor<4x4xf32>
+  // CHECK-NOT: dist.constrain
+  // CHECK-NOT: dist.shardings
+  return %3, %5, %7, %9 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+}
+
+// -----
+
+// One rank of two under `full`: 9 elements are padded to 10, a slice of 5 rests.
+// CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], decay = 1.000000e-01 : f64>]>]
+// CHECK: nn.state @root.f32 role = param type = tensor<10xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root
+// CHECK: nn.state @root.f32.momentum role = momentum type = tensor<10xf32> {dist.axis = "fsdp"
+// CHECK-NOT: nn.state @w.momentum
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %{{.*}}: tensor<2x3xf32> {{{.*}}nn.name = "x"
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<5xf32> {nn.state = @root.f32}, %[[M:[a-z0-9]+]]: tensor<5xf32> {nn.state = @root.f32.momentum}
+// CHECK: %[[G:.*]] = dist.unit_gather %[[W]] @root[0] over "fsdp" {mem.recompute} : tensor<5xf32> -> tensor<10xf32>
+// CHECK: %[[V:.*]] = dist.unit_view %[[G]] @root[0] @w : tensor<10xf32> -> tensor<3x3xf32>
+// CHECK: nn.matmul %{{.*}}, %[[V]] : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+// CHECK: %[[D:.*]] = nn.matmul %{{.*}} transpose_lhs : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+// CHECK: %[[PACK:.*]] = dist.unit_pack @root[0] [@w](%[[D]]) : (tensor<3x3xf32>) -> tensor<10xf32>
+// CHECK: %[[S:.*]] = dist.reduce_scatter sum %[[PACK]] over "fsdp" dim = 0 : tensor<10xf32> -> tensor<5xf32>
+// CHECK: %[[Q:.*]] = nn.sum_squares %[[S]]
+// CHECK: dist.all_reduce sum %[[Q]] over "fsdp"
+// CHECK: dist.coordinate "fsdp"
+// CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.segment<offset = 0, count = 9, decay = 1.000000e-01 : f64>] : tensor<5xf32>
+module attributes {dist.strategy = "full"} {
+dist.mesh @mesh <["fsdp"=2]>
+nn.state @w role = param type = tensor<3x3xf32>
+nn.state @w.momentum role = momentum type = tensor<3x3xf32> {of = @w}
+func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+    %w: tensor<3x3xf32> {nn.state = @w}, %m: tensor<3x3xf32> {nn.state = @w.momentum},
+    %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+    -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "norm"}, tensor<3x3xf32> {nn.state = @w}, tensor<3x3xf32> {nn.state = @w.momentum}) {
+  %0 = nn.matmul %x, %w : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %1 = nn.matmul %x, %0 transpose_lhs : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %2 = nn.sum_squares %1 : (tensor<3x3xf32>) -> tensor<f32>
+  %e = nn.constant dense<true> : tensor<i1>
+  %p, %v = nn.sgd %w, %1, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.000000e-01 : tensor<3x3xf32>, tensor<f32>
+  return %2, %p, %v : tensor<f32>, tensor<3x3xf32>, tensor<3x3xf32>
+}
+}
