@@ -5,6 +5,7 @@
 using namespace mlir;
 
 namespace shale {
+inline namespace sharding {
 
 //===- Layout -------------------------------------------------------------===//
 
@@ -292,4 +293,5 @@ std::optional<Layout> getLayout(Value value) {
   return attr ? std::optional(Layout::from(attr)) : std::nullopt;
 }
 
+} // namespace sharding
 } // namespace shale

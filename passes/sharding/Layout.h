@@ -14,6 +14,8 @@
 #include "llvm/ADT/SmallVector.h"
 
 namespace shale {
+// Inline: other stages have groups and layouts of their own.
+inline namespace sharding {
 
 using AxisList = llvm::SmallVector<llvm::StringRef, 2>;
 
@@ -96,6 +98,7 @@ void dropSingletons(Layout &layout, dist::MeshOp mesh);
 /// The layout that is written on the IR for `value`, if there is one.
 std::optional<Layout> getLayout(mlir::Value value);
 
+} // namespace sharding
 } // namespace shale
 
 #endif // SHALE_PASSES_SHARDING_LAYOUT_H

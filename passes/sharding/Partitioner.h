@@ -7,6 +7,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 namespace shale {
+inline namespace sharding {
 
 /// Rebuilds one function, op by op in its order, with local types.
 class Partitioner {
@@ -75,6 +76,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument
 };
 
+} // namespace sharding
 } // namespace shale
 
 #endif // SHALE_PASSES_SHARDING_PARTITIONER_H

@@ -4,6 +4,7 @@
 using namespace mlir;
 
 namespace shale {
+inline namespace sharding {
 
 namespace {
 
@@ -131,4 +132,5 @@ Value reshard(OpBuilder &builder, Location loc, Value value, Layout from,
   return transition.value;
 }
 
+} // namespace sharding
 } // namespace shale

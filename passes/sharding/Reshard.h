@@ -6,6 +6,7 @@
 #include "passes/sharding/Layout.h"
 
 namespace shale {
+inline namespace sharding {
 
 /// Builds what brings `value`, one rank's part in layout `from`, to layout `to`:
 /// partial values are scattered (P -> S) or reduced (P -> R), splits move to
@@ -15,6 +16,7 @@ mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value value, Layout from, const Layout &to,
                     dist::MeshOp mesh);
 
+} // namespace sharding
 } // namespace shale
 
 #endif // SHALE_PASSES_SHARDING_RESHARD_H

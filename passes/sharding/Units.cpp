@@ -7,6 +7,7 @@
 using namespace mlir;
 
 namespace shale {
+inline namespace sharding {
 
 /// Segments begin at multiples of this many bytes.
 static constexpr int64_t kSegmentAlignment = 64;
@@ -288,4 +289,5 @@ std::pair<Group *, int64_t> Units::find(StringRef param) {
   return {&groups[it->second.first], it->second.second};
 }
 
+} // namespace sharding
 } // namespace shale

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringMap.h"
 
 namespace shale {
+inline namespace sharding {
 
 enum class Strategy { None, Optimizer, Grad, Full };
 
@@ -67,6 +68,7 @@ private:
   friend class UnitsBuilder;
 };
 
+} // namespace sharding
 } // namespace shale
 
 #endif // SHALE_PASSES_SHARDING_UNITS_H
