@@ -1,7 +1,8 @@
 """Proves that a sharded program computes what the unsharded one does.
 
 usage: equal.py MESH STRATEGY [FLAG]...  FLAGS: those of make_tiny.py, optimizer=NAME,
-       units=POLICY, batch=N, memory (gathers made explicit), mutate (every collective,
+       units=POLICY, batch=N, import=ARGUMENTS (of shale-translate, in place of the
+       made model), memory (gathers made explicit), mutate (every collective,
        dropped alone, must make a difference)
 """
 import os
@@ -67,7 +68,10 @@ def mutants(text):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    tiny = run(sys.executable, f"{here}/Inputs/make_tiny.py", settings.get("batch", "12"), *model).stdout
+    if "import" in settings:
+        tiny = run("shale-translate", "--quiet", "--import-onnx", *settings["import"].split()).stdout
+    else:
+        tiny = run(sys.executable, f"{here}/Inputs/make_tiny.py", settings.get("batch", "12"), *model).stdout
     with open(f"{folder}/forward.mlir", "w") as out:
         out.write(tiny)
     run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy}",
