@@ -21,6 +21,7 @@ struct CompileOptions {
   Emit emit = Emit::Program;
   std::string saveTemps;
   bool describe = false;
+  bool remarks = false;
 
   std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed
   std::vector<std::string> batchDims;                     // INPUT:DIM

@@ -1,0 +1,227 @@
+//===- Compile.cpp - From an ONNX file to a training program --------------===//
+#include "lib/Driver/Compile.h"
+#include "dialects/dist/Dist.h"
+#include "lib/Driver/Pipeline.h"
+#include "lib/Frontend/ONNX/Import.h"
+#include "lib/Analysis/Summary.h"
+#include "lib/Target/CPU/CPU.h"
+#include "shale/InitAll.h"
+#include "shale/Runtime.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include <set>
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+int usageError(const llvm::Twine &message) {
+  llvm::errs() << "shalec: error: " << message << "\n";
+  return SHALE_EXIT_USAGE;
+}
+
+/// The node that a location names, or an empty string.
+std::string nodeName(Location loc) {
+  std::string name;
+  loc->walk([&](Location part) {
+    auto named = dyn_cast<NameLoc>(part);
+    if (!named)
+      return WalkResult::advance();
+    name = named.getName().str();
+    return WalkResult::interrupt();
+  });
+  return name;
+}
+
+/// Prints a diagnostic as one line: tool, severity, file, node, message.
+void printDiagnostic(Diagnostic &diagnostic, StringRef model) {
+  bool error = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+  llvm::errs() << "shalec: "
+               << (error ? "error" : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning" : "remark")
+               << ": ";
+  std::string text = diagnostic.str(), node = nodeName(diagnostic.getLocation());
+  if (!StringRef(text).contains(model))
+    llvm::errs() << model << ": ";
+  if (!node.empty() && !StringRef(text).contains(node))
+    llvm::errs() << "node '" << node << "': ";
+  llvm::errs() << text << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    llvm::errs() << "shalec: note: " << note.str() << "\n";
+}
+
+/// Ranks along the data axes of "replica=2,fsdp=4"; 0 if the text is no mesh.
+int64_t dataRanks(StringRef mesh) {
+  int64_t ranks = 1;
+  llvm::SmallVector<StringRef> axes;
+  mesh.split(axes, ',');
+  for (StringRef axis : axes) {
+    auto [name, size] = axis.split('=');
+    int64_t value;
+    if (size.getAsInteger(10, value) || value < 1)
+      return 0;
+    if (dist::MeshOp::isDataAxis(name.trim()) && llvm::MulOverflow(ranks, value, ranks))
+      return 0;
+  }
+  return ranks;
+}
+
+/// Reads "8" or "2/rank" (2 on each of `ranks` ranks); -1 if it is neither.
+int64_t parseSize(StringRef text, int64_t ranks) {
+  bool perRank = text.consume_back("/rank");
+  int64_t size;
+  if (text.getAsInteger(10, size) || size < 1 || (perRank && llvm::MulOverflow(size, ranks, size)))
+    return -1;
+  return size;
+}
+
+/// Checks what can be checked before the model is read. Returns an exit code.
+int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import) {
+  int64_t ranks = dataRanks(options.mesh);
+  if (ranks == 0)
+    return usageError("--mesh expects AXIS=N,... with positive sizes; got '" + options.mesh + "'");
+  for (const auto &[name, text] : options.dims) {
+    int64_t size = parseSize(text, ranks);
+    if (size < 0)
+      return usageError("--dim " + name + " expects a positive size, N or N/rank; got '" + text + "'");
+    if (!import.dims.try_emplace(name, size).second)
+      return usageError("--dim " + name + " is given twice");
+  }
+  for (const auto &[flag, values] : {std::pair("bind", &options.binds)})
+    for (const auto &[name, value] : *values)
+      if (std::string wrong = onnx::parseImportFlag(flag, name + "=" + value, import); !wrong.empty())
+        return usageError(wrong);
+  for (const std::string &value : options.batchDims)
+    if (std::string wrong = onnx::parseImportFlag("batch-dim", value, import); !wrong.empty())
+      return usageError(wrong);
+  import.loss = options.loss;
+  import.lossOutput = options.lossOutput;
+  import.keepPrefix = options.keepPrefix;
+  return SHALE_EXIT_OK;
+}
+
+/// Writes the module's text to `path` ("-" is standard output); the file appears whole or not at all.
+int writeText(ModuleOp module, StringRef path) {
+  auto print = [&](raw_ostream &os) {
+    OpPrintingFlags flags;
+    flags.elideLargeElementsAttrs(path == "-" ? 64 : 4096);
+    module.print(os, path == "-" ? flags : OpPrintingFlags());
+    os << "\n";
+  };
+  if (path == "-") {
+    print(llvm::outs());
+    return SHALE_EXIT_OK;
+  }
+  if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
+        print(os);
+        return llvm::Error::success();
+      })) {
+    llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
+    return SHALE_EXIT_IO;
+  }
+  return SHALE_EXIT_OK;
+}
+
+/// A compilation under way.
+class Compilation {
+public:
+  explicit Compilation(const CompileOptions &options) : options(options) {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || this->options.remarks)
+        printDiagnostic(diagnostic, this->options.model);
+      return success();
+    });
+  }
+
+  int run() {
+    onnx::ImportOptions import;
+    if (int code = readImportOptions(options, import))
+      return code;
+    int code = SHALE_EXIT_DATA;
+    module = onnx::importOnnx(options.model, import, &context, &code);
+    if (!module)
+      return code;
+    if (int code = saveStage("import"))
+      return code;
+    for (const Stage &stage : stagesFor(options)) {
+      if (options.describe && stage.last != Emit::NN)
+        break;
+      if (int code = runStage(stage))
+        return code;
+      if (options.describe)
+        break;
+      if (stage.last == options.emit)
+        return writeText(*module, options.output);
+    }
+    if (options.describe) {
+      onnx::describeModel(*module, llvm::outs());
+      return SHALE_EXIT_OK;
+    }
+    return finish();
+  }
+
+private:
+  int runStage(const Stage &stage) {
+    PassManager manager(&context);
+    stage.build(manager);
+    if (failed(manager.run(*module)))
+      return stage.exitCode;
+    // Plan knows most about the program; codegen forgets it.
+    if (stage.last == Emit::RT)
+      summary = summarize(*module);
+    return saveStage(stage.name);
+  }
+
+  int saveStage(StringRef name) {
+    if (options.saveTemps.empty())
+      return SHALE_EXIT_OK;
+    if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps)) {
+      llvm::errs() << "shalec: error: cannot create '" << options.saveTemps << "': " << error.message() << "\n";
+      return SHALE_EXIT_IO;
+    }
+    llvm::SmallString<128> path(options.saveTemps);
+    llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}.mlir", stageNumber++, name).str());
+    return writeText(*module, path);
+  }
+
+  /// Object file, then program.
+  int finish() {
+    StringRef cpu = StringRef(options.target);
+    if (!cpu.consume_front("cpu:"))
+      cpu = "native";
+    if (options.emit == Emit::Object) {
+      if (failed(emitObject(*module, cpu, options.output)))
+        return SHALE_EXIT_INTERNAL;
+    } else {
+      llvm::SmallString<128> object;
+      if (std::error_code error = llvm::sys::fs::createTemporaryFile("shale", "o", object)) {
+        llvm::errs() << "shalec: error: cannot create a temporary file: " << error.message() << "\n";
+        return SHALE_EXIT_IO;
+      }
+      llvm::FileRemover remover(object);
+      if (failed(emitObject(*module, cpu, object)) || failed(linkProgram(object, options.output)))
+        return SHALE_EXIT_INTERNAL;
+    }
+    printSummary(summary, llvm::outs());
+    llvm::outs() << "wrote " << options.output << "\n";
+    return SHALE_EXIT_OK;
+  }
+
+  const CompileOptions &options;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  PlanSummary summary;
+  int stageNumber = 1;
+};
+
+} // namespace
+
+int shale::compile(const CompileOptions &options) { return Compilation(options).run(); }
