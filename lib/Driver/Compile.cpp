@@ -3,17 +3,18 @@
 #include "dialects/dist/Dist.h"
 #include "lib/Driver/Pipeline.h"
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Analysis/Summary.h"
+#include "lib/Analysis/ProgramSummary.h"
 #include "lib/Target/CPU/CPU.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -91,10 +92,9 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
     if (!import.dims.try_emplace(name, size).second)
       return usageError("--dim " + name + " is given twice");
   }
-  for (const auto &[flag, values] : {std::pair("bind", &options.binds)})
-    for (const auto &[name, value] : *values)
-      if (std::string wrong = onnx::parseImportFlag(flag, name + "=" + value, import); !wrong.empty())
-        return usageError(wrong);
+  for (const auto &[name, value] : options.binds)
+    if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import); !wrong.empty())
+      return usageError(wrong);
   for (const std::string &value : options.batchDims)
     if (std::string wrong = onnx::parseImportFlag("batch-dim", value, import); !wrong.empty())
       return usageError(wrong);
@@ -126,6 +126,15 @@ int writeText(ModuleOp module, StringRef path) {
   return SHALE_EXIT_OK;
 }
 
+/// The runtime that emitted programs link: beside this executable, in ../lib.
+std::string runtimeLibrary() {
+  static int anchor;
+  llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
+  llvm::sys::path::remove_filename(path);
+  llvm::sys::path::append(path, "..", "lib", "libshale_rt.a");
+  return path.str().str();
+}
+
 /// A compilation under way.
 class Compilation {
 public:
@@ -142,6 +151,12 @@ public:
   }
 
   int run() {
+    StringRef cpu = options.target;
+    std::string wrong;
+    if (!cpu.consume_front("cpu:"))
+      return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'");
+    if (!parseCpuTarget(cpu, target, wrong))
+      return usageError("--target: " + wrong);
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;
@@ -151,19 +166,15 @@ public:
       return code;
     if (int code = saveStage("import"))
       return code;
-    for (const Stage &stage : stagesFor(options)) {
-      if (options.describe && stage.last != Emit::NN)
-        break;
+    for (const Stage &stage : stagesFor(options, target)) {
       if (int code = runStage(stage))
         return code;
-      if (options.describe)
-        break;
-      if (stage.last == options.emit)
+      if (options.describe) { // after recover: that is the model as it is trained
+        onnx::describeModel(*module, llvm::outs());
+        return SHALE_EXIT_OK;
+      }
+      if (stage.last && stage.level == options.emit)
         return writeText(*module, options.output);
-    }
-    if (options.describe) {
-      onnx::describeModel(*module, llvm::outs());
-      return SHALE_EXIT_OK;
     }
     return finish();
   }
@@ -174,9 +185,12 @@ private:
     stage.build(manager);
     if (failed(manager.run(*module)))
       return stage.exitCode;
-    // Plan knows most about the program; codegen forgets it.
-    if (stage.last == Emit::RT)
-      summary = summarize(*module);
+    if (stage.last && stage.level == Emit::RT) { // codegen forgets what plan knows
+      FailureOr<ProgramSummary> planned = summarizeProgram(*module);
+      if (failed(planned))
+        return SHALE_EXIT_INTERNAL;
+      summary = std::move(*planned);
+    }
     return saveStage(stage.name);
   }
 
@@ -188,27 +202,32 @@ private:
       return SHALE_EXIT_IO;
     }
     llvm::SmallString<128> path(options.saveTemps);
-    llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}.mlir", stageNumber++, name).str());
+    llvm::sys::path::append(path, llvm::formatv("{0:2}-{1}.mlir", llvm::fmt_align(stageNumber, llvm::AlignStyle::Right, 2, '0'), name).str());
+    ++stageNumber;
     return writeText(*module, path);
   }
 
-  /// Object file, then program.
+  /// Object file, then program; the output appears whole or not at all.
   int finish() {
-    StringRef cpu = StringRef(options.target);
-    if (!cpu.consume_front("cpu:"))
-      cpu = "native";
+    llvm::SmallString<128> object;
     if (options.emit == Emit::Object) {
-      if (failed(emitObject(*module, cpu, options.output)))
-        return SHALE_EXIT_INTERNAL;
-    } else {
-      llvm::SmallString<128> object;
-      if (std::error_code error = llvm::sys::fs::createTemporaryFile("shale", "o", object)) {
-        llvm::errs() << "shalec: error: cannot create a temporary file: " << error.message() << "\n";
+      object = options.output;
+    } else if (std::error_code error = llvm::sys::fs::createTemporaryFile("shale", "o", object)) {
+      llvm::errs() << "shalec: error: cannot create a temporary file: " << error.message() << "\n";
+      return SHALE_EXIT_IO;
+    }
+    llvm::FileRemover remover(object, /*deleteIt=*/options.emit != Emit::Object);
+    if (failed(emitObject(*module, target, object)))
+      return SHALE_EXIT_INTERNAL;
+    if (options.emit == Emit::Program) {
+      LinkOptions link;
+      link.runtime = runtimeLibrary();
+      link.libraries = {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
+      std::string error;
+      if (!linkProgram({object.str().str()}, options.output, link, error)) {
+        llvm::errs() << "shalec: error: cannot link '" << options.output << "': " << error << "\n";
         return SHALE_EXIT_IO;
       }
-      llvm::FileRemover remover(object);
-      if (failed(emitObject(*module, cpu, object)) || failed(linkProgram(object, options.output)))
-        return SHALE_EXIT_INTERNAL;
     }
     printSummary(summary, llvm::outs());
     llvm::outs() << "wrote " << options.output << "\n";
@@ -218,7 +237,8 @@ private:
   const CompileOptions &options;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  PlanSummary summary;
+  CpuTarget target;
+  ProgramSummary summary;
   int stageNumber = 1;
 };
 

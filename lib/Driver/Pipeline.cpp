@@ -6,6 +6,7 @@
 #include "passes/fusion/Passes.h"
 #include "passes/import/Passes.h"
 #include "passes/memory/Passes.h"
+#include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
@@ -13,7 +14,53 @@
 using namespace shale;
 using mlir::OpPassManager;
 
-std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
-  std::vector<Stage> stages;
-  return stages;
+std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &target) {
+  return {
+      // Shape arithmetic is gone, and what exporters took apart is one op again.
+      {"recover", [&o](OpPassManager &pm) { buildImportPipeline(pm, {o.recover}); }, SHALE_EXIT_DATA, Emit::NN, false},
+      // Policies are attributes from here on. They come from flags, so what fails here is a flag.
+      {"annotate",
+       [&o](OpPassManager &pm) {
+         AnnotateOptions annotate;
+         annotate.mesh = o.mesh;
+         annotate.strategy = o.shard;
+         annotate.unitPolicy = o.unit;
+         annotate.freeze = o.freeze;
+         annotate.noDecay = o.noDecay;
+         buildAnnotatePipeline(pm, annotate);
+       },
+       SHALE_EXIT_USAGE, Emit::NN, false},
+      // The whole training step stands in one function.
+      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer}); }, SHALE_EXIT_DATA, Emit::NN, true},
+      // One rank's program. Sizes that do not divide are found here, and they come from flags.
+      {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE, Emit::Dist, false},
+      // Units are gathered again for the backward pass. No CSE from here on: it would merge the gathers.
+      {"memory",
+       [&o](OpPassManager &pm) {
+         MemoryOptions memory;
+         memory.maxGathersInFlight = o.maxGathersInFlight;
+         buildMemoryPipeline(pm, memory);
+       },
+       SHALE_EXIT_INTERNAL, Emit::Dist, true},
+      {"fusion", [](OpPassManager &pm) { buildFusionPipeline(pm); }, SHALE_EXIT_INTERNAL, Emit::RT, false},
+      // The order is fixed, then every buffer has an offset.
+      {"plan",
+       [&o](OpPassManager &pm) {
+         ScheduleOptions schedule;
+         schedule.prefetch = o.prefetch;
+         schedule.maxGathersInFlight = o.maxGathersInFlight;
+         buildSchedulePipeline(pm, schedule);
+       },
+       SHALE_EXIT_INTERNAL, Emit::RT, true},
+      {"codegen",
+       [target](OpPassManager &pm) {
+         GenerateKernelsPassOptions kernels;
+         kernels.lanes = target.lanes;
+         pm.addPass(createGenerateKernelsPass(kernels));
+         LowerProgramPassOptions program;
+         program.target = target.name;
+         pm.addPass(createLowerProgramPass(program));
+       },
+       SHALE_EXIT_INTERNAL, Emit::LLVM, true},
+  };
 }

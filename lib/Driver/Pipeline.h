@@ -3,24 +3,24 @@
 #define SHALE_DRIVER_PIPELINE_H
 
 #include "lib/Driver/Options.h"
+#include "lib/Target/CPU/CPU.h"
 #include "mlir/Pass/PassManager.h"
 #include <functional>
 #include <vector>
 
 namespace shale {
 
-/// One stage: a name for messages and for the files of --save-temps, the passes,
-/// and the exit code when it fails for a reason that lies with the user.
+/// A stage: its passes, and what its failure means.
 struct Stage {
-  const char *name;
+  const char *name; ///< for messages and the files of --save-temps
   std::function<void(mlir::OpPassManager &)> build;
   int exitCode;
-  /// Compilations that go no further than `last` end after this stage.
-  Emit last;
+  Emit level; ///< what the stage makes
+  bool last;  ///< of the stages that make it: `--emit` of this level ends here
 };
 
-/// The stages from imported `nn` to LLVM IR for these options.
-std::vector<Stage> stagesFor(const CompileOptions &options);
+/// The stages from imported `nn` to the LLVM dialect. `options` must outlive them.
+std::vector<Stage> stagesFor(const CompileOptions &options, const CpuTarget &target);
 
 } // namespace shale
 
