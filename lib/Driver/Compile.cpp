@@ -202,7 +202,7 @@ private:
       return SHALE_EXIT_IO;
     }
     llvm::SmallString<128> path(options.saveTemps);
-    llvm::sys::path::append(path, llvm::formatv("{0:2}-{1}.mlir", llvm::fmt_align(stageNumber, llvm::AlignStyle::Right, 2, '0'), name).str());
+    llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}.mlir", stageNumber, name).str());
     ++stageNumber;
     return writeText(*module, path);
   }

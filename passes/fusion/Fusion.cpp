@@ -63,7 +63,7 @@ void duplicate(Block &block) {
 }
 
 /// An alias at the edge of a group is free outside of it.
-void stripAliases(Group &group) {
+void stripAliases(FusionGroup &group) {
   bool changed = true;
   while (changed) {
     DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
@@ -81,7 +81,7 @@ void stripAliases(Group &group) {
 }
 
 /// For each result an operand that is read only where the result is written.
-SmallVector<int64_t> findAliases(nn::ClusterOp cluster, const Group &group,
+SmallVector<int64_t> findAliases(nn::ClusterOp cluster, const FusionGroup &group,
                                  const DenseMap<Operation *, Operation *> &origin) {
   SmallVector<int64_t> aliases;
   DenseSet<unsigned> taken;
@@ -111,7 +111,7 @@ SmallVector<int64_t> findAliases(nn::ClusterOp cluster, const Group &group,
   return aliases;
 }
 
-void buildCluster(const Group &group) {
+void buildCluster(const FusionGroup &group) {
   DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
   llvm::SetVector<Value> inputs;
   SmallVector<Value> outputs;
@@ -171,7 +171,7 @@ void wrapFree(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (!isFree(&op) || op.hasTrait<OpTrait::ConstantLike>() || op.use_empty())
       continue;
-    Group group;
+    FusionGroup group;
     group.ops = {&op};
     buildCluster(group);
   }
@@ -183,7 +183,7 @@ void fuseBlock(Block &block, bool singletons) {
   Groups groups(block);
   if (!singletons)
     groups.merge();
-  for (Group *group : groups.list()) {
+  for (FusionGroup *group : groups.list()) {
     stripAliases(*group);
     if (!group->ops.empty())
       buildCluster(*group);

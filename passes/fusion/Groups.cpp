@@ -36,7 +36,7 @@ Groups::Groups(Block &block) : block(block) {
     order[&op] = number++;
     if (!isFusible(&op) || isFree(&op))
       continue;
-    Group group;
+    FusionGroup group;
     group.ops = {&op};
     group.count = elements(op.getResult(0));
     if (op.getNumOperands() == 1 && !isa<Elementwise>(op)) {
@@ -55,7 +55,7 @@ Groups::Groups(Block &block) : block(block) {
   }
 }
 
-bool Groups::fits(const Group &group, int64_t rows, int64_t columns) const {
+bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const {
   if (group.rows != 0)
     return group.rows == rows && group.columns == columns;
   if (group.loops)
@@ -65,7 +65,7 @@ bool Groups::fits(const Group &group, int64_t rows, int64_t columns) const {
 
 /// Finds the domain under which the consumer reads the producer's value at the
 /// place that is being computed.
-bool Groups::unify(const Group &producer, const Group &consumer, Value value, Operation *op, Access access,
+bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Value value, Operation *op, Access access,
                    int64_t &rows, int64_t &columns) const {
   int64_t in = elements(value), out = elements(op->getResult(0));
   rows = columns = 0;
@@ -94,7 +94,7 @@ bool Groups::unify(const Group &producer, const Group &consumer, Value value, Op
 
 /// A chain without reductions whose only reader takes each element at most once
 /// may be computed where it is read.
-bool Groups::isPrologue(const Group &producer, Value value, Operation *op) const {
+bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op) const {
   if (producer.reduces || producer.rows != 0 || !value.hasOneUse())
     return false;
   int inside = groupOf.lookup(value.getDefiningOp());
@@ -138,7 +138,7 @@ bool Groups::hasDetour(int from, int to) const {
 }
 
 void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, bool asPrologue) {
-  Group &from = groups[producer], &to = groups[consumer];
+  FusionGroup &from = groups[producer], &to = groups[consumer];
   if (asPrologue) {
     to.prologue.insert(from.ops.begin(), from.ops.end());
   } else {
@@ -154,7 +154,7 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   for (Operation *op : from.ops)
     groupOf[op] = consumer;
   to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
-  from = Group();
+  from = FusionGroup();
 }
 
 /// What only the backward pass needs must not be kept from the forward pass on.
@@ -199,9 +199,9 @@ void Groups::merge() {
   }
 }
 
-std::vector<Group *> Groups::list() {
-  std::vector<Group *> left;
-  for (Group &group : groups)
+std::vector<FusionGroup *> Groups::list() {
+  std::vector<FusionGroup *> left;
+  for (FusionGroup &group : groups)
     if (!group.ops.empty()) {
       llvm::sort(group.ops, [&](Operation *x, Operation *y) { return order.lookup(x) < order.lookup(y); });
       left.push_back(&group);

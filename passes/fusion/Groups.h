@@ -24,7 +24,7 @@ bool isAlias(mlir::Operation *op);
 /// How the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
 
-struct Group {
+struct FusionGroup {
   std::vector<mlir::Operation *> ops;
   /// Ops that are read through an index map, not at the domain's place.
   llvm::DenseSet<mlir::Operation *> prologue;
@@ -41,23 +41,23 @@ public:
   /// Merges along all edges where that is possible.
   void merge();
   /// Groups that are left, in the block's order.
-  std::vector<Group *> list();
+  std::vector<FusionGroup *> list();
 
 private:
   struct Domain {
     int64_t rows, columns;
   };
   bool mergeEdge(mlir::Operation *op, unsigned operand);
-  bool fits(const Group &group, int64_t rows, int64_t columns) const;
-  bool unify(const Group &producer, const Group &consumer, mlir::Value value, mlir::Operation *op, Access access,
+  bool fits(const FusionGroup &group, int64_t rows, int64_t columns) const;
+  bool unify(const FusionGroup &producer, const FusionGroup &consumer, mlir::Value value, mlir::Operation *op, Access access,
              int64_t &rows, int64_t &columns) const;
-  bool isPrologue(const Group &producer, mlir::Value value, mlir::Operation *op) const;
+  bool isPrologue(const FusionGroup &producer, mlir::Value value, mlir::Operation *op) const;
   /// A path from one group to the other that leaves both.
   bool hasDetour(int from, int to) const;
   void join(int producer, int consumer, int64_t rows, int64_t columns, bool asPrologue);
 
   mlir::Block &block;
-  std::vector<Group> groups;
+  std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
   llvm::DenseMap<mlir::Operation *, int> order;
 };

@@ -4,7 +4,7 @@
 // share a key head are rows of one product.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Decompose/Build.h"
+#include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -14,25 +14,25 @@ namespace {
 struct Heads {
   int64_t batch, heads, groups, rows, keys, depth, width;
   Heads(Value query, Value key, Value value) {
-    auto q = Build::type(query).getShape(), v = Build::type(value).getShape();
+    auto q = Composer::type(query).getShape(), v = Composer::type(value).getShape();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3];
-    groups = Build::type(key).getDimSize(1), keys = v[2], width = v[3];
+    groups = Composer::type(key).getDimSize(1), keys = v[2], width = v[3];
   }
   int64_t shared() const { return heads / groups * rows; }
 };
 
 /// scale * q k^T + mask, [B, H, T, S]; causal positions that are not seen are -inf.
-Value scores(Build &b, const Heads &h, Value query, Value key, Value mask, bool causal, double scale) {
+Value scores(Composer &b, const Heads &h, Value query, Value key, Value mask, bool causal, double scale) {
   Value q = b.reshape(query, {h.batch * h.groups, h.shared(), h.depth});
   Value k = b.reshape(key, {h.batch * h.groups, h.keys, h.depth});
   Value s = b.matmul(q, k, false, true);
   s = b.reshape(s, {h.batch, h.heads, h.rows, h.keys});
   s = b.mul(s, b.splat(s, scale));
   if (mask)
-    s = b.add(s, b.broadcast(mask, Build::type(s).getShape(), {0, 1, 2, 3}));
+    s = b.add(s, b.broadcast(mask, Composer::type(s).getShape(), {0, 1, 2, 3}));
   if (!causal)
     return s;
-  auto places = RankedTensorType::get(Build::type(s).getShape(), IntegerType::get(s.getContext(), 64));
+  auto places = RankedTensorType::get(Composer::type(s).getShape(), IntegerType::get(s.getContext(), 64));
   Value row = b.iota(places, 2), column = b.iota(places, 3);
   Value last = b.add(row, b.splat(places, double(h.keys - h.rows)));
   return b.select(b.compare(Predicate::LE, column, last), s, b.splat(s, -std::numeric_limits<double>::infinity()));
@@ -40,7 +40,7 @@ Value scores(Build &b, const Heads &h, Value query, Value key, Value mask, bool 
 } // namespace
 
 Values AttentionOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Heads h(getQuery(), getKey(), getValue());
   Value s = scores(b, h, getQuery(), getKey(), getMask(), getCausal(), getScale().convertToDouble());
   Value highest = b.reduceRows(ReduceKind::Max, s);
@@ -49,11 +49,11 @@ Values AttentionOp::decompose(OpBuilder &builder) {
   Value p = b.div(e, b.alongRows(total, e));
   Value v = b.reshape(getValue(), {h.batch * h.groups, h.keys, h.width});
   Value o = b.matmul(b.reshape(p, {h.batch * h.groups, h.shared(), h.keys}), v, false, false);
-  return {b.reshape(o, Build::type(getResult()).getShape()), b.add(b.log(total), highest)};
+  return {b.reshape(o, Composer::type(getResult()).getShape()), b.add(b.log(total), highest)};
 }
 
 Values AttentionGradOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Heads h(getQuery(), getKey(), getValue());
   int64_t n = h.batch * h.groups;
   double scale = getScale().convertToDouble();
@@ -63,26 +63,26 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   Value dout = b.reshape(getGrad(), {n, h.shared(), h.width});
   Value dv = b.matmul(flat, dout, true, false);
   Value dp = b.matmul(dout, b.reshape(getValue(), {n, h.keys, h.width}), false, true);
-  dp = b.reshape(dp, Build::type(p).getShape());
+  dp = b.reshape(dp, Composer::type(p).getShape());
   Value delta = b.reduceRows(ReduceKind::Sum, b.mul(getGrad(), getOutput()));
   Value ds = b.mul(p, b.sub(dp, b.alongRows(delta, dp)));
   ds = b.reshape(b.mul(ds, b.splat(ds, scale)), {n, h.shared(), h.keys});
   Value dq = b.matmul(ds, b.reshape(getKey(), {n, h.keys, h.depth}), false, false);
   Value dk = b.matmul(ds, b.reshape(getQuery(), {n, h.shared(), h.depth}), true, false);
-  return {b.reshape(dq, Build::type(getQuery()).getShape()), b.reshape(dk, Build::type(getKey()).getShape()),
-          b.reshape(dv, Build::type(getValue()).getShape())};
+  return {b.reshape(dq, Composer::type(getQuery()).getShape()), b.reshape(dk, Composer::type(getKey()).getShape()),
+          b.reshape(dv, Composer::type(getValue()).getShape())};
 }
 
 Values RopeOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput();
-  SmallVector<int64_t> shape(Build::type(x).getShape());
-  int64_t last = shape.size() - 1, width = shape[last], half = Build::type(getCos()).getDimSize(1);
+  SmallVector<int64_t> shape(Composer::type(x).getShape());
+  int64_t last = shape.size() - 1, width = shape[last], half = Composer::type(getCos()).getDimSize(1);
   auto at = [&](int64_t first) {
     return getInterleaved() ? b.slice(x, last, first, 2 * half, 2) : b.slice(x, last, first * half, (first + 1) * half);
   };
   Value even = at(0), odd = at(1);
-  ArrayRef<int64_t> halved = Build::type(even).getShape();
+  ArrayRef<int64_t> halved = Composer::type(even).getShape();
   Value c = b.broadcast(getCos(), halved, {last - 1, last}), s = b.broadcast(getSin(), halved, {last - 1, last});
   if (getInverse())
     s = b.neg(s);

@@ -1,5 +1,5 @@
 //===- Loss.cpp - Cross-entropy in simpler ops ----------------------------===//
-#include "dialects/nn/Decompose/Build.h"
+#include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -7,20 +7,20 @@ using Values = SmallVector<Value>;
 
 namespace {
 /// True where the column is the row's label.
-Value atLabel(Build &b, Value logits, Value labels) {
-  Value column = b.iota(Build::shaped(logits, Build::elementOf(labels)), 1);
+Value atLabel(Composer &b, Value logits, Value labels) {
+  Value column = b.iota(Composer::shaped(logits, Composer::elementOf(labels)), 1);
   return b.compare(Predicate::EQ, column, b.alongRows(labels, logits));
 }
 /// True for the rows that count, as the compiler's constant says which do not.
-Value counts(Build &b, Value labels, int64_t ignored) {
-  auto type = Build::type(labels);
+Value counts(Composer &b, Value labels, int64_t ignored) {
+  auto type = Composer::type(labels);
   // 64-bit labels beyond 2^53 would not survive `splat`'s double; no table is that long.
   return b.compare(Predicate::NE, labels, b.splat(type, double(ignored)));
 }
 } // namespace
 
 Values CrossEntropyOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getLogits();
   Value highest = b.reduceRows(ReduceKind::Max, x);
   Value e = b.exp(b.sub(x, b.alongRows(highest, x)));
@@ -35,7 +35,7 @@ Values CrossEntropyOp::decompose(OpBuilder &builder) {
 }
 
 Values CrossEntropyGradOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getLogits(), lse = getLse();
   Value p = b.exp(b.sub(x, b.alongRows(lse, x)));
   Value target = b.select(atLabel(b, x, getLabels()), b.splat(x, 1), b.splat(x, 0));

@@ -1,17 +1,17 @@
 //===- Norm.cpp - Normalisations in simpler ops ---------------------------===//
-#include "dialects/nn/Decompose/Build.h"
+#include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;
 using namespace shale::nn;
 using Values = SmallVector<Value>;
 
 static double columns(Value x) {
-  auto type = Build::type(x);
+  auto type = Composer::type(x);
   return double(type.getDimSize(type.getRank() - 1));
 }
 
 Values SoftmaxOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput();
   Value shifted = b.sub(x, b.alongRows(b.reduceRows(ReduceKind::Max, x), x));
   Value e = b.exp(shifted);
@@ -19,7 +19,7 @@ Values SoftmaxOp::decompose(OpBuilder &builder) {
 }
 
 Values LayerNormOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput();
   Value total = b.reduceRows(ReduceKind::Sum, x);
   Value n = b.splat(total, columns(x));
@@ -36,7 +36,7 @@ Values LayerNormOp::decompose(OpBuilder &builder) {
 // With h = (x - mean) * rstd and d = dy * scale:
 // dx = rstd * (d - mean(d) - h * mean(d * h)), dscale = sum dy * h, dbias = sum dy.
 Values LayerNormGradOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput(), dy = getGrad();
   Value h = b.mul(b.sub(x, b.alongRows(getMean(), x)), b.alongRows(getRstd(), x));
   Value d = b.mul(dy, b.alongColumns(getScale(), x));
@@ -49,7 +49,7 @@ Values LayerNormGradOp::decompose(OpBuilder &builder) {
 }
 
 Values RmsNormOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput();
   Value total = b.reduceRows(ReduceKind::Sum, b.mul(x, x));
   Value mean = b.div(total, b.splat(total, columns(x)));
@@ -61,7 +61,7 @@ Values RmsNormOp::decompose(OpBuilder &builder) {
 
 // With h = x * rstd and d = dy * scale: dx = rstd * (d - h * mean(d * h)).
 Values RmsNormGradOp::decompose(OpBuilder &builder) {
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value x = getInput(), dy = getGrad();
   Value h = b.mul(x, b.alongRows(getRstd(), x));
   Value d = b.mul(dy, b.alongColumns(getScale(), x));

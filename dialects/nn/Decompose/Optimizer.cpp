@@ -1,5 +1,5 @@
 //===- Optimizer.cpp - The sum of squares in simpler ops ------------------===//
-#include "dialects/nn/Decompose/Build.h"
+#include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -8,10 +8,10 @@ using namespace shale::nn;
 // then the rows' sums and what is left over, operand by operand.
 SmallVector<Value> SumSquaresOp::decompose(OpBuilder &builder) {
   constexpr int64_t block = 8192;
-  Build b(builder, *this);
+  Composer b(builder, *this);
   Value total;
   for (Value x : getInputs()) {
-    int64_t count = Build::type(x).getNumElements(), rows = count / block, whole = rows * block;
+    int64_t count = Composer::type(x).getNumElements(), rows = count / block, whole = rows * block;
     Value flat = b.reshape(x, {count});
     SmallVector<Value> parts;
     if (rows > 0) {
@@ -26,5 +26,5 @@ SmallVector<Value> SumSquaresOp::decompose(OpBuilder &builder) {
     for (Value part : parts)
       total = total ? b.add(total, part) : part;
   }
-  return {total ? total : b.splat(Build::type(getResult()), 0)};
+  return {total ? total : b.splat(Composer::type(getResult()), 0)};
 }

@@ -1,18 +1,18 @@
-//===- Build.h - Short names for building nn ops --------------------------===//
+//===- Composer.h - Short names for building nn ops --------------------------===//
 //
 // For decompositions, whose formulas should read as formulas.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_NN_DECOMPOSE_BUILD_H
-#define SHALE_NN_DECOMPOSE_BUILD_H
+#ifndef SHALE_NN_DECOMPOSE_COMPOSER_H
+#define SHALE_NN_DECOMPOSE_COMPOSER_H
 
 #include "dialects/nn/NN.h"
 
 namespace shale::nn {
 
-class Build {
+class Composer {
 public:
-  Build(mlir::OpBuilder &b, mlir::Operation *op) : b(b), op(op), loc(op->getLoc()) {}
+  Composer(mlir::OpBuilder &b, mlir::Operation *op) : b(b), op(op), loc(op->getLoc()) {}
 
   mlir::Value add(mlir::Value x, mlir::Value y) { return make<AddOp>(x.getType(), x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return make<SubOp>(x.getType(), x, y); }
@@ -110,4 +110,4 @@ private:
 
 } // namespace shale::nn
 
-#endif // SHALE_NN_DECOMPOSE_BUILD_H
+#endif // SHALE_NN_DECOMPOSE_COMPOSER_H
