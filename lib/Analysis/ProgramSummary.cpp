@@ -58,9 +58,18 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
     summary.lines.push_back({rt::Category::Parameters, "alignment of state", summary.stateBytes - sum});
 }
 
+/// Whether the update begins with `op`: where gradients are reduced during the
+/// backward pass, it launches a kernel that updates parameters; where they are
+/// reduced at the end (ZeRO-1), it is the first reduction.
 static bool isUpdate(Operation &op) {
   auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  return phase && phase.getValue() == nn::Phase::Update;
+  if (isa<rt::ReduceScatterOp>(op) && phase && phase.getValue() == nn::Phase::Update)
+    return true;
+  auto launch = dyn_cast<rt::LaunchOp>(op);
+  if (!launch)
+    return false;
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(&op, launch.getKernelAttr());
+  return kernel && llvm::any_of(kernel.getBody().front(), [](Operation &inner) { return isa<OptimizerUpdate>(inner); });
 }
 
 namespace {

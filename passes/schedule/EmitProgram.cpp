@@ -320,7 +320,7 @@ LogicalResult Emitter::run() {
     // Reports tell the parts of the step apart.
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
-    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp>(made))
+    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp, rt::ReduceScatterOp>(made))
       made->setAttr(nn::kPhaseAttr, phase);
   }
   return success();

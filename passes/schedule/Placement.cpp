@@ -12,6 +12,9 @@ std::string shale::describeValue(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return "argument";
+  if (auto wait = dyn_cast<dist::WaitOp>(op))
+    if (auto start = wait.getPending().getDefiningOp<dist::StartOp>())
+      return start.getCollective()->getName().stripDialect().str() + " of " + describeValue(start.getInput());
   std::string text;
   if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr); scope && !scope.getValue().empty())
     text = scope.getValue().str() + " ";
@@ -92,8 +95,20 @@ static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bByt
 
 bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, OpOperand *except) {
   int64_t position = positionOf(op);
+  // What is sent lives to the wait; in place that is no hindrance, another use is.
+  auto lastOtherUse = [&](Value value) {
+    if (!except || value != except->get())
+      return lastUseOf(value);
+    int64_t last = 0;
+    for (OpOperand &use : value.getUses())
+      if (&use != except) {
+        auto start = dyn_cast<dist::StartOp>(use.getOwner());
+        last = std::max(last, positionOf(start ? start.getWait() : use.getOwner()));
+      }
+    return last;
+  };
   for (Value value : members[place.allocation])
-    if (lastUseOf(value) > position && overlap(placeOf(value), bytesOf(value), place, bytes))
+    if (lastOtherUse(value) > position && overlap(placeOf(value), bytesOf(value), place, bytes))
       return false;
   for (OpOperand &operand : op->getOpOperands())
     if (&operand != except && hasPlace(operand.get()) &&
