@@ -59,17 +59,17 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
 }
 
 /// Whether the update begins with `op`: where gradients are reduced during the
-/// backward pass, it launches a kernel that updates parameters; where they are
-/// reduced at the end (ZeRO-1), it is the first reduction.
+/// backward pass, it is the first launch that writes state; where they are reduced
+/// at the end (ZeRO-1), the first reduction.
 static bool isUpdate(Operation &op) {
   auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  if (isa<rt::ReduceScatterOp>(op) && phase && phase.getValue() == nn::Phase::Update)
-    return true;
-  auto launch = dyn_cast<rt::LaunchOp>(op);
-  if (!launch)
+  if (!phase || phase.getValue() != nn::Phase::Update)
     return false;
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(&op, launch.getKernelAttr());
-  return kernel && llvm::any_of(kernel.getBody().front(), [](Operation &inner) { return isa<OptimizerUpdate>(inner); });
+  auto launch = dyn_cast<rt::LaunchOp>(op);
+  return isa<rt::ReduceScatterOp>(op) || (launch && llvm::any_of(launch.getOutputs(), [](Value output) {
+           rt::BufferOp buffer = rt::allocationOf(output);
+           return buffer && buffer.getSpace() == rt::Space::State;
+         }));
 }
 
 namespace {
