@@ -40,7 +40,7 @@ class WithLoss(torch.nn.Module):
 if a.export:
     os.makedirs(a.export, exist_ok=True)
     shapes = {0: "batch", 1: "sequence"}
-    program = torch.onnx.export(WithLoss(model), (x, x), dynamo=True, verbose=False, dynamic_shapes=(shapes, shapes),
+    program = torch.onnx.export(WithLoss(model), (x, x.clone()), dynamo=True, verbose=False, dynamic_shapes=(shapes, shapes),
                                 input_names=["input_ids", "labels"], output_names=["loss", "logits"])
     program.save(os.path.join(a.export, "model.onnx"), external_data=True)
 else:

@@ -242,7 +242,9 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
         });
       return isa<nn::EmbeddingOp>(user);
     });
-    if (name.contains("mask"))
+    if (input.argument.use_empty()) // only its shape is read: any tokens do
+      input.binding = "tokens";
+    else if (name.contains("mask"))
       input.binding = "ones";
     else if (name.contains("position"))
       input.binding = "arange";

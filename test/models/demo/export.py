@@ -34,7 +34,7 @@ if __name__ == "__main__":
     model = build()
     x = torch.zeros((2, 64), dtype=torch.long)
     shapes = {0: "batch", 1: "sequence"}
-    program = torch.onnx.export(WithLoss(model), (x, x), dynamo=True, verbose=False, dynamic_shapes=(shapes, shapes),
+    program = torch.onnx.export(WithLoss(model), (x, x.clone()), dynamo=True, verbose=False, dynamic_shapes=(shapes, shapes),
                                 input_names=["input_ids", "labels"], output_names=["loss", "logits"])
     program.save(os.path.join(folder, "model.onnx"), external_data=False)
     print(sum(p.numel() for p in model.parameters()), "parameters")
