@@ -69,7 +69,7 @@ static void readMpirun(Place &place) {
                         ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX)
                         : 1;
   readMaster(place);
-  // On one host, mpirun's private session folder serves as meeting place; it
+  // On one host, mpirun's private folder serves as meeting place; it
   // goes when mpirun does.
   const char *session = get("PMIX_SERVER_TMPDIR");
   if (place.address.empty() && place.localSize == place.worldSize && session)

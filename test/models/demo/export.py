@@ -36,5 +36,7 @@ if __name__ == "__main__":
     shapes = {0: "batch", 1: "sequence"}
     program = torch.onnx.export(WithLoss(model), (x, x.clone()), dynamo=True, verbose=False, dynamic_shapes=(shapes, shapes),
                                 input_names=["input_ids", "labels"], output_names=["loss", "logits"])
+    for node in program.model.graph:  # the exporting machine's paths
+        node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
     program.save(os.path.join(folder, "model.onnx"), external_data=False)
     print(sum(p.numel() for p in model.parameters()), "parameters")
