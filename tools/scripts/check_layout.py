@@ -70,8 +70,37 @@ def check(files):
                 yield f"{path}: {line} belongs to a higher layer"
 
 
+def definitions(text):
+    """(namespace, class) of what a file defines outside of anonymous namespaces."""
+    namespace = ""
+    anonymous = False
+    for line in text.splitlines():
+        opened = re.match(r"namespace ([\w:]*) ?\{", line)
+        if opened:
+            anonymous = not opened.group(1)
+            namespace = opened.group(1) or namespace
+        elif re.match(r"\} // (end )?(anonymous )?namespace$", line):
+            anonymous = False
+        elif not anonymous:
+            found = re.match(r"(?:struct|class) (\w+)[^;]*\{", line)
+            if found:
+                yield namespace, found.group(1)
+
+
+def check_twins(files):
+    """Two classes of one name in one namespace: the linker keeps one and says nothing."""
+    seen = {}
+    for path in files:
+        if path.suffix in (".cpp", ".h") and path.parts[0] in ("dialects", "passes", "lib", "tools"):
+            for name in definitions((ROOT / path).read_text()):
+                other = seen.setdefault(name, path)
+                if other != path:
+                    yield f"{path}: defines {name[0]}::{name[1]}, as {other} does"
+
+
 def main():
-    breaches = list(check(tracked()))
+    files = tracked()
+    breaches = [*check(files), *check_twins(files)]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
