@@ -25,7 +25,6 @@ StringRef shale::flagForForeignWord(StringRef word) {
       .Cases({"cpu-offload", "offload-optimizer", "offload-param"}, "--offload none|all|params,grads,optimizer,activations")
       .Cases({"forward-prefetch", "backward-prefetch"}, "--prefetch N")
       .Case("limit-all-gathers", "--max-gathers-in-flight N")
-      .Cases({"reduce-buffer-size", "bucket-cap-mb", "reduce-bucket-size"}, "--bucket-size SIZE")
       .Cases({"gradient-accumulation-steps", "grad-accum", "accumulate-grad-batches"}, "--accumulate N")
       .Cases({"batch-size", "micro-batch-size", "train-micro-batch-size-per-gpu"}, "--dim batch=N or --dim batch=N/rank")
       .Cases({"seq-len", "sequence-length", "block-size"}, "--dim sequence=N")
@@ -131,12 +130,12 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
 
   const char *shard = "Sharding";
   app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->type_name("AXIS=N,..")->group(shard);
-  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3)")
-      ->check(oneOf({"none", "optimizer", "grad", "full"}))->type_name("STRATEGY")->group(shard);
+  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis)")
+      ->check(oneOf({"none", "optimizer", "grad", "full", "hybrid"}))->type_name("STRATEGY")->group(shard);
+  app.add_option("--reshard-after-forward", o.reshardAfterForward, "full: gather again for backward (default: true)")->type_name("BOOL")->group(shard);
   app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->type_name("POLICY")->group(shard);
   app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
-  app.add_option("--bucket-size", o.bucketSize, "gradients reduced at once; 0: one unit (default: 25MiB)")->type_name("SIZE")->group(shard);
 
   const char *out = "Output";
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);

@@ -33,13 +33,13 @@ struct CompileOptions {
 
   std::string mesh = "fsdp=1";
   std::string shard = "none";
+  bool reshardAfterForward = true;
   std::string unit = "block";
   std::string freeze;
   std::string noDecay;
   std::string optimizer = "adamw";
   int prefetch = 1;
   int maxGathersInFlight = 2;
-  std::string bucketSize = "25MiB";
   std::string target = "cpu:native";
 };
 

@@ -24,6 +24,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          AnnotateOptions annotate;
          annotate.mesh = o.mesh;
          annotate.strategy = o.shard;
+         annotate.reshardAfterForward = o.reshardAfterForward;
          annotate.unitPolicy = o.unit;
          annotate.freeze = o.freeze;
          annotate.noDecay = o.noDecay;

@@ -54,7 +54,8 @@ def compile_flags(case, trajectory, batches, a):
         flags += ["--no-decay", r"(\.ln_|bias$)"]
     if trajectory.get("frozen"):
         flags += ["--freeze", trajectory["frozen"]]
-    return flags + ["--mesh", f"fsdp={a.ranks}", "--shard", a.shard] + a.flags.split()
+    mesh = [] if "--mesh" in a.flags else ["--mesh", f"fsdp={a.ranks}"]
+    return flags + mesh + ["--shard", a.shard] + a.flags.split()
 
 
 def run_flags(trajectory, batches, steps, out, ranks):
