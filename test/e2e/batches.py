@@ -1,5 +1,4 @@
 """Batches of the demo's text, drawn the same way for PyTorch's reference run and for Shale's."""
-import json
 import pathlib
 
 import numpy as np
@@ -19,15 +18,3 @@ def draw(text_path):
         return part[starts[..., None] + np.arange(SEQUENCE)]
 
     return windows(text[:cut], STEPS), windows(text[cut:], EVALUATIONS)
-
-
-def save_safetensors(path, arrays):
-    header, blobs, offset = {}, [], 0
-    for name, value in arrays.items():
-        blob = np.ascontiguousarray(value).tobytes()
-        header[name] = {"dtype": {"int64": "I64"}[str(value.dtype)], "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
-        offset += len(blob)
-        blobs.append(blob)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(blobs))

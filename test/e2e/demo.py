@@ -3,52 +3,34 @@
 
 usage: demo.py --build DIR [--ranks 2] [--shard full]
 """
-import argparse
 import json
-import pathlib
-import sys
-import tempfile
 
 import batches
-import follow
+from runner import MODELS, Deviates, main, metrics, run, save_safetensors
 
 BAR = 0.02
-MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--build", required=True)
-    p.add_argument("--ranks", type=int, default=2)
-    p.add_argument("--shard", default="full")
-    a = p.parse_args()
+def check(a, work):
     reference = json.loads((MODELS / "demo" / "reference.json").read_text())
     training, evaluation = batches.draw(MODELS / "data" / "tinyshakespeare.txt")
-    with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        batches.save_safetensors(work / "train.safetensors", {"input_ids": training, "labels": training})
-        batches.save_safetensors(work / "eval.safetensors", {"input_ids": evaluation, "labels": evaluation})
-        s = reference["settings"]
-        try:
-            follow.run([f"{a.build}/bin/shalec", str(MODELS / "demo" / "model.onnx"), "-o", str(work / "train"),
-                        "--dim", f"batch={batches.BATCH}", "--dim", f"sequence={batches.SEQUENCE}",
-                        "--mesh", f"fsdp={a.ranks}", "--shard", a.shard], "shalec")
-            follow.run([str(work / "train"), "--data", str(work / "train.safetensors"), "--eval-data", str(work / "eval.safetensors"),
-                        "--eval-every", str(batches.STEPS), "--steps", str(batches.STEPS), "--lr", str(s["lr"]), "--beta1", str(s["beta1"]),
-                        "--beta2", str(s["beta2"]), "--eps", str(s["eps"]), "--weight-decay", str(s["weight_decay"]), "--clip-grad-norm",
-                        str(s["clip_grad_norm"]), "--schedule", "constant", "--out", str(work / "run"), "--nproc", str(a.ranks)], "the program")
-            lines = [json.loads(line) for line in (work / "run" / "metrics.jsonl").open()]
-            got = lines[-1].get("eval_loss")
-            if got is None:
-                raise follow.Deviates("no eval_loss in the last line of metrics.jsonl")
-            if not abs(got - reference["eval_loss"]) <= BAR:
-                raise follow.Deviates(f"evaluation loss {got:.4f}, PyTorch's is {reference['eval_loss']:.4f} (bar {BAR})")
-            print(f"follows: evaluation loss {got:.4f}, PyTorch's is {reference['eval_loss']:.4f}")
-            return 0
-        except follow.Deviates as error:
-            print("deviates:", error)
-            return 1
+    save_safetensors(work / "train.safetensors", {"input_ids": training, "labels": training})
+    save_safetensors(work / "eval.safetensors", {"input_ids": evaluation, "labels": evaluation})
+    s = reference["settings"]
+    run([f"{a.build}/bin/shalec", MODELS / "demo" / "model.onnx", "-o", work / "train",
+         "--dim", f"batch={batches.BATCH}", "--dim", f"sequence={batches.SEQUENCE}",
+         "--mesh", f"fsdp={a.ranks}", "--shard", a.shard], "shalec")
+    run([work / "train", "--data", work / "train.safetensors", "--eval-data", work / "eval.safetensors",
+         "--eval-every", batches.STEPS, "--steps", batches.STEPS, "--lr", s["lr"], "--beta1", s["beta1"],
+         "--beta2", s["beta2"], "--eps", s["eps"], "--weight-decay", s["weight_decay"], "--clip-grad-norm",
+         s["clip_grad_norm"], "--schedule", "constant", "--out", work / "run"], "the program")
+    got = metrics(work / "run")[-1].get("eval_loss")
+    if got is None:
+        raise Deviates("no eval_loss in the last line of metrics.jsonl")
+    if not abs(got - reference["eval_loss"]) <= BAR:
+        raise Deviates(f"evaluation loss {got:.4f}, PyTorch's is {reference['eval_loss']:.4f} (bar {BAR})")
+    return f"evaluation loss {got:.4f}, PyTorch's is {reference['eval_loss']:.4f}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(check, ("--ranks", {"type": int, "default": 2}), ("--shard", {"default": "full"}), success="follows:")

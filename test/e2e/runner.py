@@ -1,0 +1,176 @@
+"""What the end-to-end tests share: a fixture compiled as a user would, its program run, what that wrote, and the bars of
+PyTorch's runs.
+
+A test calls `main(check, ...)` with a function of (arguments, folder) that returns what it found, or raises Deviates with
+one line that says what does not hold.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
+LOSS, NORM, WEIGHT = 2e-5, 1e-4, 2e-4
+TYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_}
+
+
+class Deviates(Exception):
+    pass
+
+
+def read_safetensors(path):
+    data = pathlib.Path(path).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    body = memoryview(data)[8 + size:]
+    return {name: np.frombuffer(body[slice(*entry["data_offsets"])], TYPES[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def save_safetensors(path, arrays):
+    names = {np.dtype(kind): name for name, kind in TYPES.items()}
+    header, blobs, offset = {}, [], 0
+    for name, value in arrays.items():
+        blob = np.ascontiguousarray(value).tobytes()
+        header[name] = {"dtype": names[value.dtype], "shape": list(value.shape), "data_offsets": [offset, offset + len(blob)]}
+        offset += len(blob)
+        blobs.append(blob)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(blobs))
+
+
+def run(command, what, environment=None):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, env=environment)
+    if result.returncode:
+        raise Deviates(f"{what} ended with {result.returncode}: {(result.stderr or result.stdout)[-600:]}")
+    return result
+
+
+def metrics(out):
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def series(out):
+    """What two runs of the same bits have in common."""
+    return [(line["step"], line["loss"], line["grad_norm"]) for line in metrics(out)]
+
+
+class Case:
+    """A model with PyTorch's run of it: test/models/NAME."""
+
+    def __init__(self, build, folder, trajectory="trajectory.json", model="model.onnx"):
+        self.bin, self.folder, self.model = pathlib.Path(build) / "bin", pathlib.Path(folder), model
+        self.trajectory = json.loads((self.folder / trajectory).read_text())
+        self.batches = self.folder / self.trajectory.get("batches", "batches.safetensors")
+        self.steps = len(self.trajectory["steps"])
+
+    def model_flags(self, sizes=None):
+        """What says which model is compiled; `sizes` overrides dimensions by name."""
+        batches = read_safetensors(self.batches)
+        if self.folder.name == "plain":
+            dims, rest = {"batch": batches["tokens"].shape[1]}, ["--loss", "cross-entropy:scores,targets"]
+        else:
+            _, batch, sequence = batches["input_ids"].shape
+            dims, rest = {"batch": batch, "sequence": sequence}, []
+        dims.update({name: size for name, size in (sizes or {}).items() if name in dims})
+        return [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")] + rest
+
+    def policy_flags(self):
+        """What the trajectory trains, and with which optimizer."""
+        optimizer = self.trajectory["optimizer"]
+        flags = ["--optimizer", "sgd" if optimizer["name"] == "SGD" else "adamw"]
+        if "two and more" in optimizer.get("weight_decay_applies_to", ""):
+            flags += ["--no-decay", r"(\.ln_|bias$)"]
+        if self.trajectory.get("frozen"):
+            flags += ["--freeze", self.trajectory["frozen"]]
+        return flags
+
+    def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):
+        """Compiles; returns what the compiler said."""
+        mesh = [] if any(flag.startswith("--mesh") for flag in flags) else ["--mesh", f"fsdp={ranks}"]
+        return run([self.bin / "shalec", self.folder / self.model, "-o", output, *self.model_flags(sizes), *self.policy_flags(), *mesh,
+                    "--shard", shard, *flags], "shalec").stdout
+
+    def hyper_flags(self):
+        optimizer = self.trajectory["optimizer"]
+        flags = ["--lr", optimizer["lr"], "--weight-decay", optimizer["weight_decay"], "--clip-grad-norm", self.trajectory["clip_grad_norm"] or 0]
+        if optimizer["name"] == "SGD":
+            return flags + ["--momentum", optimizer["momentum"]]
+        return flags + ["--beta1", optimizer["betas"][0], "--beta2", optimizer["betas"][1], "--eps", optimizer["eps"]]
+
+    def train(self, program, out, steps=None, flags=("--schedule", "constant"), environment=None, what="the program"):
+        return run([program, "--data", self.batches, "--steps", self.steps if steps is None else steps, *self.hyper_flags(), "--out", out, *flags],
+                   what, environment)
+
+    def check_metrics(self, out):
+        """Loss and gradient norm of every step within the bars; returns the largest differences."""
+        lines, steps = metrics(out), self.trajectory["steps"]
+        if [line["step"] for line in lines] != list(range(len(steps))):
+            raise Deviates(f"metrics.jsonl has steps {[line['step'] for line in lines]}")
+        loss = max(abs(got["loss"] - want["loss"]) for got, want in zip(lines, steps))
+        norm = max(abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in zip(lines, steps))
+        if not loss <= LOSS or not norm <= NORM:
+            raise Deviates(f"loss is off by {loss:.2e} (bar {LOSS}), gradient norm by {norm:.2e} (bar {NORM})")
+        return loss, norm
+
+    def check_weights(self, out):
+        """Final weights within the bar; returns the largest difference."""
+        got = read_safetensors(out / "model.safetensors")
+        want = {strip(name): value for name, value in read_safetensors(self.folder / "final.safetensors").items()}
+        worst = 0.0
+        for name, value in want.items():
+            if name.endswith("k.bias"):
+                continue
+            if name not in got:
+                twins = [other for other in want if other != name and other in got and np.array_equal(value, want[other])]
+                if twins:
+                    continue
+                raise Deviates(f"model.safetensors has no {name}")
+            if got[name].shape != value.shape:
+                raise Deviates(f"{name} has shape {got[name].shape}, not {value.shape}")
+            worst = max(worst, weight_difference(name, got[name], value))
+        if not worst <= WEIGHT:
+            raise Deviates(f"final weights are off by {worst:.2e} (bar {WEIGHT})")
+        return worst
+
+
+def weight_difference(name, got, want):
+    difference = np.abs(got.astype(np.float64) - want)
+    if name.endswith("c_attn.bias"):  # query, key, value: the middle third is the key's
+        third = len(difference) // 3
+        difference = np.r_[difference[:third], difference[2 * third:]]
+    return float(difference.max())
+
+
+def strip(name):
+    """Shale's name of a parameter: the exporting wrapper's prefix is gone."""
+    return name[2:] if name.startswith("m.") else name
+
+
+def same_bits(first, second, what):
+    """Two output folders hold the same run."""
+    if series(first) != series(second):
+        raise Deviates(f"loss or grad_norm of {what} differ")
+    if (first / "model.safetensors").read_bytes() != (second / "model.safetensors").read_bytes():
+        raise Deviates(f"final weights of {what} differ")
+
+
+def main(check, *arguments, success="holds:", failure="deviates:"):
+    """Runs `check`; `arguments` are (flag, settings of add_argument) beside --build."""
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", required=True)
+    for flag, settings in arguments:
+        p.add_argument(flag, **settings)
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            print(success, check(a, pathlib.Path(folder)))
+            sys.exit(0)
+        except (Deviates, subprocess.TimeoutExpired) as error:
+            print(failure, error)
+            sys.exit(1)
