@@ -4,6 +4,7 @@
 #include "lib/Driver/Pipeline.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Support/MeshSpec.h"
 #include "lib/Target/CPU/CPU.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
@@ -55,19 +56,11 @@ void printDiagnostic(Diagnostic &diagnostic, StringRef model) {
     llvm::errs() << "shalec: note: " << note.str() << "\n";
 }
 
-/// Ranks along the data axes of "replica=2,fsdp=4"; 0 if the text is no mesh.
-int64_t dataRanks(StringRef mesh) {
+/// Ranks along the data axes.
+int64_t dataRanks(const MeshSpec &mesh) {
   int64_t ranks = 1;
-  llvm::SmallVector<StringRef> axes;
-  mesh.split(axes, ',');
-  for (StringRef axis : axes) {
-    auto [name, size] = axis.split('=');
-    int64_t value;
-    if (size.getAsInteger(10, value) || value < 1)
-      return 0;
-    if (dist::MeshOp::isDataAxis(name.trim()) && llvm::MulOverflow(ranks, value, ranks))
-      return 0;
-  }
+  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
+    ranks *= dist::MeshOp::isDataAxis(name) ? size : 1;
   return ranks;
 }
 
@@ -82,9 +75,10 @@ int64_t parseSize(StringRef text, int64_t ranks) {
 
 /// Checks what can be checked before the model is read. Returns an exit code.
 int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import) {
-  int64_t ranks = dataRanks(options.mesh);
-  if (ranks == 0)
-    return usageError("--mesh expects AXIS=N,... with positive sizes; got '" + options.mesh + "'");
+  MeshSpec mesh;
+  if (std::string wrong = parseMesh(options.mesh, mesh); !wrong.empty())
+    return usageError("--mesh: " + wrong);
+  int64_t ranks = dataRanks(mesh);
   for (const auto &[name, text] : options.dims) {
     int64_t size = parseSize(text, ranks);
     if (size < 0)
@@ -104,7 +98,19 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   return SHALE_EXIT_OK;
 }
 
-/// Writes the module's text to `path` ("-" is standard output); the file appears whole or not at all.
+/// The file appears whole or not at all.
+int writeFile(StringRef path, llvm::function_ref<void(raw_ostream &)> write) {
+  if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
+        write(os);
+        return llvm::Error::success();
+      })) {
+    llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
+    return SHALE_EXIT_IO;
+  }
+  return SHALE_EXIT_OK;
+}
+
+/// Writes the module's text to `path` ("-" is standard output).
 int writeText(ModuleOp module, StringRef path) {
   auto print = [&](raw_ostream &os) {
     OpPrintingFlags flags;
@@ -116,14 +122,7 @@ int writeText(ModuleOp module, StringRef path) {
     print(llvm::outs());
     return SHALE_EXIT_OK;
   }
-  if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
-        print(os);
-        return llvm::Error::success();
-      })) {
-    llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
-    return SHALE_EXIT_IO;
-  }
-  return SHALE_EXIT_OK;
+  return writeFile(path, print);
 }
 
 /// The runtime that emitted programs link: beside this executable, in ../lib.
@@ -143,6 +142,7 @@ public:
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || this->options.remarks)
         printDiagnostic(diagnostic, this->options.model);
@@ -217,8 +217,11 @@ private:
       return SHALE_EXIT_IO;
     }
     llvm::FileRemover remover(object, /*deleteIt=*/options.emit != Emit::Object);
-    if (failed(emitObject(*module, target, object)))
+    llvm::SmallVector<char, 0> code;
+    if (failed(emitObject(*module, target, code)))
       return SHALE_EXIT_INTERNAL;
+    if (int failed = writeFile(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
+      return failed;
     if (options.emit == Emit::Program) {
       LinkOptions link;
       link.runtime = runtimeLibrary();

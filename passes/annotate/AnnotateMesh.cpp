@@ -1,5 +1,6 @@
 //===- AnnotateMesh.cpp - Declares the mesh and the sharding strategy -----===//
 #include "dialects/dist/Dist.h"
+#include "lib/Support/MeshSpec.h"
 #include "mlir/IR/Builders.h"
 #include "passes/annotate/Passes.h"
 
@@ -10,40 +11,15 @@ namespace shale {
 #define GEN_PASS_DEF_ANNOTATEMESHPASS
 #include "passes/annotate/Passes.h.inc"
 
-/// Parses `replica=2,fsdp=4`. Fails after an error.
-static LogicalResult parseMesh(ModuleOp module, StringRef text,
-                               SmallVectorImpl<StringRef> &axes,
-                               SmallVectorImpl<int64_t> &sizes) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  int64_t ranks = 1;
-  for (StringRef part : parts) {
-    auto [name, size] = part.split('=');
-    name = name.trim();
-    int64_t count = 0;
-    if (name.empty() || size.trim().getAsInteger(10, count) || count < 1 ||
-        count > (1 << 20) || (ranks *= count) > (1 << 20))
-      return module.emitError("mesh '")
-             << text << "' is not of the form axis=size,axis=size with sizes "
-             << "from 1 on and at most 1048576 ranks";
-    if (llvm::is_contained(axes, name))
-      return module.emitError("mesh '") << text << "' has two axes '" << name << "'";
-    axes.push_back(name);
-    sizes.push_back(count);
-  }
-  return success();
-}
-
 static LogicalResult annotateMesh(ModuleOp module, StringRef text,
                                   StringRef strategy, bool reshard) {
-  SmallVector<StringRef> axes;
-  SmallVector<int64_t> sizes;
+  MeshSpec spec;
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
-  if (failed(parseMesh(module, text, axes, sizes)))
-    return failure();
+  if (std::string wrong = parseMesh(text, spec); !wrong.empty())
+    return module.emitError(wrong);
   if (strategy == "hybrid") {
-    if (!llvm::is_contained(axes, "replica"))
+    if (!llvm::is_contained(spec.names, "replica"))
       return module.emitError("strategy 'hybrid' needs a mesh with a replica "
                               "axis, for example replica=2,fsdp=4, not '")
              << text << "'";
@@ -52,7 +28,7 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text,
   if (!llvm::is_contained({"none", "optimizer", "grad", "full"}, strategy))
     return module.emitError("strategy '")
            << strategy << "' is none of none, optimizer, grad, full, hybrid";
-  if (strategy != "none" && !llvm::is_contained(axes, "fsdp"))
+  if (strategy != "none" && !llvm::is_contained(spec.names, "fsdp"))
     return module.emitError("strategy '")
            << strategy << "' splits over axis 'fsdp', which mesh '" << text
            << "' has not";
@@ -60,8 +36,9 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text,
     return module.emitError("something is named @mesh already");
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   dist::MeshOp::create(builder, module.getLoc(), builder.getStringAttr("mesh"),
-                       builder.getStrArrayAttr(axes),
-                       builder.getDenseI64ArrayAttr(sizes));
+                       builder.getStrArrayAttr(
+                           llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
+                       builder.getDenseI64ArrayAttr(spec.sizes));
   module->setAttr(dist::kStrategyAttr, builder.getStringAttr(strategy));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 
@@ -19,11 +20,9 @@ struct CpuTarget {
 /// CPU has. Fails with a message to `error`.
 bool parseCpuTarget(llvm::StringRef name, CpuTarget &target, std::string &error);
 
-/// Writes `module` (LLVM dialect) as an object file. Fails after an error on it.
-mlir::LogicalResult emitObject(mlir::ModuleOp module, const CpuTarget &target, llvm::StringRef path);
-
-/// The LLVM IR as text, after optimisation.
-mlir::LogicalResult emitLLVM(mlir::ModuleOp module, const CpuTarget &target, llvm::StringRef path);
+/// Compiles `module` (LLVM dialect) to the bytes of an object file. Fails after
+/// an error on it.
+mlir::LogicalResult emitObject(mlir::ModuleOp module, const CpuTarget &target, llvm::SmallVectorImpl<char> &object);
 
 struct LinkOptions {
   std::string compiler;              ///< driver that links; empty: c++ of the PATH

@@ -8,7 +8,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -112,39 +111,16 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target
 
 } // namespace
 
-LogicalResult shale::emitLLVM(ModuleOp module, const CpuTarget &target, StringRef path) {
+LogicalResult shale::emitObject(ModuleOp module, const CpuTarget &target, SmallVectorImpl<char> &object) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> llvmModule = translate(module, target, context, machine);
   if (!llvmModule)
     return failure();
-  std::error_code code;
-  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_Text);
-  if (code)
-    return module.emitError() << "cannot write " << path << ": " << code.message();
-  llvmModule->print(out, nullptr);
-  return success();
-}
-
-LogicalResult shale::emitObject(ModuleOp module, const CpuTarget &target, StringRef path) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<llvm::Module> llvmModule = translate(module, target, context, machine);
-  if (!llvmModule)
-    return failure();
-  std::error_code code;
-  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
-  if (code)
-    return module.emitError() << "cannot write " << path << ": " << code.message();
+  llvm::raw_svector_ostream out(object);
   llvm::legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
     return module.emitError() << target.name << " has no object files";
   passes.run(*llvmModule);
-  out.flush();
-  if (out.has_error()) {
-    module.emitError() << "cannot write " << path << ": " << out.error().message();
-    out.clear_error();
-    return failure();
-  }
   return success();
 }

@@ -78,11 +78,8 @@ namespace {
 class Machine {
 public:
   explicit Machine(ModuleOp kernels, const CpuTarget &target) {
-    llvm::SmallString<128> path;
-    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("shale-kernel", "o", path));
-    EXPECT_TRUE(succeeded(emitObject(kernels, target, path)));
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    llvm::sys::fs::remove(path);
+    llvm::SmallVector<char, 0> code;
+    EXPECT_TRUE(succeeded(emitObject(kernels, target, code)));
     llvm::InitializeNativeTarget();
     jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
     llvm::orc::SymbolMap symbols;
@@ -91,7 +88,7 @@ public:
     llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
     jit->getMainJITDylib().addGenerator(llvm::cantFail(
         llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix())));
-    llvm::cantFail(jit->addObjectFile(std::move(*buffer)));
+    llvm::cantFail(jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
   }
   ShaleKernel find(const std::string &name) {
     return llvm::cantFail(jit->lookup(name)).toPtr<ShaleKernel>();
