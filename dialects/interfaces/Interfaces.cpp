@@ -2,3 +2,13 @@
 #include "dialects/interfaces/Interfaces.h"
 
 #include "dialects/interfaces/Interfaces.cpp.inc"
+
+bool shale::isView(mlir::Operation *op) {
+  auto view = mlir::dyn_cast<View>(op);
+  if (!view || op->getNumResults() == 0)
+    return false;
+  for (unsigned result = 0; result < op->getNumResults(); ++result)
+    if (!view.getViewPlace(result))
+      return false;
+  return true;
+}

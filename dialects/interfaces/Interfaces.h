@@ -3,6 +3,7 @@
 #define SHALE_INTERFACES_INTERFACES_H
 
 #include "dialects/interfaces/ElementEmitter.h"
+#include "dialects/interfaces/Elements.h"
 #include "dialects/interfaces/ShardingRule.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"

@@ -197,6 +197,47 @@ def ElementReductionInterface : OpInterface<"ElementReduction"> {
   }];
 }
 
+def ViewInterface : OpInterface<"View"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op whose results may be (part of) its operands' bytes: it costs nothing,
+    and after plan it is an address. Ask `isView` whether all results are.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Returns where result `number` lies, or nothing when it is no part of an
+      operand's bytes (a slice along another dimension than the first).
+    }],
+    "::std::optional<::shale::ViewPlace>", "getViewPlace", (ins "unsigned":$number)>
+  ];
+}
+
+def ElementMoveInterface : OpInterface<"ElementMove"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op each of whose result elements is an element of an operand, unchanged in
+    value, or a constant of the op.
+  }];
+  let methods = [
+    InterfaceMethod<"Says which elements of operand `number` are in the result.",
+    "::shale::MovedElements", "getMovedElements", (ins "unsigned":$number), "",
+    "return ::shale::MovedElements::All;">
+  ];
+}
+
+def IndexUserInterface : OpInterface<"IndexUser"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that uses integers as indices (rows of a table, classes) and means
+    something only for those of a range. From it follows what a program's data
+    may hold.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the range of operand `number`, or nothing when it is no index.",
+    "::std::optional<::shale::IndexRange>", "getIndexRange", (ins "unsigned":$number)>
+  ];
+}
+
 def CollectiveInterface : OpInterface<"Collective"> {
   let cppNamespace = "::shale";
   let description = [{

@@ -2,6 +2,7 @@
 #ifndef SHALE_MEM_MEM_H
 #define SHALE_MEM_MEM_H
 
+#include "dialects/interfaces/Interfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

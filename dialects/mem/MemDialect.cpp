@@ -17,6 +17,10 @@ void shale::mem::MemDialect::initialize() {
       >();
 }
 
+std::optional<shale::ViewPlace> shale::mem::BarrierOp::getViewPlace(unsigned number) {
+  return ViewPlace{number};
+}
+
 LogicalResult
 shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
                                                  NamedAttribute attribute) {

@@ -3,9 +3,10 @@
 #define SHALE_MEM_OPS_TD
 
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/interfaces/Interfaces.td"
 include "dialects/mem/MemDialect.td"
 
-def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [
+def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewInterface>,
     RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {
   let summary = "Its operands again, which nobody may know to be the same";
   let description = [{

@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
 inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
 inline constexpr llvm::StringLiteral kBindingAttr = "nn.binding";
 inline constexpr llvm::StringLiteral kBatchDimAttr = "nn.batch_dim";
+inline constexpr llvm::StringLiteral kBoundAttr = "nn.bound";
+inline constexpr llvm::StringLiteral kIgnoredAttr = "nn.ignored";
+inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 

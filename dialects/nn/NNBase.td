@@ -34,6 +34,10 @@ def NN_IndexedWhere : DeclareOpInterfaceMethods<IndexedInterface, ["canEmit"]>;
 def NN_IndexedLookup : DeclareOpInterfaceMethods<IndexedInterface, ["readsMemory"]>;
 def NN_OwnKernel : DeclareOpInterfaceMethods<KernelInterface, ["getKernelGrain", "getKernelScratch"]>;
 def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
+def NN_View : DeclareOpInterfaceMethods<ViewInterface>;
+def NN_Moves : DeclareOpInterfaceMethods<ElementMoveInterface>;
+def NN_MovesSome : DeclareOpInterfaceMethods<ElementMoveInterface, ["getMovedElements"]>;
+def NN_IndexUser : DeclareOpInterfaceMethods<IndexUserInterface>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
 
 #endif // SHALE_NN_BASE_TD

@@ -54,6 +54,15 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
       return op->emitOpError() << "'" << name << "' must be a dimension of the value";
     return success();
   }
+  if (name == kBoundAttr || name == kIgnoredAttr) {
+    auto number = dyn_cast<IntegerAttr>(attr.getValue());
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!number || !number.getType().isInteger(64) || !tensor || !isa<IntegerType>(tensor.getElementType()) ||
+        (name == kBoundAttr && number.getInt() < 1))
+      return op->emitOpError() << "'" << name << "' must be an i64 on integers"
+                               << (name == kBoundAttr ? ", and positive" : "");
+    return success();
+  }
   return op->emitOpError() << "unknown attribute '" << name << "'";
 }
 
@@ -83,6 +92,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<PhaseAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be #nn.phase";
+  if (name == kClassesAttr) {
+    auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
+    return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a dictionary of strings";
+  }
   return op->emitOpError() << "unknown attribute '" << name << "'";
 }
 

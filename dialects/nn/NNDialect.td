@@ -24,11 +24,14 @@ def NN_Dialect : Dialect {
     | `nn.name = "x"` | the name that flags, files and metrics use |
     | `nn.binding = "tokens+1"` | how an input is bound to a token file |
     | `nn.batch_dim = 0 : i64` | the dimension that data axes split |
+    | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
+    | `nn.ignored = -100 : i64` | and this one, which labels may have |
 
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
-    attributes. The module carries `nn.model` (the model file) and `nn.loss` (how
-    labels are bound, in words).
+    attributes. The module carries `nn.model` (the model file), `nn.loss` (how
+    labels are bound, in words) and `nn.classes` (of module scopes the class, as
+    the exporter names it: `{"h.0" = "gpt2.GPT2Block"}`).
   }];
   let cppNamespace = "::shale::nn";
   let useDefaultAttributePrinterParser = 1;

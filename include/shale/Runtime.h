@@ -123,8 +123,9 @@ typedef struct {
   int32_t rank;
   const int64_t *dims; /* of this rank's part */
   int32_t batch_dim;   /* -1: not split, the same on every rank */
-  int32_t bound; /* b > 0: values of this integer input must be in [0, b); b < 0: below -b
-                    (labels: negative ones are ignored); 0: not checked */
+  int32_t pad_;
+  int64_t bound;   /* values of this integer input must be in [0, bound) or `ignored`; 0: not checked */
+  int64_t ignored; /* the label that counts for nothing; 0 where there is none */
 } ShaleInput;
 
 typedef enum {

@@ -67,10 +67,16 @@ rt::FuncOp Emitter::createFunction() {
       hypers.push_back(name);
       continue;
     }
-    inputs.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("name", name), builder.getNamedAttr("binding", binding ? binding : builder.getStringAttr("")),
-         builder.getNamedAttr("type", TypeAttr::get(argument.getType())),
-         builder.getNamedAttr("batch_dim", builder.getI64IntegerAttr(batch ? batch.getInt() : -1))}));
+    NamedAttrList input;
+    input.set("name", name);
+    input.set("binding", binding ? binding : builder.getStringAttr(""));
+    input.set("type", TypeAttr::get(argument.getType()));
+    input.set("batch_dim", builder.getI64IntegerAttr(batch ? batch.getInt() : -1));
+    if (Attribute bound = function.getArgAttr(i, nn::kBoundAttr))
+      input.set("bound", bound);
+    if (Attribute ignored = function.getArgAttr(i, nn::kIgnoredAttr))
+      input.set("ignored", ignored);
+    inputs.push_back(input.getDictionary(builder.getContext()));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr); role && role.getValue() == nn::Role::Metric) {

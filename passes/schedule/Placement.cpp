@@ -1,6 +1,5 @@
 //===- Placement.cpp - Which values share bytes ---------------------------===//
 #include "passes/schedule/Placement.h"
-#include "dialects/mem/Mem.h"
 #include "passes/schedule/Kernels.h"
 
 using namespace mlir;
@@ -19,12 +18,6 @@ std::string shale::describeValue(Value value) {
   if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr); scope && !scope.getValue().empty())
     text = scope.getValue().str() + " ";
   return text + op->getName().stripDialect().str();
-}
-
-bool shale::isView(Operation *op) {
-  if (auto slice = dyn_cast<dist::SliceOp>(op))
-    return slice.getDim() == 0;
-  return isa<nn::ReshapeOp, mem::BarrierOp, dist::UnitViewOp>(op);
 }
 
 Place Placement::resolve(Place place) const {
@@ -125,7 +118,8 @@ StringAttr Placement::stateThatBecomes(Value value) {
       if (isa<func::ReturnOp>(user)) {
         if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), nn::kStateAttr))
           return state.getAttr();
-      } else if (isa<nn::ReshapeOp>(user)) {
+      } else if (isView(user) && user->getNumOperands() == 1 &&
+                 bytesOf(user->getResult(0)) == bytesOf(user->getOperand(0))) {
         values.push_back(user->getResult(0));
       } else if (auto start = dyn_cast<dist::StartOp>(user)) {
         if (start.getCollective().getCollectiveKind() == CollectiveKind::AllGather)
@@ -152,38 +146,26 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   return isDeadAfter(place, bytesOf(result), op, &operand);
 }
 
-/// Ops whose result is (part of) an operand's bytes.
+/// Views lie where their interface says.
 FailureOr<bool> Placement::placeAlias(Operation *op) {
-  auto alias = [&](Value result, Value source, int64_t offset) -> FailureOr<bool> {
-    Place place = places.lookup(source);
-    (place.axis ? place.inner : place.offset) += offset;
+  if (!isView(op))
+    return false;
+  for (OpResult result : op->getResults()) {
+    ViewPlace view = *cast<View>(op).getViewPlace(result.getResultNumber());
+    Place place = places.lookup(op->getOperand(view.operand));
+    if (view.axis.empty()) {
+      (place.axis ? place.inner : place.offset) += view.offset;
+    } else {
+      if (place.axis)
+        return op->emitOpError("is a slice of a slice: its place is not known"), failure();
+      place.offset += view.offset;
+      place.axis = StringAttr::get(op->getContext(), view.axis);
+      place.shard = bytesOf(result);
+    }
     places[result] = place;
     members[resolve(place).allocation].push_back(result);
-    return true;
-  };
-  if (isa<nn::ReshapeOp>(op))
-    return alias(op->getResult(0), op->getOperand(0), 0);
-  if (isa<mem::BarrierOp>(op)) {
-    for (auto [result, source] : llvm::zip(op->getResults(), op->getOperands()))
-      (void)alias(result, source, 0);
-    return true;
   }
-  if (auto view = dyn_cast<dist::UnitViewOp>(op)) {
-    auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(op, view.getUnitAttr());
-    dist::SegmentAttr segment = unit.getGroup(view.getGroup()).getSegment(view.getParam());
-    return alias(view.getResult(), view.getInput(), segment.getOffset() * nn::elementBytes(view.getType().getElementType()));
-  }
-  if (auto slice = dyn_cast<dist::SliceOp>(op); slice && slice.getDim() == 0) {
-    Place place = places.lookup(slice.getInput());
-    if (place.axis)
-      return slice.emitOpError("is a slice of a slice: its place is not known"), failure();
-    place.axis = slice.getAxisAttr();
-    place.shard = bytesOf(slice.getResult());
-    places[slice.getResult()] = place;
-    members[resolve(place).allocation].push_back(slice.getResult());
-    return true;
-  }
-  return false;
+  return true;
 }
 
 void Placement::placeStarted(dist::StartOp start) {

@@ -99,9 +99,6 @@ private:
   std::vector<llvm::SmallVector<mlir::Value>> members;
 };
 
-/// Whether each result is (part of) an operand's bytes: the op costs nothing.
-bool isView(mlir::Operation *op);
-
 /// Short text for reports: scope and op name of what makes a value.
 std::string describeValue(mlir::Value value);
 

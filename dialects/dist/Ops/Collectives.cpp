@@ -129,6 +129,11 @@ LogicalResult dist::SliceOp::verify() {
   return verifyExchange(*this, getInput().getType(), getResult().getType(),
                         getAxis(), {{getDim(), false}});
 }
+std::optional<ViewPlace> dist::SliceOp::getViewPlace(unsigned) {
+  if (getDim() != 0)
+    return std::nullopt;
+  return ViewPlace{0, 0, getAxis()};
+}
 OpFoldResult dist::SliceOp::fold(FoldAdaptor) {
   return foldSingleton(*this, getAxis(), getInput());
 }

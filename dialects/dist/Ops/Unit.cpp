@@ -137,6 +137,13 @@ int64_t UnitGatherOp::getSentBytes(int64_t size) {
   return (size - 1) * (type.getNumElements() / size) * bytes;
 }
 
+std::optional<ViewPlace> UnitViewOp::getViewPlace(unsigned) {
+  auto unit = SymbolTable::lookupNearestSymbolFrom<UnitOp>(*this, getUnitAttr());
+  SegmentAttr segment = unit.getGroup(getGroup()).getSegment(getParam());
+  int64_t bits = cast<RankedTensorType>(getInput().getType()).getElementTypeBitWidth();
+  return ViewPlace{0, segment.getOffset() * static_cast<int64_t>(llvm::divideCeil(bits, 8))};
+}
+
 LogicalResult UnitViewOp::verifySymbolUses(SymbolTableCollection &symbols) {
   UnitOp unit;
   GroupAttr group = lookupGroup(*this, symbols, unit);

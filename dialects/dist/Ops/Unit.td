@@ -56,7 +56,7 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
   let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis attr-dict `:` type($input) `->` type($result)";
 }
 
-def Dist_UnitViewOp : Dist_UnitUser<"unit_view"> {
+def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<ViewInterface>]> {
   let summary = "A parameter of a whole group";
   let description = [{
     The elements of the parameter's segment in the parameter's shape.

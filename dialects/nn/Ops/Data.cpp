@@ -259,3 +259,18 @@ LogicalResult ReduceOp::verify() {
 }
 
 int64_t ReduceOp::getFlops() { return tensor(getInput()).getNumElements(); }
+
+//===- Where elements come from -------------------------------------------===//
+
+std::optional<shale::ViewPlace> ReshapeOp::getViewPlace(unsigned) { return shale::ViewPlace{}; }
+
+shale::MovedElements SliceOp::getMovedElements(unsigned) {
+  bool whole = tensor(getInput()).getNumElements() == tensor(getResult()).getNumElements();
+  return whole ? shale::MovedElements::All : shale::MovedElements::Some;
+}
+
+std::optional<shale::IndexRange> GatherOp::getIndexRange(unsigned number) {
+  if (number != getIndicesMutable().getOperandNumber())
+    return std::nullopt;
+  return shale::IndexRange{tensor(getInput()).getDimSize(getDim())};
+}

@@ -41,7 +41,7 @@ def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Indexed, NN_Partitionable]> 
   let hasVerifier = 1;
 }
 
-def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
+def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_View, NN_Differentiable]> {
   let summary = "The same elements, row-major, in another shape";
   let description = [{
     Life: made by import and autodiff; costs nothing: after plan it is an alias.
@@ -58,7 +58,7 @@ def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Differ
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
+def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
   let summary = "Permutes dimensions";
   let description = [{
     Result dimension i is operand dimension perm[i].
@@ -78,7 +78,7 @@ def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Di
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
+def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
   let summary = "Repeats along dimensions";
   let description = [{
     Operand dimension i is result dimension dims[i]; other result dimensions,
@@ -100,7 +100,7 @@ def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Di
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_Partitionable, NN_Differentiable]> {
+def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome, NN_Partitionable, NN_Differentiable]> {
   let summary = "A strided rectangle of a tensor";
   let description = [{
     Along dimension i: elements starts[i], starts[i] + strides[i], ... below limits[i].
@@ -124,7 +124,7 @@ def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_Partitiona
   let hasFolder = 1;
 }
 
-def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
+def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
   let summary = "Puts a value around and between the elements";
   let description = [{
     Along dimension i: low[i] times the value, the elements with interior[i]
@@ -151,7 +151,7 @@ def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable
   let hasFolder = 1;
 }
 
-def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable]> {
+def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
   let summary = "Joins tensors along one dimension";
   let description = [{
     Life: made by import and decomposition; gone after fusion.
@@ -169,7 +169,7 @@ def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Differen
   let hasFolder = 1;
 }
 
-def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup]> {
+def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser]> {
   let summary = "Picks slices along one dimension by index";
   let description = [{
     ONNX Gather: the result's shape is the operand's with dimension `dim`
@@ -248,7 +248,7 @@ def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differen
   }];
   let arguments = (ins NN_ReduceKindAttr:$kind, NN_NumberTensor:$input, DenseI64ArrayAttr:$dims);
   let results = (outs NN_NumberTensor:$result);
-  let assemblyFormat = "$kind $input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $kind $input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -102,11 +102,11 @@ def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, N
   }];
   let arguments = (ins NN_PredicateAttr:$predicate, NN_Tensor:$lhs, NN_Tensor:$rhs);
   let results = (outs NN_BoolTensor:$result);
-  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+  let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
 def NN_SelectOp : NN_Op<"select", [Pure, AllTypesMatch<["onTrue", "onFalse", "result"]>,
-    NN_ElementwiseOp, NN_Sharded, NN_Differentiable, SameOperandsAndResultShape]> {
+    NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "Chooses between two tensors, element by element";
   let description = [{
     Life: made by import (Where) and by decomposition; gone after fusion.
@@ -118,7 +118,7 @@ def NN_SelectOp : NN_Op<"select", [Pure, AllTypesMatch<["onTrue", "onFalse", "re
   let assemblyFormat = "$condition `,` $onTrue `,` $onFalse attr-dict `:` type($condition) `,` type($result)";
 }
 
-def NN_CastOp : NN_Op<"cast", [Pure, NN_ElementwiseOp, NN_Sharded, NN_Differentiable, SameOperandsAndResultShape]> {
+def NN_CastOp : NN_Op<"cast", [Pure, NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "Converts the element type";
   let description = [{
     Floats round to nearest even; float to integer truncates towards zero and

@@ -28,3 +28,9 @@ LogicalResult EmbeddingOp::verify() {
 LogicalResult EmbeddingGradOp::verify() {
   return verifyRows(*this, getType(), getIndices().getType(), getGrad().getType());
 }
+
+std::optional<shale::IndexRange> EmbeddingOp::getIndexRange(unsigned number) {
+  if (number != getIndicesMutable().getOperandNumber())
+    return std::nullopt;
+  return shale::IndexRange{cast<RankedTensorType>(getTable().getType()).getDimSize(0)};
+}

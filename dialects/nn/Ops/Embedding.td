@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_Partitionable, NN_Differentiable]> {
+def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Partitionable, NN_Differentiable]> {
   let summary = "Looks up rows of a table";
   let description = [{
     result[..., :] = table[indices[...], :]. An index out of [0, V) reads

@@ -27,3 +27,9 @@ int64_t CrossEntropyOp::getFlops() {
 int64_t CrossEntropyGradOp::getFlops() {
   return 3 * cast<RankedTensorType>(getType()).getNumElements();
 }
+
+std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) {
+  if (number != getLabelsMutable().getOperandNumber())
+    return std::nullopt;
+  return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1), getIgnoreIndex()};
+}

@@ -8,7 +8,7 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
     TypesMatchWith<"scalar of the logits' element type", "logits", "loss_sum", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"scalar of the logits' element type", "logits", "count", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"one per row", "logits", "lse", "::shale::nn::rowType($_self, 1)">,
-    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_Cost]> {
+    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_IndexUser, NN_Cost]> {
   let summary = "Sum of the cross-entropies of rows, and their number";
   let description = [{
     loss_sum = sum over rows n with labels[n] != ignore_index of

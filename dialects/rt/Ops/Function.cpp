@@ -12,6 +12,10 @@ LogicalResult FuncOp::verify() {
     if (!entry || !entry.getAs<StringAttr>("name") || !entry.getAs<StringAttr>("binding") ||
         !entry.getAs<IntegerAttr>("batch_dim") || !type || !isa<RankedTensorType>(type.getValue()))
       return emitOpError() << "an input needs name, binding, type and batch_dim; got " << input;
+    Attribute bound = entry.get("bound"), ignored = entry.get("ignored"); // func_c2
+    auto size = dyn_cast_or_null<IntegerAttr>(bound);
+    if ((bound && (!size || size.getInt() < 1)) || (ignored && (!size || !isa<IntegerAttr>(ignored))))
+      return emitOpError() << "an input's bound must be positive, and ignored an integer beside it; got " << input;
   }
   return success();
 }

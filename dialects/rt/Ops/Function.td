@@ -11,7 +11,8 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
   let description = [{
     Runs its ops in order. It has no arguments: everything it touches is an
     `rt.buffer`. `inputs` are the program's inputs in order, one dictionary each
-    (`name`, `binding`, `type` of this rank's part, `batch_dim`, -1 when it is not split);
+    (`name`, `binding`, `type` of this rank's part, `batch_dim`, -1 when it is not split,
+    and maybe `bound` and `ignored`: values are in [0, bound) or `ignored`);
     `hyper` and `metrics` name the floats of these blocks in order. `signature`,
     `arg_attrs` and `res_attrs` are those of the function of tensors that it was:
     the interpreter runs both on the same values.
@@ -21,6 +22,7 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
 
     Constraints:
     - (C1) each entry of `inputs` has a string `name`, a string `binding`, a tensor `type` and an i64 `batch_dim`.
+    - (C2) `bound` is a positive integer; `ignored` is an integer and stands beside a `bound` only.
 
     Example: see test/dialects/rt/function.mlir
   }];

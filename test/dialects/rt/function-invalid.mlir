@@ -7,6 +7,20 @@ rt.func @step inputs = [{name = "x"}] hyper = [] metrics = [] {
 
 // -----
 
+// func_c2
+// expected-error @+1 {{an input's bound must be positive, and ignored an integer beside it}}
+rt.func @step inputs = [{name = "x", binding = "", type = tensor<4xi64>, batch_dim = 0 : i64, bound = 0 : i64}] hyper = [] metrics = [] {
+}
+
+// -----
+
+// func_c2
+// expected-error @+1 {{an input's bound must be positive, and ignored an integer beside it}}
+rt.func @step inputs = [{name = "x", binding = "", type = tensor<4xi64>, batch_dim = 0 : i64, ignored = -1 : i64}] hyper = [] metrics = [] {
+}
+
+// -----
+
 // kernel_c1
 // expected-error @+1 {{a buffer cannot hold 'tensor<?xf32>'}}
 rt.kernel @k(%a: tensor<?xf32>) -> () {
