@@ -17,22 +17,6 @@ namespace {
 
 constexpr llvm::StringLiteral kRoot = "root";
 
-/// The enclosing module scopes of a dotted path, outermost first: of "h.0.w"
-/// these are "h" and "h.0"; with `whole` the path itself too.
-SmallVector<StringRef> scopesOf(StringRef path, bool whole) {
-  SmallVector<StringRef> scopes;
-  for (size_t dot = path.find('.'); dot != StringRef::npos;
-       dot = path.find('.', dot + 1))
-    scopes.push_back(path.take_front(dot));
-  if (whole)
-    scopes.push_back(path);
-  return scopes;
-}
-
-bool isIndex(StringRef component) {
-  return !component.empty() && llvm::all_of(component, llvm::isDigit);
-}
-
 SmallVector<nn::StateOp> storedStates(ModuleOp module) {
   SmallVector<nn::StateOp> states;
   for (auto state : module.getOps<nn::StateOp>())
@@ -41,32 +25,11 @@ SmallVector<nn::StateOp> storedStates(ModuleOp module) {
   return states;
 }
 
-/// Scopes "P.N" such that parameters lie in at least two of P's indices;
-/// outermost ones only.
-llvm::StringSet<> findBlocks(ArrayRef<nn::StateOp> states) {
-  llvm::StringMap<llvm::StringSet<>> indices; // by P
-  for (nn::StateOp state : states)
-    for (StringRef name : namesOf(state))
-      for (StringRef scope : scopesOf(name, false)) {
-        auto [parent, index] = scope.rsplit('.');
-        if (isIndex(index))
-          indices[parent].insert(scope);
-        else if (isIndex(scope))
-          indices[""].insert(scope);
-      }
-  llvm::StringSet<> blocks;
-  for (nn::StateOp state : states)
-    for (StringRef name : namesOf(state))
-      for (StringRef scope : scopesOf(name, false)) {
-        StringRef parent = isIndex(scope) ? "" : scope.rsplit('.').first;
-        auto it = indices.find(parent);
-        if (it == indices.end() || it->second.size() < 2 ||
-            !it->second.contains(scope))
-          continue;
-        blocks.insert(scope);
-        break;
-      }
-  return blocks;
+llvm::StringSet<> setOf(const std::vector<std::string> &scopes) {
+  llvm::StringSet<> set;
+  for (const std::string &scope : scopes)
+    set.insert(scope);
+  return set;
 }
 
 /// Modules whose parameters, without those of smaller units, reach `least`
@@ -155,7 +118,7 @@ void visitUsers(ModuleOp module, const llvm::StringSet<> &units,
 FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, StringRef policy) {
   SmallVector<nn::StateOp> states = storedStates(module);
   if (policy == "block")
-    return findBlocks(states);
+    return setOf(findBlocks(module));
   if (policy.consume_front("size:")) {
     int64_t least;
     if (!parseCount(policy, least))
@@ -180,10 +143,12 @@ FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, StringRef policy) {
              << policy << "' matches parameters but no module scope";
     return units;
   }
-  if (policy.starts_with("class:"))
-    return module.emitError("unit policy ")
-           << policy << ": the model does not say the classes of its modules; "
-           << "use block or match:REGEX";
+  if (policy.consume_front("class:")) {
+    auto scopes = scopesOfClass(module, policy, "unit policy class");
+    if (failed(scopes))
+      return failure();
+    return setOf(*scopes);
+  }
   return module.emitError("unit policy '")
          << policy << "' is none of block, size:N, match:REGEX, class:NAME";
 }

@@ -5,16 +5,6 @@ using namespace mlir;
 
 namespace shale {
 
-SmallVector<StringRef> namesOf(nn::StateOp state) {
-  SmallVector<StringRef> names{state.getSymName()};
-  if (ArrayAttr more = state.getNamesAttr())
-    for (Attribute name : more)
-      if (auto text = dyn_cast<StringAttr>(name);
-          text && !llvm::is_contained(names, text.getValue()))
-        names.push_back(text.getValue());
-  return names;
-}
-
 /// Up to five names, those nearest to `text` first.
 static std::string nearestNames(ModuleOp module, StringRef text) {
   SmallVector<std::pair<unsigned, StringRef>> ranked;

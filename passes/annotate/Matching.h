@@ -2,14 +2,11 @@
 #ifndef SHALE_PASSES_ANNOTATE_MATCHING_H
 #define SHALE_PASSES_ANNOTATE_MATCHING_H
 
-#include "dialects/nn/NN.h"
+#include "lib/Analysis/Modules.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Regex.h"
 
 namespace shale {
-
-/// All names of a parameter.
-llvm::SmallVector<llvm::StringRef> namesOf(nn::StateOp state);
 
 /// The parameters (no buffers, no moments) in one of whose names `regex`
 /// matches. Fails after an error that names `option`, when it is no regular

@@ -22,7 +22,9 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
   let summary = "Says of each parameter which unit it belongs to";
   let description = [{
     Sets `unit` on every parameter and buffer. With `block` the units are the
-    blocks: the largest module scopes that repeat with an index. With `size:N`
+    blocks: the outermost module scopes that repeat with an index, but for families
+    that hold less than a tenth of the largest one's elements. With `class:NAME`
+    they are the modules of that class, as the exporter named it. With `size:N`
     modules are units once their parameters that are in no smaller unit reach N
     elements (K, M, G are powers of 1000). With `match:REGEX` a unit is the
     outermost scope in which REGEX matches. A tied parameter belongs to the unit
@@ -32,6 +34,15 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
   let options = [
     Option<"policy", "policy", "std::string", "\"block\"", "block, size:N, match:REGEX or class:NAME">
   ];
+}
+
+def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
+  let summary = "Says of integer inputs which values they may hold";
+  let description = [{
+    Sets `nn.bound`, and `nn.ignored` where there is one, on inputs and labels that
+    ops use as indices (`IndexUser`): rows of a table, classes of a cross-entropy.
+    The program refuses data with other values.
+  }];
 }
 
 def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {

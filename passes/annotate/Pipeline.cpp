@@ -13,6 +13,8 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager,
   manager.addPass(createAnnotateMeshPass(mesh));
   // What is gathered together.
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));
+  // What the data may hold; programs refuse other values.
+  manager.addPass(createAnnotateRangesPass());
   // What is not trained, what does not decay.
   if (!options.freeze.empty())
     manager.addPass(createFreezePass({options.freeze}));

@@ -188,11 +188,12 @@ Datum Tables::inputs(rt::FuncOp step) {
   std::vector<Datum> rows;
   for (auto input : step.getInputs().getAsRange<DictionaryAttr>()) {
     auto type = cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue());
-    auto bound = input.getAs<IntegerAttr>("bound");
+    auto bound = input.getAs<IntegerAttr>("bound"), ignored = input.getAs<IntegerAttr>("ignored");
     rows.push_back(data.fields({data.string(input.getAs<StringAttr>("name").getValue()),
                                 data.string(input.getAs<StringAttr>("binding").getValue()),
                                 data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
-                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()), data.i32(bound ? bound.getInt() : 0)}));
+                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()), data.i32(0),
+                                data.i64(bound ? bound.getInt() : 0), data.i64(ignored ? ignored.getInt() : 0)}));
   }
   return data.array("inputs", std::move(rows));
 }

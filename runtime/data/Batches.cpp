@@ -180,8 +180,8 @@ void Batches::fillTensor(int index, int64_t step, void *target) {
                            buffer.data(), run * element);
     convert(plan.tensor->type, buffer.data(), to, out + o * run * sizeOf(to),
             run);
+    check(index, o * run, run, target, "element", row * plan.inner);
   }
-  check(index, target);
 }
 
 int64_t Batches::windowOf(int64_t row) const {
@@ -199,31 +199,34 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
     int64_t window = windowOf(firstRow + plan.firstRow + r);
     tokens->read(window * windowLength + plan.shift, windowLength,
                  buffer.data());
-    for (int64_t o = 0; o < plan.outer; ++o)
+    for (int64_t o = 0; o < plan.outer; ++o) {
+      int64_t at = (o * plan.rowCount + r) * plan.inner;
       convert(tokens->type(), buffer.data() + o * plan.inner * element, to,
-              out + (o * plan.rowCount + r) * plan.inner * sizeOf(to),
-              plan.inner);
+              out + at * sizeOf(to), plan.inner);
+      check(index, at, plan.inner, target, "token",
+            window * windowLength + plan.shift + o * plan.inner);
+    }
   }
-  check(index, target);
 }
 
-/// Kernels index tables with these values: a value out of range is an error
-/// here or a wild read there.
-void Batches::check(int index, const void *data) const {
+/// What a value out of range means nobody knows (a look-up reads nothing there):
+/// it is an error of the data, not a number in the loss.
+void Batches::check(int index, int64_t from, int64_t count, const void *data,
+                    const char *what, int64_t position) const {
   const ShaleInput &input = program.inputs[index];
   Dtype type = static_cast<Dtype>(input.type);
   if (input.bound == 0 || !isInteger(type))
     return;
-  int64_t bound = input.bound > 0 ? input.bound : -(int64_t)input.bound;
-  int64_t count = elementsOf(input);
-  for (int64_t e = 0; e < count; ++e) {
+  for (int64_t e = from; e < from + count; ++e) {
     int64_t value = integerAt(type, data, e);
-    if (value >= bound || (value < 0 && input.bound > 0))
+    if ((value < 0 || value >= input.bound) && value != input.ignored)
       fail(SHALE_EXIT_DATA,
-           "'%s': input '%s' gets the value %lld, the model takes values below "
-           "%lld",
-           options.path.c_str(), input.name, (long long)value,
-           (long long)bound);
+           "'%s': %s %lld is %lld, but input '%s' takes values from 0 to "
+           "%lld%s; is it another tokenizer's, or of another --token-dtype?",
+           options.path.c_str(), what, (long long)(position + e - from),
+           (long long)value, input.name, (long long)input.bound - 1,
+           input.ignored ? format(" and %lld", (long long)input.ignored).c_str()
+                         : "");
   }
 }
 

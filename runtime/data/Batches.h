@@ -47,7 +47,10 @@ private:
   void planTensor(int index, Plan &plan);
   void fillTensor(int index, int64_t step, void *buffer);
   void fillTokens(int index, int64_t firstRow, void *buffer);
-  void check(int index, const void *buffer) const;
+  /// Elements [from, from + count) of an input, which stand at `position` of
+  /// the file, counted in what `what` says.
+  void check(int index, int64_t from, int64_t count, const void *buffer,
+             const char *what, int64_t position) const;
   int64_t windowOf(int64_t row) const;
 
   const ShaleProgram &program;

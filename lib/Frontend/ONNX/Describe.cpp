@@ -1,12 +1,11 @@
 //===- Describe.cpp - What a model is, for people -------------------------===//
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Modules.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
-#include <map>
 
 using namespace mlir;
 using namespace shale;
@@ -17,53 +16,6 @@ static std::string grouped(int64_t number) {
   for (int at = int(text.size()) - 3; at > 0; at -= 3)
     text.insert(at, ",");
   return text;
-}
-
-/// Every prefix of `scope` that ends in an index, outermost first:
-/// "h.0.mlp.1.x" gives "h.0" and "h.0.mlp.1".
-static SmallVector<std::string> indexedPrefixes(StringRef scope) {
-  SmallVector<std::string> prefixes;
-  size_t end = 0;
-  while (end < scope.size()) {
-    size_t dot = scope.find('.', end);
-    if (dot == StringRef::npos)
-      dot = scope.size();
-    StringRef part = scope.slice(end, dot);
-    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
-      prefixes.push_back(scope.take_front(dot).str());
-    end = dot + 1;
-  }
-  return prefixes;
-}
-
-std::vector<std::string> onnx::findBlocks(ModuleOp module) {
-  // Families of scopes that differ in their last index; the largest is the one
-  // that holds most parameters, the outermost of equals.
-  llvm::MapVector<std::string, std::vector<std::string>,
-                  std::map<std::string, unsigned>>
-      families;
-  llvm::StringMap<int64_t> elements;
-  module.walk([&](nn::StateOp state) {
-    if (state.getRole() != nn::Role::Param)
-      return;
-    for (const std::string &prefix : indexedPrefixes(state.getSymName())) {
-      std::string family = StringRef(prefix).rsplit('.').first.str();
-      if (prefix.find('.') == std::string::npos)
-        family = "";
-      auto &blocks = families[family];
-      if (!llvm::is_contained(blocks, prefix))
-        blocks.push_back(prefix);
-      elements[family] += state.getTensorType().getNumElements();
-    }
-  });
-  std::vector<std::string> best;
-  int64_t most = 0;
-  for (auto &[family, blocks] : families)
-    if (blocks.size() > 1 && elements[family] > most) {
-      most = elements[family];
-      best = blocks;
-    }
-  return best;
 }
 
 static void printType(RankedTensorType type, raw_ostream &os) {

@@ -45,11 +45,6 @@ std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
 /// of an imported module: what `shalec MODEL --describe` shows.
 void describeModel(mlir::ModuleOp module, llvm::raw_ostream &os);
 
-/// The blocks of a module: the scopes of the largest module that repeats with
-/// an index ("transformer.h.0", "transformer.h.1"), in order; empty if none
-/// repeats.
-std::vector<std::string> findBlocks(mlir::ModuleOp module);
-
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_IMPORT_H

@@ -203,6 +203,14 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
   return binding.value;
 }
 
+/// A module's scope without the prefix that all parameters share.
+std::string Importer::scopeName(StringRef module) {
+  module.consume_front(parameters.prefix);
+  if (parameters.prefix == (module + ".").str())
+    module = "";
+  return displayName(module);
+}
+
 LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
                                    int depth) {
   if (++nodeCount > kMaxNodes)
@@ -218,11 +226,10 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   currentNode = scope.path + "node '" + shown + "' (" +
                 displayName(proto.op_type()) + ")";
   if (depth == 0) {
-    StringRef module = readScopeCached(proto);
-    module.consume_front(parameters.prefix);
-    if (parameters.prefix == (module + ".").str())
-      module = "";
-    currentScope = displayName(module);
+    currentScope = scopeName(readScopeCached(proto));
+    for (const auto &[module, name] : readClasses(proto))
+      if (std::string scope = scopeName(module); !scope.empty())
+        classes.try_emplace(scope, name);
   }
   Node node(*this, proto, scope, opsetOf(proto, scope));
   for (int i = 0; i < proto.input_size(); ++i) {
@@ -378,6 +385,12 @@ LogicalResult Importer::finish() {
   SmallString<256> path(model.path());
   (void)llvm::sys::fs::make_absolute(path);
   (*module)->setAttr("nn.model", builder.getStringAttr(path));
+  SmallVector<NamedAttribute> classList;
+  for (auto &entry : classes)
+    classList.push_back(builder.getNamedAttr(
+        entry.first(), builder.getStringAttr(displayName(entry.second))));
+  if (!classList.empty())
+    (*module)->setAttr(nn::kClassesAttr, builder.getDictionaryAttr(classList));
   if (!bindingNote.empty())
     (*module)->setAttr("nn.loss", builder.getStringAttr(bindingNote));
   return success();

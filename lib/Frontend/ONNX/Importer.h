@@ -144,6 +144,7 @@ private:
   mlir::Location fileLocation();
   void setScope(mlir::Operation *op);
   llvm::StringRef readScopeCached(const NodeProto &proto);
+  std::string scopeName(llvm::StringRef module);
 
   Model &model;
   const ImportOptions &options;
@@ -163,6 +164,7 @@ private:
   std::string lossName, lossKind, logitsName, labelsName;
   std::string bindingNote;
   std::string currentScope, scopeText;
+  llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;
   int64_t foldedBytes = 0, nodeCount = 0;

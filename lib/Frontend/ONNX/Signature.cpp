@@ -70,6 +70,26 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   return result;
 }
 
+std::vector<std::pair<std::string, std::string>>
+onnx::readClasses(const NodeProto &node) {
+  SmallVector<StringRef> scopes, classes;
+  metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes")
+      .split(scopes, ',');
+  metadata(node.metadata_props(), "pkg.torch.onnx.class_hierarchy")
+      .split(classes, ',');
+  std::vector<std::pair<std::string, std::string>> result;
+  if (scopes.size() != classes.size())
+    return result;
+  // The last entry is the operation itself.
+  for (size_t i = 0; i + 1 < scopes.size(); ++i) {
+    StringRef scope = quoted(scopes[i]), name = quoted(classes[i]);
+    // What comes from no module is marked by a scope that is its own class.
+    if (!scope.empty() && !name.empty() && scope != name)
+      result.emplace_back(scope.str(), name.str());
+  }
+  return result;
+}
+
 std::string onnx::readScope(const NodeProto &node) {
   // A Python list of strings, outermost module first, the node itself last.
   StringRef scopes =

@@ -34,6 +34,11 @@ FxNode readFxNode(const NodeProto &node);
 /// in the node's name ("/h.0/attn/MatMul"), else empty.
 std::string readScope(const NodeProto &node);
 
+/// The module scopes around a node with their classes, outermost first, from
+/// `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
+std::vector<std::pair<std::string, std::string>>
+readClasses(const NodeProto &node);
+
 /// The value of a metadata entry, or an empty string.
 llvm::StringRef metadata(
     const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,

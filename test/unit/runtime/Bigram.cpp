@@ -239,8 +239,8 @@ const ShaleState states[] = {
     {0, SHALE_ROLE_MOMENT2, SHALE_F32, axis, m2At, local},
     {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
 const ShaleInput inputTable[] = {
-    {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, vocab},
-    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, -vocab}};
+    {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, 0, vocab, 0},
+    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, 0, vocab, -100}};
 const char *const hyper[] = {"lr",    "beta1",        "beta2",
                              "eps",   "weight_decay", "clip_grad_norm",
                              "bias1", "bias2",        "step"};

@@ -90,7 +90,7 @@ int main(void) {
            p->states[i].axis, (int)p->states[i].offset, (int)p->states[i].local_count);
   for (int i = 0; i < p->input_count; ++i)
     printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name, p->inputs[i].binding, p->inputs[i].type,
-           p->inputs[i].rank, (int)p->inputs[i].dims[0], p->inputs[i].batch_dim, p->inputs[i].bound);
+           p->inputs[i].rank, (int)p->inputs[i].dims[0], p->inputs[i].batch_dim, (int)p->inputs[i].bound);
   for (int i = 0; i < p->hyper_count; ++i)
     printf("hyper %s\n", p->hyper[i]);
   for (int i = 0; i < p->metric_count; ++i)

@@ -1,0 +1,62 @@
+//===- InputRanges.cpp - Which integers a function's inputs may hold ------===//
+#include "lib/Analysis/InputRanges.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+/// What the uses of a value take.
+struct Uses {
+  std::optional<IndexRange> all;  ///< of uses of every element
+  std::optional<IndexRange> some; ///< of uses of some
+  bool free = false;              ///< there is a use without a range
+  std::optional<IndexRange> range() const;
+};
+} // namespace
+
+static bool takes(const IndexRange &range, int64_t value) {
+  return (value >= 0 && value < range.size) || range.also == value;
+}
+
+static std::optional<IndexRange> meet(const std::optional<IndexRange> &a, const std::optional<IndexRange> &b) {
+  if (!a || !b)
+    return a ? a : b;
+  IndexRange both{std::min(a->size, b->size)};
+  if (a->also && takes(*b, *a->also))
+    both.also = a->also;
+  else if (b->also && takes(*a, *b->also))
+    both.also = b->also;
+  return both;
+}
+
+std::optional<IndexRange> Uses::range() const { return some && !free ? meet(all, some) : all; }
+
+std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function) {
+  llvm::DenseMap<Value, Uses> uses;
+  if (!function.getBody().hasOneBlock())
+    return std::vector<std::optional<IndexRange>>(function.getNumArguments());
+  // Users come before what they use, so every use of a value is known with it.
+  for (Operation &op : llvm::reverse(function.front()))
+    for (OpOperand &operand : op.getOpOperands()) {
+      Uses &of = uses[operand.get()];
+      unsigned number = operand.getOperandNumber();
+      std::optional<IndexRange> range;
+      if (auto user = dyn_cast<IndexUser>(op))
+        range = user.getIndexRange(number);
+      MovedElements moved = MovedElements::None;
+      if (auto move = dyn_cast<ElementMove>(op))
+        moved = move.getMovedElements(number);
+      if (moved != MovedElements::None)
+        range = uses.lookup(op.getResult(0)).range();
+      if (!range)
+        of.free = true;
+      else if (moved == MovedElements::Some)
+        of.some = meet(of.some, range);
+      else
+        of.all = meet(of.all, range);
+    }
+  std::vector<std::optional<IndexRange>> ranges;
+  for (BlockArgument argument : function.getArguments())
+    ranges.push_back(uses.lookup(argument).range());
+  return ranges;
+}
