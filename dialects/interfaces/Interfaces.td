@@ -146,6 +146,28 @@ def CostInterface : OpInterface<"Cost"> {
   ];
 }
 
+def PrecisionInterface : OpInterface<"Precision"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that says in which element types it takes and gives floats. The
+    precision stage inserts casts from these answers alone; what a target cannot
+    compute in a half type, fusion widens.
+  }];
+  let methods = [
+    InterfaceMethod<"Says in which type operand `number`, a float tensor, is taken.",
+    "::shale::Numeric", "getOperandNumeric", (ins "unsigned":$number), "", "return ::shale::Numeric::Follows;">,
+    InterfaceMethod<"Says in which type result `number`, a float tensor, is given.",
+    "::shale::Numeric", "getResultNumeric", (ins "unsigned":$number), "", "return ::shale::Numeric::Follows;">,
+    InterfaceMethod<[{
+      Whether every result element is an operand's element or a constant: nothing
+      is computed, so a half type needs no widening.
+    }],
+    "bool", "movesOnly", (ins), "", "return false;">,
+    InterfaceMethod<"Whether the op's own kernel loads and stores half types, computing in f32 between.",
+    "bool", "takesHalves", (ins), "", "return false;">
+  ];
+}
+
 def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
   let cppNamespace = "::shale";
   let description = [{

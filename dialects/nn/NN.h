@@ -19,8 +19,9 @@
 
 namespace shale::nn {
 
-/// Returns the type of a matrix' first `rank` dimensions with its element type:
-/// 0 for a scalar, 1 for one element a row. Returns null for other types.
+/// Returns the type of a matrix' first `rank` dimensions with the type in which
+/// its elements are summed: 0 for a scalar, 1 for one element a row. Returns null
+/// for other types.
 mlir::Type rowType(mlir::Type matrix, int64_t rank);
 
 /// Returns the type of a scalar truth value, tensor<i1>.
@@ -47,6 +48,7 @@ inline constexpr llvm::StringLiteral kIgnoredAttr = "nn.ignored";
 inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
+inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
 
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.

@@ -22,6 +22,24 @@ LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
+LogicalResult PrecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type param, Type reduce,
+                                    Type buffer, Type master, Type optimizer) {
+  auto known = [](Type type) { return type.isF32() || type.isBF16() || type.isF16(); };
+  for (Type type : {param, reduce, buffer})
+    if (!known(type))
+      return emitError() << "param, reduce and buffer must be f32, bf16 or f16; got " << type;
+  if (!master.isF32() && master != param)
+    return emitError() << "master must be f32 or the param type " << param << "; got " << master;
+  if (!optimizer.isF32() && !optimizer.isBF16())
+    return emitError() << "optimizer must be f32 or bf16; got " << optimizer;
+  return success();
+}
+
+bool PrecisionAttr::isFull() const {
+  return getParam().isF32() && getReduce().isF32() && getBuffer().isF32() && getMaster().isF32() &&
+         getOptimizer().isF32();
+}
+
 void NNDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST

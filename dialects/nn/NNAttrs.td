@@ -20,7 +20,8 @@ def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"Input", 5, "input">,
     I32EnumAttrCase<"Label", 6, "label">,
     I32EnumAttrCase<"Hyper", 7, "hyper">,
-    I32EnumAttrCase<"Metric", 8, "metric">]> {
+    I32EnumAttrCase<"Metric", 8, "metric">,
+    I32EnumAttrCase<"LossScale", 9, "loss_scale">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }
@@ -78,6 +79,33 @@ def NN_FileAttr : NN_Attr<"File", "file"> {
     `transposed` `=` $transposed `>`
   }];
   let genVerifyDecl = 1;
+}
+
+def NN_PrecisionAttr : NN_Attr<"Precision", "precision"> {
+  let summary = "The element types of a training step";
+  let description = [{
+    What `--param-dtype`, `--reduce-dtype`, `--buffer-dtype`, `--master-dtype`
+    and `--optimizer-dtype` said: parameters are used in `param`, gradients summed
+    over ranks in `reduce`, buffers kept in `buffer`, parameters kept in `master`
+    (equal to `param` where there is no master) and the optimizer's state in
+    `optimizer`. Each of the first three is f32, bf16 or f16; `master` is f32 or
+    `param`; `optimizer` is f32 or bf16.
+
+    Example: `#nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>`
+  }];
+  let parameters = (ins "::mlir::Type":$param, "::mlir::Type":$reduce, "::mlir::Type":$buffer,
+                        "::mlir::Type":$master, "::mlir::Type":$optimizer);
+  let assemblyFormat = [{
+    `<` `param` `=` $param `,` `reduce` `=` $reduce `,` `buffer` `=` $buffer `,`
+    `master` `=` $master `,` `optimizer` `=` $optimizer `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether gradients pass through f16, whose range is small: the loss is scaled.
+    bool needsLossScale() const { return getParam().isF16() || getReduce().isF16(); }
+    /// Whether every type is f32.
+    bool isFull() const;
+  }];
 }
 
 def NN_FillAttr : NN_Attr<"Fill", "fill"> {

@@ -39,5 +39,10 @@ def NN_Moves : DeclareOpInterfaceMethods<ElementMoveInterface>;
 def NN_MovesSome : DeclareOpInterfaceMethods<ElementMoveInterface, ["getMovedElements"]>;
 def NN_IndexUser : DeclareOpInterfaceMethods<IndexUserInterface>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
+// Follows: every float has the type of the others (no method to declare). AnyNumeric: nothing is computed.
+def NN_Follows : DeclareOpInterfaceMethods<PrecisionInterface>;
+def NN_AnyNumeric : DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>;
+def NN_Numeric : DeclareOpInterfaceMethods<PrecisionInterface, ["getOperandNumeric", "getResultNumeric"]>;
+def NN_NumericKernel : DeclareOpInterfaceMethods<PrecisionInterface, ["getOperandNumeric", "getResultNumeric", "takesHalves"]>;
 
 #endif // SHALE_NN_BASE_TD

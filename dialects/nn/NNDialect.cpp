@@ -88,6 +88,10 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<StringAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kPrecisionAttr)
+    return isa<PrecisionAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be #nn.precision";
   if (name == kPhaseAttr)
     return isa<PhaseAttr>(attr.getValue())
                ? success()
@@ -106,7 +110,7 @@ Type shale::nn::rowType(Type matrix, int64_t rank) {
   if (!tensor || tensor.getRank() < rank)
     return Type();
   return RankedTensorType::get(tensor.getShape().take_front(rank),
-                               tensor.getElementType());
+                               accumulatorType(tensor.getElementType()));
 }
 
 Type shale::nn::boolScalar(Type scalar) {

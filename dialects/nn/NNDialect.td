@@ -29,8 +29,8 @@ def NN_Dialect : Dialect {
 
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
-    attributes. The module carries `nn.model` (the model file), `nn.loss` (how
-    labels are bound, in words) and `nn.classes` (of module scopes the class, as
+    attributes. The module carries `nn.precision` (the policy of element types,
+    `#nn.precision`), `nn.model` (the model file), `nn.loss` (how labels are bound, in words) and `nn.classes` (of module scopes the class, as
     the exporter names it: `{"h.0" = "gpt2.GPT2Block"}`).
   }];
   let cppNamespace = "::shale::nn";

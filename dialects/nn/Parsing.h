@@ -23,6 +23,29 @@ inline void printRoleKeyword(mlir::OpAsmPrinter &printer, mlir::Operation *, Rol
   printer << stringifyRole(role.getValue());
 }
 
+/// The types of an update: the parameter's, then those of gradient and state
+/// where they are others (`tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>`).
+inline mlir::ParseResult parseUpdateTypes(mlir::OpAsmParser &parser, mlir::Type &param, mlir::Type &grad,
+                                          mlir::Type &state) {
+  if (parser.parseType(param))
+    return mlir::failure();
+  grad = state = param;
+  if (mlir::succeeded(parser.parseOptionalKeyword("grad")) && parser.parseType(grad))
+    return mlir::failure();
+  if (mlir::succeeded(parser.parseOptionalKeyword("state")) && parser.parseType(state))
+    return mlir::failure();
+  return mlir::success();
+}
+
+inline void printUpdateTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type param, mlir::Type grad,
+                             mlir::Type state) {
+  printer << param;
+  if (grad != param)
+    printer << " grad " << grad;
+  if (state != param)
+    printer << " state " << state;
+}
+
 } // namespace shale::nn
 
 #endif // SHALE_NN_PARSING_H

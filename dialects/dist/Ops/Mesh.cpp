@@ -117,3 +117,5 @@ LogicalResult CoordinateOp::verify() {
     return emitOpError("the mesh has no axis '") << getAxis() << "'";
   return success();
 }
+
+bool ConstrainOp::movesOnly() { return true; }

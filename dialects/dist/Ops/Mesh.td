@@ -38,7 +38,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
 }
 
 def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "result"]>,
-    DeclareOpInterfaceMethods<DifferentiableInterface>, DeclareOpInterfaceMethods<ShardingRuleInterface>]> {
+    DeclareOpInterfaceMethods<DifferentiableInterface>, DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>]> {
   let summary = "Fixes the layout of a value";
   let description = [{
     The result is the operand, laid out as `sharding` says on every axis of the

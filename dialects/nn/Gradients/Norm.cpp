@@ -2,6 +2,7 @@
 #include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::nn;
 
 // y (g - sum(y g)) for each row
@@ -37,10 +38,13 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
   if (!resultGrads[0])
     return success();
   auto grads = LayerNormGradOp::create(
-      builder, getLoc(), getInput().getType(), getScale().getType(),
-      getBias().getType(), getInput(), getScale(), getMean(), getRstd(),
+      builder, getLoc(), getInput().getType(), accumulatorType(getScale().getType()),
+      accumulatorType(getBias().getType()), getInput(), getScale(), getMean(), getRstd(),
       resultGrads[0]);
-  operandGrads.assign(grads->result_begin(), grads->result_end());
+  Build b{builder, getLoc()};
+  operandGrads[0] = grads.getInputGrad();
+  operandGrads[1] = b.cast(grads.getScaleGrad(), Build::type(getScale()).getElementType());
+  operandGrads[2] = b.cast(grads.getBiasGrad(), Build::type(getBias()).getElementType());
   return success();
 }
 
@@ -53,8 +57,10 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
   if (!resultGrads[0])
     return success();
   auto grads = RmsNormGradOp::create(builder, getLoc(), getInput().getType(),
-                                     getScale().getType(), getInput(),
+                                     accumulatorType(getScale().getType()), getInput(),
                                      getScale(), getRstd(), resultGrads[0]);
-  operandGrads.assign(grads->result_begin(), grads->result_end());
+  operandGrads[0] = grads.getInputGrad();
+  operandGrads[1] = Build{builder, getLoc()}.cast(
+      grads.getScaleGrad(), Build::type(getScale()).getElementType());
   return success();
 }

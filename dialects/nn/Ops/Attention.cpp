@@ -24,7 +24,8 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
   if (k != RankedTensorType::get({b, g, s, d}, element) ||
       v != RankedTensorType::get({b, g, s, e}, element) ||
       result != RankedTensorType::get({b, h, t, e}, element) ||
-      lse != RankedTensorType::get({b, h, t}, element)) // attention_c1
+      (lse != RankedTensorType::get({b, h, t}, element) &&
+       lse != RankedTensorType::get({b, h, t}, shale::accumulatorType(element)))) // attention_c1
     return fail();
   if (g == 0 || h == 0 || h % g != 0) // attention_c2
     return op->emitOpError() << "query heads must be a positive multiple of key heads; got " << h << " and " << g;
@@ -72,7 +73,8 @@ int64_t AttentionGradOp::getFlops() {
 LogicalResult RopeOp::verify() { // rope_c1
   auto x = cast<RankedTensorType>(getInput().getType());
   auto cos = cast<RankedTensorType>(getCos().getType());
-  if (x.getRank() < 2 || cos.getRank() != 2 || cos.getElementType() != x.getElementType() ||
+  if (x.getRank() < 2 || cos.getRank() != 2 ||
+      shale::accumulatorType(cos.getElementType()) != shale::accumulatorType(x.getElementType()) ||
       cos.getDimSize(0) != x.getDimSize(x.getRank() - 2) || cos.getDimSize(1) < 1 ||
       cos.getDimSize(1) > x.getShape().back() / 2)
     return emitOpError() << "expects input [..., T, D] and cos [T, R/2] with 0 < R <= D; got " << x << " and " << cos;

@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
   let summary = "Scaled dot-product attention";
   let description = [{
     result = softmax(scale * q k^T + mask) v for each batch row and head; with
@@ -17,7 +17,8 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_Differentiable, NN
     holds a T x S matrix for all heads.
 
     Constraints:
-    - (C1) query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result [B, H, T, E], lse [B, H, T].
+    - (C1) query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result [B, H, T, E] of one element type,
+      lse [B, H, T] of that, or f32 where it is a half type.
     - (C2) H is a positive multiple of G.
     - (C3) mask, if there, has rank 4 and each size is 1 or that of [B, H, T, S].
     - (C4) scale is finite.
@@ -35,7 +36,7 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_Differentiable, NN
 }
 
 def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AllTypesMatch<["query", "query_grad"]>,
-    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Numeric, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
   let summary = "Gradient of attention";
   let description = [{
     From the forward pass' operands, its result and lse, and the gradient of the
@@ -60,7 +61,7 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AllTypesMatch<["query", 
   let hasVerifier = 1;
 }
 
-def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllTypesMatch<["cos", "sin"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllTypesMatch<["cos", "sin"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
   let summary = "Rotary position embedding";
   let description = [{
     Rotates pairs of the first R elements of the last dimension, R twice the
@@ -72,7 +73,7 @@ def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllType
     Life: made by recover; decomposed by fusion.
 
     Constraints:
-    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D; result has input's type.
+    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D, of input's element type or mixed of f32 and a half type; result has input's type.
 
     Example: `%1 = nn.rope %x, %cos, %sin : tensor<2x4x8x16xf32>, tensor<8x8xf32>`
   }];

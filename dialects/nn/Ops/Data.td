@@ -41,7 +41,7 @@ def NN_IotaOp : NN_Op<"iota", [Pure, NN_Sharded, NN_Indexed, NN_Partitionable]> 
   let hasVerifier = 1;
 }
 
-def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_View, NN_Differentiable]> {
+def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_View, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "The same elements, row-major, in another shape";
   let description = [{
     Life: made by import and autodiff; costs nothing: after plan it is an alias.
@@ -58,7 +58,7 @@ def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves,
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
+def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Permutes dimensions";
   let description = [{
     Result dimension i is operand dimension perm[i].
@@ -78,7 +78,7 @@ def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Mo
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
+def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Repeats along dimensions";
   let description = [{
     Operand dimension i is result dimension dims[i]; other result dimensions,
@@ -100,7 +100,7 @@ def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Mo
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome, NN_Partitionable, NN_Differentiable]> {
+def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "A strided rectangle of a tensor";
   let description = [{
     Along dimension i: elements starts[i], starts[i] + strides[i], ... below limits[i].
@@ -124,7 +124,7 @@ def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome,
   let hasFolder = 1;
 }
 
-def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
+def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Puts a value around and between the elements";
   let description = [{
     Along dimension i: low[i] times the value, the elements with interior[i]
@@ -151,7 +151,7 @@ def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Diff
   let hasFolder = 1;
 }
 
-def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable]> {
+def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Joins tensors along one dimension";
   let description = [{
     Life: made by import and decomposition; gone after fusion.
@@ -169,7 +169,7 @@ def NN_ConcatOp : NN_Op<"concat", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, N
   let hasFolder = 1;
 }
 
-def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser]> {
+def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_AnyNumeric]> {
   let summary = "Picks slices along one dimension by index";
   let description = [{
     ONNX Gather: the result's shape is the operand's with dimension `dim`
@@ -190,7 +190,7 @@ def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexU
   let hasVerifier = 1;
 }
 
-def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded]> {
+def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_AnyNumeric]> {
   let summary = "Picks slices by index tuples";
   let description = [{
     ONNX GatherND: the first `batch_dims` dimensions of both operands run
@@ -212,7 +212,7 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded]> {
   let hasVerifier = 1;
 }
 
-def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Indexed, NN_Differentiable]> {
+def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Indexed, NN_Differentiable, NN_Numeric]> {
   let summary = "Running sum along one dimension";
   let description = [{
     With `exclusive` an element does not count itself; with `reverse` it runs
@@ -231,7 +231,7 @@ def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, 
   let hasVerifier = 1;
 }
 
-def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable, NN_Cost]> {
+def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable, NN_Cost, NN_Numeric]> {
   let summary = "Reduces dimensions";
   let description = [{
     The sum, maximum, minimum or product over `dims`, which the result has not.
@@ -242,7 +242,7 @@ def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differen
 
     Constraints:
     - (C1) `dims` are strictly increasing dimensions of the operand.
-    - (C2) the result has the operand's element type and the remaining dimensions.
+    - (C2) the result has the remaining dimensions and the operand's element type, or f32 where that is a half type.
 
     Example: `%1 = nn.reduce sum %0 dims = [1] : tensor<4x8xf32> -> tensor<4xf32>`
   }];

@@ -10,7 +10,7 @@ include "dialects/nn/NNBase.td"
 class NN_Unary<string mnemonic, Type operand, string what, string formula,
                list<Trait> traits = []>
     : NN_Op<mnemonic, [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                       NN_Sharded] # traits> {
+                       NN_Sharded, NN_Follows] # traits> {
   let summary = what;
   let description = !strconcat("Each element becomes ", formula, ".\n\n",
       "Example: `%1 = nn.", mnemonic, " %0 : tensor<4x8xf32>`");
@@ -22,7 +22,7 @@ class NN_Unary<string mnemonic, Type operand, string what, string formula,
 class NN_Binary<string mnemonic, Type operand, string what, string formula,
                 list<Trait> traits = []>
     : NN_Op<mnemonic, [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                       NN_Sharded] # traits> {
+                       NN_Sharded, NN_Follows] # traits> {
   let summary = what;
   let description = !strconcat("Each element is ", formula,
       ". Shapes are equal: broadcasting is `nn.broadcast`.\n\n",
@@ -62,7 +62,7 @@ def NN_CosOp : NN_Unary<"cos", NN_FloatTensor, "Cosine", "cos(input)", [NN_Diffe
 def NN_SiluOp : NN_Unary<"silu", NN_FloatTensor, "Sigmoid-weighted linear unit (Swish)", "input * sigmoid(input)", [NN_Differentiable]>;
 
 def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                               NN_Sharded, NN_Differentiable]> {
+                               NN_Sharded, NN_Follows, NN_Differentiable]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     input * (1 + erf(input / sqrt(2))) / 2, or with `tanh`
@@ -78,7 +78,7 @@ def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp
   let assemblyFormat = "$input (`tanh` $approximate^)? attr-dict `:` type($result)";
 }
 
-def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, SameOperandsAndResultShape]> {
+def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, NN_Follows, SameOperandsAndResultShape]> {
   let summary = "True where the input is not a number";
   let description = [{
     Life: made by import; gone after fusion.
@@ -90,7 +90,7 @@ def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, SameOperan
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
-def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, NN_Sharded, SameOperandsAndResultShape]> {
+def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, NN_Sharded, NN_Follows, SameOperandsAndResultShape]> {
   let summary = "Compares two tensors";
   let description = [{
     True where the predicate holds. Comparisons with NaN are false, but for
@@ -106,7 +106,7 @@ def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, N
 }
 
 def NN_SelectOp : NN_Op<"select", [Pure, AllTypesMatch<["onTrue", "onFalse", "result"]>,
-    NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Differentiable, SameOperandsAndResultShape]> {
+    NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Follows, NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "Chooses between two tensors, element by element";
   let description = [{
     Life: made by import (Where) and by decomposition; gone after fusion.
@@ -118,7 +118,7 @@ def NN_SelectOp : NN_Op<"select", [Pure, AllTypesMatch<["onTrue", "onFalse", "re
   let assemblyFormat = "$condition `,` $onTrue `,` $onFalse attr-dict `:` type($condition) `,` type($result)";
 }
 
-def NN_CastOp : NN_Op<"cast", [Pure, NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Differentiable, SameOperandsAndResultShape]> {
+def NN_CastOp : NN_Op<"cast", [Pure, NN_ElementwiseOp, NN_Sharded, NN_MovesSome, NN_Follows, NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "Converts the element type";
   let description = [{
     Floats round to nearest even; float to integer truncates towards zero and

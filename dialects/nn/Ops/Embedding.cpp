@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace shale::nn;
 
 /// Checks that `rows` is one row of `table` per index.
-static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type rows) {
+static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type rows, bool sums) {
   auto t = cast<RankedTensorType>(table);
   auto i = cast<RankedTensorType>(indices);
   auto fits = [&] {
@@ -13,7 +13,10 @@ static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type ro
       return false;
     SmallVector<int64_t> shape(i.getShape());
     shape.push_back(t.getDimSize(1));
-    return rows == RankedTensorType::get(shape, t.getElementType());
+    auto r = cast<RankedTensorType>(rows);
+    Type element = r.getElementType();
+    return r.getShape() == ArrayRef<int64_t>(shape) &&
+           (element == t.getElementType() || (sums && shale::accumulatorType(element) == t.getElementType()));
   };
   if (!fits()) // embedding_c1, embedding_grad_c1
     return op->emitOpError() << "expects a 2-D table [V, D] and rows of shape indices + [D] of its element type; got "
@@ -22,11 +25,11 @@ static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type ro
 }
 
 LogicalResult EmbeddingOp::verify() {
-  return verifyRows(*this, getTable().getType(), getIndices().getType(), getType());
+  return verifyRows(*this, getTable().getType(), getIndices().getType(), getType(), /*sums=*/false);
 }
 
 LogicalResult EmbeddingGradOp::verify() {
-  return verifyRows(*this, getType(), getIndices().getType(), getGrad().getType());
+  return verifyRows(*this, getType(), getIndices().getType(), getGrad().getType(), /*sums=*/true);
 }
 
 std::optional<shale::IndexRange> EmbeddingOp::getIndexRange(unsigned number) {

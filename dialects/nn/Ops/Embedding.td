@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Partitionable, NN_Differentiable]> {
+def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Looks up rows of a table";
   let description = [{
     result[..., :] = table[indices[...], :]. An index out of [0, V) reads
@@ -24,7 +24,7 @@ def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_
   let hasVerifier = 1;
 }
 
-def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_Partitionable]> {
+def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_Partitionable, NN_NumericKernel]> {
   let summary = "Gradient of a table lookup";
   let description = [{
     result[v, :] = sum of grad[i, :] over all i with indices[i] == v, in the
@@ -33,7 +33,7 @@ def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_OwnKernel
     Life: made by autodiff; lives up to codegen.
 
     Constraints:
-    - (C1) the result is 2-D [V, D]; grad has its element type and shape indices.shape + [D].
+    - (C1) the result is 2-D [V, D]; grad has shape indices.shape + [D] and its element type, or a half type where that is f32.
 
     Example: `%2 = nn.embedding_grad %ids, %dy : (tensor<4x8xi64>, tensor<4x8x64xf32>) -> tensor<256x64xf32>`
   }];

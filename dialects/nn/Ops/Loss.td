@@ -5,10 +5,10 @@
 include "dialects/nn/NNBase.td"
 
 def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
-    TypesMatchWith<"scalar of the logits' element type", "logits", "loss_sum", "::shale::nn::rowType($_self, 0)">,
-    TypesMatchWith<"scalar of the logits' element type", "logits", "count", "::shale::nn::rowType($_self, 0)">,
+    TypesMatchWith<"scalar of the type in which logits are summed", "logits", "loss_sum", "::shale::nn::rowType($_self, 0)">,
+    TypesMatchWith<"scalar of the type in which logits are summed", "logits", "count", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"one per row", "logits", "lse", "::shale::nn::rowType($_self, 1)">,
-    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_IndexUser, NN_Cost]> {
+    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_IndexUser, NN_Cost, NN_Numeric]> {
   let summary = "Sum of the cross-entropies of rows, and their number";
   let description = [{
     loss_sum = sum over rows n with labels[n] != ignore_index of
@@ -21,7 +21,8 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
     Life: made by import; decomposed by fusion.
 
     Constraints:
-    - (C1) logits [N, V], labels [N], lse [N]; loss_sum and count are scalars of the logits' element type (lse too).
+    - (C1) logits [N, V], labels [N], lse [N]; loss_sum and count are scalars; these and lse are of the
+      logits' element type, f32 where that is a half type.
 
     Example: `%sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>`
   }];
@@ -32,9 +33,9 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
 }
 
 def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [Pure, AllTypesMatch<["logits", "result"]>,
-    TypesMatchWith<"scalar of the logits' element type", "logits", "grad", "::shale::nn::rowType($_self, 0)">,
+    TypesMatchWith<"scalar of the type in which logits are summed", "logits", "grad", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"one per row", "logits", "lse", "::shale::nn::rowType($_self, 1)">,
-    NN_Sharded, NN_Partitionable, NN_Decomposable, NN_Cost]> {
+    NN_Sharded, NN_Partitionable, NN_Decomposable, NN_Cost, NN_Numeric]> {
   let summary = "Gradient of the sum of cross-entropies";
   let description = [{
     result[n, v] = grad * (exp(logits[n, v] - lse[n]) - [v == labels[n]]) where

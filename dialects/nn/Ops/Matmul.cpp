@@ -10,8 +10,9 @@ LogicalResult MatmulOp::verify() {
   auto result = cast<RankedTensorType>(getType());
   int64_t rank = result.getRank();
   if (rank < 2 || lhs.getRank() != rank || rhs.getRank() != rank ||
-      lhs.getElementType() != result.getElementType() ||
-      rhs.getElementType() != result.getElementType()) // matmul_c1
+      lhs.getElementType() != rhs.getElementType() ||
+      (result.getElementType() != lhs.getElementType() &&
+       result.getElementType() != shale::accumulatorType(lhs.getElementType()))) // matmul_c1
     return emitOpError() << "ranks must be equal and at least 2, element types equal; got "
                          << lhs << ", " << rhs << " and " << result;
   if (lhs.getShape().drop_back(2) != result.getShape().drop_back(2) ||

@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost]> {
+def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Numeric]> {
   let summary = "Matrix product, batched over leading dimensions";
   let description = [{
     result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]; `transpose_lhs`
@@ -15,7 +15,7 @@ def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost]
     Life: made by import and autodiff; becomes `rt.gemm`.
 
     Constraints:
-    - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal.
+    - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal, but that products of a half type may be f32.
     - (C2) batch dimensions are equal.
     - (C3) m, n and k agree.
 

@@ -12,10 +12,10 @@ static LogicalResult verifyNorm(Operation *op, Type input, Type column, Type row
   if (x.getRank() < 1) // *_norm_c1
     return op->emitOpError() << "input must have rank 1 or more; got " << x;
   auto columnType = RankedTensorType::get({x.getShape().back()}, x.getElementType());
-  if (column != columnType) // *_norm_c2
+  if (shale::accumulatorType(column) != shale::accumulatorType(columnType)) // *_norm_c2
     return op->emitOpError() << "scale and bias must be " << columnType << "; got " << column;
   auto rowType = RankedTensorType::get(x.getShape().drop_back(), x.getElementType());
-  if (row != rowType) // *_norm_c3
+  if (row != rowType && row != shale::accumulatorType(rowType)) // *_norm_c3
     return op->emitOpError() << "statistics must be " << rowType << "; got " << row;
   return success();
 }

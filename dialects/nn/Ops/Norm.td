@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Follows, NN_Differentiable, NN_Decomposable]> {
   let summary = "Softmax over the last dimension";
   let description = [{
     exp(x - max) / sum(exp(x - max)); a row whose maximum is -inf gives NaN, as
@@ -25,7 +25,7 @@ def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded
 }
 
 def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"]>,
-    AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+    AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     result = (x - mean) * rstd * scale + bias with the mean and
@@ -36,8 +36,8 @@ def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"
 
     Constraints:
     - (C1) the rank of x is at least 1; result has x's type.
-    - (C2) scale and bias are 1-D of the last dimension's size.
-    - (C3) mean and rstd have x's shape without the last dimension.
+    - (C2) scale and bias are 1-D of the last dimension's size, of x's element type or mixed of f32 and a half type.
+    - (C3) mean and rstd have x's shape without the last dimension, and its element type or f32 where that is a half type.
     - (C4) epsilon is finite and not negative.
 
     Example: `%y, %mean, %rstd = nn.layer_norm %x, %scale, %bias epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
@@ -52,13 +52,16 @@ def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"
 }
 
 def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
-    AllTypesMatch<["scale", "scale_grad", "bias_grad"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Decomposable]> {
+    TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
+    TypesMatchWith<"what scale's sums are held in", "scale", "bias_grad", "::shale::accumulatorType($_self)">,
+    AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Decomposable]> {
   let summary = "Gradient of layer normalisation";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
 
     Constraints:
-    - (C1) grad has input's type; scale, mean and rstd are as in `nn.layer_norm`.
+    - (C1) grad has input's type; scale, mean and rstd are as in `nn.layer_norm`;
+      the gradients of scale and bias have scale's type, f32 where that is a half type.
 
     Example: `%dx, %dscale, %dbias = nn.layer_norm_grad %x, %scale, %mean, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
   }];
@@ -72,7 +75,7 @@ def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input",
   let hasVerifier = 1;
 }
 
-def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Differentiable, NN_Decomposable]> {
+def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
   let summary = "Root-mean-square normalisation over the last dimension";
   let description = [{
     result = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon) of each
@@ -82,8 +85,8 @@ def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, 
 
     Constraints:
     - (C1) the rank of x is at least 1; result has x's type.
-    - (C2) scale is 1-D of the last dimension's size.
-    - (C3) rstd has x's shape without the last dimension.
+    - (C2) scale is 1-D of the last dimension's size, of x's element type or mixed of f32 and a half type.
+    - (C3) rstd has x's shape without the last dimension, and its element type or f32 where that is a half type.
     - (C4) epsilon is finite and not negative.
 
     Example: `%y, %rstd = nn.rms_norm %x, %scale epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
@@ -97,13 +100,15 @@ def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, 
 }
 
 def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
-    AllTypesMatch<["scale", "scale_grad"]>, NN_Sharded, NN_Decomposable]> {
+    TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
+    NN_Sharded, NN_Numeric, NN_Decomposable]> {
   let summary = "Gradient of root-mean-square normalisation";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
 
     Constraints:
-    - (C1) grad has input's type; scale and rstd are as in `nn.rms_norm`.
+    - (C1) grad has input's type; scale and rstd are as in `nn.rms_norm`;
+      the gradient of scale has scale's type, f32 where that is a half type.
 
     Example: `%dx, %dscale = nn.rms_norm_grad %x, %scale, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
   }];

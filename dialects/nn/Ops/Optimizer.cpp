@@ -30,7 +30,8 @@ LogicalResult SumSquaresOp::verify() {
   if (getInputs().empty()) // sum_squares_c1
     return emitOpError() << "needs at least one operand";
   for (Type type : getInputs().getTypes())
-    if (cast<RankedTensorType>(type).getElementType() != getType().getElementType())
+    if (Type element = cast<RankedTensorType>(type).getElementType();
+        element != getType().getElementType() && shale::accumulatorType(element) != getType().getElementType())
       return emitOpError() << "operands must have the result's element type; got " << type;
   return success();
 }

@@ -6,7 +6,7 @@ include "dialects/nn/NNBase.td"
 
 def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
 
-def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable]> {
+def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable, NN_Numeric]> {
   let summary = "Sum of the squares of all elements of all operands";
   let description = [{
     The square of the global norm; accumulated operand by operand in order.
@@ -15,7 +15,7 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
     partitioner moves it onto flat shards; lives up to codegen.
 
     Constraints:
-    - (C1) at least one operand; all have the result's element type.
+    - (C1) at least one operand; all have the result's element type, or a half type where that is f32.
 
     Example: `%2 = nn.sum_squares %0, %1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>`
   }];
@@ -29,11 +29,14 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
 // weight decay; with `segments` (a flat group's) each segment brings its own and
 // `decay` is ignored. `offset` is the first element of a local slice within the
 // group that the segments speak of; absent, the operands are the whole of it.
-// Where enable is false all results are the operands, bit by bit.
+// Where enable is false all results are the operands, bit by bit. Parameter,
+// gradient and state each have an element type of their own; the update is
+// computed in f32 or wider and each result rounded once.
 
 def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
-    AllTypesMatch<["param", "grad", "moment1", "moment2", "new_param", "new_moment1", "new_moment2"]>,
-    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel]> {
+    AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["moment1", "moment2", "new_moment1", "new_moment2"]>,
+    AllShapesMatch<["param", "grad", "moment1"]>,
+    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel, NN_NumericKernel]> {
   let summary = "AdamW update of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
@@ -69,14 +72,15 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
   let assemblyFormat = [{
     $param `,` $grad `,` $moment1 `,` $moment2 `enable` $enable `scale` $scale `lr` $lr `betas` $beta1 `,` $beta2
     `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2 (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
-    (`segments` `=` $segments^)? attr-dict `:` type($param) `,` type($lr)
+    (`segments` `=` $segments^)? attr-dict `:` custom<UpdateTypes>(type($param), type($grad), type($moment1)) `,` type($lr)
   }];
   let hasVerifier = 1;
 }
 
 def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
-    AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>,
-    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel]> {
+    AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["velocity", "new_velocity"]>,
+    AllShapesMatch<["param", "grad", "velocity"]>,
+    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel, NN_NumericKernel]> {
   let summary = "SGD update with momentum of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:
@@ -106,7 +110,7 @@ def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
   let assemblyFormat = [{
     $param `,` $grad `,` $velocity `enable` $enable `scale` $scale `lr` $lr `momentum` $momentum
     `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
-    (`segments` `=` $segments^)? attr-dict `:` type($param) `,` type($lr)
+    (`segments` `=` $segments^)? attr-dict `:` custom<UpdateTypes>(type($param), type($grad), type($velocity)) `,` type($lr)
   }];
   let hasVerifier = 1;
 }

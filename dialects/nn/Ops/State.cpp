@@ -15,15 +15,16 @@ bool StateOp::isTrainedParameter() {
 LogicalResult StateOp::verify() {
   Role role = getRole();
   bool moment = role == Role::Moment1 || role == Role::Moment2 || role == Role::Momentum;
-  if (!moment && role != Role::Param && role != Role::Buffer) // state_c1
-    return emitOpError() << "role must be param, buffer, moment1, moment2 or momentum; got "
+  if (!moment && role != Role::Param && role != Role::Buffer && role != Role::LossScale) // state_c1
+    return emitOpError() << "role must be param, buffer, moment1, moment2, momentum or loss_scale; got "
                          << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);
     if (!file && !isa<FillAttr>(init))
       return emitOpError() << "init must be #nn.file or #nn.fill; got " << init;
     int64_t bytes = tensorBytes(getTensorType());
-    if (file && file.getLength() != bytes)
+    bool widerFile = isHalf(getTensorType().getElementType()) && file && file.getLength() == 2 * bytes;
+    if (file && file.getLength() != bytes && !widerFile)
       return emitOpError() << "init has " << file.getLength() << " bytes, the type "
                            << getType() << " needs " << bytes;
     if (file && file.getTransposed() && getTensorType().getRank() != 2)

@@ -20,8 +20,9 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     writes the program's tables from it.
 
     Constraints:
-    - (C1) role is param, buffer, moment1, moment2 or momentum.
-    - (C2) init is `#nn.file` or `#nn.fill`; a file's length is the type's bytes; only a 2-D state is transposed.
+    - (C1) role is param, buffer, moment1, moment2, momentum or loss_scale.
+    - (C2) init is `#nn.file` or `#nn.fill`; a file's length is the type's bytes, or twice that for a half type whose
+      file holds f32; only a 2-D state is transposed.
     - (C3) `of` is there for moments and momentum, and only there.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // state_c1: a role that state has.
-// expected-error@+1 {{role must be param, buffer, moment1, moment2 or momentum; got input}}
+// expected-error@+1 {{role must be param, buffer, moment1, moment2, momentum or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----

@@ -1,0 +1,82 @@
+//===- Rules.cpp - In which types ops take and give floats ----------------===//
+//
+// Ops that are not here say the interface's default: every float follows the
+// others.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+#define OPERAND(OP) Numeric OP::getOperandNumeric([[maybe_unused]] unsigned number)
+#define RESULT(OP) Numeric OP::getResultNumeric([[maybe_unused]] unsigned number)
+
+// ---- data movement
+
+bool ReshapeOp::movesOnly() { return true; }
+bool TransposeOp::movesOnly() { return true; }
+bool BroadcastOp::movesOnly() { return true; }
+bool SliceOp::movesOnly() { return true; }
+bool PadOp::movesOnly() { return true; }
+bool ConcatOp::movesOnly() { return true; }
+bool GatherOp::movesOnly() { return true; }
+bool GatherNdOp::movesOnly() { return true; }
+bool EmbeddingOp::movesOnly() { return true; }
+
+// ---- sums
+
+OPERAND(MatmulOp) { return Numeric::Compute; }
+RESULT(MatmulOp) { return Numeric::Accumulates; }
+OPERAND(ReduceOp) { return Numeric::Any; }
+RESULT(ReduceOp) { return Numeric::Full; }
+OPERAND(CumsumOp) { return Numeric::Full; }
+RESULT(CumsumOp) { return Numeric::Full; }
+OPERAND(EmbeddingGradOp) { return Numeric::Any; }
+RESULT(EmbeddingGradOp) { return Numeric::Full; }
+bool EmbeddingGradOp::takesHalves() { return false; }
+
+// ---- norms: statistics in f32, x and result of one type
+
+OPERAND(LayerNormOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
+RESULT(LayerNormOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
+OPERAND(LayerNormGradOp) {
+  return number == 0 || number == 4 ? Numeric::Follows : number == 1 ? Numeric::Any : Numeric::Full;
+}
+RESULT(LayerNormGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
+OPERAND(RmsNormOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
+RESULT(RmsNormOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
+OPERAND(RmsNormGradOp) {
+  return number == 0 || number == 3 ? Numeric::Follows : number == 1 ? Numeric::Any : Numeric::Full;
+}
+RESULT(RmsNormGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
+
+// ---- attention: q, k, v and the result in the compute type, lse in f32
+
+OPERAND(AttentionOp) { return number < 3 ? Numeric::Compute : Numeric::Any; }
+RESULT(AttentionOp) { return number == 0 ? Numeric::Compute : Numeric::Full; }
+OPERAND(AttentionGradOp) {
+  return number == 4 ? Numeric::Full : number < 6 ? Numeric::Compute : Numeric::Any;
+}
+RESULT(AttentionGradOp) { return Numeric::Compute; }
+OPERAND(RopeOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
+RESULT(RopeOp) { return Numeric::Follows; }
+
+// ---- loss
+
+OPERAND(CrossEntropyOp) { return Numeric::Any; }
+RESULT(CrossEntropyOp) { return Numeric::Full; }
+OPERAND(CrossEntropyGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
+RESULT(CrossEntropyGradOp) { return Numeric::Follows; }
+
+// ---- optimizer: computed in f32 whatever is stored
+
+OPERAND(SumSquaresOp) { return Numeric::Any; }
+RESULT(SumSquaresOp) { return Numeric::Full; }
+OPERAND(AdamwOp) { return number < 4 ? Numeric::Any : Numeric::Full; }
+RESULT(AdamwOp) { return Numeric::Any; }
+bool AdamwOp::takesHalves() { return true; }
+OPERAND(SgdOp) { return number < 3 ? Numeric::Any : Numeric::Full; }
+RESULT(SgdOp) { return Numeric::Any; }
+bool SgdOp::takesHalves() { return true; }
