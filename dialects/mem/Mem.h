@@ -18,6 +18,10 @@
 namespace shale::mem {
 /// Marks an op whose results are computed again for each interval of use.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
+/// Marks an op that computes again what an op with kRecomputeAttr did.
+inline constexpr llvm::StringLiteral kRecomputedAttr = "mem.recomputed";
+/// On a function: floating-point operations that recomputation adds.
+inline constexpr llvm::StringLiteral kRecomputeFlopsAttr = "mem.recompute_flops";
 } // namespace shale::mem
 
 #endif // SHALE_MEM_MEM_H

@@ -24,9 +24,15 @@ std::optional<shale::ViewPlace> shale::mem::BarrierOp::getViewPlace(unsigned num
 LogicalResult
 shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
                                                  NamedAttribute attribute) {
-  if (attribute.getName() == kRecomputeAttr) {
+  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr) {
     if (!isa<UnitAttr>(attribute.getValue()))
-      return op->emitOpError("'mem.recompute' must be a unit attribute");
+      return op->emitOpError("'") << attribute.getName().strref() << "' must be a unit attribute";
+    return success();
+  }
+  if (attribute.getName() == kRecomputeFlopsAttr) {
+    auto flops = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!flops || flops.getValue().isNegative())
+      return op->emitOpError("'mem.recompute_flops' must be a number of operations");
     return success();
   }
   return op->emitOpError("'") << attribute.getName().strref()

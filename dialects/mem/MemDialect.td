@@ -11,6 +11,8 @@ def Mem_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `mem.recompute` | ops | the results are not kept between intervals of use: `--shale-materialize-recompute` computes them again |
+    | `mem.recomputed` | ops | what computes again; it reads through `mem.barrier` |
+    | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |
   }];
   let cppNamespace = "::shale::mem";
   let hasOperationAttrVerify = 1;

@@ -137,6 +137,9 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
 
+  const char *memory = "Memory";
+  app.add_option("--recompute", o.recompute, "none | block | selective | class:NAME | match:REGEX: what is computed again rather than kept (default: none)")->type_name("POLICY")->group(memory);
+
   const char *out = "Output";
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
   app.add_option("--emit", emit, "nn | dist | rt | llvm | object | program (default: program)")

@@ -40,6 +40,7 @@ struct CompileOptions {
   std::string optimizer = "adamw";
   int prefetch = 1;
   int maxGathersInFlight = 2;
+  std::string recompute = "none";
   std::string target = "cpu:native";
 };
 

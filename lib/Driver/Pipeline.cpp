@@ -14,6 +14,13 @@
 using namespace shale;
 using mlir::OpPassManager;
 
+static MemoryOptions memoryOptions(const CompileOptions &o) {
+  MemoryOptions memory;
+  memory.maxGathersInFlight = o.maxGathersInFlight;
+  memory.recompute = o.recompute;
+  return memory;
+}
+
 std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &target) {
   return {
       // Shape arithmetic is gone, and what exporters took apart is one op again.
@@ -35,13 +42,10 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
       {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer}); }, SHALE_EXIT_DATA, Emit::NN, true},
       // One rank's program. Sizes that do not divide are found here, and they come from flags.
       {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE, Emit::Dist, false},
-      // Units are gathered again for the backward pass. No CSE from here on: it would merge the gathers.
-      {"memory",
-       [&o](OpPassManager &pm) {
-         MemoryOptions memory;
-         memory.maxGathersInFlight = o.maxGathersInFlight;
-         buildMemoryPipeline(pm, memory);
-       },
+      // What is kept, and where. This comes from flags.
+      {"policies", [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); }, SHALE_EXIT_USAGE, Emit::Dist, false},
+      // Policies made explicit. No CSE from here on: it would merge what is computed or gathered again.
+      {"memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); },
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
       {"fusion", [](OpPassManager &pm) { buildFusionPipeline(pm); }, SHALE_EXIT_INTERNAL, Emit::RT, false},
       // The order is fixed, then every buffer has an offset.

@@ -1,5 +1,4 @@
 //===- Fusion.cpp - Ops that become one kernel ----------------------------===//
-#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
@@ -177,6 +176,32 @@ void wrapFree(Block &block) {
   }
 }
 
+/// Brings definitions before uses: an op stays where it is unless one before it
+/// needs it. Delaying the user instead would delay all that follows from it,
+/// and keep alive all that it reads.
+void restoreOrder(Block &block) {
+  SmallVector<Operation *> order;
+  DenseSet<Operation *> placed;
+  for (Operation &root : block) {
+    SmallVector<std::pair<Operation *, unsigned>> work;
+    if (placed.insert(&root).second)
+      work.push_back({&root, 0});
+    while (!work.empty()) {
+      auto &[op, next] = work.back();
+      if (next == op->getNumOperands()) {
+        order.push_back(op);
+        work.pop_back();
+        continue;
+      }
+      Operation *source = op->getOperand(next++).getDefiningOp();
+      if (source && source->getBlock() == &block && placed.insert(source).second)
+        work.push_back({source, 0});
+    }
+  }
+  for (Operation *op : order)
+    op->moveBefore(&block, block.end());
+}
+
 void fuseBlock(Block &block, bool singletons) {
   if (!singletons)
     duplicate(block);
@@ -193,7 +218,7 @@ void fuseBlock(Block &block, bool singletons) {
     if (isOpTriviallyDead(&op))
       op.erase();
   // What was computed first may have become part of a later cluster.
-  sortTopologically(&block);
+  restoreOrder(block);
 }
 
 struct FusionPass : shale::impl::FusionPassBase<FusionPass> {

@@ -1,9 +1,10 @@
-//===- MaterializeRecompute.cpp - Gathers units again ---------------------===//
+//===- MaterializeRecompute.cpp - Computes and gathers again --------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/Slices.h"
 
 using namespace mlir;
 
@@ -77,8 +78,12 @@ struct MaterializeRecomputePass
     : impl::MaterializeRecomputePassBase<MaterializeRecomputePass> {
   using MaterializeRecomputePassBase::MaterializeRecomputePassBase;
   void runOnOperation() final {
-    if (!getOperation().isExternal() && getOperation().getBody().hasOneBlock())
-      materialize(getOperation(), maxGathersInFlight);
+    func::FuncOp function = getOperation();
+    if (function.isExternal() || !function.getBody().hasOneBlock())
+      return;
+    if (int64_t flops = recomputeSlices(function))
+      function->setAttr(mem::kRecomputeFlopsAttr, Builder(function).getI64IntegerAttr(flops));
+    materialize(function, maxGathersInFlight);
   }
 };
 } // namespace

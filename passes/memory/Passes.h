@@ -15,9 +15,15 @@ namespace shale {
 struct MemoryOptions {
   /// Units whole, or on their way, at once.
   int64_t maxGathersInFlight = 2;
+  /// Policy of `--shale-annotate-recompute`.
+  std::string recompute = "none";
 };
 
-/// Annotated recomputation made explicit, verified. For modules.
+/// The policies, as annotations. What fails here is a flag. For modules.
+void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager,
+                                 const MemoryOptions &options = {});
+
+/// What is annotated made explicit, verified. For modules.
 void buildMemoryPipeline(mlir::OpPassManager &manager,
                          const MemoryOptions &options = {});
 

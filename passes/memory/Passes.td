@@ -4,9 +4,31 @@
 
 include "mlir/Pass/PassBase.td"
 
-def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::func::FuncOp"> {
-  let summary = "Gathers units again for each interval of use";
+def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp"> {
+  let summary = "Says which results of the forward pass are not kept";
   let description = [{
+    Sets `mem.recompute` on forward ops of functions with a backward pass. With
+    `block` on all of every block (the scopes that repeat with an index) whose
+    results only their block reads: what remains are the blocks' inputs. With
+    `class:NAME` or `match:REGEX` the same of the modules of a class, or of the
+    outermost scopes around parameters in whose names REGEX matches. With `selective` on
+    ops, in blocks or not, that cost less than 2 operations a byte they move
+    (interface `Cost`), unless their results are much smaller than what they
+    read. Collectives are never done again, but for gathers of units.
+  }];
+  let options = [Option<"policy", "policy", "std::string", "\"none\"",
+                        "none, block, selective, class:NAME or match:REGEX">];
+  let dependentDialects = ["::shale::mem::MemDialect"];
+}
+
+def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::func::FuncOp"> {
+  let summary = "Computes results and gathers units again";
+  let description = [{
+    Of every other op that carries `mem.recompute`, what the backward pass needs is
+    cloned, block by block, each op in front of its first reader, behind one
+    `mem.barrier` that also takes a gradient entering the block. The function's
+    `mem.recompute_flops` says what that costs.
+
     A `dist.unit_gather` that carries `mem.recompute` is not kept: for each later
     interval in which the unit is used its views are made again from a clone,
     which takes the shard through a `mem.barrier`. An interval of use ends where
@@ -26,7 +48,9 @@ def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
   let description = [{
     The exit contract of the memory stage: a group whose gathers carry
     `mem.recompute` is gathered exactly once per interval of use, any other once
-    per function.
+    per function; nothing after the forward pass reads the result of another op that
+    carries it; what computes again reads what was kept through a barrier; no two
+    gathers read the same.
   }];
   let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
                         "units whole, or on their way, at once">];

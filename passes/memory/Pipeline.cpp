@@ -5,8 +5,16 @@ using namespace mlir;
 
 namespace shale {
 
+void buildMemoryPoliciesPipeline(OpPassManager &manager, const MemoryOptions &options) {
+  // What is not kept for the backward pass.
+  AnnotateRecomputePassOptions recompute;
+  recompute.policy = options.recompute;
+  manager.addPass(createAnnotateRecomputePass(recompute));
+}
+
 void buildMemoryPipeline(OpPassManager &manager, const MemoryOptions &options) {
-  // Units are gathered again for each interval of use ...
+  // Slices of the forward pass are cloned where the backward pass reads them, then
+  // units are gathered again for each interval of use, clones included ...
   MaterializeRecomputePassOptions materialize;
   materialize.maxGathersInFlight = options.maxGathersInFlight;
   manager.addNestedPass<func::FuncOp>(

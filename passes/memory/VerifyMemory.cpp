@@ -1,5 +1,9 @@
-//===- VerifyMemory.cpp - Counts the gathers of each unit -----------------===//
+//===- VerifyMemory.cpp - What is annotated is done, and stays so ---------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/NN.h"
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
 
@@ -40,13 +44,74 @@ static LogicalResult verifyGathers(func::FuncOp function, int64_t bound) {
   return success();
 }
 
+/// Nothing after the forward pass reads what is not to be kept.
+static LogicalResult verifyNotKept(func::FuncOp function) {
+  for (Operation &op : function.getBody().front()) {
+    if (isForward(&op) || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (Value operand : op.getOperands()) {
+      Operation *source = viewedValue(operand).getDefiningOp();
+      if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) && !isa<Collective>(source)) {
+        InFlightDiagnostic diag = op.emitOpError("reads after the forward pass what is to be computed again");
+        diag.attachNote(source->getLoc()) << "made here";
+        return diag;
+      }
+    }
+  }
+  return success();
+}
+
+/// What is computed again reads what was kept through a barrier: it could be
+/// merged with what it computes again, or computed at once.
+static LogicalResult verifyRecomputed(func::FuncOp function) {
+  for (Operation &op : function.getBody().front())
+    if (op.hasAttr(mem::kRecomputedAttr))
+      for (Value operand : op.getOperands()) {
+        Operation *source = operand.getDefiningOp();
+        if (!source || !(source->hasAttr(mem::kRecomputedAttr) || source->hasTrait<OpTrait::ConstantLike>() ||
+                         isa<mem::BarrierOp, dist::UnitGatherOp>(source)))
+          return op.emitOpError("computes again, but no barrier parts them: operand ") << operand.getType() << " is read directly";
+      }
+  return success();
+}
+
+/// A gather that equals another one in all but its place would be merged with it:
+/// the barrier in front of it is gone.
+static LogicalResult verifyBarriers(func::FuncOp function) {
+  auto hash = [](Operation *op) {
+    return OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
+                                             OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+  };
+  auto equal = [](Operation *a, Operation *b) {
+    return OperationEquivalence::isEquivalentTo(a, b, OperationEquivalence::exactValueMatch, nullptr,
+                                                OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+  };
+  llvm::DenseMap<size_t, SmallVector<Operation *, 1>> annotated;
+  for (Operation &op : function.getBody().front())
+    if (op.hasAttr(mem::kRecomputeAttr) && isa<Collective>(op))
+      annotated[hash(&op)].push_back(&op);
+  for (Operation &op : function.getBody().front()) {
+    auto it = annotated.find(hash(&op));
+    if (it == annotated.end())
+      continue;
+    for (Operation *other : it->second)
+      if (other != &op && equal(other, &op)) {
+        InFlightDiagnostic diag = op.emitOpError("is another gather of the same: no barrier parts them");
+        diag.attachNote(other->getLoc()) << "the other one";
+        return diag;
+      }
+  }
+  return success();
+}
+
 namespace {
 struct VerifyMemoryPass : impl::VerifyMemoryPassBase<VerifyMemoryPass> {
   using VerifyMemoryPassBase::VerifyMemoryPassBase;
   void runOnOperation() final {
     if (getOperation().isExternal() || !getOperation().getBody().hasOneBlock())
       return;
-    if (failed(verifyGathers(getOperation(), maxGathersInFlight)))
+    if (failed(verifyNotKept(getOperation())) || failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
+        failed(verifyGathers(getOperation(), maxGathersInFlight)))
       signalPassFailure();
   }
 };

@@ -1,5 +1,6 @@
 //===- Kernels.cpp - Kernels from ops -------------------------------------===//
 #include "passes/schedule/Kernels.h"
+#include "dialects/mem/Mem.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OperationSupport.h"
 
@@ -11,6 +12,8 @@ static void dropOrigin(Block &block) {
   for (Operation &op : block) {
     op.removeAttr(nn::kScopeAttr);
     op.removeAttr(nn::kPhaseAttr);
+    op.removeAttr(mem::kRecomputeAttr);
+    op.removeAttr(mem::kRecomputedAttr);
     for (Region &region : op.getRegions())
       for (Block &inner : region)
         dropOrigin(inner);

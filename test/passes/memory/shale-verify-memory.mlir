@@ -1,4 +1,4 @@
-// RUN: shale-opt %s --shale-materialize-recompute --shale-verify-memory --split-input-file --verify-diagnostics
+// RUN: shale-opt %s --shale-verify-memory --split-input-file --verify-diagnostics
 
 // A unit that is to stay whole is gathered once.
 dist.mesh @mesh <["fsdp"=2]>
@@ -8,4 +8,23 @@ func.func @step(%a: tensor<16xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %0 = dist.unit_gather %a @a[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>
   %1 = dist.unit_gather %a @a[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>
   return %0, %1 : tensor<32xf32>, tensor<32xf32>
+}
+
+// -----
+
+// What was to be computed again is kept after all.
+func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-note@+1 {{made here}}
+  %0 = nn.exp %x {mem.recompute, nn.phase = #nn.phase<forward>} : tensor<4xf32>
+  // expected-error@+1 {{reads after the forward pass what is to be computed again}}
+  %1 = nn.neg %0 {nn.phase = #nn.phase<backward>} : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{computes again, but no barrier parts them}}
+  %1 = nn.exp %x {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4xf32>
+  return %1 : tensor<4xf32>
 }

@@ -2,7 +2,7 @@
 
 usage: equal.py MESH STRATEGY [FLAG]...  FLAGS: those of make_tiny.py, optimizer=NAME,
        units=POLICY, batch=N, import=ARGUMENTS (of shale-translate, in place of the
-       made model), memory (gathers made explicit), mutate (every collective,
+       made model), memory (gathers made explicit), recompute=POLICY with it, mutate (every collective,
        dropped alone, must make a difference)
 """
 import os
@@ -79,7 +79,8 @@ with tempfile.TemporaryDirectory() as folder:
         f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')}", "-o", f"{folder}/before.mlir")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
     if "memory" in flags:
-        passes += ["--shale-materialize-recompute", "--shale-verify-memory"]
+        passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
+                   "--shale-materialize-recompute", "--shale-verify-memory"]
     run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/after.mlir")
     done = equal(folder, "after.mlir")
     print(done.stdout, done.stderr)

@@ -1,0 +1,159 @@
+//===- AnnotateRecompute.cpp - Which results are not kept -----------------===//
+#include "dialects/mem/Mem.h"
+#include "dialects/nn/NN.h"
+#include "lib/Analysis/Modules.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/memory/Blocks.h"
+#include "passes/memory/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_ANNOTATERECOMPUTEPASS
+#include "passes/memory/Passes.h.inc"
+
+/// Floating-point operations per byte moved from which on a result is kept.
+static constexpr int64_t kIntensity = 2;
+/// A result that is this much smaller than what it is made from is kept.
+static constexpr int64_t kCondensation = 8;
+
+namespace {
+
+/// What `--recompute` asks for.
+struct Policy {
+  enum Kind { None, Block, Selective };
+  Kind kind = None;
+  /// The module scopes whose inner results are not kept; outside of them only
+  /// `selective` recomputes.
+  std::vector<std::string> scopes;
+};
+
+int64_t bytesOf(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += nn::tensorBytes(tensor);
+  return bytes;
+}
+
+/// Whether computing the results again costs about as much as reading them.
+bool isCheap(Operation *op) {
+  int64_t in = bytesOf(op->getOperandTypes()), out = bytesOf(op->getResultTypes());
+  if (out < in / kCondensation)
+    return false;
+  auto cost = dyn_cast<Cost>(op);
+  return !cost || cost.getFlops() / kIntensity < in + out;
+}
+
+/// Whether the results are tensors that a later clone computes just so: no
+/// exchange between ranks, nothing that is free or a number.
+bool isCandidate(Operation *op) {
+  return isForward(op) && isMemoryEffectFree(op) && !isa<Collective>(op) &&
+         op->getNumResults() > 0 && op->getNumOperands() > 0 && !isView(op) &&
+         !op->hasTrait<OpTrait::ConstantLike>() &&
+         llvm::any_of(op->getResultTypes(), [](Type type) {
+           auto tensor = dyn_cast<RankedTensorType>(type);
+           return tensor && tensor.getRank() > 0;
+         });
+}
+
+/// Ops whose results, or views of them, the forward pass reads outside of their
+/// block: these are kept, or the clones of one block would lead to those of
+/// the block before it.
+DenseSet<Operation *> findEscaping(func::FuncOp function, const Blocks &blocks) {
+  DenseSet<Operation *> escaping;
+  for (Operation &op : llvm::reverse(function.getBody().front())) {
+    if (!isForward(&op))
+      continue;
+    for (Operation *user : op.getUsers()) {
+      if (isBackward(user))
+        continue;
+      if (!isForward(user) || blocks.of(user) != blocks.of(&op) ||
+          (isView(user) && escaping.contains(user)))
+        escaping.insert(&op);
+    }
+  }
+  return escaping;
+}
+
+void annotate(func::FuncOp function, const Policy &policy) {
+  Blocks blocks(function, policy.scopes);
+  DenseSet<Operation *> escaping = findEscaping(function, blocks);
+  for (Operation &op : function.getBody().front()) {
+    if (!isCandidate(&op) || escaping.contains(&op))
+      continue;
+    bool chosen = policy.kind == Policy::Selective ? isCheap(&op) : blocks.of(&op) >= 0;
+    if (chosen)
+      op.setAttr(mem::kRecomputeAttr, UnitAttr::get(op.getContext()));
+  }
+}
+
+/// The outermost scopes around parameters in whose names `regex` matches.
+FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex) {
+  llvm::Regex pattern(regex);
+  std::string reason;
+  if (!pattern.isValid(reason))
+    return emitError(module.getLoc(), "--recompute match:") << regex << ": no regular expression: " << reason;
+  llvm::SetVector<StringRef> found;
+  for (auto state : module.getOps<nn::StateOp>())
+    for (StringRef scope : scopesOf(state.getSymName(), false))
+      if (pattern.match(scope)) {
+        found.insert(scope);
+        break;
+      }
+  if (found.empty())
+    return emitError(module.getLoc(), "--recompute match:") << regex << " matches no module scope";
+  std::vector<std::string> scopes;
+  for (StringRef scope : found)
+    scopes.push_back(scope.str());
+  return scopes;
+}
+
+FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
+  Policy policy;
+  if (text == "none")
+    return policy;
+  if (text == "selective" || text == "block") {
+    policy.kind = text == "block" ? Policy::Block : Policy::Selective;
+    policy.scopes = findBlocks(module);
+    if (policy.kind == Policy::Block && policy.scopes.empty())
+      return emitError(module.getLoc(), "--recompute block: the model has no blocks (modules that repeat with an index); "
+                                        "use selective, class:NAME or match:REGEX");
+    return policy;
+  }
+  policy.kind = Policy::Block;
+  FailureOr<std::vector<std::string>> scopes = failure();
+  if (text.consume_front("match:"))
+    scopes = matchScopes(module, text);
+  else if (text.consume_front("class:"))
+    scopes = scopesOfClass(module, text, "--recompute");
+  else
+    return emitError(module.getLoc(), "--recompute ") << text << " is none of none, block, selective, class:NAME, match:REGEX";
+  if (failed(scopes))
+    return failure();
+  policy.scopes = std::move(*scopes);
+  return policy;
+}
+
+struct AnnotateRecomputePass : impl::AnnotateRecomputePassBase<AnnotateRecomputePass> {
+  using AnnotateRecomputePassBase::AnnotateRecomputePassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    FailureOr<Policy> parsed = parsePolicy(module, policy);
+    if (failed(parsed))
+      return signalPassFailure();
+    if (parsed->kind == Policy::None)
+      return;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock() &&
+          llvm::any_of(function.getBody().front(), [](Operation &op) { return isBackward(&op); }))
+        annotate(function, *parsed);
+  }
+};
+
+} // namespace
+
+} // namespace shale
