@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 1
+#define SHALE_ABI_VERSION 2
 
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {
@@ -220,9 +220,11 @@ extern const ShaleProgram shale_program;
 typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
 
 /* Runs `kernel` over [0, rows), cut at multiples of `grain` that depend only on
- * rows, grain and the number of threads. `name` is the kernel's, for traces. */
+ * rows, grain and the number of threads. `name` is the kernel's, for traces;
+ * `args` are `inputs` buffers that it reads, then `outputs` that it writes. */
 void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
-                  void *const *args, int64_t rows, int64_t grain);
+                  void *const *args, int32_t inputs, int32_t outputs,
+                  int64_t rows, int64_t grain);
 
 /* C[m,n] = alpha * op(A) * op(B) + beta * C, on all threads. */
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,

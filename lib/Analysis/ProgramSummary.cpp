@@ -5,6 +5,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -75,17 +76,39 @@ static bool isUpdate(Operation &op) {
 namespace {
 /// One function's use of the arena.
 struct ArenaUse {
-  int64_t peakBytes = 0;
+  int64_t peakBytes = 0, unitsAtOnce = 0;
   std::map<rt::Category, int64_t> atPeak;
   std::vector<PlannedBuffer> atUpdate;
 };
 } // namespace
+
+/// The most units that are whole, or on their way, at one position.
+static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
+  std::vector<const LiveBuffer *> gathered;
+  for (const LiveBuffer &buffer : liveness.buffers) {
+    rt::BufferOp op = buffer.op;
+    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters)
+      gathered.push_back(&buffer);
+  }
+  size_t most = 0;
+  for (const LiveBuffer *at : gathered) { // the most begins where one begins
+    std::set<std::string> units;
+    for (const LiveBuffer *other : gathered)
+      if (other->begin <= at->begin && at->begin <= other->end) {
+        rt::BufferOp op = other->op;
+        units.insert(op.getName().str());
+      }
+    most = std::max(most, units.size());
+  }
+  return most;
+}
 
 static FailureOr<ArenaUse> measureArena(rt::FuncOp function) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))
     return failure();
   ArenaUse use;
+  use.unitsAtOnce = countUnitsAtOnce(liveness);
   std::map<int64_t, int64_t> changes;
   for (LiveBuffer &buffer : liveness.buffers)
     if (buffer.op.getSpace() == rt::Space::Arena) {
@@ -123,6 +146,7 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary) {
     if (failed(use))
       return failure();
     llvm::append_range(summary.buffers, use->atUpdate);
+    summary.unitsAtOnce = std::max(summary.unitsAtOnce, use->unitsAtOnce);
     if (use->peakBytes >= largest.peakBytes)
       largest = std::move(*use);
   }
@@ -258,6 +282,8 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   for (const auto &[kind, count] : kinds)
     os << llvm::format("  %5lld ", (long long)count.first) << llvm::left_justify(kind, 28)
        << llvm::format("%15lld\n", (long long)count.second);
+  if (summary.unitsAtOnce)
+    os << "units         at most " << summary.unitsAtOnce << " whole or on their way at once\n";
   os << "memory        of a rank, " << summary.ranks << " rank(s):\n";
   for (const PlanLine &line : summary.lines)
     os << "  " << llvm::left_justify(rt::stringifyCategory(line.category), 14)

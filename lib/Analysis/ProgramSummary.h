@@ -54,6 +54,8 @@ struct ProgramSummary {
   /// Of one @step of one rank.
   int64_t flops = 0, launches = 0, gemms = 0, sentBytes = 0;
   int64_t kernels = 0;
+  /// Units that a function has gathered, or on their way, at once: the most.
+  int64_t unitsAtOnce = 0;
   int64_t peakBytes() const;
 };
 

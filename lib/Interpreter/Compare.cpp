@@ -41,98 +41,90 @@ Difference difference(const Tensor &a, const Tensor &b) {
   return result;
 }
 
-class Comparison {
-public:
-  Comparison(const CompareOptions &options, raw_ostream &report)
-      : options(options), report(report), inputs(options.seed) {
-    inputs.tensors = options.inputs;
-  }
+bool isDifferent(const Tensor &a, const Tensor &b, const Difference &d,
+                 const CompareOptions &options) {
+  if (d.shapes)
+    return true;
+  if (options.exact)
+    return std::memcmp(a.cells(), b.cells(), a.size() * 8) != 0;
+  return !(d.relative <= options.tolerance);
+}
 
-  FailureOr<NamedTensors> run(ModuleOp module, StringRef function) {
-    const ProgramAdapter &adapter = getAdapter(module);
-    Options settings = options.interpreter;
-    settings.ranks = adapter.rankCount(module, options.ranks);
-    Interpreter interpreter(settings);
-    LogicalValues results;
-    if (failed(adapter.run(module, function, interpreter, inputs, results)))
+FailureOr<NamedTensors> runAll(ModuleOp module, const CompareOptions &options,
+                               LogicalValues &inputs) {
+  NamedTensors all;
+  for (const std::string &name : getAdapter(module).functions(module)) {
+    auto results = runFunction(module, name, options, inputs);
+    if (failed(results))
       return failure();
-    return std::move(results.tensors);
+    all.insert(results->begin(), results->end());
   }
-
-  FailureOr<NamedTensors> runAll(ModuleOp module) {
-    NamedTensors all;
-    for (const std::string &name : getAdapter(module).functions(module)) {
-      auto results = run(module, name);
-      if (failed(results))
-        return failure();
-      all.insert(results->begin(), results->end());
-    }
-    return all;
-  }
-
-  /// Compares results by name; with `common` only those that both have.
-  LogicalResult compare(StringRef what, const NamedTensors &before,
-                        const NamedTensors &after, bool common) {
-    int64_t compared = 0, differing = 0;
-    double worst = 0;
-    for (const auto &[name, a] : before) {
-      auto it = after.find(name);
-      if (it == after.end()) {
-        if (common)
-          continue;
-        report << what << ": '" << name << "' is gone\n";
-        ++differing;
-        continue;
-      }
-      ++compared;
-      Difference d = difference(a, it->second);
-      worst = std::max(worst, d.relative);
-      if (!isDifferent(a, it->second, d))
-        continue;
-      ++differing;
-      report << what << ": '" << name << "' differs";
-      if (d.shapes)
-        report << " in type: " << a.shapeString() << " and "
-               << it->second.shapeString() << "\n";
-      else
-        report << llvm::format(
-            ": element %lld of %s is %.17g and %.17g, %.3g of the largest\n",
-            (long long)d.at, a.shapeString().c_str(), a.number(d.at),
-            it->second.number(d.at), d.relative);
-    }
-    if (!common)
-      for (const auto &[name, b] : after)
-        if (!before.count(name)) {
-          report << what << ": '" << name << "' is new\n";
-          ++differing;
-        }
-    report << what << ": " << compared << " values, "
-           << differing << " differ in "
-           << (options.exact ? "their bits" : "value")
-           << llvm::format("; largest relative difference %.3g\n", worst);
-    return success(differing == 0 && compared != 0);
-  }
-
-private:
-  bool isDifferent(const Tensor &a, const Tensor &b, const Difference &d) {
-    if (d.shapes)
-      return true;
-    if (options.exact)
-      return std::memcmp(a.cells(), b.cells(), a.size() * 8) != 0;
-    return !(d.relative <= options.tolerance);
-  }
-
-  const CompareOptions &options;
-  raw_ostream &report;
-  LogicalValues inputs;
-};
+  return all;
+}
 
 } // namespace
+
+FailureOr<NamedTensors> runFunction(ModuleOp module, StringRef function,
+                                    const CompareOptions &options,
+                                    LogicalValues &inputs) {
+  const ProgramAdapter &adapter = getAdapter(module);
+  Options settings = options.interpreter;
+  settings.ranks = adapter.rankCount(module, options.ranks);
+  Interpreter interpreter(settings);
+  LogicalValues results;
+  if (failed(adapter.run(module, function, interpreter, inputs, results)))
+    return failure();
+  return std::move(results.tensors);
+}
+
+LogicalResult compareResults(StringRef what, const NamedTensors &before,
+                             const NamedTensors &after,
+                             const CompareOptions &options, raw_ostream &report,
+                             bool common) {
+  int64_t compared = 0, differing = 0;
+  double worst = 0;
+  for (const auto &[name, a] : before) {
+    auto it = after.find(name);
+    if (it == after.end()) {
+      if (common)
+        continue;
+      report << what << ": '" << name << "' is gone\n";
+      ++differing;
+      continue;
+    }
+    ++compared;
+    Difference d = difference(a, it->second);
+    worst = std::max(worst, d.relative);
+    if (!isDifferent(a, it->second, d, options))
+      continue;
+    ++differing;
+    report << what << ": '" << name << "' differs";
+    if (d.shapes)
+      report << " in type: " << a.shapeString() << " and "
+             << it->second.shapeString() << "\n";
+    else
+      report << llvm::format(
+          ": element %lld of %s is %.17g and %.17g, %.3g of the largest\n",
+          (long long)d.at, a.shapeString().c_str(), a.number(d.at),
+          it->second.number(d.at), d.relative);
+  }
+  if (!common)
+    for (const auto &[name, b] : after)
+      if (!before.count(name)) {
+        report << what << ": '" << name << "' is new\n";
+        ++differing;
+      }
+  report << what << ": " << compared << " values, " << differing
+         << " differ in " << (options.exact ? "their bits" : "value")
+         << llvm::format("; largest relative difference %.3g\n", worst);
+  return success(differing == 0 && compared != 0);
+}
 
 LogicalResult compareModules(ModuleOp before, ModuleOp after,
                              const CompareOptions &options,
                              raw_ostream &report) {
-  Comparison comparison(options, report);
+  LogicalValues inputs(options.seed);
+  inputs.tensors = options.inputs;
   auto left = getAdapter(before).functions(before);
   auto right = getAdapter(after).functions(after);
   bool any = false;
@@ -141,24 +133,24 @@ LogicalResult compareModules(ModuleOp before, ModuleOp after,
     if (!llvm::is_contained(right, name))
       continue;
     any = true;
-    auto a = comparison.run(before, name);
+    auto a = runFunction(before, name, options, inputs);
     if (failed(a))
       return failure();
-    auto b = comparison.run(after, name);
+    auto b = runFunction(after, name, options, inputs);
     if (failed(b))
       return failure();
-    if (failed(comparison.compare("@" + name, *a, *b, /*common=*/false)))
+    if (failed(compareResults("@" + name, *a, *b, options, report, /*common=*/false)))
       result = failure();
   }
   if (any)
     return result;
-  auto a = comparison.runAll(before);
+  auto a = runAll(before, options, inputs);
   if (failed(a))
     return failure();
-  auto b = comparison.runAll(after);
+  auto b = runAll(after, options, inputs);
   if (failed(b))
     return failure();
-  return comparison.compare("all functions", *a, *b, /*common=*/true);
+  return compareResults("all functions", *a, *b, options, report, /*common=*/true);
 }
 
 } // namespace shale::interp

@@ -21,6 +21,21 @@ struct CompareOptions {
   NamedTensors inputs;
 };
 
+/// Runs a function; what is missing of its inputs is made at random, and kept.
+mlir::FailureOr<NamedTensors> runFunction(mlir::ModuleOp module,
+                                          llvm::StringRef function,
+                                          const CompareOptions &options,
+                                          LogicalValues &inputs);
+
+/// Compares results by name; with `common` only those that both have. Writes a
+/// line for each difference and one with the counts; fails when something
+/// differs or nothing can be compared.
+mlir::LogicalResult compareResults(llvm::StringRef what,
+                                   const NamedTensors &before,
+                                   const NamedTensors &after,
+                                   const CompareOptions &options,
+                                   llvm::raw_ostream &report, bool common);
+
 /// Runs the functions that both modules have (if there is none, as before and
 /// after autodiff, all of each) on the same logical values and compares the
 /// results of one name. Writes one line per function and one per difference;

@@ -156,7 +156,7 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   declare(code, none, {pointer(), i64Type, i64Type});
   Value address = LLVM::AddressOfOp::create(b, loc, pointer(), code);
   call("shale_launch", none, {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
-                              i64(*kernel.getRows()), i64(*kernel.getGrain())});
+                              i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()), i64(*kernel.getGrain())});
   return success();
 }
 

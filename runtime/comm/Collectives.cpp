@@ -5,6 +5,7 @@
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/metrics/Watch.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -51,31 +52,37 @@ std::unique_ptr<Communicator> connect(const ShaleProgram &program,
 
 } // namespace shale::rt
 
-using shale::rt::Communicator;
+static void startCollective(ShaleRank *rank, int32_t site,
+                            ShaleCollectiveKind kind, const void *send,
+                            void *recv, int64_t count, int32_t type) {
+  if (rank->watch)
+    rank->watch->start(site, send, recv, count, type);
+  rank->communicator->start(site, kind, send, recv, count,
+                            static_cast<ShaleType>(type));
+}
 
 extern "C" void shale_all_gather_start(ShaleRank *rank, int32_t site,
                                        const void *send, void *recv,
                                        int64_t count, int32_t type) {
-  rank->communicator->start(site, SHALE_ALL_GATHER, send, recv, count,
-                            static_cast<ShaleType>(type));
+  startCollective(rank, site, SHALE_ALL_GATHER, send, recv, count, type);
 }
 
 extern "C" void shale_reduce_scatter_start(ShaleRank *rank, int32_t site,
                                            const void *send, void *recv,
                                            int64_t count, int32_t type) {
-  rank->communicator->start(site, SHALE_REDUCE_SCATTER, send, recv, count,
-                            static_cast<ShaleType>(type));
+  startCollective(rank, site, SHALE_REDUCE_SCATTER, send, recv, count, type);
 }
 
 extern "C" void shale_all_reduce_start(ShaleRank *rank, int32_t site,
                                        const void *send, void *recv,
                                        int64_t count, int32_t type) {
-  rank->communicator->start(site, SHALE_ALL_REDUCE, send, recv, count,
-                            static_cast<ShaleType>(type));
+  startCollective(rank, site, SHALE_ALL_REDUCE, send, recv, count, type);
 }
 
 extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
   using namespace shale::rt;
+  if (rank->watch)
+    rank->watch->wait(site);
   if (!profiling())
     return rank->communicator->wait(site);
   double start = profileNow();

@@ -184,4 +184,18 @@ int64_t residentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+int64_t residentPeakBytes() {
+  int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  char text[4096] = {0};
+  ssize_t n = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  const char *line = n > 0 ? strstr(text, "VmHWM:") : nullptr;
+  long long kibibytes = 0;
+  if (!line || sscanf(line, "VmHWM: %lld", &kibibytes) != 1)
+    return 0;
+  return kibibytes * 1024;
+}
+
 } // namespace shale::rt

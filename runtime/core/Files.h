@@ -63,6 +63,8 @@ void replaceFile(const std::string &path, const std::string &text);
 
 /// Memory of this process (RSS), without allocating.
 int64_t residentBytes();
+/// The most that it was.
+int64_t residentPeakBytes();
 
 } // namespace shale::rt
 

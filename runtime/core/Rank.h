@@ -10,6 +10,7 @@
 namespace shale::rt {
 
 class Communicator;
+class Watch;
 
 /// Coordinates of a rank; the last axis varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
@@ -29,6 +30,7 @@ struct ShaleRank {
   int worldSize = 1;
   std::vector<int64_t> coordinates;
   shale::rt::Communicator *communicator = nullptr;
+  shale::rt::Watch *watch = nullptr; // while a step is watched
 };
 
 #endif

@@ -179,6 +179,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
          1e6);
   number(g, "--comm-timeout", o.commTimeout, "SECONDS",
          "wait for a peer at most", 0.001, 1e7);
+  text(g, "--report-buffers", o.reportBuffers, "FILE",
+       "JSON: memory that the first two steps use, checked");
   app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")
       ->group(g);
   app.add_flag("--help,-h", help, "this")->group(g);

@@ -30,6 +30,7 @@ struct Options {
   int nproc = 0; // 0: not given
   double commTimeout = 300;
   bool describe = false;
+  std::string reportBuffers;
 
   /// The step before which the run ends.
   int64_t end() const {

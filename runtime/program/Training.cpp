@@ -190,8 +190,15 @@ bool Training::step() {
   int64_t sentBefore = communicator->bytesSent();
   data->fill(current, firstRow, inputs.data());
   setHyper();
+  if (watch && !watch->done()) {
+    self.watch = &*watch;
+    watch->beginStep();
+  }
   program.step(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
                metrics.data());
+  if (self.watch)
+    watch->endStep();
+  self.watch = nullptr;
   m.seconds = now() - start;
   auto metric = [&](const char *name, float missing) {
     int i = find(program.metrics, program.metric_count, name);
@@ -271,6 +278,17 @@ void Training::writeModel() {
     printf("weights: %s\n", path.c_str());
 }
 
+/// One file, an object a rank.
+void Training::reportBuffers() {
+  std::vector<std::string> ranks = communicator->gather(watch->report());
+  if (place.rank != 0)
+    return;
+  std::string text;
+  for (const std::string &one : ranks)
+    text += (text.empty() ? "[" : ",\n ") + one;
+  replaceFile(options.reportBuffers, text + "]\n");
+}
+
 int Training::run() {
   openFolder();
   watchSignals();
@@ -282,6 +300,8 @@ int Training::run() {
   hyper.resize(program.hyper_count);
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);
+  if (!options.reportBuffers.empty())
+    watch.emplace(program, place.rank, state.data(), arena.data());
   restore();
   openData();
   if (place.rank == 0)
@@ -311,6 +331,8 @@ int Training::run() {
         current < options.end())
       save(false);
   }
+  if (watch)
+    reportBuffers();
   save(true);
   if (place.rank == 0)
     printf("checkpoint: %s/checkpoints\n", options.out.c_str());

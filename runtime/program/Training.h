@@ -8,6 +8,7 @@
 #include "runtime/data/Batches.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/metrics/Metrics.h"
+#include "runtime/metrics/Watch.h"
 #include "runtime/program/Options.h"
 
 #include <optional>
@@ -34,6 +35,7 @@ private:
   /// warning.
   void save(bool last);
   void writeModel();
+  void reportBuffers();
   void setHyper();
 
   const ShaleProgram &program;
@@ -47,6 +49,7 @@ private:
   std::vector<float> hyper, metrics, evalMetrics;
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
+  std::optional<Watch> watch;
   int lock = -1;
   int64_t current = 0;  // the step to run next
   int64_t firstRow = 0; // its position in a token file's order

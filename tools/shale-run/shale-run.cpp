@@ -1,5 +1,6 @@
 //===- shale-run.cpp - Runs IR in the interpreter -------------------------===//
 #include "lib/Interpreter/Compare.h"
+#include "lib/Interpreter/Mutate.h"
 #include "lib/Interpreter/Training.h"
 #include "lib/Support/ParseDepth.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,6 +38,7 @@ cl::opt<int64_t> print("print", cl::desc("elements printed of a result"), cl::in
 cl::opt<std::string> compare("compare", cl::desc("run this program too, on the same values, and compare"), cl::value_desc("other.mlir"), cl::cat(category));
 cl::opt<double> tolerance("tolerance", cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"), cl::init(0), cl::cat(category));
 cl::opt<bool> exact("exact", cl::desc("compare bits"), cl::cat(category));
+cl::opt<bool> mutate("mutate", cl::desc("delete each collective and wait in turn; fails if one is not missed"), cl::cat(category));
 cl::opt<bool> checkGradient("check-gradient", cl::desc("differentiate every function and compare with central differences"), cl::cat(category));
 cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"), cl::value_desc("folder"), cl::cat(category));
 
@@ -161,8 +163,7 @@ LogicalResult runTraining(ModuleOp module, const Options &settings) {
   return success();
 }
 
-LogicalResult runComparison(ModuleOp module, ModuleOp other,
-                            const Options &settings) {
+CompareOptions compareOptions(const Options &settings) {
   CompareOptions options;
   options.interpreter = settings;
   options.ranks = ranks;
@@ -171,7 +172,7 @@ LogicalResult runComparison(ModuleOp module, ModuleOp other,
   if (tolerance > 0)
     options.tolerance = tolerance;
   options.inputs = readIfGiven(inputs);
-  return compareModules(module, other, options, llvm::outs());
+  return options;
 }
 
 } // namespace
@@ -193,6 +194,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);
+  context.loadAllAvailableDialects(); // running a program makes ops that its text may lack
   llvm::SourceMgr sources, otherSources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
@@ -200,8 +202,10 @@ int main(int argc, char **argv) {
   settings.asF64 = as == "f64";
   if (!compare.empty()) {
     OwningOpRef<ModuleOp> other = parse(compare, otherSources, context);
-    return failed(runComparison(*module, *other, settings));
+    return failed(compareModules(*module, *other, compareOptions(settings), llvm::outs()));
   }
+  if (mutate)
+    return failed(mutateModule(*module, compareOptions(settings), llvm::outs()));
   if (checkGradient)
     return failed(runGradientChecks(*module));
   if (steps > 0)

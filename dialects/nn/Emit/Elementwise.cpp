@@ -3,6 +3,7 @@
 // One body serves scalars and vectors: arith and math ops take both.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Gelu.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -131,9 +132,9 @@ EMIT(GeluOp) {
   Value half = constant(b, loc, x, 0.5), one = constant(b, loc, x, 1), inner;
   if (getApproximate()) {
     Value cube = arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, x, x), x);
-    cube = arith::MulFOp::create(b, loc, cube, constant(b, loc, x, 0.044715));
+    cube = arith::MulFOp::create(b, loc, cube, constant(b, loc, x, kGeluTanhCubic));
     Value sum = arith::AddFOp::create(b, loc, x, cube);
-    inner = math::TanhOp::create(b, loc, arith::MulFOp::create(b, loc, sum, constant(b, loc, x, 0.7978845608028654)));
+    inner = math::TanhOp::create(b, loc, arith::MulFOp::create(b, loc, sum, constant(b, loc, x, kGeluTanhScale)));
   } else {
     inner = math::ErfOp::create(b, loc, arith::MulFOp::create(b, loc, x, constant(b, loc, x, 0.7071067811865476)));
   }

@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Gradients of elementwise ops ---------------------===//
+#include "dialects/nn/Gelu.h"
 #include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;
@@ -61,7 +62,7 @@ static Value geluSlopeErf(const Build &b, Value x) {
 // With t = tanh(c (x + a x^3)):
 // (1 + t) / 2 + x (1 - t^2) c (1 + 3 a x^2) / 2
 static Value geluSlopeTanh(const Build &b, Value x) {
-  const double c = std::sqrt(2 / kPi), a = 0.044715;
+  const double c = kGeluTanhScale, a = kGeluTanhCubic;
   Value square = b.mul(x, x);
   Value inner = b.mul(x, b.shifted(b.scaled(square, c * a), c));
   Value t = b.unary<TanhOp>(inner);

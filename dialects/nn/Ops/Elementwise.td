@@ -67,7 +67,7 @@ def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp
   let description = [{
     input * (1 + erf(input / sqrt(2))) / 2, or with `tanh`
     input * (1 + tanh(sqrt(2/pi) * (input + 0.044715 * input^3))) / 2
-    (Hendrycks and Gimpel, arXiv 1606.08415).
+    (Hendrycks and Gimpel, arXiv 1606.08415), its two constants rounded to f32 as exporters and PyTorch have them.
 
     Life: made by import (ONNX Gelu) and by recover; gone after fusion.
 

@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - One result element from one of each operand ------===//
+#include "dialects/nn/Gelu.h"
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
@@ -63,8 +64,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double geluErf(double x) { return x * (1 + std::erf(x / std::sqrt(2.0))) / 2; }
 
 double geluTanh(double x) {
-  const double c = std::sqrt(2 / 3.14159265358979323846);
-  return x * (1 + std::tanh(c * (x + 0.044715 * x * x * x))) / 2;
+  double inner = nn::kGeluTanhScale * (x + nn::kGeluTanhCubic * x * x * x);
+  return x * (1 + std::tanh(inner)) / 2;
 }
 
 template <typename T> bool holds(nn::Predicate predicate, T a, T b) {

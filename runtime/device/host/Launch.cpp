@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/metrics/Watch.h"
 
 #include <algorithm>
 #include <array>
@@ -135,8 +136,10 @@ std::string profileTable() {
 
 extern "C" void shale_launch(ShaleRank *rank, const char *name,
                              ShaleKernel kernel, void *const *args,
-                             int64_t rows, int64_t grain) {
-  (void)rank;
+                             int32_t inputs, int32_t outputs, int64_t rows,
+                             int64_t grain) {
+  if (rank->watch)
+    rank->watch->launch(args, inputs, outputs);
   if (!profile.on)
     return launch(kernel, args, rows, grain);
   double start = profileNow();
@@ -149,7 +152,8 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
                            float alpha, const float *a, int64_t lda,
                            const float *b, int64_t ldb, float beta, float *c,
                            int64_t ldc) {
-  (void)rank;
+  if (rank->watch)
+    rank->watch->gemm(a, b, c);
   if (!profile.on)
     return sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta,
                  c, ldc);

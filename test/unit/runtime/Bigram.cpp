@@ -145,8 +145,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
   sumOverAll(rank, CountF, CountR, &count);
   sumOverAll(rank, LossF, LossR, &loss);
   float factor = count > 0 ? 1 / count : 0;
-  void *args[] = {grad, &factor};
-  shale_launch(rank, "scale", scaleKernel, args, groupCount, 16);
+  void *args[] = {grad, &factor, grad};
+  shale_launch(rank, "scale", scaleKernel, args, 2, 1, groupCount, 16);
   if (full)
     shale_reduce_scatter_start(rank, Grad, grad, reduced, local, SHALE_F32);
   else

@@ -1,0 +1,287 @@
+// What the compiled step really touches: --report-buffers.
+#include "runtime/metrics/Watch.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+#include "runtime/core/Rank.h"
+#include "runtime/core/Types.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace shale::rt {
+
+Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena)
+    : program(program), rank(rank), state(state), arena(arena),
+      transfers(program.site_count), live(program.buffer_count) {}
+
+bool Watch::inState(const char *at) const {
+  return at >= state && at < state + program.state_bytes;
+}
+
+bool Watch::inArena(const char *at) const {
+  return at >= arena && at < arena + program.arena_bytes;
+}
+
+void Watch::launch(void *const *args, int32_t inputs, int32_t outputs) {
+  Event event;
+  for (int32_t i = 0; i < inputs + outputs; ++i)
+    (i < inputs ? event.reads : event.writes)
+        .push_back({static_cast<const char *>(args[i]), 0});
+  note(std::move(event));
+}
+
+void Watch::gemm(const void *a, const void *b, const void *c) {
+  Event event;
+  event.reads = {{static_cast<const char *>(a), 0},
+                 {static_cast<const char *>(b), 0}};
+  event.writes = {{static_cast<const char *>(c), 0}};
+  note(std::move(event));
+}
+
+void Watch::start(int32_t site, const void *send, const void *recv,
+                  int64_t count, int32_t type) {
+  const ShaleSite &what = program.sites[site];
+  int64_t bytes = count * sizeOf(static_cast<Dtype>(type));
+  int64_t whole = bytes * program.axes[what.axis].size;
+  bool gather = what.kind == SHALE_ALL_GATHER;
+  bool scatter = what.kind == SHALE_REDUCE_SCATTER;
+  transfers[site] = {
+      {static_cast<const char *>(send), scatter ? whole : bytes},
+      {static_cast<const char *>(recv), gather ? whole : bytes}};
+  Event event;
+  event.reads = {transfers[site].send};
+  event.writes = {transfers[site].recv};
+  event.site = site;
+  event.starts = true;
+  note(std::move(event));
+}
+
+/// What is sent is read until the wait.
+void Watch::wait(int32_t site) {
+  Event event;
+  event.reads = {transfers[site].send};
+  event.site = site;
+  note(std::move(event));
+}
+
+void Watch::note(Event event) {
+  if (phase == Phase::Record)
+    events.push_back(std::move(event));
+  if (phase == Phase::Check && position++ == update)
+    poison();
+}
+
+void Watch::beginStep() {
+  if (phase == Phase::Idle) {
+    phase = Phase::Record;
+    return;
+  }
+  if (phase != Phase::Between)
+    return;
+  phase = Phase::Check;
+  std::memset(arena, 0xff, program.arena_bytes);
+}
+
+void Watch::endStep() {
+  if (phase == Phase::Record) {
+    residentAfterFirst = residentBytes();
+    findUpdate();
+    findLiveBuffers();
+    findGathers();
+    phase = Phase::Between;
+  } else if (phase == Phase::Check) {
+    if (position != events.size())
+      die(SHALE_EXIT_INTERNAL, "two steps differ in what they call");
+    phase = Phase::Done;
+  }
+}
+
+/// The update begins where state is first written; where gradients are reduced
+/// at the end (ZeRO-1), with the first reduce-scatter.
+void Watch::findUpdate() {
+  bool atEnd = std::string(program.strategy) == "optimizer";
+  for (update = 0; update < events.size(); ++update) {
+    const Event &event = events[update];
+    bool scatter = event.starts &&
+                   program.sites[event.site].kind == SHALE_REDUCE_SCATTER;
+    bool writes = std::any_of(event.writes.begin(), event.writes.end(),
+                              [&](Range to) { return inState(to.begin); });
+    if (writes || (atEnd && scatter))
+      return;
+  }
+}
+
+/// In use are the buffers that are read after the update began before anything
+/// is written into them.
+void Watch::findLiveBuffers() {
+  std::vector<char> overwritten(program.buffer_count);
+  std::vector<const char *> fresh;
+  auto bufferAt = [&](const char *at) {
+    for (int32_t i = 0; i < program.buffer_count; ++i) {
+      const ShaleBuffer &buffer = program.buffers[i];
+      if (std::strcmp(buffer.space, "arena") == 0 &&
+          at >= arena + buffer.offset &&
+          at < arena + buffer.offset + std::max<int64_t>(buffer.bytes, 1))
+        return i;
+    }
+    return -1;
+  };
+  for (size_t e = update; e < events.size(); ++e) {
+    for (Range from : events[e].reads) {
+      if (!inArena(from.begin))
+        continue;
+      int32_t buffer = bufferAt(from.begin);
+      if (buffer >= 0 && !overwritten[buffer])
+        live[buffer] = 1;
+      else if (buffer < 0 && std::find(fresh.begin(), fresh.end(),
+                                       from.begin) == fresh.end())
+        unplanned.push_back(from.begin - arena);
+    }
+    for (Range to : events[e].writes) {
+      if (!inArena(to.begin))
+        continue;
+      fresh.push_back(to.begin);
+      if (int32_t buffer = bufferAt(to.begin); buffer >= 0)
+        overwritten[buffer] = 1;
+    }
+  }
+}
+
+/// A gathered unit is there from the start of its gather to the last read
+/// before something else is written in its place.
+void Watch::findGathers() {
+  for (size_t e = 0; e < events.size(); ++e) {
+    if (!events[e].starts || !inArena(events[e].writes[0].begin) ||
+        program.sites[events[e].site].kind != SHALE_ALL_GATHER)
+      continue;
+    Range whole = events[e].writes[0];
+    Gathered gather{events[e].site, e, e};
+    auto within = [&](Range range) {
+      return range.begin < whole.begin + whole.bytes &&
+             range.begin + std::max<int64_t>(range.bytes, 1) > whole.begin;
+    };
+    for (size_t later = e + 1; later < events.size(); ++later) {
+      const Event &event = events[later];
+      if (event.site == gather.site ||
+          std::any_of(event.reads.begin(), event.reads.end(), within))
+        gather.end = later;
+      if (std::any_of(event.writes.begin(), event.writes.end(), within))
+        break;
+    }
+    gathers.push_back(gather);
+  }
+  for (size_t e = 0; e < events.size(); ++e) {
+    std::vector<std::string> units;
+    for (const Gathered &gather : gathers)
+      if (gather.begin <= e && e <= gather.end)
+        units.push_back(program.sites[gather.site].name);
+    std::sort(units.begin(), units.end());
+    units.erase(std::unique(units.begin(), units.end()), units.end());
+    if (units.size() > unitsAtOnce.size())
+      unitsAtOnce = units;
+  }
+}
+
+void Watch::poison() {
+  std::vector<std::pair<int64_t, int64_t>> kept;
+  for (int32_t i = 0; i < program.buffer_count; ++i)
+    if (live[i])
+      kept.push_back({program.buffers[i].offset,
+                      program.buffers[i].offset + program.buffers[i].bytes});
+  std::sort(kept.begin(), kept.end());
+  kept.push_back({program.arena_bytes, program.arena_bytes});
+  int64_t at = 0;
+  for (auto [begin, end] : kept) {
+    if (begin > at) {
+      std::memset(arena + at, 0xff, begin - at);
+      poisoned += begin - at;
+    }
+    at = std::max(at, end);
+  }
+}
+
+bool Watch::isTouched(const ShaleState &slot) const {
+  int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
+  auto within = [&](Range range) {
+    return range.begin >= state + slot.offset &&
+           range.begin < state + slot.offset + bytes;
+  };
+  return std::any_of(events.begin(), events.end(), [&](const Event &event) {
+    return std::any_of(event.reads.begin(), event.reads.end(), within) ||
+           std::any_of(event.writes.begin(), event.writes.end(), within);
+  });
+}
+
+/// Bytes of this rank's part of a group that hold no parameter.
+int64_t Watch::paddingOf(const ShaleState &slot) const {
+  const ShaleGroup &group = program.groups[slot.group];
+  int64_t begin = 0;
+  if (slot.axis >= 0)
+    begin = coordinatesOf(program, rank)[slot.axis] * slot.local_count;
+  int64_t end = begin + slot.local_count, used = 0;
+  for (int32_t s = 0; s < group.segment_count; ++s) {
+    const ShaleSegment &segment = group.segments[s];
+    int64_t low = std::max(begin, segment.offset);
+    int64_t high = std::min(end, segment.offset + segment.count);
+    used += std::max<int64_t>(0, high - low);
+  }
+  return (slot.local_count - used) * sizeOf(static_cast<Dtype>(slot.type));
+}
+
+std::string Watch::report() const {
+  using nlohmann::ordered_json;
+  auto address = [](const void *at) {
+    return format("%p", const_cast<void *>(at));
+  };
+  ordered_json out;
+  out["rank"] = rank;
+  out["blocks"] = {
+      {{"name", "state"}, {"address", address(state)},
+       {"bytes", program.state_bytes}},
+      {{"name", "arena"}, {"address", address(arena)},
+       {"bytes", program.arena_bytes}}};
+  ordered_json buffers = ordered_json::array();
+  for (int32_t i = 0; i < program.state_count; ++i) {
+    const ShaleState &slot = program.states[i];
+    static const char *const roles[] = {"param", "moment1", "moment2",
+                                        "momentum"};
+    buffers.push_back(
+        {{"name", program.groups[slot.group].name},
+         {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
+         {"role", roles[slot.role]},
+         {"space", "state"},
+         {"address", address(state + slot.offset)},
+         {"bytes", slot.local_count * sizeOf(static_cast<Dtype>(slot.type))},
+         {"padding", paddingOf(slot)},
+         {"touched", isTouched(slot)}});
+  }
+  for (int32_t i = 0; i < program.buffer_count; ++i) {
+    const ShaleBuffer &buffer = program.buffers[i];
+    if (std::strcmp(buffer.space, "arena") == 0)
+      buffers.push_back({{"name", buffer.name},
+                         {"category", buffer.category},
+                         {"space", "arena"},
+                         {"address", address(arena + buffer.offset)},
+                         {"bytes", buffer.bytes},
+                         {"padding", buffer.padding},
+                         {"touched", live[i] != 0}});
+  }
+  out["when_update_begins"] = buffers;
+  out["unplanned_reads"] = unplanned;
+  out["bytes_overwritten_to_check"] = poisoned;
+  out["units_at_once"] = unitsAtOnce.size();
+  out["units_where_most"] = unitsAtOnce;
+  ordered_json list = ordered_json::array();
+  for (const Gathered &gather : gathers)
+    list.push_back({{"unit", program.sites[gather.site].name},
+                    {"from", gather.begin},
+                    {"to", gather.end}});
+  out["gathers"] = list;
+  out["resident_after_first_step"] = residentAfterFirst;
+  out["resident"] = residentBytes();
+  out["resident_peak"] = residentPeakBytes();
+  return out.dump();
+}
+
+} // namespace shale::rt

@@ -1,0 +1,84 @@
+// What the compiled step really touches: --report-buffers.
+//
+// The first step that is watched is recorded: every launch, product and
+// collective with the addresses it reads and writes. From that alone follow
+// which buffers are in use when the update begins and which gathered units are
+// whole at once. In the second step all bytes of the arena that are said to be
+// free at the update's begin (and the whole arena before the step) are filled
+// with NaN: were one of them in use, the run would take another course.
+#ifndef SHALE_RUNTIME_METRICS_WATCH_H
+#define SHALE_RUNTIME_METRICS_WATCH_H
+
+#include "shale/Runtime.h"
+
+#include <string>
+#include <vector>
+
+namespace shale::rt {
+
+class Watch {
+public:
+  Watch(const ShaleProgram &program, int rank, char *state, char *arena);
+
+  // Of compiled code, before the call is made; main thread only.
+  void launch(void *const *args, int32_t inputs, int32_t outputs);
+  void gemm(const void *a, const void *b, const void *c);
+  void start(int32_t site, const void *send, const void *recv, int64_t count,
+             int32_t type);
+  void wait(int32_t site);
+
+  void beginStep();
+  void endStep();
+  /// Both steps are over.
+  bool done() const { return phase == Phase::Done; }
+  /// This rank's object.
+  std::string report() const;
+
+private:
+  enum class Phase { Idle, Record, Between, Check, Done };
+  /// A piece of memory; `bytes` is 0 where the call does not say.
+  struct Range {
+    const char *begin;
+    int64_t bytes;
+  };
+  struct Event {
+    std::vector<Range> reads, writes;
+    int32_t site = -1; // of a start or a wait
+    bool starts = false;
+  };
+  struct Transfer {
+    Range send, recv;
+  };
+  struct Gathered {
+    int32_t site;
+    size_t begin, end; // events
+  };
+
+  void note(Event event);
+  void findUpdate();
+  void findLiveBuffers();
+  void findGathers();
+  void poison();
+  bool inState(const char *at) const;
+  bool inArena(const char *at) const;
+  bool isTouched(const ShaleState &state) const;
+  int64_t paddingOf(const ShaleState &state) const;
+
+  const ShaleProgram &program;
+  int rank;
+  char *state, *arena;
+  Phase phase = Phase::Idle;
+  std::vector<Event> events;
+  std::vector<Transfer> transfers; // by site
+  size_t position = 0;             // of the next event of the second step
+  size_t update = 0;               // the update begins with this event
+  std::vector<char> live;          // by buffer of the program's table
+  std::vector<int64_t> unplanned;  // offsets of reads that no buffer explains
+  std::vector<Gathered> gathers;
+  std::vector<std::string> unitsAtOnce; // where they are most
+  int64_t residentAfterFirst = 0, poisoned = 0;
+};
+
+} // namespace shale::rt
+
+#endif
