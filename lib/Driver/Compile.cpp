@@ -2,6 +2,7 @@
 #include "lib/Driver/Compile.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Driver/Pipeline.h"
+#include "lib/Driver/SavePasses.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Support/MeshSpec.h"
@@ -142,6 +143,8 @@ public:
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
+    if (options.savePasses)
+      context.disableMultithreading();
     context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || this->options.remarks)
@@ -183,6 +186,8 @@ private:
   int runStage(const Stage &stage) {
     PassManager manager(&context);
     stage.build(manager);
+    if (options.savePasses && !options.saveTemps.empty())
+      savePasses(manager, stagePath(stage.name));
     if (failed(manager.run(*module)))
       return stage.exitCode;
     if (stage.last && stage.level == Emit::RT) { // codegen forgets what plan knows
@@ -201,10 +206,16 @@ private:
       llvm::errs() << "shalec: error: cannot create '" << options.saveTemps << "': " << error.message() << "\n";
       return SHALE_EXIT_IO;
     }
-    llvm::SmallString<128> path(options.saveTemps);
-    llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}.mlir", stageNumber, name).str());
+    std::string path = stagePath(name) + ".mlir";
     ++stageNumber;
     return writeText(*module, path);
+  }
+
+  /// Of the files that the stage under way writes.
+  std::string stagePath(StringRef name) const {
+    llvm::SmallString<128> path(options.saveTemps);
+    llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}", stageNumber, name).str());
+    return path.str().str();
   }
 
   /// Object file, then program; the output appears whole or not at all.

@@ -20,6 +20,7 @@ struct CompileOptions {
   std::string output;
   Emit emit = Emit::Program;
   std::string saveTemps;
+  bool savePasses = false;
   bool describe = false;
   bool remarks = false;
 

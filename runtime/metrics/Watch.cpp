@@ -113,10 +113,9 @@ void Watch::findUpdate() {
 }
 
 /// In use are the buffers that are read after the update began before anything
-/// is written into them.
+/// is written in their place. Whether these are all, the second step shows.
 void Watch::findLiveBuffers() {
   std::vector<char> overwritten(program.buffer_count);
-  std::vector<const char *> fresh;
   auto bufferAt = [&](const char *at) {
     for (int32_t i = 0; i < program.buffer_count; ++i) {
       const ShaleBuffer &buffer = program.buffers[i];
@@ -134,15 +133,13 @@ void Watch::findLiveBuffers() {
       int32_t buffer = bufferAt(from.begin);
       if (buffer >= 0 && !overwritten[buffer])
         live[buffer] = 1;
-      else if (buffer < 0 && std::find(fresh.begin(), fresh.end(),
-                                       from.begin) == fresh.end())
-        unplanned.push_back(from.begin - arena);
     }
     for (Range to : events[e].writes) {
       if (!inArena(to.begin))
         continue;
-      fresh.push_back(to.begin);
-      if (int32_t buffer = bufferAt(to.begin); buffer >= 0)
+      // What is written within a buffer is a part of it.
+      int32_t buffer = bufferAt(to.begin);
+      if (buffer >= 0 && to.begin == arena + program.buffers[buffer].offset)
         overwritten[buffer] = 1;
     }
   }
@@ -268,7 +265,6 @@ std::string Watch::report() const {
                          {"touched", live[i] != 0}});
   }
   out["when_update_begins"] = buffers;
-  out["unplanned_reads"] = unplanned;
   out["bytes_overwritten_to_check"] = poisoned;
   out["units_at_once"] = unitsAtOnce.size();
   out["units_where_most"] = unitsAtOnce;

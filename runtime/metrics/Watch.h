@@ -73,7 +73,6 @@ private:
   size_t position = 0;             // of the next event of the second step
   size_t update = 0;               // the update begins with this event
   std::vector<char> live;          // by buffer of the program's table
-  std::vector<int64_t> unplanned;  // offsets of reads that no buffer explains
   std::vector<Gathered> gathers;
   std::vector<std::string> unitsAtOnce; // where they are most
   int64_t residentAfterFirst = 0, poisoned = 0;

@@ -4,14 +4,21 @@
 usage: bytes.py --build DIR --case test/models/gpt2
 
 With P the padded bytes of all parameters (f32) and N ranks, a rank
-- keeps, when the update begins, parameters + gradients + optimizer state of: none 4P, optimizer 2P + 2P/N,
-  grad P + 3P/N, full 4P/N (docs/architecture.md);
+- keeps, when the update begins, parameters, gradients and optimizer state of: none P, P, 2P; optimizer P, P, 2P/N;
+  grad P, P/N, 2P/N; full P/N, P/N, 2P/N. By plan (--describe) and by the running program (--report-buffers), which
+  recorded what its step reads after the update began, filled all other bytes of its arena with NaN, and still makes the
+  same run;
 - sends a step: none 2P, optimizer and grad 2P, full P for the reduction and at most 2P for the gathers, each times
-  (N-1)/N, and listed scalars; which is what the communicator counts.
+  (N-1)/N, and listed scalars; which is what the communicator counts;
+- with full has at most two units whole or on their way at once, the root unit counted.
 """
+import json
 import re
 
-from runner import Case, Deviates, main, metrics, run
+from runner import Case, Deviates, main, metrics, run, same_bits
+
+KEPT = ("parameters", "gradients", "optimizer")
+SCALARS = 4096  # of coordinates, norms, factors
 
 
 def planned_collectives(text):
@@ -35,34 +42,88 @@ def check_wire(strategy, ranks, whole, plan):
         raise Deviates(f"{strategy} on {ranks} ranks plans {plan}; parameters have {whole} bytes")
 
 
-def check_rest(strategy, ranks, whole, table):
-    got = {category: sum(size for name, size in rows) for category, rows in table.items()}
-    want = {"none": (whole, whole, 2 * whole), "optimizer": (whole, whole, 2 * whole // ranks),
-            "grad": (whole, whole // ranks, 2 * whole // ranks), "full": (whole // ranks, whole // ranks, 2 * whole // ranks)}[strategy]
-    have = tuple(got.get(category, 0) for category in ("parameters", "gradients", "optimizer"))
-    if have != want:
-        raise Deviates(f"{strategy} on {ranks} ranks holds parameters, gradients, optimizer state of {have}; {want} expected")
+def designed(strategy, ranks, whole):
+    """Bytes of KEPT."""
+    part = whole // ranks
+    return {"none": (whole, whole, 2 * whole), "optimizer": (whole, whole, 2 * part),
+            "grad": (whole, part, 2 * part), "full": (part, part, 2 * part)}[strategy]
+
+
+def check_kept(what, rows, wanted):
+    """`rows` of (category, bytes) hold what is wanted, and scalars beside it."""
+    have = tuple(sum(size for category, size in rows if category == kept) for kept in KEPT)
+    rest = sum(size for category, size in rows if category not in KEPT)
+    if have != wanted or rest > SCALARS:
+        raise Deviates(f"{what} holds parameters, gradients, optimizer state of {have} and {rest} bytes beside; {wanted} expected")
+
+
+def check_running(what, report, wanted, whole, elements):
+    """The tables of all ranks; returns the bytes of padding of a rank."""
+    used, padding = {kept: 0 for kept in KEPT}, []
+    for rank in report:
+        rows = rank["when_update_begins"]
+        check_kept(f"{what}, running, rank {rank['rank']},", [(row["category"], row["bytes"]) for row in rows], wanted)
+        unused = [row["name"] for row in rows if not row["touched"]]
+        if unused or not rank["bytes_overwritten_to_check"]:
+            raise Deviates(f"{what}, rank {rank['rank']}: {unused} are not used, {rank['bytes_overwritten_to_check']} bytes were overwritten to check")
+        for block in rank["blocks"]:
+            begin = int(block["address"], 16)
+            inside = [row for row in rows if row["space"] == block["name"]]
+            if not all(begin <= int(row["address"], 16) and int(row["address"], 16) + row["bytes"] <= begin + block["bytes"] for row in inside):
+                raise Deviates(f"{what}, rank {rank['rank']}: a buffer lies outside of the {block['name']}")
+        for row in rows:
+            if row["category"] in KEPT:
+                used[row["category"]] += row["bytes"] - row["padding"]
+        padding.append(sum(row["padding"] for row in rows))
+    # What is no padding is each element once, or once a rank where it is replicated.
+    for category, times, kept in zip(KEPT, (1, 1, 2), wanted):
+        copies = 1 if kept < times * whole else len(report)
+        # The plan lists an equal share of a gradient's padding, rounded down, for each rank.
+        rounding = sum(row["category"] == category for rank in report for row in rank["when_update_begins"]) if category == "gradients" else 0
+        if not 0 <= used[category] - 4 * times * elements * copies <= rounding:
+            raise Deviates(f"{what}: {category} without padding have {used[category]} bytes on all ranks; {copies} x {4 * times * elements} expected")
+    return max(padding)
+
+
+def check_gathers(what, report, said):
+    at_once = max(rank["units_at_once"] for rank in report)
+    planned = int(re.search(r"^units +at most (\d+) whole", said, re.M).group(1))
+    if at_once > 2 or planned > 2:
+        raise Deviates(f"{what} has {at_once} units whole or on their way at once, {planned} by plan")
+    if not any("root" == gather["unit"] for gather in report[0]["gathers"]):
+        raise Deviates(f"{what} never gathers the root unit")
+    return at_once, planned
 
 
 def check(a, work):
     case = Case(a.build, a.case)
-    for shard, ranks in [(s, n) for s in ("none", "optimizer", "grad", "full") for n in (2, 4)]:
-        program, out = work / f"train-{shard}-{ranks}", work / f"run-{shard}-{ranks}"
-        plan = planned_collectives(case.shalec(program, shard, ranks))
+    found = []
+    for shard, ranks in [(s, n) for s in ("none", "optimizer", "grad", "full") for n in (2, case.most_ranks)]:
+        what = f"{shard} on {ranks} ranks"
+        program, out, report_file = work / f"train-{shard}-{ranks}", work / f"run-{shard}-{ranks}", work / f"report-{shard}-{ranks}.json"
+        said = case.shalec(program, shard, ranks)
+        plan = planned_collectives(said)
         described = run([program, "--describe"], "--describe").stdout
-        table = {}
-        for size, category, name in re.findall(r"^ +(?:state|arena) +\d+ +(\d+) +\d+ +(\w+) +(.*)$", described, re.M):
-            table.setdefault(category, []).append((name, int(size)))
+        rows = [(category, int(size)) for size, category in re.findall(r"^ +(?:state|arena) +\d+ +(\d+) +\d+ +(\w+) ", described, re.M)]
+        elements = int(re.search(r"^parameters: \d+ with (\d+) elements", described, re.M).group(1))
         at_rest = sum(int(size) for size in re.findall(r"^ +state +\d+ +(\d+) +\d+ +parameters ", described, re.M))
         whole = at_rest * (ranks if shard == "full" else 1)
         check_wire(shard, ranks, whole, plan)
-        check_rest(shard, ranks, whole, table)
-        case.train(program, out, steps=3)
+        check_kept(f"{what}, by plan,", rows, designed(shard, ranks, whole))
+        case.train(program, out, steps=3, flags=["--report-buffers", report_file])
+        case.train(program, work / "plain", steps=3, flags=["--resume", "never"])
+        same_bits(out, work / "plain", f"{what} with and without --report-buffers")
+        (work / "plain").rename(work / f"plain-{shard}-{ranks}")
+        report = json.loads(report_file.read_text())
+        padding = check_running(what, report, designed(shard, ranks, whole), whole, elements)
+        found.append(f"{what}: {designed(shard, ranks, whole)}, {padding} of padding")
+        if shard == "full":
+            found[-1] += ", units at once %d, by plan %d" % check_gathers(what, report, said)
         counted = {line["comm_bytes"] for line in metrics(out)}
         total = sum(size for _, size in plan.values())
         if counted != {total}:
-            raise Deviates(f"{shard} on {ranks} ranks sent {counted} bytes a step; the plan says {total}")
-    return "at rest and on the wire as designed, and as counted"
+            raise Deviates(f"{what} sent {counted} bytes a step; the plan says {total}")
+    return "at rest and on the wire as designed, and as counted\n  " + "\n  ".join(found)
 
 
 if __name__ == "__main__":

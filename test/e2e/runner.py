@@ -68,6 +68,7 @@ class Case:
         self.trajectory = json.loads((self.folder / trajectory).read_text())
         self.batches = self.folder / self.trajectory.get("batches", "batches.safetensors")
         self.steps = len(self.trajectory["steps"])
+        self.most_ranks = 3 if self.folder.name == "plain" else 4  # its batch has six rows
 
     def model_flags(self, sizes=None):
         """What says which model is compiled; `sizes` overrides dimensions by name."""
@@ -92,7 +93,7 @@ class Case:
 
     def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):
         """Compiles; returns what the compiler said."""
-        mesh = [] if any(flag.startswith("--mesh") for flag in flags) else ["--mesh", f"fsdp={ranks}"]
+        mesh = [] if any(str(flag).startswith("--mesh") for flag in flags) else ["--mesh", f"fsdp={ranks}"]
         return run([self.bin / "shalec", self.folder / self.model, "-o", output, *self.model_flags(sizes), *self.policy_flags(), *mesh,
                     "--shard", shard, *flags], "shalec").stdout
 
@@ -137,6 +138,12 @@ class Case:
         if not worst <= WEIGHT:
             raise Deviates(f"final weights are off by {worst:.2e} (bar {WEIGHT})")
         return worst
+
+
+def stage_files(case, folder, emit, shard, ranks, flags=(), sizes=None):
+    """Compiles as far as `emit`; the IR after each stage by the stage's name, in order."""
+    case.shalec("/dev/null", shard, ranks, ["--emit", emit, "--save-temps", folder, *flags], sizes)
+    return {path.stem.split("-", 1)[1]: path for path in sorted(folder.glob("*.mlir"))}
 
 
 def weight_difference(name, got, want):

@@ -108,6 +108,14 @@ def logits(nodes=(), outputs=("scores",)):
     return model(graph(body, [value("ids", ["batch", 6], INT64)], [value(o, ["batch", 6, 8]) for o in outputs], [table, head]))
 
 
+def shape_only(f):
+    """Of attention_mask the shape is read, and nothing else."""
+    body = [node("Shape", ["attention_mask"], ["s"], "shape"), node("Expand", ["zero", "s"], ["z"], "expand"), node("Add", ["ids", "z"], ["i"], "add"),
+            node("Gather", ["table", "i"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
+    weights = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i / 16 for i in range(32)]), ints("zero", [1, 1], [0])]
+    return model(graph(body, [value("attention_mask", ["batch", 6], INT64), value("ids", ["batch", 6], INT64)], [value("scores", ["batch", 6, 8])], weights))
+
+
 def merged_by_rule(f):
     """Without metadata: two norms of two modules read one initializer of ones."""
     body = [node("LayerNormalization", ["x", "a.0.weight"], ["n"], "/a.0/norm"), node("LayerNormalization", ["n", "a.0.weight"], ["y"], "/a.1/norm")]
@@ -183,6 +191,7 @@ CASES = {
     "dropout-off": dropout(0, 0.5),
     "dropout-zero": dropout(1, 0.0),
     "logits": lambda f: logits(),
+    "shape-only": shape_only,
     "two-outputs": lambda f: logits([node("Identity", ["scores"], ["other"], "copy")], ("scores", "other")),
     "merged-by-rule": merged_by_rule,
     "slices": slices,
