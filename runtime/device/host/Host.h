@@ -29,6 +29,24 @@ private:
 /// for.
 void checkCpu(const std::string &target);
 
+/// c = alpha op(a) op(b) + beta c, row-major; c is m x n.
+struct Product {
+  bool transposeA, transposeB;
+  int64_t m, n, k;
+  float alpha;
+  const float *a;
+  int64_t lda;
+  const float *b;
+  int64_t ldb;
+  float beta;
+  float *c;
+  int64_t ldc;
+};
+/// By all threads, or by the calling one; a library takes part that allocates
+/// at most kGemmWorkspace bytes a thread.
+void multiply(const Product &product);
+void multiplyOnThread(const Product &product);
+
 int hostThreads();
 /// CPUs this process may run on.
 int availableCpus();

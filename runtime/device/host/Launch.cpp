@@ -1,5 +1,5 @@
-// Kernels and matrix products on the CPU: OpenMP threads and oneDNN's sgemm,
-// which share one pool (libgomp).
+// Kernels on the CPU by OpenMP threads, the compiled code's entry points, and
+// the profile.
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/Host.h"
@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <sched.h>
 #include <vector>
 
@@ -48,22 +47,6 @@ struct Profile {
   }
 };
 Profile profile;
-
-void sgemm(int32_t transposeA, int32_t transposeB, int64_t m, int64_t n,
-           int64_t k, float alpha, const float *a, int64_t lda, const float *b,
-           int64_t ldb, float beta, float *c, int64_t ldc) {
-  if (m == 0 || n == 0)
-    return;
-  dnnl_status_t status =
-      dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, alpha,
-                 a, lda, b, ldb, beta, c, ldc);
-  if (status != dnnl_success)
-    die(SHALE_EXIT_INTERNAL,
-        format("sgemm of %lld x %lld x %lld (lda %lld, ldb %lld, ldc %lld) "
-               "failed with status %d",
-               (long long)m, (long long)n, (long long)k, (long long)lda,
-               (long long)ldb, (long long)ldc, (int)status));
-}
 
 void launch(ShaleKernel kernel, void *const *args, int64_t rows,
             int64_t grain) {
@@ -147,6 +130,14 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name,
   profileAdd(name ? name : "kernel", start);
 }
 
+static Product productOf(int32_t transposeA, int32_t transposeB, int64_t m,
+                         int64_t n, int64_t k, float alpha, const float *a,
+                         int64_t lda, const float *b, int64_t ldb, float beta,
+                         float *c, int64_t ldc) {
+  return {transposeA != 0, transposeB != 0, m, n, k, alpha, a, lda, b, ldb,
+          beta, c, ldc};
+}
+
 extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
                            int32_t transpose_b, int64_t m, int64_t n, int64_t k,
                            float alpha, const float *a, int64_t lda,
@@ -154,11 +145,12 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
                            int64_t ldc) {
   if (rank->watch)
     rank->watch->gemm(a, b, c);
+  Product product = productOf(transpose_a, transpose_b, m, n, k, alpha, a, lda,
+                              b, ldb, beta, c, ldc);
   if (!profile.on)
-    return sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta,
-                 c, ldc);
+    return multiply(product);
   double start = profileNow();
-  sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  multiply(product);
   char name[64];
   snprintf(name, sizeof(name), "gemm %c%c %lld x %lld x %lld",
            transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m,
@@ -171,13 +163,6 @@ extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b,
                                   const float *a, int64_t lda, const float *b,
                                   int64_t ldb, float beta, float *c,
                                   int64_t ldc) {
-  // oneDNN runs on one thread within a parallel region. A kernel that was
-  // launched as one block runs outside of any.
-  int threads = omp_get_max_threads();
-  bool narrow = threads > 1 && !omp_in_parallel();
-  if (narrow)
-    omp_set_num_threads(1);
-  sgemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  if (narrow)
-    omp_set_num_threads(threads);
+  multiplyOnThread(productOf(transpose_a, transpose_b, m, n, k, alpha, a, lda,
+                             b, ldb, beta, c, ldc));
 }
