@@ -113,7 +113,7 @@ def KernelInterface : OpInterface<"OwnKernel"> {
     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
          "::mlir::ValueRange":$results, "::mlir::Value":$begin, "::mlir::Value":$end,
          "int64_t":$lanes)>,
-    InterfaceMethod<"Returns the bytes of stack that one thread needs.",
+    InterfaceMethod<"Returns the bytes of scratch (shale_scratch) that one thread needs.",
     "int64_t", "getKernelScratch", (ins), "", "return 0;">
   ];
 }

@@ -32,6 +32,8 @@ namespace shale::rt {
 // Names of the module's discardable attributes.
 inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
+/// Threads a rank that the memory plan reckons with, on the module.
+inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
 
 /// Where buffers of a block begin, in bytes.
 inline constexpr int64_t kAlignment = 64;

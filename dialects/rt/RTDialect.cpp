@@ -34,7 +34,7 @@ void RTDialect::initialize() {
 
 LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   StringRef name = attr.getName();
-  if (name != kStateBytesAttr && name != kArenaBytesAttr)
+  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr)
     return op->emitOpError() << "unknown attribute '" << name << "'";
   auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
   if (!isa<ModuleOp>(op) || !bytes || bytes.getValue().isNegative())

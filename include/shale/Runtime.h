@@ -19,6 +19,12 @@ extern "C" {
 
 #define SHALE_ABI_VERSION 2
 
+/* How the runtime cuts matrix products for the library, which packs a piece into
+ * buffers that it allocates: at most this many columns at once, and blocks of at
+ * most this many rows and of this depth. The memory plan follows from them. */
+#define SHALE_GEMM_COLUMNS 2016
+#define SHALE_GEMM_BLOCK 384
+
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {
   SHALE_EXIT_OK = 0,
@@ -232,7 +238,11 @@ void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
                 int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                 int64_t ldc);
 
-/* The same on the calling thread only, for use inside a kernel. */
+/* Memory of the calling thread for a kernel: `offset` bytes into a block of at
+ * least `bytes`, which keeps its place until the thread asks for a larger one. */
+void *shale_scratch(int64_t bytes, int64_t offset);
+
+/* The product on the calling thread only, for use inside a kernel. */
 void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m,
                        int64_t n, int64_t k, float alpha, const float *a,
                        int64_t lda, const float *b, int64_t ldb, float beta,

@@ -1,5 +1,6 @@
 //===- ProgramSummary.cpp - What a planned program takes and does ---------===//
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/Footprint.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -10,13 +11,8 @@
 using namespace mlir;
 using namespace shale;
 
-// What the process has before and beside the program's own memory, measured on
-// x86-64 Debian 12 with libdnnl, libgloo and libgomp mapped.
-static constexpr int64_t kProcessBytes = 48 << 20;
 /// Receive scratch that is worth having: larger reductions go in pieces.
 static constexpr int64_t kMostScratchBytes = 8 << 20;
-/// Of Gloo, a pair of ranks: both directions' socket and message buffers.
-static constexpr int64_t kGlooPairBytes = 1 << 20;
 
 int64_t ProgramSummary::peakBytes() const {
   int64_t sum = 0;
@@ -205,13 +201,9 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
     flops[kernel.getSymNameAttr()] = flopsOf(kernel);
     ++summary.kernels;
   }
-  // sgemm copies what it multiplies into panels; at most both operands whole.
-  int64_t packs = 0;
   for (auto function : module.getOps<rt::FuncOp>()) {
     bool inStep = function.getSymName() == "step";
     function.walk([&](rt::GemmOp gemm) {
-      rt::GemmOp::Shape shape = gemm.getShape();
-      packs = std::max(packs, 4 * (shape.m * shape.k + shape.k * shape.n));
       summary.flops += inStep ? gemm.getFlops() : 0;
       summary.gemms += inStep;
     });
@@ -220,8 +212,32 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
       summary.launches += inStep;
     });
   }
-  if (packs)
-    summary.lines.push_back({rt::Category::Workspace, "panels of sgemm, bounded", packs});
+}
+
+/// What is neither in the state block nor in the arena.
+static void addFootprint(ModuleOp module, ProgramSummary &summary) {
+  auto threads = module->getAttrOfType<IntegerAttr>(rt::kThreadsAttr);
+  summary.threads = threads ? threads.getInt() : 1;
+  Footprint footprint = footprintOf(module, summary.ranks, summary.threads);
+  std::string many = std::to_string(summary.threads) + (summary.threads == 1 ? " thread" : " threads");
+  auto add = [&](rt::Category category, const std::string &what, int64_t bytes) {
+    if (bytes)
+      summary.lines.push_back({category, what, bytes});
+  };
+  add(rt::Category::Workspace, "panels of products, " + many, footprint.products);
+  add(rt::Category::Workspace, "scratch of kernels, " + many, footprint.scratch);
+  if (summary.ranks > 1)
+    add(rt::Category::Communication, "receive scratch", summary.commScratchBytes);
+  add(rt::Category::Communication, "Gloo's buffers, bounded", footprint.communicator);
+  int64_t constants = 0, inputs = 0;
+  for (auto constant : module.getOps<rt::ConstantOp>())
+    constants += nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
+  if (auto step = module.lookupSymbol<rt::FuncOp>("step"))
+    for (auto input : step.getInputs().getAsRange<DictionaryAttr>())
+      inputs += nn::tensorBytes(cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()));
+  add(rt::Category::Fixed, "constants and inputs", constants + inputs);
+  add(rt::Category::Fixed, "pieces of what is saved", footprint.saving);
+  add(rt::Category::Fixed, "process, code and libraries, measured", footprint.process);
 }
 
 FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
@@ -244,18 +260,7 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
     return failure();
   addSites(module, summary);
   addWork(module, summary);
-  if (summary.ranks > 1) {
-    summary.lines.push_back({rt::Category::Communication, "receive scratch", summary.commScratchBytes});
-    summary.lines.push_back({rt::Category::Communication, "Gloo's buffers, bounded", 2 * (summary.ranks - 1) * kGlooPairBytes});
-  }
-  int64_t constants = 0, inputs = 0;
-  for (auto constant : module.getOps<rt::ConstantOp>())
-    constants += nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
-  if (auto step = module.lookupSymbol<rt::FuncOp>("step"))
-    for (auto input : step.getInputs().getAsRange<DictionaryAttr>())
-      inputs += nn::tensorBytes(cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()));
-  summary.lines.push_back({rt::Category::Fixed, "constants and inputs", constants + inputs});
-  summary.lines.push_back({rt::Category::Fixed, "process, code and libraries, bounded", kProcessBytes});
+  addFootprint(module, summary);
   return summary;
 }
 

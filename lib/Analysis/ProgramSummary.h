@@ -47,6 +47,8 @@ struct ProgramSummary {
   std::vector<PlannedBuffer> buffers;
   std::vector<CollectiveSite> sites;
   int64_t ranks = 1;
+  /// Threads a rank that the plan reckons with (`rt.threads` of the module).
+  int64_t threads = 1;
   int64_t parameters = 0, trained = 0;
   int64_t stateBytes = 0, arenaBytes = 0;
   /// What the runtime is given to receive in; 0 on one rank.

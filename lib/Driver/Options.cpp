@@ -139,6 +139,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
 
   const char *memory = "Memory";
   app.add_option("--recompute", o.recompute, "none | block | selective | class:NAME | match:REGEX: what is computed again rather than kept (default: none)")->type_name("POLICY")->group(memory);
+  app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
   const char *out = "Output";
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);

@@ -42,6 +42,7 @@ struct CompileOptions {
   int prefetch = 1;
   int maxGathersInFlight = 2;
   std::string recompute = "none";
+  int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
   std::string target = "cpu:native";
 };
 

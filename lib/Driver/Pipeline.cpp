@@ -1,5 +1,6 @@
 //===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
 #include "lib/Driver/Pipeline.h"
+#include "lib/Support/MeshSpec.h"
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/codegen/Passes.h"
@@ -10,6 +11,8 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
+#include "llvm/Support/Threading.h"
+#include <numeric>
 
 using namespace shale;
 using mlir::OpPassManager;
@@ -19,6 +22,15 @@ static MemoryOptions memoryOptions(const CompileOptions &o) {
   memory.maxGathersInFlight = o.maxGathersInFlight;
   memory.recompute = o.recompute;
   return memory;
+}
+
+/// What the program's launcher would give a rank here.
+static int64_t threadsARank(const CompileOptions &options) {
+  MeshSpec mesh;
+  if (options.threads > 0 || !parseMesh(options.mesh, mesh).empty())
+    return std::max(1, options.threads);
+  int64_t ranks = std::accumulate(mesh.sizes.begin(), mesh.sizes.end(), int64_t(1), std::multiplies<int64_t>());
+  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / ranks);
 }
 
 std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &target) {
@@ -54,6 +66,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          ScheduleOptions schedule;
          schedule.prefetch = o.prefetch;
          schedule.maxGathersInFlight = o.maxGathersInFlight;
+         schedule.threads = threadsARank(o);
          buildSchedulePipeline(pm, schedule);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},

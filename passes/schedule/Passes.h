@@ -21,6 +21,8 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"), llvm::cl::init(1)};
   Option<int64_t> maxGathersInFlight{*this, "max-gathers-in-flight",
                                      llvm::cl::desc("Units whole or on their way at once"), llvm::cl::init(2)};
+  Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads a rank that the memory plan reckons with"),
+                          llvm::cl::init(1)};
 };
 
 /// Appends schedule and plan: from nn, dist and mem with clusters to rt.

@@ -40,6 +40,9 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
     decreasing size; a collective's buffers are taken from its start to its wait.
     The state block is laid out once for the module.
   }];
+  let options = [
+    Option<"threads", "threads", "int64_t", "1", "Threads a rank that the memory plan reckons with">
+  ];
   let dependentDialects = ["::shale::rt::RTDialect", "::shale::nn::NNDialect"];
 }
 

@@ -19,7 +19,9 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   pm.addPass(createSchedulePass(schedule));
   pm.addPass(createVerifyScheduledPass());
   // Then places: values become buffers, ops become calls.
-  pm.addPass(createPlanPass());
+  PlanPassOptions plan;
+  plan.threads = options.threads;
+  pm.addPass(createPlanPass(plan));
   pm.addPass(createVerifyPlanPass());
 }
 

@@ -88,6 +88,10 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (threads < 1 || threads > 65536) {
+      module.emitError("threads must be 1 to 65536; got ") << threads;
+      return signalPassFailure();
+    }
     FailureOr<int64_t> stateBytes = layOutState(module);
     if (failed(stateBytes))
       return signalPassFailure();
@@ -106,6 +110,7 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
     Builder builder(module.getContext());
     module->setAttr(rt::kStateBytesAttr, builder.getI64IntegerAttr(*stateBytes));
     module->setAttr(rt::kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
+    module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(threads));
   }
 };
 } // namespace

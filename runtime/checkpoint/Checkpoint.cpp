@@ -19,7 +19,7 @@ namespace shale::rt {
 
 namespace {
 const char *const temporaryMark = ".tmp-";
-constexpr int64_t chunkBytes = 4 << 20;
+constexpr int64_t chunkBytes = 1 << 20;
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
 

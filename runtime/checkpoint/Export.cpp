@@ -11,7 +11,7 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t chunkElements = 1 << 19;
+constexpr int64_t chunkElements = 1 << 16;
 
 /// Brings a piece to rank 0 and, there, hands its chunks to `use`.
 template <typename Use>

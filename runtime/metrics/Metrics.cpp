@@ -10,10 +10,17 @@
 
 namespace shale::rt {
 
-/// Enough digits to give the same float back; JSON has no infinity.
-static std::string number(double value) {
-  return std::isfinite(value) ? format("%.9g", value) : "null";
-}
+/// Enough digits to give the same float back; JSON has no infinity. A step
+/// allocates nothing, so the text stands in an array.
+struct Number {
+  char text[32];
+  explicit Number(double value) {
+    if (std::isfinite(value))
+      snprintf(text, sizeof(text), "%.9g", value);
+    else
+      snprintf(text, sizeof(text), "null");
+  }
+};
 
 Metrics::Metrics(const std::string &path, int64_t firstStep) : path(path) {
   std::string kept;
@@ -47,22 +54,22 @@ void Metrics::record(const StepMetrics &m) {
           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
           "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
           "\"comm_bytes\": %lld",
-          (long long)m.step, number(m.loss).c_str(), number(m.gradNorm).c_str(),
-          number(m.lr).c_str(), (long long)m.tokens,
-          number(m.seconds > 0 ? m.tokens / m.seconds : 0).c_str(),
+          (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text,
+          Number(m.lr).text, (long long)m.tokens,
+          Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
           (long long)m.memoryBytes, (long long)m.commBytes);
   if (m.evaluated)
-    fprintf(file, ", \"eval_loss\": %s", number(m.evalLoss).c_str());
+    fprintf(file, ", \"eval_loss\": %s", Number(m.evalLoss).text);
   if (fprintf(file, "}\n") < 0 || fflush(file) != 0)
     fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
 }
 
-std::string progressLine(const StepMetrics &m, int64_t steps) {
-  return format("step %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.1f ms | "
-                "%.0f tokens/s | %.1f MiB",
-                (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm,
-                m.lr, m.seconds * 1e3, m.seconds > 0 ? m.tokens / m.seconds : 0,
-                m.memoryBytes / 1048576.0);
+void printProgress(const StepMetrics &m, int64_t steps) {
+  printf("step %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.1f ms | "
+         "%.0f tokens/s | %.1f MiB\n",
+         (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr,
+         m.seconds * 1e3, m.seconds > 0 ? m.tokens / m.seconds : 0,
+         m.memoryBytes / 1048576.0);
 }
 
 } // namespace shale::rt

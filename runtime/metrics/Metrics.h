@@ -34,7 +34,7 @@ private:
 };
 
 /// The line people read, without a newline.
-std::string progressLine(const StepMetrics &metrics, int64_t steps);
+void printProgress(const StepMetrics &metrics, int64_t steps);
 
 } // namespace shale::rt
 

@@ -222,7 +222,7 @@ bool Training::step() {
   }
   if (place.rank == 0) {
     log->record(m);
-    printf("%s\n", progressLine(m, options.steps).c_str());
+    printProgress(m, options.steps);
     if (m.evaluated)
       printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
     fflush(stdout);

@@ -1,10 +1,12 @@
 //===- Loops.cpp - Building blocks of kernels with a schedule of their own -===//
 #include "dialects/nn/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -93,9 +95,26 @@ Value Loops::maxLanes(Value vector) { return fold<arith::MaximumFOp>(b, loc, vec
 
 Value Loops::scratch(Block *entry, int64_t elements) {
   OpBuilder::InsertionGuard guard(b);
+  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  auto first = MemRefType::get({1}, b.getF32Type()), type = MemRefType::get({elements}, b.getF32Type());
+  Type i64 = b.getI64Type();
+  StringRef name = "shale_scratch";
+  auto callee = module.lookupSymbol<func::FuncOp>(name);
+  if (!callee) {
+    b.setInsertionPointToStart(module.getBody());
+    callee = func::FuncOp::create(b, loc, name, b.getFunctionType({i64, i64}, {first}));
+    callee.setPrivate();
+  }
   b.setInsertionPointToStart(entry);
-  auto type = MemRefType::get({elements}, b.getF32Type());
-  return memref::AllocaOp::create(b, loc, type, b.getI64IntegerAttr(64));
+  int64_t offset = scratchBytes;
+  scratchBytes += llvm::alignTo(elements * sizeof(float), 64);
+  auto number = [&](int64_t value) { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
+  scratchSizes.push_back(number(scratchBytes));
+  for (Operation *size : scratchSizes) // all calls name the whole
+    cast<arith::ConstantOp>(size).setValueAttr(b.getI64IntegerAttr(scratchBytes));
+  auto call = func::CallOp::create(b, loc, callee, ValueRange{scratchSizes.back()->getResult(0), number(offset)});
+  return memref::ReinterpretCastOp::create(b, loc, type, call.getResult(0), /*offset=*/0, ArrayRef<int64_t>{elements},
+                                           ArrayRef<int64_t>{1});
 }
 
 void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, double alpha, const Matrix &a,

@@ -39,7 +39,8 @@ public:
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
 
-  /// Stack memory of the kernel; `entry` is its first block.
+  /// Memory of the thread that runs the kernel (shale_scratch); `entry` is its
+  /// first block.
   mlir::Value scratch(mlir::Block *entry, int64_t elements);
 
   struct Matrix {
@@ -53,6 +54,11 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
   int64_t lanes;
+
+private:
+  /// Bytes that the kernel asked for so far, and the constants that say so.
+  int64_t scratchBytes = 0;
+  llvm::SmallVector<mlir::Operation *> scratchSizes;
 };
 
 } // namespace shale::nn

@@ -3,12 +3,12 @@
 // oneDNN 2.6 packs both operands anew in every call, into buffers that it
 // allocates (src/cpu/x64/gemm/gemm_driver.cpp: get_m_padd, get_k_padd,
 // get_n_padd; AVX-512 blocking of gemm_info.cpp: bm 9984, bn 384, bk 384).
-// On one thread a call of at most kGemmColumns columns takes
-//   4 * (kGemmColumns * 384 + 384 * 384) bytes and two pages,
-// whatever the shape: that is kGemmWorkspace (Host.h,
-// lib/Analysis/Footprint.h). Left to itself it takes up to 16 MB a thread.
-// Packing again for each piece costs rows / kGemmColumns of the product:
-// nothing that can be measured.
+// On one thread a call of at most SHALE_GEMM_COLUMNS columns takes
+//   4 * (SHALE_GEMM_COLUMNS * 384 + 384 * 384) bytes and two pages
+// whatever the shape (productWorkspace in lib/Analysis/Footprint.h). Left to
+// itself it takes up to 16 MB a thread, and the heap keeps twice that. Packing
+// again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product: nothing
+// that can be measured.
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Host.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 /// Columns of a piece are multiples of the kernel's 48, rows of its 8.
 constexpr int64_t kColumnUnit = 48, kRowUnit = 8;
-constexpr int64_t kGemmColumns = 42 * kColumnUnit;
+static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
 /// Below these operations threads are not worth waking.
 constexpr int64_t kSmallProduct = 1 << 18;
 
@@ -57,7 +57,7 @@ void part(int64_t size, int64_t unit, int64_t parts, int64_t index,
 /// One thread's rectangle, in pieces of few columns.
 void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
                int64_t columns) {
-  int64_t pieces = divideUp(columns, kGemmColumns);
+  int64_t pieces = divideUp(columns, SHALE_GEMM_COLUMNS);
   for (int64_t i = 0; i < pieces; ++i) {
     int64_t begin, count;
     part(columns, kColumnUnit, pieces, i, begin, count);

@@ -42,10 +42,12 @@ struct Product {
   float *c;
   int64_t ldc;
 };
-/// By all threads, or by the calling one; a library takes part that allocates
-/// at most kGemmWorkspace bytes a thread.
+/// By all threads, or by the calling one (Gemm.cpp).
 void multiply(const Product &product);
 void multiplyOnThread(const Product &product);
+
+/// `bytes` that belong to the calling thread until it asks for more.
+char *threadScratch(int64_t bytes);
 
 int hostThreads();
 /// CPUs this process may run on.

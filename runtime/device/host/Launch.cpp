@@ -158,6 +158,10 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
   profileAdd(name, start);
 }
 
+extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
+  return threadScratch(bytes) + offset;
+}
+
 extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b,
                                   int64_t m, int64_t n, int64_t k, float alpha,
                                   const float *a, int64_t lda, const float *b,

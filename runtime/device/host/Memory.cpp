@@ -44,4 +44,17 @@ Block &Block::operator=(Block &&other) noexcept {
   return *this;
 }
 
+char *threadScratch(int64_t bytes) {
+  thread_local Block block;
+  if (block.size() < bytes) {
+    block = Block(); // the old one goes first
+    try {
+      block = Block(bytes, "a thread's scratch");
+    } catch (const Error &error) { // compiled code called
+      die(error.code, error.what());
+    }
+  }
+  return block.data();
+}
+
 } // namespace shale::rt

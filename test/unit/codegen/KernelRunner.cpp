@@ -21,6 +21,12 @@ using namespace shale;
 using interp::Tensor;
 
 /// What the runtime's sgemm does, plainly.
+extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
+  thread_local std::vector<char> block;
+  block.resize(std::max<size_t>(block.size(), bytes + 64));
+  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(block.data()) + 63) / 64 * 64) + offset;
+}
+
 extern "C" void shale_gemm_thread(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i)
@@ -83,6 +89,8 @@ public:
     llvm::InitializeNativeTarget();
     jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
     llvm::orc::SymbolMap symbols;
+    symbols[jit->mangleAndIntern("shale_scratch")] = {llvm::orc::ExecutorAddr::fromPtr(&shale_scratch),
+                                                      llvm::JITSymbolFlags::Exported};
     symbols[jit->mangleAndIntern("shale_gemm_thread")] = {llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread),
                                                           llvm::JITSymbolFlags::Exported};
     llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));

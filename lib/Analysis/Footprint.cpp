@@ -1,0 +1,44 @@
+//===- Footprint.cpp - What libraries and the process take of a rank ------===//
+#include "lib/Analysis/Footprint.h"
+#include "shale/Runtime.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+
+// Measured on x86-64 Debian 12 (docs/memory.md): resident pages of a program of
+// some hundred kernels beside its blocks; 11 MB are pages of libraries, 3.5 MB
+// what oneDNN compiles.
+static constexpr int64_t kProcessBytes = 16 << 20;
+// Gloo allocates some hundred bytes for a pair and for a message on its way;
+// sockets are the kernel's.
+static constexpr int64_t kGlooPairBytes = 16 << 10;
+// Two buffers in which parameters are gathered and converted, or one that is
+// written (runtime/checkpoint).
+static constexpr int64_t kSavingBytes = 1 << 20;
+
+int64_t shale::productWorkspace(int64_t m, int64_t n, int64_t k) {
+  // The AVX-512 blocking of oneDNN 2.6, the largest of its kinds of CPU.
+  int64_t columns = llvm::alignTo(std::clamp<int64_t>(n, 48, SHALE_GEMM_COLUMNS), 48);
+  int64_t rows = llvm::alignTo(std::clamp<int64_t>(m, 8, SHALE_GEMM_BLOCK), 8);
+  int64_t depth = std::clamp<int64_t>(k, 128, SHALE_GEMM_BLOCK);
+  return 4 * (columns * depth + depth * rows) + 8192;
+}
+
+Footprint shale::footprintOf(ModuleOp module, int64_t ranks, int64_t threads) {
+  Footprint footprint;
+  int64_t product = 0, scratch = 0;
+  for (auto function : module.getOps<rt::FuncOp>())
+    function.walk([&](rt::GemmOp gemm) {
+      rt::GemmOp::Shape shape = gemm.getShape();
+      product = std::max(product, productWorkspace(shape.m, shape.n, shape.k));
+    });
+  for (auto kernel : module.getOps<rt::KernelOp>())
+    kernel.getBody().walk([&](OwnKernel own) { scratch = std::max(scratch, own.getKernelScratch()); });
+  footprint.products = threads * product;
+  footprint.scratch = threads * llvm::alignTo(scratch, 4096);
+  footprint.communicator = (ranks - 1) * 2 * kGlooPairBytes;
+  footprint.saving = kSavingBytes;
+  footprint.process = kProcessBytes;
+  return footprint;
+}
