@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Deletes every single collective and every wait from a fixture's program: partitioned, scheduled and planned, for
-each strategy on two ranks. Each deletion is refused or gives other results in the interpreter.
+each strategy on two ranks, and for replicas of full sharding. Each deletion is refused or gives other results in the interpreter.
 
 usage: mutate.py --build DIR --case test/models/gpt2
 """
@@ -23,8 +23,9 @@ def mutate(case, path, *flags):
 def check(a, work):
     case = Case(a.build, a.case)
     total = {"partitioned": 0, "scheduled": 0, "planned": 0, "waits": 0}
-    for shard in ("none", "optimizer", "grad", "full"):
-        files = stage_files(case, work / shard, "rt", shard, 2, sizes={"sequence": 8})
+    replicas = "replica=3,fsdp=2" if case.most_ranks == 3 else "replica=2,fsdp=2"
+    for shard, flags in [(shard, []) for shard in ("none", "optimizer", "grad", "full")] + [("hybrid", ["--mesh", replicas])]:
+        files = stage_files(case, work / shard, "rt", shard, 2, flags, {"sequence": 8})
         count, _ = mutate(case, files["memory"], "--as=f64")
         total["partitioned"] += count
         scheduled = work / f"{shard}-scheduled.mlir"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Every pass from recover to plan computes what was computed before it: the program of a fixture, in the interpreter,
-before and after each single pass on 1, 2 and 4 ranks (plain: 1, 2, 3), every strategy among them.
+before and after each single pass on 1, 2 and 4 ranks (plain: 1, 2, 3), every strategy and
+kind of recomputation among them.
 
-usage: passes.py --build DIR --case test/models/gpt2 [--flags "..."]
+usage: passes.py --build DIR --case test/models/gpt2
 
 Up to fusion in f64 within 1e-12 relative (autodiff: the results that both programs have); schedule and plan, as
 declared, in identical bits.
@@ -13,7 +14,8 @@ from runner import Case, Deviates, main, run, stage_files
 
 EXACT = ("plan",)  # stages that move values but compute none
 MOST = None  # 4, or 3
-RUNS = [(1, "full"), (2, "none"), (2, "full"), (MOST, "optimizer"), (MOST, "grad"), (MOST, "full")]
+RUNS = [(1, "full", []), (2, "none", ["--recompute", "block"]), (2, "full", []), (MOST, "optimizer", []), (MOST, "grad", ["--recompute", "selective"]),
+        (MOST, "full", ["--recompute", "block", "--prefetch", "2", "--max-gathers-in-flight", "3"])]
 
 
 def compare(case, before, after, flags):
@@ -39,9 +41,9 @@ def check(a, work):
     with ThreadPoolExecutor(2) as pool:
         for model in ("model.onnx", "model-default-export.onnx"):
             case = Case(a.build, a.case, model=model)
-            for ranks, shard in RUNS if model == "model.onnx" else RUNS[:1]:  # the other export differs up to recover only
+            for ranks, shard, flags in RUNS if model == "model.onnx" else RUNS[:1]:  # the other export differs up to recover only
                 ranks = ranks or case.most_ranks
-                pairs = chain(case, work / f"{model}-{shard}-{ranks}", shard, ranks, a.flags.split())
+                pairs = chain(case, work / f"{model}-{shard}-{ranks}", shard, ranks, flags)
                 list(pool.map(lambda pair: compare(case, *pair), pairs))
                 count += len(pairs)
                 passes |= {after.stem.split("-", 1)[1] for _, after, _ in pairs}
@@ -51,4 +53,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--flags", {"default": ""}), success="equal:")
+    main(check, ("--case", {"required": True}), success="equal:")
