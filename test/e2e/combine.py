@@ -2,12 +2,13 @@
 """Random combinations of everything that must not change a run: each follows PyTorch's trajectory, and those that differ
 in data movement alone have the same bits.
 
-usage: combine.py --build DIR [--count 60] [--seed 0]
+usage: combine.py --build DIR [--count 60] [--seed 0] [--without FLAG,...]
 
-A class is a fixture, a mesh, a strategy, units, micro-batches and the rest of what decides in which order numbers are added;
-its members differ in what is computed again, what is moved away, how far ahead units are gathered, how many at once, and
-whether they are dropped after forward: every member has the bits of the first. The classes and members follow from the seed
-alone. A flag that the compiler does not know is an error, as everywhere.
+A class is a fixture, a mesh, a strategy, units, buckets, micro-batches a step and how they are synchronised: what decides in
+which order numbers are added. Its members differ in what is computed again, what is kept on the host, how far ahead units are
+gathered, how many at once, and whether they are dropped after forward: every member has the bits of the first. With K micro-batches a
+step the rows of each batch are cut into K. All follows from the seed alone. A flag that the compiler does not know is an
+error; --without leaves one out of the draw, for compilers from before it.
 """
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -15,49 +16,65 @@ from concurrent.futures import ThreadPoolExecutor
 from runner import MODELS, Case, Deviates, main, read_safetensors, same_bits, save_safetensors
 
 MEMBERS = 4
-CASES = ("gpt2", "llama", "plain")
-MESHES = {"gpt2": ("fsdp=1", "fsdp=2", "fsdp=4", "replica=2,fsdp=2"), "llama": ("fsdp=1", "fsdp=2", "fsdp=4", "replica=2,fsdp=2"),
-          "plain": ("fsdp=1", "fsdp=2", "fsdp=3", "replica=3,fsdp=2")}
-# Decide the class.
+# Rows of a batch, and meshes by the data ranks that they have.
+CASES = {"gpt2": 4, "llama": 4, "plain": 6}
+MESHES = {1: ["fsdp=1"], 2: ["fsdp=2"], 3: ["fsdp=3"], 4: ["fsdp=4", "replica=2,fsdp=2"], 6: ["replica=3,fsdp=2"]}
 STRATEGIES = ("none", "optimizer", "grad", "full", "full")
-UNITS = ("block", "block", "size:20000", "match:mlp|layers")
-# Differ within a class; each is (flag, values).
-MOVEMENT = (("--recompute", ("none", "block", "selective")),
-            ("--prefetch", ("0", "1", "2", "3")),
-            ("--max-gathers-in-flight", ("2", "3", "4")))
-MOVEMENT_FULL = (("--reshard-after-forward", ("true", "false")),)
+MICRO_BATCHES = (1, 1, 2)
+# (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
+CLASS = [("--unit", ("block", "block", "size:20000", "match:mlp|layers"), None),
+         ("--bucket-size", ("0", "25MiB", "64KiB"), None)]
+MEMBER = [("--recompute", ("none", "block", "selective"), None),
+          ("--offload", ("none", "all", "optimizer", "params,grads", "activations:0.5", "grads,optimizer:0.5,activations"), None),
+          ("--prefetch", ("0", "1", "2", "3"), None),
+          ("--max-gathers-in-flight", ("2", "3", "4"), None),
+          ("--reshard-after-forward", ("true", "false"), "full")]
 
 
-def draw_class(rng):
-    name = rng.choice(CASES)
-    mesh, strategy = rng.choice(MESHES[name]), rng.choice(STRATEGIES)
-    flags = ["--mesh", mesh, "--unit", rng.choice(UNITS)]
-    return {"case": name, "shard": strategy, "flags": flags, "accumulate": 1}
+def draw_flags(rng, table, shard, without):
+    return [word for flag, values, only in table if only in (None, shard) and flag not in without for word in (flag, rng.choice(values))]
 
 
-def draw_member(rng, kind):
-    movement = MOVEMENT + (MOVEMENT_FULL if kind["shard"] == "full" else ())
-    return [word for flag, values in movement for word in (flag, rng.choice(values))]
+def draw_class(rng, without):
+    name, shard = rng.choice(sorted(CASES)), rng.choice(STRATEGIES)
+    pieces = 1 if "--accumulate" in without else rng.choice(MICRO_BATCHES)
+    rows = CASES[name] // pieces
+    mesh = rng.choice([mesh for ranks, meshes in sorted(MESHES.items()) if rows % ranks == 0 for mesh in meshes])
+    flags = ["--mesh", mesh, *draw_flags(rng, CLASS, shard, without)]
+    if pieces > 1:
+        flags += ["--accumulate", str(pieces)]
+        if shard in ("grad", "full"):
+            flags += ["--sync-every-microbatch", rng.choice(("true", "false"))]
+    return {"case": name, "shard": shard, "flags": flags, "pieces": pieces}
 
 
-def draw(seed, count):
+def draw(seed, count, without):
     """Classes with their members, `count` of these in all."""
     rng = random.Random(seed)
     classes = []
     while count > 0:
-        kind = draw_class(rng)
-        kind["members"] = [draw_member(rng, kind) for _ in range(min(MEMBERS, count))]
+        kind = draw_class(rng, without)
+        kind["members"] = [draw_flags(rng, MEMBER, kind["shard"], without) for _ in range(min(MEMBERS, count))]
         count -= len(kind["members"])
         classes.append(kind)
     return classes
 
 
+def cut(case, path, pieces):
+    """Each batch of the case as `pieces` micro-batches; returns the sizes to compile for."""
+    batches = read_safetensors(case.batches)
+    rows = next(iter(batches.values())).shape[1]
+    save_safetensors(path, {name: value.reshape(len(value) * pieces, rows // pieces, *value.shape[2:]) for name, value in batches.items()})
+    case.batches = path
+
+
 def follow_class(a, work, number, kind):
     """Runs all members; returns the largest differences from the trajectory, and a line for each that fails."""
     case = Case(a.build, MODELS / kind["case"])
+    if kind["pieces"] > 1:
+        cut(case, work / f"{number}.safetensors", kind["pieces"])
     worst, failures = [0.0, 0.0, 0.0], []
     for index, member in enumerate(kind["members"]):
-        what = f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}"
         out = work / f"{number}-{index}"
         try:
             case.shalec(out.with_suffix(".train"), kind["shard"], flags=kind["flags"] + member)
@@ -66,23 +83,23 @@ def follow_class(a, work, number, kind):
             if index:
                 same_bits(work / f"{number}-0", out, "it and the first of its class")
         except Deviates as error:
-            failures.append(f"{what}: {error}; the first of its class has {' '.join(kind['members'][0])}")
+            failures.append(f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}: {error}; the first of its class has "
+                            f"{' '.join(kind['members'][0])}")
             continue
         worst = [max(pair) for pair in zip(worst, found)]
     return worst, failures
 
 
 def check(a, work):
-    classes = draw(a.seed, a.count)
+    classes = draw(a.seed, a.count, set(a.without.split(",")))
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda numbered: follow_class(a, work, *numbered), enumerate(classes)))
     failures = [line for _, lines in found for line in lines]
     if failures:
         raise Deviates(f"{len(failures)} of {a.count}\n  " + "\n  ".join(failures))
     loss, norm, weights = (max(column) for column in zip(*(worst for worst, _ in found)))
-    return (f"{sum(len(kind['members']) for kind in classes)} combinations in {len(classes)} classes of equal bits; "
-            f"loss {loss:.1e}, norm {norm:.1e}, weights {weights:.1e}")
+    return (f"{a.count} combinations in {len(classes)} classes of equal bits; loss {loss:.1e}, norm {norm:.1e}, weights {weights:.1e}")
 
 
 if __name__ == "__main__":
-    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}), success="combines:")
+    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}), ("--without", {"default": ""}), success="combines:")
