@@ -15,8 +15,15 @@ Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena)
     : program(program), rank(rank), state(state), arena(arena),
       transfers(program.site_count), live(program.buffer_count) {}
 
+/// Parameters, moments and momenta; sums of gradients are not among them.
 bool Watch::inState(const char *at) const {
-  return at >= state && at < state + program.state_bytes;
+  for (int32_t i = 0; i < program.state_count; ++i) {
+    const ShaleState &slot = program.states[i];
+    int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
+    if (at >= state + slot.offset && at < state + slot.offset + bytes)
+      return true;
+  }
+  return false;
 }
 
 bool Watch::inArena(const char *at) const {
@@ -198,11 +205,10 @@ void Watch::poison() {
   }
 }
 
-bool Watch::isTouched(const ShaleState &slot) const {
-  int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
+bool Watch::isTouched(int64_t offset, int64_t bytes) const {
   auto within = [&](Range range) {
-    return range.begin >= state + slot.offset &&
-           range.begin < state + slot.offset + bytes;
+    return range.begin >= state + offset &&
+           range.begin < state + offset + bytes;
   };
   return std::any_of(events.begin(), events.end(), [&](const Event &event) {
     return std::any_of(event.reads.begin(), event.reads.end(), within) ||
@@ -243,26 +249,33 @@ std::string Watch::report() const {
     const ShaleState &slot = program.states[i];
     static const char *const roles[] = {"param", "moment1", "moment2",
                                         "momentum"};
+    int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
     buffers.push_back(
         {{"name", program.groups[slot.group].name},
          {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
          {"role", roles[slot.role]},
          {"space", "state"},
          {"address", address(state + slot.offset)},
-         {"bytes", slot.local_count * sizeOf(static_cast<Dtype>(slot.type))},
+         {"bytes", bytes},
          {"padding", paddingOf(slot)},
-         {"touched", isTouched(slot)}});
+         {"touched", isTouched(slot.offset, bytes)}});
   }
   for (int32_t i = 0; i < program.buffer_count; ++i) {
     const ShaleBuffer &buffer = program.buffers[i];
-    if (std::strcmp(buffer.space, "arena") == 0)
-      buffers.push_back({{"name", buffer.name},
-                         {"category", buffer.category},
-                         {"space", "arena"},
-                         {"address", address(arena + buffer.offset)},
-                         {"bytes", buffer.bytes},
-                         {"padding", buffer.padding},
-                         {"touched", live[i] != 0}});
+    bool inArena = std::strcmp(buffer.space, "arena") == 0;
+    // State that lasts no longer than a step: sums of gradients.
+    bool sums = std::strcmp(buffer.space, "state") == 0 &&
+                std::strcmp(buffer.category, "gradients") == 0;
+    if (inArena || sums)
+      buffers.push_back(
+          {{"name", buffer.name},
+           {"category", buffer.category},
+           {"space", buffer.space},
+           {"address", address((inArena ? arena : state) + buffer.offset)},
+           {"bytes", buffer.bytes},
+           {"padding", buffer.padding},
+           {"touched", inArena ? live[i] != 0
+                               : isTouched(buffer.offset, buffer.bytes)}});
   }
   out["when_update_begins"] = buffers;
   out["bytes_overwritten_to_check"] = poisoned;

@@ -61,7 +61,7 @@ private:
   void poison();
   bool inState(const char *at) const;
   bool inArena(const char *at) const;
-  bool isTouched(const ShaleState &state) const;
+  bool isTouched(int64_t offset, int64_t bytes) const;
   int64_t paddingOf(const ShaleState &state) const;
 
   const ShaleProgram &program;
