@@ -225,6 +225,9 @@ extern const ShaleProgram shale_program;
 /* A generated kernel: works on rows [begin, end) of what `args` describe. */
 typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
 
+/* What is launched next comes from this node of the model, for traces. */
+void shale_note(ShaleRank *rank, const char *node);
+
 /* Runs `kernel` over [0, rows), cut at multiples of `grain` that depend only on
  * rows, grain and the number of threads. `name` is the kernel's, for traces;
  * `args` are `inputs` buffers that it reads, then `outputs` that it writes. */

@@ -184,7 +184,7 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
 }
 
 /// Operations of one execution of a kernel: what ops say, else one an element.
-static int64_t flopsOf(rt::KernelOp kernel) {
+int64_t shale::kernelFlops(rt::KernelOp kernel) {
   int64_t flops = 0;
   kernel.getBody().walk([&](Operation *op) {
     if (auto cost = dyn_cast<Cost>(op))
@@ -198,7 +198,7 @@ static int64_t flopsOf(rt::KernelOp kernel) {
 static void addWork(ModuleOp module, ProgramSummary &summary) {
   DenseMap<StringAttr, int64_t> flops;
   for (auto kernel : module.getOps<rt::KernelOp>()) {
-    flops[kernel.getSymNameAttr()] = flopsOf(kernel);
+    flops[kernel.getSymNameAttr()] = kernelFlops(kernel);
     ++summary.kernels;
   }
   for (auto function : module.getOps<rt::FuncOp>()) {

@@ -61,6 +61,9 @@ struct ProgramSummary {
   int64_t peakBytes() const;
 };
 
+/// Operations of one execution of a kernel: what its ops say, else one an element.
+int64_t kernelFlops(rt::KernelOp kernel);
+
 /// Fails after an error.
 mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
 

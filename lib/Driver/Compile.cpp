@@ -2,6 +2,8 @@
 #include "lib/Driver/Compile.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Driver/Pipeline.h"
+#include "lib/Driver/PlanFirst.h"
+#include "lib/Driver/Planner.h"
 #include "lib/Driver/SavePasses.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Analysis/ProgramSummary.h"
@@ -81,6 +83,8 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
     return usageError("--mesh: " + wrong);
   int64_t ranks = dataRanks(mesh);
   for (const auto &[name, text] : options.dims) {
+    if (text == "max")
+      continue; // found by planning
     int64_t size = parseSize(text, ranks);
     if (size < 0)
       return usageError("--dim " + name + " expects a positive size, N or N/rank; got '" + text + "'");
@@ -163,6 +167,11 @@ public:
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;
+    if (int code = checkPlanOptions(options))
+      return code;
+    if (int code = chooseBatch(import))
+      return code;
+    import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
     module = onnx::importOnnx(options.model, import, &context, &code);
     if (!module)
@@ -176,6 +185,9 @@ public:
         onnx::describeModel(*module, llvm::outs());
         return SHALE_EXIT_OK;
       }
+      if (StringRef(stage.name) == "recover")
+        if (int code = planFirst(*module, options, target, stop); code || stop)
+          return code;
       if (stage.last && stage.level == options.emit)
         return writeText(*module, options.output);
     }
@@ -183,6 +195,45 @@ public:
   }
 
 private:
+  /// Finds the size of a dimension that is "max" under the memory limit.
+  int chooseBatch(onnx::ImportOptions &import) {
+    std::string name;
+    for (const auto &[dim, text] : options.dims)
+      if (text == "max") {
+        if (!name.empty())
+          return usageError("--dim: only one dimension can be max");
+        name = dim;
+      }
+    if (name.empty())
+      return SHALE_EXIT_OK;
+    MemoryLimit limit;
+    (void)parseMemoryLimit(options.memoryLimit, limit);
+    if (!limit.any())
+      return usageError("--dim " + name + "=max needs --memory-limit");
+    MeshSpec mesh;
+    (void)parseMesh(options.mesh, mesh);
+    auto importAt = [&](int64_t size) -> OwningOpRef<ModuleOp> {
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      onnx::ImportOptions sized = import;
+      sized.dims[name] = size;
+      sized.missingData = onnx::ImportOptions::MissingData::Remark;
+      OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, sized, &context);
+      PassManager manager(&context);
+      stagesFor(options, target).front().build(manager);
+      if (module && failed(manager.run(*module)))
+        return {};
+      return module;
+    };
+    int64_t size = largestBatch(importAt, options, target, limit, dataRanks(mesh));
+    if (size == 0) { // said by planning the smallest
+      size = dataRanks(mesh);
+    } else {
+      llvm::outs() << "batch         " << name << " = " << size << " is the largest that fits " << options.memoryLimit << "\n";
+    }
+    import.dims[name] = size;
+    return SHALE_EXIT_OK;
+  }
+
   int runStage(const Stage &stage) {
     PassManager manager(&context);
     stage.build(manager);
@@ -195,6 +246,8 @@ private:
       if (failed(planned))
         return SHALE_EXIT_INTERNAL;
       summary = std::move(*planned);
+      if (int code = writeReports(*module, summary, options))
+        return code;
     }
     return saveStage(stage.name);
   }
@@ -248,7 +301,8 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  const CompileOptions &options;
+  CompileOptions options; // a memory limit chooses what was not typed
+  bool stop = false;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   CpuTarget target;

@@ -115,7 +115,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("-o", o.output, "output file (default: train; - is standard output for text)")->type_name("FILE");
 
   const char *in = "Model";
-  app.add_option("--dim", dims, "size of a named dimension; batch=8 is the whole program's, batch=2/rank a rank's")->type_name("NAME=N")->allow_extra_args(false)->group(in);
+  app.add_option("--dim", dims, "size of a named dimension: batch=8 of the whole program, batch=2/rank of a rank, batch=max that fits --memory-limit")->type_name("NAME=N")->allow_extra_args(false)->group(in);
   app.add_option("--batch-dim", o.batchDims, "input dimension that ranks share out (default: those named batch)")->type_name("INPUT:D")->allow_extra_args(false)->group(in);
   app.add_option("--loss", o.loss, "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET")->type_name("FORM")->group(in);
   app.add_option("--loss-output", o.lossOutput, "the output that is the loss, when several are scalars")->type_name("NAME")->group(in);
@@ -140,6 +140,15 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   const char *memory = "Memory";
   app.add_option("--recompute", o.recompute, "none | block | selective | class:NAME | match:REGEX: what is computed again rather than kept (default: none)")->type_name("POLICY")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
+
+  const char *plan = "Plan";
+  app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
+  app.add_flag("--plan-only", o.planOnly, "plan, print the verdict, and stop: no code, no weights needed")->group(plan);
+  app.add_option("--compare", o.compare, "a table of plans, one for each combination: shard,recompute=none|block")->type_name("FLAG,..")->group(plan);
+  app.add_option("--report", o.reports, "memory | comm, or KIND=FILE (.json, .html: a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
+  app.add_option("--why", o.why, "plan, say why a tensor or a node's result is in memory, and stop")->type_name("TENSOR")->allow_extra_args(false)->group(plan);
+  app.add_option("--machine", o.machine, "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)")
+      ->check(oneOf({"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);
 
   const char *out = "Output";
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
@@ -166,6 +175,9 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     reportError(app, error, argc, argv);
     return {std::nullopt, SHALE_EXIT_USAGE};
   }
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0 && !option->get_lnames().empty())
+      o.typed.insert(option->get_lnames().front());
   o.recover = !noRecover;
   o.emit = *emitNamed(emit);
   if (o.output.empty())

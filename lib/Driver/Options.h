@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,14 @@ struct CompileOptions {
   std::string recompute = "none";
   int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
   std::string target = "cpu:native";
+
+  std::string memoryLimit;           // SIZE or device=SIZE,host=SIZE
+  bool planOnly = false;
+  std::vector<std::string> reports;  // memory, comm: KIND or KIND=FILE
+  std::vector<std::string> why;      // tensors or source nodes
+  std::string compare;               // flags, or flag=value|value
+  std::string machine = "cpu";       // whose rates order plans
+  std::set<std::string> typed;       // names of the flags that were given
 };
 
 /// Parses argv. Returns the options, or the exit code with which the program

@@ -202,6 +202,25 @@ void restoreOrder(Block &block) {
     op->moveBefore(&block, block.end());
 }
 
+/// Results inside of clusters are never written: bytes that fusion saves.
+void remarkClusters(Block &block) {
+  int64_t clusters = 0, ops = 0, saved = 0;
+  for (auto cluster : block.getOps<nn::ClusterOp>()) {
+    ++clusters;
+    Block &body = cluster.getBody().front();
+    for (Operation &op : body.without_terminator()) {
+      ++ops;
+      for (Value result : op.getResults())
+        if (op.getNumOperands() > 0 && !llvm::is_contained(body.getTerminator()->getOperands(), result))
+          saved += std::max<int64_t>(0, nn::tensorBytes(cast<RankedTensorType>(result.getType())));
+    }
+  }
+  auto function = dyn_cast<func::FuncOp>(block.getParentOp());
+  if (clusters)
+    emitRemark(block.getParentOp()->getLoc()) << "fusion: " << ops << " ops of @" << (function ? function.getSymName() : StringRef())
+                                              << " in " << clusters << " kernels; " << saved << " bytes are not written";
+}
+
 void fuseBlock(Block &block, bool singletons) {
   if (!singletons)
     duplicate(block);
@@ -219,6 +238,7 @@ void fuseBlock(Block &block, bool singletons) {
       op.erase();
   // What was computed first may have become part of a later cluster.
   restoreOrder(block);
+  remarkClusters(block);
 }
 
 struct FusionPass : shale::impl::FusionPassBase<FusionPass> {

@@ -34,10 +34,17 @@ Groups::Groups(Block &block) : block(block) {
   int number = 0;
   for (Operation &op : block) {
     order[&op] = number++;
+    ops.push_back(&op);
+    sources.emplace_back();
+    for (Value operand : op.getOperands())
+      if (Operation *source = operand.getDefiningOp(); source && source->getBlock() == &block)
+        if (auto it = order.find(source); it != order.end())
+          sources.back().push_back(it->second);
     if (!isFusible(&op) || isFree(&op))
       continue;
     FusionGroup group;
     group.ops = {&op};
+    group.first = group.last = number - 1;
     group.count = elements(op.getResult(0));
     if (op.getNumOperands() == 1 && !isa<Elementwise>(op)) {
       Access access = accessOf(&op, 0);
@@ -53,6 +60,9 @@ Groups::Groups(Block &block) : block(block) {
     groupOf[&op] = groups.size();
     groups.push_back(std::move(group));
   }
+  seenOps.assign(ops.size(), 0);
+  across.assign(ops.size() + 1, 0);
+  seenGroups.assign(groups.size(), 0);
 }
 
 bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const {
@@ -106,32 +116,42 @@ bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op)
   return true;
 }
 
+/// Counts a group at the positions that it lies across.
+void Groups::cross(const FusionGroup &group, int change) {
+  for (int at = group.first + 1; at <= group.last; ++at)
+    across[at] += change;
+}
+
 bool Groups::hasDetour(int from, int to) const {
-  DenseSet<int> seenGroups = {to};
-  DenseSet<Operation *> seen;
-  SmallVector<Operation *> work(groups[to].ops.begin(), groups[to].ops.end());
+  ++walk;
+  int cut = groups[from].first;
+  while (across[cut] != 0)
+    --cut;
+  seenGroups[to] = walk;
+  SmallVector<int> work;
+  for (Operation *op : groups[to].ops)
+    work.push_back(order.lookup(op));
   while (!work.empty()) {
-    Operation *op = work.pop_back_val();
-    auto here = groupOf.find(op);
+    int position = work.pop_back_val();
+    auto here = groupOf.find(ops[position]);
     bool direct = here != groupOf.end() && here->second == to;
-    for (Value operand : op->getOperands()) {
-      Operation *source = operand.getDefiningOp();
-      if (!source || source->getBlock() != &block || !seen.insert(source).second)
+    for (int source : sources[position]) {
+      if (source < cut || seenOps[source] == walk)
         continue;
-      auto group = groupOf.find(source);
-      if (group == groupOf.end()) {
-        work.push_back(source);
-        continue;
-      }
-      if (group->second == from) {
+      auto group = groupOf.find(ops[source]);
+      if (group != groupOf.end() && group->second == from) {
         if (!direct)
           return true;
-        seen.erase(source); // another way to it may be a detour
-        continue;
+        continue; // another way to it may be a detour
       }
-      if (seenGroups.insert(group->second).second)
+      seenOps[source] = walk;
+      if (group == groupOf.end()) {
+        work.push_back(source);
+      } else if (seenGroups[group->second] != walk) {
+        seenGroups[group->second] = walk;
         for (Operation *member : groups[group->second].ops)
-          work.push_back(member);
+          work.push_back(order.lookup(member));
+      }
     }
   }
   return false;
@@ -149,6 +169,11 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
       to.count = rows * columns;
     }
   }
+  cross(from, -1);
+  cross(to, -1);
+  to.first = std::min(to.first, from.first);
+  to.last = std::max(to.last, from.last);
+  cross(to, 1);
   to.loops |= from.loops;
   to.reduces |= from.reduces;
   for (Operation *op : from.ops)

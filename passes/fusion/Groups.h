@@ -32,6 +32,7 @@ struct FusionGroup {
   int64_t rows = 0, columns = 0;   ///< known once rows is not 0
   bool loops = false;              ///< has a reduction that is not over rows
   bool reduces = false;            ///< has any reduction
+  int first = 0, last = 0;         ///< positions of its first and last op
 };
 
 class Groups {
@@ -54,12 +55,22 @@ private:
   bool isPrologue(const FusionGroup &producer, mlir::Value value, mlir::Operation *op) const;
   /// A path from one group to the other that leaves both.
   bool hasDetour(int from, int to) const;
+  void cross(const FusionGroup &group, int change);
   void join(int producer, int consumer, int64_t rows, int64_t columns, bool asPrologue);
 
   mlir::Block &block;
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
   llvm::DenseMap<mlir::Operation *, int> order;
+  /// By position in the block: the ops themselves, and the positions of what they read.
+  std::vector<mlir::Operation *> ops;
+  std::vector<llvm::SmallVector<int, 4>> sources;
+  /// Of hasDetour: positions and groups that the walk with this number has seen.
+  mutable std::vector<int> seenOps, seenGroups;
+  mutable int walk = 0;
+  /// How many groups have ops on both sides of a position: where none has, what is
+  /// before it depends on nothing after it.
+  std::vector<int> across;
 };
 
 } // namespace shale

@@ -2,6 +2,9 @@
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
 
 namespace shale {
 #define GEN_PASS_DEF_RECOVERATTENTIONPASS
@@ -55,7 +58,15 @@ static bool classifyConstant(DenseElementsAttr attr, int64_t queries,
     }
     ++index;
   };
-  if (isBool) {
+  ArrayRef<char> raw = attr.getRawData();
+  if (attr.getElementType().isF32() && !attr.isSplat() &&
+      int64_t(raw.size()) == 4 * attr.getNumElements()) {
+    for (int64_t i = 0; i < attr.getNumElements(); ++i) {
+      float value;
+      std::memcpy(&value, &raw[4 * i], 4);
+      visit(value <= kHidden, value == 0);
+    }
+  } else if (isBool) {
     for (bool shown : attr.getValues<bool>())
       visit(!shown, true);
   } else {
@@ -93,14 +104,37 @@ static Value behindBroadcast(Value value) {
   return broadcast.getInput();
 }
 
+namespace {
+/// What constants say, by attribute and sizes: the layers of a model share one
+/// mask, whose elements are looked at once.
+class MaskCache {
+public:
+  bool classify(DenseElementsAttr attr, int64_t queries, int64_t keys,
+                bool replaces, Mask &mask) {
+    auto [it, fresh] = known.try_emplace(
+        std::make_tuple(attr.getAsOpaquePointer(), queries, keys, replaces));
+    if (fresh)
+      it->second.first =
+          classifyConstant(attr, queries, keys, replaces, it->second.second);
+    mask = it->second.second;
+    return it->second.first;
+  }
+
+private:
+  std::map<std::tuple<const void *, int64_t, int64_t, bool>,
+           std::pair<bool, Mask>>
+      known;
+};
+} // namespace
+
 static bool classifyMask(Value added, int64_t queries, int64_t keys,
-                         Mask &mask) {
+                         MaskCache &cache, Mask &mask) {
   Value source = behindBroadcast(added);
   auto constant = source.getDefiningOp<nn::ConstantOp>();
   auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
                        : DenseElementsAttr();
   if (attr) {
-    if (!classifyConstant(attr, queries, keys, /*replaces=*/false, mask))
+    if (!cache.classify(attr, queries, keys, /*replaces=*/false, mask))
       return false;
     bool nothing = !mask.causal && attr.isSplat() && splatOf(source) == 0.0;
     mask.value = mask.causal || nothing ? Value() : source;
@@ -159,7 +193,8 @@ static Value peelKey(Value value, double &scale, bool &transposed) {
 namespace {
 
 struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
-  using OpRewritePattern::OpRewritePattern;
+  RecoverAttention(MLIRContext *context, MaskCache &cache)
+      : OpRewritePattern(context), cache(cache) {}
   LogicalResult matchAndRewrite(nn::MatmulOp op,
                                 PatternRewriter &rewriter) const override {
     if (tensor(op).getRank() != 4 || op.getTransposeLhs() ||
@@ -190,7 +225,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
       bool found = eitherOrder(sum, [&](Value product, Value added) {
         double factor = 1;
         return peelScale(product, factor).getDefiningOp<nn::MatmulOp>() &&
-               classifyMask(added, queries, keys, mask) &&
+               classifyMask(added, queries, keys, cache, mask) &&
                (scores = product, true);
       });
       if (!found)
@@ -202,7 +237,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
                            : DenseElementsAttr();
       std::optional<double> hidden = splatOf(choice.getOnFalse());
       if (!attr || !hidden || !(*hidden <= kHidden) ||
-          !classifyConstant(attr, queries, keys, /*replaces=*/true, mask))
+          !cache.classify(attr, queries, keys, /*replaces=*/true, mask))
         return failure();
       scores = choice.getOnTrue();
     }
@@ -252,13 +287,15 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     rewriter.replaceOp(op, attention.getResult());
     return success();
   }
+  MaskCache &cache;
 };
 
 struct RecoverAttentionPass
     : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RecoverAttention>(&getContext());
+    MaskCache cache;
+    patterns.add<RecoverAttention>(&getContext(), cache);
     applyPatterns(getOperation(), std::move(patterns));
   }
 };

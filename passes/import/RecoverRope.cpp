@@ -1,6 +1,7 @@
 //===- RecoverRope.cpp - Rotary position embeddings -----------------------===//
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
+#include <cstring>
 
 namespace shale {
 #define GEN_PASS_DEF_RECOVERROPEPASS
@@ -34,19 +35,25 @@ static DenseElementsAttr halfRows(Value value) {
       shape.back() != width || shape[shape.size() - 2] != rows ||
       width % 2 != 0)
     return {};
-  SmallVector<APFloat> all(attr.getValues<APFloat>().begin(),
-                           attr.getValues<APFloat>().end());
-  int64_t plane = rows * width, half = width / 2;
-  SmallVector<APFloat> kept;
-  for (int64_t i = 0; i < int64_t(all.size()); ++i) {
-    int64_t at = i % plane, column = at % width;
-    if (!all[i].bitwiseIsEqual(all[at]) ||
-        !all[at].bitwiseIsEqual(all[at - column + column % half]))
+  int64_t plane = rows * width, half = width / 2, count = attr.getNumElements();
+  ArrayRef<char> raw = attr.getRawData();
+  int64_t bytes = int64_t(raw.size()) / std::max<int64_t>(1, count);
+  if (attr.isSplat() || bytes * count != int64_t(raw.size()))
+    return {};
+  auto equal = [&](int64_t a, int64_t b, int64_t length) {
+    return std::memcmp(&raw[a * bytes], &raw[b * bytes], length * bytes) == 0;
+  };
+  SmallVector<char> kept;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t at = row * width;
+    if (!equal(at, at + half, half))
       return {};
-    if (i < plane && column < half)
-      kept.push_back(all[i]);
+    kept.append(&raw[at * bytes], &raw[at * bytes] + half * bytes);
   }
-  return DenseElementsAttr::get(
+  for (int64_t i = plane; i < count; i += plane)
+    if (!equal(0, i, plane))
+      return {};
+  return DenseElementsAttr::getFromRawBuffer(
       RankedTensorType::get({rows, half}, attr.getElementType()), kept);
 }
 

@@ -1,8 +1,10 @@
 //===- StepFunctions.cpp - rt functions as calls of the runtime -----------===//
 #include "passes/program/Program.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Analysis/Timeline.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "shale/Runtime.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -65,6 +67,8 @@ private:
   }
   Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
   Value text(StringRef string);
+  /// Tells the runtime which node of the model comes next.
+  void note(Operation *op);
   Value coordinate(StringRef axis);
   Value call(StringRef name, Type result, ArrayRef<Value> arguments);
   LLVM::LLVMFuncOp declare(StringRef name, Type result, ArrayRef<Type> arguments);
@@ -76,6 +80,7 @@ private:
   LLVM::LLVMFuncOp function;
   DenseMap<Value, Value> addresses;
   llvm::StringMap<Value> coordinates;
+  llvm::StringSet<> texts;
   Value launchArguments;
 };
 } // namespace
@@ -99,7 +104,7 @@ Value FunctionLowering::call(StringRef name, Type result, ArrayRef<Value> argume
 /// The address of a NUL-terminated string, for messages of the runtime.
 Value FunctionLowering::text(StringRef string) {
   std::string symbol = ("shale_name_" + string).str();
-  if (!module.lookupSymbol<LLVM::GlobalOp>(symbol)) {
+  if (texts.insert(symbol).second && !module.lookupSymbol<LLVM::GlobalOp>(symbol)) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
     std::string bytes = string.str() + '\0';
@@ -107,6 +112,11 @@ Value FunctionLowering::text(StringRef string) {
                            LLVM::Linkage::Private, symbol, b.getStringAttr(bytes));
   }
   return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
+}
+
+void FunctionLowering::note(Operation *op) {
+  std::string node = sourceNode(op->getLoc());
+  call("shale_note", LLVM::LLVMVoidType::get(b.getContext()), {function.getArgument(Rank), text(node)});
 }
 
 Value FunctionLowering::coordinate(StringRef axis) {
@@ -218,8 +228,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         addresses[shard.getResult()] = advanceBy(address(shard.getSource()), bytes);
         return success();
       })
-      .Case([&](rt::LaunchOp launch) { return lowerLaunch(launch); })
-      .Case([&](rt::GemmOp gemm) { return lowerGemm(gemm), success(); })
+      .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
+      .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
       .Case([&](rt::CopyOp copy) {
         LLVM::MemcpyOp::create(b, loc, address(copy.getTarget()), address(copy.getSource()),
                                i64(rt::bufferBytes(copy.getSource().getType())), /*isVolatile=*/false);

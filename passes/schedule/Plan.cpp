@@ -78,6 +78,10 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
         ids.push_back(id);
       }
     ArenaLayout layout = layOutArena(lifetimes, rt::kAlignment);
+    int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
+    emitRemark(function.getLoc()) << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
+                                  << layout.bytes << " bytes of arena; " << live << " are live at the peak, "
+                                  << layout.bytes - live << " are gaps";
     SmallVector<int64_t> offsets(placement.allocations.size(), 0);
     for (auto [id, offset] : llvm::zip(ids, layout.offsets))
       offsets[id] = offset;

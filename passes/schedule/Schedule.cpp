@@ -215,6 +215,8 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
       if (!gathers.empty() && !gathers.back().start->isBeforeInBlock(place))
         place = gathers.back().start->getNextNode();
       Operation *barrier = start.getInput().getDefiningOp();
+      if (place == barrier)
+        place = barrier->getNextNode();
       if (!barrier || isa<mem::BarrierOp>(barrier)) {
         if (barrier && place->isBeforeInBlock(barrier))
           barrier->moveBefore(place);
@@ -223,6 +225,22 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
     }
     gathers.push_back(gather);
   }
+}
+
+/// Collectives, and how many have something to run beside them.
+static void remarkOverlap(func::FuncOp function) {
+  int64_t started = 0, overlapped = 0;
+  for (auto start : function.getOps<dist::StartOp>()) {
+    ++started;
+    for (Operation *op = start->getNextNode(); op && op != start.getWait().getOperation(); op = op->getNextNode())
+      if (!isa<dist::StartOp, dist::WaitOp>(op) && !isView(op)) {
+        ++overlapped;
+        break;
+      }
+  }
+  if (started)
+    emitRemark(function.getLoc()) << "schedule: " << started << " collectives of @" << function.getSymName() << ", " << overlapped
+                                  << " of them with work between start and wait";
 }
 
 namespace {
@@ -252,6 +270,7 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       else
         boundReductions(block);
       prefetchGathers(block, prefetch, maxGathersInFlight);
+      remarkOverlap(function);
     }
   }
 };

@@ -309,6 +309,28 @@ LogicalResult Partitioner::run() {
 
 namespace {
 
+/// Units, the largest, and what alignment costs.
+static void remarkUnits(ModuleOp module, const Units &units) {
+  llvm::MapVector<Operation *, int64_t> bytes;
+  int64_t used = 0, all = 0;
+  for (const Group &group : units.groups) {
+    int64_t size = group.attr.getCount() * nn::elementBytes(group.attr.getType());
+    bytes[group.unit] += size;
+    all += size;
+    for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
+      used += segment.getCount() * nn::elementBytes(group.attr.getType());
+  }
+  int64_t largest = 0;
+  StringRef name;
+  for (auto [unit, size] : bytes)
+    if (size > largest) {
+      largest = size;
+      name = cast<dist::UnitOp>(unit).getSymName();
+    }
+  emitRemark(module.getLoc()) << "partition: " << bytes.size() << " units of " << all << " bytes, " << all - used
+                              << " of them padding; the largest is '" << name << "' with " << largest << " bytes";
+}
+
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
   void runOnOperation() final {
@@ -329,6 +351,7 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
     for (func::FuncOp function : functions)
       if (failed(Partitioner(function, mesh, *units).run()))
         return signalPassFailure();
+    remarkUnits(module, *units);
     // The flat ones take their place; parameters stay as what segments name.
     for (nn::StateOp moment : moments)
       moment.erase();

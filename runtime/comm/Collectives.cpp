@@ -6,6 +6,7 @@
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/metrics/Watch.h"
+#include "runtime/metrics/Trace.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -83,6 +84,12 @@ extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
   using namespace shale::rt;
   if (rank->watch)
     rank->watch->wait(site);
+  if (tracing()) {
+    int64_t begin = traceNow();
+    rank->communicator->wait(site);
+    return traceSpan(TraceStream::Compute, "wait",
+                     rank->program->sites[site].name, begin);
+  }
   if (!profiling())
     return rank->communicator->wait(site);
   double start = profileNow();

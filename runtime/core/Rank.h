@@ -30,6 +30,7 @@ struct ShaleRank {
   int worldSize = 1;
   std::vector<int64_t> coordinates;
   shale::rt::Communicator *communicator = nullptr;
+  const char *node = nullptr; // what runs now comes from it
   shale::rt::Watch *watch = nullptr; // while a step is watched
 };
 

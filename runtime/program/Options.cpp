@@ -1,6 +1,7 @@
 // Flags: one table for parsing, help and the answer to a misspelt flag.
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
+#include "runtime/metrics/Trace.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -174,6 +175,11 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
          "sharded, full, both");
   text(g, "--resume", o.resume, "HOW",
        "auto, never, must, or a checkpoint's folder");
+  std::vector<std::string> trace;
+  app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
+      ->group(g)
+      ->expected(2)
+      ->type_name("STEPS FILE");
   g = "Ranks";
   number(g, "--nproc", o.nproc, "N", "ranks to start here; else the mesh's", 1,
          1e6);
@@ -222,6 +228,15 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     return refuse("this program has no evaluation; leave --eval-data out");
   if (o.out.empty())
     return refuse("--out needs a folder's name");
+  if (!trace.empty()) {
+    if (trace.size() != 2 || trace[1].empty() ||
+        !parseTraceSteps(trace[0], o.traceFirst, o.traceLast))
+      return refuse("--trace takes steps and a file: --trace steps:10-12 FILE");
+    if (o.traceLast >= o.end())
+      return refuse(format("--trace: the run ends before step %lld",
+                           (long long)o.traceLast));
+    o.traceFile = trace[1];
+  }
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   return parsed;

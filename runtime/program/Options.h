@@ -32,6 +32,9 @@ struct Options {
   bool describe = false;
   std::string reportBuffers;
 
+  std::string traceFile; // empty: off
+  int64_t traceFirst = 0, traceLast = -1;
+
   /// The step before which the run ends.
   int64_t end() const {
     return stopAfter > 0 && stopAfter < steps ? stopAfter : steps;

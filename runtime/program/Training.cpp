@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
+#include "runtime/metrics/Trace.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Signals.h"
 
@@ -189,6 +190,8 @@ bool Training::step() {
   double start = now();
   int64_t sentBefore = communicator->bytesSent();
   data->fill(current, firstRow, inputs.data());
+  if (!options.traceFile.empty() && current == options.traceFirst)
+    traceStart(*communicator);
   setHyper();
   if (watch && !watch->done()) {
     self.watch = &*watch;
@@ -200,6 +203,8 @@ bool Training::step() {
     watch->endStep();
   self.watch = nullptr;
   m.seconds = now() - start;
+  if (tracing() && current == options.traceLast)
+    traceWrite(*communicator, place.rank, options.traceFile);
   auto metric = [&](const char *name, float missing) {
     int i = find(program.metrics, program.metric_count, name);
     return i < 0 ? missing : metrics[i];

@@ -367,6 +367,7 @@ LogicalResult Importer::declareInputs() {
 }
 
 LogicalResult Importer::declareStates() {
+  model.requireData = options.missingData == ImportOptions::MissingData::Error;
   parameters = findParameters(model, options.keepPrefix);
   OpBuilder states(context);
   states.setInsertionPointToEnd(module->getBody());
@@ -443,6 +444,12 @@ LogicalResult Importer::declareStates() {
     stateValues[index] = body->addArgument(
         type, NameLoc::get(builder.getStringAttr(shown), fileLocation()));
   }
+  for (const std::string &path : model.missing)
+    (options.missingData == ImportOptions::MissingData::Remark
+         ? emitRemark(fileLocation())
+         : emitWarning(fileLocation()))
+        << model.path() << ": weights '" << displayName(path)
+        << "' do not exist (yet): a program will look for them when it starts";
   for (const Repair &repair : parameters.repairs)
     emitRemark(repair.node ? locationOf(*repair.node) : fileLocation())
         << repair.text;

@@ -88,6 +88,8 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
         errno = EXDEV;
     }
   }
+  if (file < 0 && errno == ENOENT)
+    found = std::string(full);
   if (file < 0)
     return createStringError(
         "external data '" + displayName(location) + "' " +

@@ -23,6 +23,9 @@ struct ImportOptions {
   llvm::StringMap<std::string> bindings;
   /// Keeps the first component that all parameter names share.
   bool keepPrefix = false;
+  /// What it is that a file of weights does not exist. Shapes are all that a
+  /// compiler needs; a program ends with exit code 66 when it starts.
+  enum class MissingData { Error, Warning, Remark } missingData = MissingData::Error;
   /// Bytes that one folded value may have.
   int64_t foldLimit = int64_t(64) << 20;
 };

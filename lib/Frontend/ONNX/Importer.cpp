@@ -19,9 +19,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-// All folded values together, as a multiple of what one may have.
-static constexpr int64_t kTotalFactor = 16;
-
 Handler HandlerRegistry::find(StringRef domain, StringRef type,
                               int64_t version) const {
   auto it = table.find((domain + "::" + type).str());
@@ -63,97 +60,6 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
 void Importer::setScope(Operation *op) {
   if (!currentScope.empty())
     op->setAttr(nn::kScopeAttr, StringAttr::get(context, currentScope));
-}
-
-//===----------------------------------------------------------------------===//
-// Folding
-//===----------------------------------------------------------------------===//
-
-/// Whether a value can be computed now: a constant, or an op that is kept as it
-/// is (broadcast, iota) but whose operands can.
-static bool isKnown(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (isa<nn::ConstantOp, nn::IotaOp>(op))
-    return true;
-  auto broadcast = dyn_cast<nn::BroadcastOp>(op);
-  return broadcast && isKnown(broadcast.getInput());
-}
-
-DenseElementsAttr Importer::constantOf(Value value) {
-  if (!value || !isKnown(value))
-    return {};
-  Operation *op = value.getDefiningOp();
-  if (auto constant = dyn_cast<nn::ConstantOp>(op))
-    return dyn_cast<DenseElementsAttr>(constant.getValue());
-  auto it = computed.find(op);
-  if (it != computed.end())
-    return it->second;
-  if (nn::tensorBytes(cast<RankedTensorType>(value.getType())) >
-      options.foldLimit)
-    return {};
-  SmallVector<ElementsAttr> operands;
-  for (Value operand : op->getOperands()) {
-    DenseElementsAttr attr = constantOf(operand);
-    if (!attr)
-      return {};
-    operands.push_back(attr);
-  }
-  auto results = interp::interpretConstant(op, operands, int64_t(1) << 40);
-  if (mlir::failed(results))
-    return {};
-  foldedBytes += nn::tensorBytes(cast<RankedTensorType>(value.getType()));
-  return computed[op] = results->front();
-}
-
-FailureOr<Value> Importer::fold(Operation *op) {
-  Value value = op->getResult(0);
-  if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 ||
-      !llvm::all_of(op->getOperands(), isKnown))
-    return value;
-  auto type = cast<RankedTensorType>(value.getType());
-  if (isa<nn::BroadcastOp>(op)) {
-    DenseElementsAttr attr = constantOf(op->getOperand(0));
-    if (!attr || !attr.isSplat())
-      return value;
-    Value splat = nn::ConstantOp::create(
-        builder, op->getLoc(),
-        DenseElementsAttr::get(type, attr.getSplatValue<Attribute>()));
-    op->erase();
-    return splat;
-  }
-  int64_t largest = 0, total = foldedBytes;
-  for (Type result : op->getResultTypes())
-    largest =
-        std::max(largest, nn::tensorBytes(cast<RankedTensorType>(result)));
-  for (Value operand : op->getOperands())
-    largest = std::max(
-        largest, nn::tensorBytes(cast<RankedTensorType>(operand.getType())));
-  if (largest > options.foldLimit ||
-      (total += largest) > options.foldLimit * kTotalFactor) {
-    error("what it computes from shapes and constants takes " +
-          Twine(std::max(largest, total) >> 20) + " MiB, more than the " +
-          Twine(options.foldLimit >> 20) + " MiB a folded value may have (" +
-          Twine(options.foldLimit * kTotalFactor >> 20) +
-          " MiB all together): use smaller dimensions (--dim)");
-    return failure();
-  }
-  SmallVector<ElementsAttr> operands;
-  for (Value operand : op->getOperands()) {
-    DenseElementsAttr attr = constantOf(operand);
-    if (!attr)
-      return value;
-    operands.push_back(attr);
-  }
-  auto results = interp::interpretConstant(op, operands, int64_t(1) << 40);
-  if (mlir::failed(results) || results->size() != 1)
-    return value;
-  foldedBytes = total;
-  Value constant =
-      nn::ConstantOp::create(builder, op->getLoc(), results->front());
-  op->erase();
-  return constant;
 }
 
 llvm::Expected<DenseElementsAttr>

@@ -9,7 +9,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 
 namespace shale::onnx {
 
@@ -108,6 +110,13 @@ public:
 
 private:
   friend class Node;
+  mlir::DenseElementsAttr compactOf(mlir::Value value);
+  mlir::DenseElementsAttr compute(mlir::Operation *op, mlir::RankedTensorType result,
+                                  llvm::ArrayRef<mlir::DenseElementsAttr> operands);
+  mlir::DenseElementsAttr computeCompact(mlir::Operation *op);
+  mlir::FailureOr<mlir::Value> replaceFolded(mlir::Operation *op, mlir::DenseElementsAttr attr);
+  void refuse(int64_t bytes);
+
   struct Input {
     std::string name;
     mlir::RankedTensorType type;
@@ -169,6 +178,10 @@ private:
   const NodeProto *current = nullptr;
   int64_t foldedBytes = 0, nodeCount = 0;
   llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
+  /// Results by op, properties and operands.
+  std::map<std::vector<const void *>, mlir::DenseElementsAttr> answers;
+  /// Folded constants whose bytes are counted.
+  std::set<const void *> counted;
   struct Unsupported {
     std::string node;
     int64_t count = 0;

@@ -139,6 +139,9 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
         return createStringError("external length '" + displayName(value) +
                                  "' is no number");
     }
+    if (offset > uint64_t(INT64_MAX) - bytes)
+      return createStringError("external offset " + Twine(offset) +
+                               " overflows 64 bits");
     if (tensor.has_place_offset())
       return createStringError("it has data both inside and outside the file");
     if (length != uint64_t(bytes))
@@ -146,8 +149,13 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
                                " bytes, but its shape needs " + Twine(bytes));
     std::string path;
     Expected<llvm::MemoryBuffer *> file = external(location, path);
-    if (!file)
-      return file.takeError();
+    if (!file) {
+      if (requireData || path.empty())
+        return file.takeError();
+      llvm::consumeError(file.takeError());
+      missing.insert(path);
+      return Place{path, int64_t(offset), bytes};
+    }
     uint64_t size = (*file)->getBufferSize();
     if (offset > size || length > size - offset)
       return createStringError("external data [" + Twine(offset) + ", +" +
@@ -224,6 +232,9 @@ Model::read(MLIRContext *context, const TensorProto &tensor, int64_t maxBytes) {
   if (!place->path.empty() && place->path == filePath) {
     data = buffer->getBuffer().substr(place->offset, place->length);
   } else if (!place->path.empty()) {
+    if (missing.count(place->path))
+      return createStringError("its value is needed, but '" +
+                               displayName(place->path) + "' does not exist");
     for (auto &entry : externals)
       if (entry.second.first == place->path)
         data = entry.second.second->getBuffer().substr(place->offset,

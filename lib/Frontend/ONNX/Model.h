@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <memory>
+#include <set>
 
 namespace shale::onnx {
 
@@ -43,6 +44,11 @@ public:
   const ModelProto &proto() const { return model; }
   llvm::StringRef path() const { return filePath; }
 
+  /// Whether external files must exist; where not, tensors in files that do not
+  /// exist have a place all the same, and `missing` names the files.
+  bool requireData = true;
+  std::set<std::string> missing;
+
   /// The type of a tensor; checks dimensions in 64 bits.
   llvm::Expected<mlir::RankedTensorType> type(mlir::MLIRContext *context,
                                               const TensorProto &tensor) const;
@@ -54,7 +60,8 @@ public:
   read(mlir::MLIRContext *context, const TensorProto &tensor, int64_t maxBytes);
 
 private:
-  /// The mapped external file at `location`, opened beneath the model's folder.
+  /// The mapped external file at `location`, opened beneath the model's folder;
+  /// `path` becomes where it is, or where it would be if it does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location,
                                                 std::string &path);
 

@@ -13,6 +13,7 @@
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/metrics/Trace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -181,7 +182,12 @@ void GlooCommunicator::work() {
       request = ring[head];
     }
     try {
+      int64_t begin = tracing() ? traceNow() : 0;
       execute(request);
+      if (tracing() && begin)
+        traceSpan(TraceStream::Communication, kindName(request.kind),
+                  program.sites[request.site].name, begin,
+                  program.sites[request.site].sent_bytes);
     } catch (const std::exception &error) {
       die(SHALE_EXIT_PEER,
           format("%s '%s' failed: a peer ended or did not answer within %.1f s "

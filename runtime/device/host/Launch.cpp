@@ -4,6 +4,7 @@
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/metrics/Watch.h"
+#include "runtime/metrics/Trace.h"
 
 #include <algorithm>
 #include <array>
@@ -117,12 +118,22 @@ std::string profileTable() {
 
 } // namespace shale::rt
 
+extern "C" void shale_note(ShaleRank *rank, const char *node) {
+  rank->node = node;
+}
+
 extern "C" void shale_launch(ShaleRank *rank, const char *name,
                              ShaleKernel kernel, void *const *args,
                              int32_t inputs, int32_t outputs, int64_t rows,
                              int64_t grain) {
   if (rank->watch)
     rank->watch->launch(args, inputs, outputs);
+  if (tracing()) {
+    int64_t begin = traceNow();
+    launch(kernel, args, rows, grain);
+    return traceSpan(TraceStream::Compute, name ? name : "kernel", rank->node,
+                     begin);
+  }
   if (!profile.on)
     return launch(kernel, args, rows, grain);
   double start = profileNow();
@@ -147,6 +158,11 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
     rank->watch->gemm(a, b, c);
   Product product = productOf(transpose_a, transpose_b, m, n, k, alpha, a, lda,
                               b, ldb, beta, c, ldc);
+  if (tracing()) {
+    int64_t begin = traceNow();
+    multiply(product);
+    return traceSpan(TraceStream::Compute, "matrix product", rank->node, begin);
+  }
   if (!profile.on)
     return multiply(product);
   double start = profileNow();

@@ -1,0 +1,16 @@
+//===- MemoryPage.h - Memory over a step, drawn ---------------------------===//
+#ifndef SHALE_ANALYSIS_MEMORYPAGE_H
+#define SHALE_ANALYSIS_MEMORYPAGE_H
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace shale {
+
+/// Writes one HTML page that needs nothing else: the memory report's JSON and a
+/// drawing of it. Hovering over a band names the tensor and its source node.
+void writeMemoryPage(const llvm::json::Value &report, llvm::raw_ostream &os);
+
+} // namespace shale
+
+#endif // SHALE_ANALYSIS_MEMORYPAGE_H

@@ -1,0 +1,170 @@
+//===- Report.cpp - A plan as text and JSON -------------------------------===//
+#include "lib/Analysis/Report.h"
+#include "lib/Analysis/MemoryPage.h"
+#include "dialects/dist/Dist.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+
+ReportForm shale::reportFormOf(StringRef path) {
+  return path.ends_with(".json") ? ReportForm::Json : path.ends_with(".html") ? ReportForm::Html : ReportForm::Text;
+}
+
+static llvm::json::Object tensorJson(const LiveTensor &tensor) {
+  return llvm::json::Object{{"name", tensor.name}, {"node", tensor.source}, {"category", rt::stringifyCategory(tensor.category)},
+                            {"space", rt::stringifySpace(tensor.space)}, {"bytes", tensor.bytes}, {"offset", tensor.offset},
+                            {"begin", tensor.begin}, {"end", tensor.end}};
+}
+
+/// What a page and a program read: lines of the plan, then each function with its
+/// tensors and, by position, the node that runs.
+static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Timeline> timelines) {
+  llvm::json::Array lines, functions, state;
+  for (const PlanLine &line : summary.lines)
+    lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)}, {"what", line.what}, {"bytes", line.bytes}});
+  for (const Timeline &timeline : timelines) {
+    llvm::json::Array tensors, ops;
+    for (const LiveTensor &tensor : timeline.tensors)
+      tensors.push_back(tensorJson(tensor));
+    for (Operation *op : timeline.ops)
+      ops.push_back(sourceNode(op->getLoc()));
+    functions.push_back(llvm::json::Object{{"name", timeline.function}, {"peak", timeline.peak}, {"peak_bytes", timeline.peakBytes},
+                                           {"tensors", std::move(tensors)}, {"ops", std::move(ops)}});
+  }
+  if (!timelines.empty())
+    for (const LiveTensor &tensor : timelines.front().state)
+      state.push_back(tensorJson(tensor));
+  return llvm::json::Object{{"peak_bytes", summary.peakBytes()}, {"state_bytes", summary.stateBytes}, {"arena_bytes", summary.arenaBytes},
+                            {"ranks", summary.ranks}, {"lines", std::move(lines)}, {"state", std::move(state)},
+                            {"functions", std::move(functions)}};
+}
+
+static void printMemory(const ProgramSummary &summary, ArrayRef<Timeline> timelines, raw_ostream &os) {
+  os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes() << " bytes\n";
+  for (const PlanLine &line : summary.lines)
+    os << llvm::format("  %15lld  ", (long long)line.bytes) << llvm::left_justify(rt::stringifyCategory(line.category), 14) << line.what << "\n";
+  for (const Timeline &timeline : timelines) {
+    os << "@" << timeline.function << ": " << timeline.peakBytes << " bytes of the arena live at op " << timeline.peak << " of "
+       << timeline.ops.size() << "\n  bytes            category      life           tensor (source node)\n";
+    for (const LiveTensor *tensor : timeline.liveAt(timeline.peak))
+      os << llvm::format("  %15lld  ", (long long)tensor->bytes) << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
+         << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end), 15) << tensor->name
+         << (tensor->source.empty() ? "" : " (" + tensor->source + ")") << "\n";
+  }
+}
+
+LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary, ReportForm form, raw_ostream &os) {
+  std::vector<Timeline> timelines;
+  for (auto function : module.getOps<rt::FuncOp>()) {
+    FailureOr<Timeline> timeline = timelineOf(function);
+    if (failed(timeline))
+      return failure();
+    timelines.push_back(std::move(*timeline));
+  }
+  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  if (form == ReportForm::Text)
+    return printMemory(summary, timelines, os), success();
+  llvm::json::Value value = memoryJson(summary, timelines);
+  if (form == ReportForm::Json)
+    os << value << "\n";
+  else
+    writeMemoryPage(value, os);
+  return success();
+}
+
+namespace {
+/// One collective of a function, from its start to its wait.
+struct Exchange {
+  std::string kind, name, axis, type, function, overlaps;
+  int64_t site, bytes, sent, start, wait;
+  double seconds, exposed;
+};
+} // namespace
+
+static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, const Rates &rates) {
+  std::vector<Exchange> list;
+  DenseMap<Operation *, int64_t> positions;
+  for (Operation &op : function.getBody().front())
+    positions.try_emplace(&op, positions.size());
+  TimedStep timed = timeFunction(function, rates);
+  DenseMap<Operation *, const TimedOp *> times;
+  for (const TimedOp &op : timed.ops)
+    times[op.op] = &op;
+  auto add = [&](auto start, StringRef kind, int64_t sent) {
+    Exchange e;
+    Operation *wait = start.getToken().use_empty() ? start.getOperation() : *start.getToken().getUsers().begin();
+    e.kind = kind.str();
+    e.name = start.getName().str();
+    e.axis = start.getAxis().str();
+    llvm::raw_string_ostream(e.type) << start.getSend().getType().getElementType();
+    e.function = function.getSymName().str();
+    e.site = start.getSite();
+    e.bytes = rt::bufferBytes(start.getRecv().getType());
+    e.sent = sent;
+    e.start = positions.lookup(start);
+    e.wait = positions.lookup(wait);
+    int64_t ops = 0;
+    double beside = 0;
+    std::string longest;
+    double longestSeconds = 0;
+    const TimedOp *own = times.lookup(start);
+    for (Operation *op = start->getNextNode(); op && op != wait; op = op->getNextNode()) {
+      const TimedOp *timedOp = times.lookup(op);
+      if (!timedOp || timedOp->stream != TimedOp::Compute)
+        continue;
+      ++ops;
+      beside += timedOp->end - timedOp->begin;
+      if (timedOp->end - timedOp->begin > longestSeconds) {
+        longestSeconds = timedOp->end - timedOp->begin;
+        longest = sourceNode(op->getLoc());
+      }
+    }
+    e.seconds = own ? own->end - own->begin : 0;
+    e.exposed = std::max(0.0, e.seconds - beside);
+    e.overlaps = ops == 0 ? "nothing" : std::to_string(ops) + " ops" + (longest.empty() ? "" : ", the longest at '" + longest + "'");
+    list.push_back(std::move(e));
+  };
+  for (Operation &op : function.getBody().front()) {
+    auto bytes = [](Value buffer) { return rt::bufferBytes(cast<MemRefType>(buffer.getType())); };
+    if (auto gather = dyn_cast<rt::AllGatherOp>(op))
+      add(gather, "all-gather", bytes(gather.getSend()) * (dist::getAxisSize(module, gather.getAxis()) - 1));
+    else if (auto scatter = dyn_cast<rt::ReduceScatterOp>(op))
+      add(scatter, "reduce-scatter", bytes(scatter.getRecv()) * (dist::getAxisSize(module, scatter.getAxis()) - 1));
+    else if (auto reduce = dyn_cast<rt::AllReduceOp>(op)) {
+      int64_t ranks = std::max<int64_t>(1, dist::getAxisSize(module, reduce.getAxis()));
+      int64_t element = nn::elementBytes(reduce.getSend().getType().getElementType());
+      add(reduce, "all-reduce", 2 * (ranks - 1) * (int64_t)llvm::divideCeil(bytes(reduce.getSend()) / element, ranks) * element);
+    }
+  }
+  return list;
+}
+
+LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, ReportForm form, raw_ostream &os) {
+  llvm::json::Array all;
+  if (form != ReportForm::Json)
+    os << "collectives of a rank; times by the rates of '" << rates.name << "', for ordering\n"
+       << "  site  kind            axis      type           sent bytes  ops            ms     exposed  what | overlapped with\n";
+  for (auto function : module.getOps<rt::FuncOp>()) {
+    if (form != ReportForm::Json)
+      os << "@" << function.getSymName() << "\n";
+    for (const Exchange &e : exchangesOf(module, function, rates)) {
+      if (form == ReportForm::Json) {
+        all.push_back(llvm::json::Object{{"function", e.function}, {"site", e.site}, {"kind", e.kind}, {"name", e.name}, {"axis", e.axis},
+                                         {"type", e.type}, {"bytes", e.bytes}, {"sent_bytes", e.sent}, {"start", e.start}, {"wait", e.wait},
+                                         {"seconds", e.seconds}, {"exposed_seconds", e.exposed}, {"overlapped_with", e.overlaps}});
+        continue;
+      }
+      os << llvm::format("  %4lld  ", (long long)e.site) << llvm::left_justify(e.kind, 16) << llvm::left_justify(e.axis, 10)
+         << llvm::left_justify(e.type, 6) << llvm::format("%19lld  ", (long long)e.sent)
+         << llvm::left_justify(std::to_string(e.start) + "-" + std::to_string(e.wait), 12)
+         << llvm::format("%7.3f %11.3f  ", e.seconds * 1e3, e.exposed * 1e3) << e.name << " | " << e.overlaps << "\n";
+    }
+  }
+  if (form == ReportForm::Json)
+    os << llvm::json::Value(std::move(all)) << "\n";
+  return success();
+}

@@ -1,0 +1,52 @@
+//===- Timeline.h - What is in memory when --------------------------------===//
+//
+// A rank's memory over the ops of one planned function: computed from rt alone,
+// for reports, verdicts and errors.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_ANALYSIS_TIMELINE_H
+#define SHALE_ANALYSIS_TIMELINE_H
+
+#include "dialects/rt/RT.h"
+#include <array>
+#include <string>
+#include <vector>
+
+namespace shale {
+
+inline constexpr int kCategories = 7;
+
+/// A buffer over its life.
+struct LiveTensor {
+  std::string name;   ///< as the plan names it: state, unit, or scope and op
+  std::string source; ///< the source node, or empty
+  rt::Category category;
+  rt::Space space;
+  int64_t bytes, offset;
+  int64_t begin, end; ///< positions of the first and last op that touch it
+  mlir::Operation *maker, *lastReader, *buffer;
+};
+
+struct Timeline {
+  std::string function;
+  std::vector<LiveTensor> tensors; ///< of the arena, in order of first access
+  std::vector<LiveTensor> state;   ///< alive all the time
+  std::vector<mlir::Operation *> ops;
+  int64_t peak = 0;                ///< position at which most bytes of the arena are live
+  int64_t peakBytes = 0;           ///< of the arena at that position, rounded up to alignment
+  /// Tensors of the arena that are live at `position`, largest first.
+  std::vector<const LiveTensor *> liveAt(int64_t position) const;
+};
+
+/// The source node that a location names, or an empty string.
+std::string sourceNode(mlir::Location loc);
+
+/// Fails after an error.
+mlir::FailureOr<Timeline> timelineOf(rt::FuncOp function);
+
+/// The function whose arena is the largest; fails after an error.
+mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module);
+
+} // namespace shale
+
+#endif // SHALE_ANALYSIS_TIMELINE_H

@@ -1,0 +1,42 @@
+//===- Lower.h - From one rank's program to a plan, as a function ---------===//
+//
+// memory -> fusion -> schedule -> plan on a clone: the same module and the same
+// flags give the same plan, and nothing else changes. The search over flags,
+// advice and tables of plans are made of this.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_DRIVER_LOWER_H
+#define SHALE_DRIVER_LOWER_H
+
+#include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/TimeModel.h"
+#include "lib/Driver/Options.h"
+#include "lib/Support/ByteSize.h"
+#include "lib/Target/CPU/CPU.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace shale {
+
+struct Plan {
+  CompileOptions options;
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< of rt; null once it is not needed
+  ProgramSummary summary;
+  double seconds = 0; ///< predicted, for ordering
+
+  /// Planned bytes of a rank, fixed costs included, by memory space.
+  int64_t device() const;
+  int64_t host() const;
+  bool fits(const MemoryLimit &limit) const;
+};
+
+/// Plans a clone of `partitioned` under the flags of `options`. With `quiet`,
+/// says nothing and leaves the first error in it; otherwise errors are emitted.
+mlir::FailureOr<Plan> lower(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target,
+                            std::string *quiet = nullptr);
+
+/// The machine whose rates order plans for these options.
+const Rates &ratesFor(const CompileOptions &options);
+
+} // namespace shale
+
+#endif // SHALE_DRIVER_LOWER_H

@@ -1,0 +1,103 @@
+//===- PlanFirst.cpp - What is decided before a program is made -----------===//
+#include "lib/Driver/PlanFirst.h"
+#include "lib/Analysis/Report.h"
+#include "lib/Driver/Planner.h"
+#include "shale/Runtime.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/FileUtilities.h"
+
+using namespace mlir;
+using namespace shale;
+
+static int usageError(const Twine &message) {
+  llvm::errs() << "shalec: error: " << message << "\n";
+  return SHALE_EXIT_USAGE;
+}
+
+int shale::checkPlanOptions(const CompileOptions &options) {
+  MemoryLimit limit;
+  if (!options.memoryLimit.empty())
+    if (std::string wrong = parseMemoryLimit(options.memoryLimit, limit); !wrong.empty())
+      return usageError("--memory-limit: " + wrong);
+  if (!options.compare.empty() && !options.planOnly)
+    return usageError("--compare makes no program: it needs --plan-only");
+  for (StringRef report : options.reports)
+    if (StringRef kind = report.split('=').first; kind != "memory" && kind != "comm")
+      return usageError("--report knows memory and comm; got '" + kind + "'");
+  return SHALE_EXIT_OK;
+}
+
+int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options) {
+  for (StringRef report : options.reports) {
+    auto [kind, path] = report.split('=');
+    ReportForm form = reportFormOf(path);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (failed(kind == "memory" ? reportMemory(planned, summary, form, os)
+                                : reportCommunication(planned, ratesFor(options), form, os)))
+      return SHALE_EXIT_INTERNAL;
+    if (path.empty()) {
+      llvm::outs() << text;
+      continue;
+    }
+    if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &file) {
+          file << text;
+          return llvm::Error::success();
+        })) {
+      llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
+      return SHALE_EXIT_IO;
+    }
+  }
+  return SHALE_EXIT_OK;
+}
+
+/// Chooses what was not typed. Returns an exit code.
+static int chooseUnderLimit(Planner &planner, CompileOptions &options) {
+  MemoryLimit limit;
+  (void)parseMemoryLimit(options.memoryLimit, limit);
+  if (failed(planner.plan(options))) // what is wrong with the flags is said here
+    return planner.exitCode;
+  std::vector<Plan> plans = planner.search(options);
+  const Plan *best = fastestThatFits(plans, limit);
+  if (!best) {
+    explainNoFit(planner, options, plans, limit, llvm::errs());
+    return SHALE_EXIT_NO_FIT;
+  }
+  std::string flags = flagsBeside(best->options, options);
+  llvm::outs() << "limit         " << options.memoryLimit << ": the fastest of " << plans.size() << " plans that fits, "
+               << (flags.empty() ? "the flags as they are" : flags) << "\n";
+  options = best->options;
+  return SHALE_EXIT_OK;
+}
+
+int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop) {
+  bool planOnly = options.planOnly || !options.why.empty();
+  if (options.memoryLimit.empty() && !planOnly)
+    return SHALE_EXIT_OK;
+  Planner planner(recovered.clone(), target);
+  if (!options.compare.empty()) {
+    stop = true;
+    std::string wrong = printComparison(planner, options, options.compare, llvm::outs());
+    return wrong.empty() ? SHALE_EXIT_OK : usageError("--compare: " + wrong);
+  }
+  if (!options.memoryLimit.empty())
+    if (int code = chooseUnderLimit(planner, options))
+      return code;
+  if (!planOnly)
+    return SHALE_EXIT_OK;
+  stop = true;
+  FailureOr<Plan> plan = planner.plan(options);
+  if (failed(plan))
+    return planner.exitCode;
+  if (!options.why.empty()) {
+    bool found = true;
+    for (StringRef name : options.why)
+      found &= printWhy(planner, *plan, name, llvm::outs());
+    return found ? SHALE_EXIT_OK : SHALE_EXIT_USAGE;
+  }
+  printSummary(plan->summary, llvm::outs());
+  if (int code = writeReports(*plan->module, plan->summary, options))
+    return code;
+  printVerdict(planner, *plan, llvm::outs());
+  return SHALE_EXIT_OK;
+}

@@ -1,0 +1,25 @@
+//===- PlanFirst.h - What is decided before a program is made -------------===//
+#ifndef SHALE_DRIVER_PLANFIRST_H
+#define SHALE_DRIVER_PLANFIRST_H
+
+#include "lib/Analysis/ProgramSummary.h"
+#include "lib/Driver/Options.h"
+#include "lib/Target/CPU/CPU.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace shale {
+
+/// Checks the flags of plans one by one. Returns an exit code.
+int checkPlanOptions(const CompileOptions &options);
+
+/// Under a memory limit, chooses the flags that were not typed; with
+/// --plan-only and --compare prints plans and sets `stop`. Changes nothing of
+/// `recovered`. Returns an exit code; 78 where no plan fits.
+int planFirst(mlir::ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop);
+
+/// Writes the reports that `options` ask for. Returns an exit code.
+int writeReports(mlir::ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options);
+
+} // namespace shale
+
+#endif // SHALE_DRIVER_PLANFIRST_H

@@ -1,0 +1,67 @@
+//===- Planner.h - Plans of one model under many flags --------------------===//
+#ifndef SHALE_DRIVER_PLANNER_H
+#define SHALE_DRIVER_PLANNER_H
+
+#include "lib/Driver/Knobs.h"
+#include "lib/Driver/Lower.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace shale {
+
+/// Plans clones of a recovered module. Keeps the last partitioned one: plans that
+/// differ in what comes after partition share it.
+class Planner {
+public:
+  Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered, const CpuTarget &target)
+      : recovered(std::move(recovered)), target(target) {}
+
+  /// Fails after an error, or, with `quiet`, after leaving it there.
+  mlir::FailureOr<Plan> plan(const CompileOptions &options, std::string *quiet = nullptr);
+
+  /// All plans that the flags leave open, fastest first. Their modules are gone.
+  std::vector<Plan> search(const CompileOptions &options);
+
+  /// Exit code of the stage in which the last plan failed.
+  int exitCode = 0;
+
+private:
+  mlir::LogicalResult partition(const CompileOptions &options, std::string *quiet);
+
+  mlir::OwningOpRef<mlir::ModuleOp> recovered, partitioned;
+  std::string partitionedFor;
+  const CpuTarget &target;
+};
+
+/// The largest multiple of `ranks` that `import` (a recovered module for a batch,
+/// or null) can be planned for within the limit; 0 if none fits.
+int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import, const CompileOptions &options,
+                     const CpuTarget &target, const MemoryLimit &limit, int64_t ranks);
+
+/// The fastest of `plans` (fastest first) that fits, or null.
+const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
+
+/// Says why nothing fits: what is live at the peak of the smallest plan, the
+/// smallest limit that can be met, and which flags would lower it.
+void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans, const MemoryLimit &limit,
+                  llvm::raw_ostream &os);
+
+/// What the peak is made of, and the changes that would lower it or speed it up.
+void printVerdict(Planner &planner, const Plan &plan, llvm::raw_ostream &os);
+
+/// Every plan that differs from `plan` in one flag; modules are gone.
+std::vector<Plan> neighbours(Planner &planner, const Plan &plan);
+/// One line: flags, bytes, flops and time of `to` beside `from`.
+void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
+
+/// Who makes a tensor, who keeps it alive at the peak, and what other choices
+/// would cost. `name` is a tensor's name in the report or a source node.
+/// Returns false after saying that there is none.
+bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::raw_ostream &os);
+
+/// A table of plans, one for each combination of the flags that `list` names
+/// ("shard,recompute"). Returns what is wrong with the list, or an empty string.
+std::string printComparison(Planner &planner, const CompileOptions &options, llvm::StringRef list, llvm::raw_ostream &os);
+
+} // namespace shale
+
+#endif // SHALE_DRIVER_PLANNER_H

@@ -1,0 +1,120 @@
+// Spans are kept by stream in blocks that are reserved when tracing starts; rank 0
+// gathers the text of all ranks. Times count from the barrier at the start. Format:
+// "Trace Event Format" (complete events, microseconds), a JSON array in an object.
+#include "runtime/metrics/Trace.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/Error.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace shale::rt {
+
+bool traceOn = false;
+
+namespace {
+struct Span {
+  const char *what, *node;
+  int64_t begin, end, bytes;
+};
+constexpr int kStreams = 3;
+constexpr size_t kRoom = size_t(1) << 16;
+std::vector<Span> spans[kStreams];
+int64_t origin = 0;
+
+std::string quoted(const char *text) {
+  std::string out = "\"";
+  for (const char *c = text; *c; ++c) {
+    if (*c == '"' || *c == '\\')
+      out += '\\';
+    if (static_cast<unsigned char>(*c) < 0x20)
+      out += format("\\u%04x", *c);
+    else
+      out += *c;
+  }
+  return out + "\"";
+}
+} // namespace
+
+int64_t traceNow() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void traceSpan(TraceStream stream, const char *what, const char *node,
+               int64_t begin, int64_t bytes) {
+  spans[static_cast<int>(stream)].push_back(
+      {what, node, begin, traceNow(), bytes});
+}
+
+bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last) {
+  if (text.compare(0, 6, "steps:") != 0)
+    return false;
+  const char *at = text.c_str() + 6;
+  char *end = nullptr;
+  if (*at < '0' || *at > '9')
+    return false;
+  first = last = std::strtoll(at, &end, 10);
+  if (*end == '-') {
+    at = end + 1;
+    if (*at < '0' || *at > '9')
+      return false;
+    last = std::strtoll(at, &end, 10);
+  }
+  return *end == 0 && first <= last;
+}
+
+void traceStart(Communicator &communicator) {
+  for (std::vector<Span> &list : spans)
+    list.reserve(kRoom);
+  communicator.barrier();
+  origin = traceNow();
+  traceOn = true;
+}
+
+void traceWrite(Communicator &communicator, int rank, const std::string &path) {
+  traceOn = false;
+  static const char *const names[kStreams] = {"compute", "communication",
+                                              "copies"};
+  std::string text =
+      format("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{"
+             "\"name\":\"rank %d\"}}",
+             rank, rank);
+  for (int s = 0; s < kStreams; ++s) {
+    text += format(",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,"
+                   "\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+                   rank, s, names[s]);
+    for (const Span &span : spans[s]) {
+      const char *name = span.node && *span.node ? span.node : span.what;
+      text += ",\n{\"ph\":\"X\",\"name\":" + quoted(name) +
+              format(",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
+                     "\"dur\":%.3f,\"args\":{\"what\":",
+                     names[s], rank, s, (span.begin - origin) / 1e3,
+                     (span.end - span.begin) / 1e3) +
+              quoted(span.what);
+      if (span.bytes)
+        text += format(",\"bytes\":%lld", (long long)span.bytes);
+      text += "}}";
+    }
+    spans[s].clear();
+  }
+  std::vector<std::string> all = communicator.gather(text);
+  if (rank != 0)
+    return;
+  std::string whole = "{\"traceEvents\":[\n";
+  for (size_t r = 0; r < all.size(); ++r)
+    whole += (r ? ",\n" : "") + all[r];
+  whole += "\n],\"displayTimeUnit\":\"ms\"}\n";
+  FILE *file = fopen(path.c_str(), "w");
+  bool written = file && fwrite(whole.data(), 1, whole.size(), file) == whole.size();
+  if (file)
+    written &= fclose(file) == 0;
+  if (!written)
+    fail(SHALE_EXIT_IO, "cannot write the trace to '%s'", path.c_str());
+  printf("trace: %s\n", path.c_str());
+}
+
+} // namespace shale::rt

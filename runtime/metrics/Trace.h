@@ -1,0 +1,38 @@
+// What ran when: kernels, products, collectives and copies of some steps, as Chrome
+// trace events (chrome://tracing, Perfetto). Off, a span costs one load and a branch.
+#ifndef SHALE_RUNTIME_METRICS_TRACE_H
+#define SHALE_RUNTIME_METRICS_TRACE_H
+
+#include "shale/Runtime.h"
+
+#include <cstdint>
+#include <string>
+
+namespace shale::rt {
+
+class Communicator;
+
+/// A row of the picture; each belongs to one thread.
+enum class TraceStream { Compute, Communication, Copy };
+
+extern bool traceOn;
+inline bool tracing() { return traceOn; }
+
+/// Nanoseconds of this host's steady clock.
+int64_t traceNow();
+/// Notes a span that ends now. `what` (a kernel, an exchange) and `node` (where in
+/// the model it comes from; may be null) must live as long as the program.
+void traceSpan(TraceStream stream, const char *what, const char *node,
+               int64_t begin, int64_t bytes = 0);
+
+/// Steps A to B, both counted, of "steps:A-B" or "steps:A"; false if it is none.
+bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last);
+
+/// From now on spans are noted; every rank calls it at once. Room is taken here.
+void traceStart(Communicator &communicator);
+/// Ends the notes; rank 0 writes all ranks' to `path`. Every rank calls it.
+void traceWrite(Communicator &communicator, int rank, const std::string &path);
+
+} // namespace shale::rt
+
+#endif
