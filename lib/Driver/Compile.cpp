@@ -185,9 +185,12 @@ public:
         onnx::describeModel(*module, llvm::outs());
         return SHALE_EXIT_OK;
       }
-      if (StringRef(stage.name) == "recover")
+      if (StringRef(stage.name) == "recover") {
         if (int code = planFirst(*module, options, target, stop); code || stop)
           return code;
+        if (options.emit == Emit::Program)
+          planner.emplace(module->clone(), target);
+      }
       if (stage.last && stage.level == options.emit)
         return writeText(*module, options.output);
     }
@@ -297,6 +300,10 @@ private:
       }
     }
     printSummary(summary, llvm::outs());
+    std::string wrong;
+    if (planner)
+      if (FailureOr<Plan> plan = planner->plan(options, &wrong); succeeded(plan))
+        printVerdict(*planner, *plan, llvm::outs());
     llvm::outs() << "wrote " << options.output << "\n";
     return SHALE_EXIT_OK;
   }
@@ -306,6 +313,7 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   CpuTarget target;
+  std::optional<Planner> planner; // of advice, when a program is made
   ProgramSummary summary;
   int stageNumber = 1;
 };

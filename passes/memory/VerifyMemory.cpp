@@ -104,6 +104,30 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
   return success();
 }
 
+/// What is made a second time rather than kept.
+static void remarkAgain(func::FuncOp function) {
+  int64_t ops = 0, flops = 0, bytes = 0, again = 0, gathered = 0;
+  DenseMap<std::pair<StringAttr, int64_t>, int64_t> gathers;
+  for (Operation &op : function.getBody().front()) {
+    if (auto gather = dyn_cast<dist::UnitGatherOp>(op)) {
+      if (gathers[{gather.getUnitAttr().getAttr(), gather.getGroup()}]++ == 0)
+        continue;
+      ++again;
+      gathered += nn::tensorBytes(cast<RankedTensorType>(gather.getResult().getType()));
+    } else if (op.hasAttr(mem::kRecomputedAttr)) {
+      ++ops;
+      if (auto cost = dyn_cast<Cost>(op))
+        flops += cost.getFlops();
+      for (Type type : op.getResultTypes())
+        if (auto tensor = dyn_cast<RankedTensorType>(type))
+          bytes += nn::tensorBytes(tensor);
+    }
+  }
+  if (ops + again > 0)
+    emitRemark(function.getLoc()) << "memory: @" << function.getSymName() << " computes " << ops << " ops again (" << bytes << " bytes, "
+                                  << flops << " flops) and gathers " << again << " groups again (" << gathered << " bytes)";
+}
+
 namespace {
 struct VerifyMemoryPass : impl::VerifyMemoryPassBase<VerifyMemoryPass> {
   using VerifyMemoryPassBase::VerifyMemoryPassBase;
@@ -112,7 +136,8 @@ struct VerifyMemoryPass : impl::VerifyMemoryPassBase<VerifyMemoryPass> {
       return;
     if (failed(verifyNotKept(getOperation())) || failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
         failed(verifyGathers(getOperation(), maxGathersInFlight)))
-      signalPassFailure();
+      return signalPassFailure();
+    remarkAgain(getOperation());
   }
 };
 } // namespace

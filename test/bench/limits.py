@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Sweeps the memory limit from the free plan's peak down to the smallest that can be met: each plan is below its limit, by plan
+and (with --run) by the resident memory of the running program; the predicted time never falls; one step below the
+smallest the exit code is 78. Prints a table.
+
+usage: limits.py --build DIR [--model gpt2-124m] [--steps 12] [--run]
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+VERDICT = re.compile(r"verdict +peak (\d+) bytes.*predicted step ([0-9.e+-]+) ms")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", required=True)
+    p.add_argument("--model", default="gpt2-124m")
+    p.add_argument("--batch", default="4")
+    p.add_argument("--sequence", default="512")
+    p.add_argument("--steps", type=int, default=12)
+    p.add_argument("--run", action="store_true", help="compile and train two steps under each limit")
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        scale = [sys.executable, HERE.parent / "models" / "scale.py", a.model, work / "model.onnx"]
+        subprocess.run(scale + (["--random-weights"] if a.run else []), check=True)
+        base = [pathlib.Path(a.build) / "bin" / "shalec", work / "model.onnx", "--dim", f"batch={a.batch}", "--dim", f"sequence={a.sequence}",
+                "--mesh", "fsdp=2", "--shard", "full"]
+
+        def shalec(*flags, code=0):
+            run = subprocess.run([*base, *map(str, flags)], capture_output=True, text=True)
+            assert run.returncode == code, (flags, run.returncode, run.stderr)
+            return run.stdout + run.stderr
+
+        free = int(VERDICT.search(shalec("--plan-only", "--memory-limit", "100TiB"))[1])
+        smallest = int(re.search(r"--memory-limit (\d+)", shalec("--plan-only", "--memory-limit", "1", code=78))[1])
+        (work / "tokens.bin").write_bytes(bytes(range(256)) * 4096)
+        print(f"{'limit':>14} {'planned':>14} {'ms':>9} {'resident':>14}  flags")
+        last = 0.0
+        for i in range(a.steps):
+            limit = free - (free - smallest) * i // (a.steps - 1)
+            text = shalec("--plan-only", "--memory-limit", limit)
+            peak, ms = VERDICT.search(text).groups()
+            peak, ms = int(peak), float(ms)
+            flags = re.search(r"that fits, (.*)", text)[1]
+            resident = 0
+            if a.run:
+                shalec("--memory-limit", limit, "-o", work / "train")
+                out = work / f"run{i}"
+                subprocess.run([work / "train", "--data", work / "tokens.bin", "--steps", "2", "--out", out], check=True, capture_output=True)
+                resident = max(json.loads(line)["memory_bytes"] for line in open(out / "metrics.jsonl"))
+            print(f"{limit:14} {peak:14} {ms:9.1f} {resident or '-':>14}  {flags}", flush=True)
+            assert peak <= limit and ms >= last, "a plan above its limit, or a faster plan under a smaller limit"
+            assert resident <= limit, "more is resident than the limit"
+            last = ms
+        shalec("--plan-only", "--memory-limit", smallest - 1, code=78)
+        print(f"{smallest - 1:14} exit code 78")
+
+
+main()

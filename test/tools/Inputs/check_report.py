@@ -1,0 +1,25 @@
+"""Reads the reports of a plan again: sums agree, buffers that live at once are apart, the page holds the same JSON.
+
+    check_report.py MEMORY.json MEMORY.html COMM.json
+"""
+import json
+import sys
+
+memory, page, comm = (open(path).read() for path in sys.argv[1:])
+report = json.loads(memory)
+assert sum(line["bytes"] for line in report["lines"]) == report["peak_bytes"]
+assert report["functions"][0]["name"] == "step" and len(report["state"]) > 0
+for function in report["functions"]:
+    live = [0] * (len(function["ops"]) + 1)
+    for tensor in function["tensors"]:
+        assert tensor["offset"] + tensor["bytes"] <= report["arena_bytes"]
+        for position in range(tensor["begin"], tensor["end"] + 1):
+            live[position] += (tensor["bytes"] + 63) // 64 * 64
+    assert max(live) == live[function["peak"]] == function["peak_bytes"], function["name"]
+assert any(t["node"].startswith("node_") for t in report["functions"][0]["tensors"])
+inside = page[page.index("const R=") + 8:page.index(";\nconst C=")]
+assert json.loads(inside) == report
+assert "http://" not in page.replace("http://www.w3.org/2000/svg", "") and "https://" not in page and "src=" not in page
+exchanges = json.loads(comm)
+assert {e["kind"] for e in exchanges} == {"all-gather", "reduce-scatter", "all-reduce"}
+assert all(e["wait"] > e["start"] and e["axis"] == "fsdp" and e["sent_bytes"] > 0 for e in exchanges)
