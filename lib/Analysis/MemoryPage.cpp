@@ -40,7 +40,7 @@ for(const c in C){const s=document.createElement('span'),i=document.createElemen
 for(const l of R.lines){const r=$('lines').insertRow();r.insertCell().textContent=l.category;const n=r.insertCell();n.className='n';n.textContent=l.bytes;r.insertCell().textContent=l.what}
 R.functions.forEach((f,i)=>{const o=document.createElement('option');o.value=i;o.textContent='@'+f.name+', '+bytes(f.peak_bytes);$('fn').append(o)});
 function draw(){const f=R.functions[$('fn').value],n=Math.max(f.ops.length,1),area=$('area'),arena=$('arena');area.replaceChildren();arena.replaceChildren();
- const X=p=>1000*p/n;
+ const first=f.tensors.reduce((s,t)=>Math.min(s,t.begin),n-1),X=p=>1000*(p-first)/(n-first);
  // Bands: what is there all the time, then each category's sum by position.
  const base={};for(const t of R.state)base[t.category]=(base[t.category]||0)+t.bytes;
  for(const l of R.lines)if(!/arena|at rest|optimizer state|alignment/.test(l.what))base[l.category]=(base[l.category]||0)+l.bytes;
@@ -50,10 +50,10 @@ function draw(){const f=R.functions[$('fn').value],n=Math.max(f.ops.length,1),ar
  const order=['fixed','workspace','optimizer','parameters','gradients','communication','activations'],low=new Float64Array(n+1);let top=0;
  for(let p=0;p<n;p++){let s=0;for(const c of order)s+=live[c][p];top=Math.max(top,s)}
  const Y=b=>296-290*b/Math.max(top,1);
- for(const c of order){let up='',down='';for(let p=0;p<n;p++){const a=low[p],b=a+live[c][p];up+='L'+X(p).toFixed(2)+' '+Y(b).toFixed(2)+'L'+X(p+1).toFixed(2)+' '+Y(b).toFixed(2);
+ for(const c of order){let up='',down='';for(let p=first;p<n;p++){const a=low[p],b=a+live[c][p];up+='L'+X(p).toFixed(2)+' '+Y(b).toFixed(2)+'L'+X(p+1).toFixed(2)+' '+Y(b).toFixed(2);
    down='L'+X(p+1).toFixed(2)+' '+Y(a).toFixed(2)+'L'+X(p).toFixed(2)+' '+Y(a).toFixed(2)+down;low[p]=b}
   const e=el(area,'path',{d:'M'+up.slice(1)+down+'Z',fill:C[c]});
-  hover(e,m=>{const r=area.getBoundingClientRect(),p=Math.min(n-1,Math.max(0,Math.floor(n*(m.clientX-r.left)/r.width)));
+  hover(e,m=>{const r=area.getBoundingClientRect(),p=Math.min(n-1,Math.max(0,first+Math.floor((n-first)*(m.clientX-r.left)/r.width)));
    const big=(c==='optimizer'||c==='parameters'?R.state:[]).concat(f.tensors).filter(t=>t.category===c&&(t.space==='state'||(t.begin<=p&&p<=t.end))).sort((a,b)=>b.bytes-a.bytes).slice(0,5);
    return c+', op '+p+(f.ops[p]?' (node '+f.ops[p]+')':'')+': '+bytes(live[c][p])+big.map(t=>'\n  '+bytes(t.bytes)+'  '+t.name+(t.node?' <- '+t.node:'')).join('')})}
  const x=X(f.peak+.5);el(area,'line',{x1:x,x2:x,y1:0,y2:300,stroke:'#000','stroke-dasharray':'4 3','vector-effect':'non-scaling-stroke'});

@@ -138,7 +138,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
 
   const char *memory = "Memory";
-  app.add_option("--recompute", o.recompute, "none | block | selective | class:NAME | match:REGEX: what is computed again rather than kept (default: none)")->type_name("POLICY")->group(memory);
+  app.add_option("--recompute", o.recompute, "none | block | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: what --memory-limit asks for (default: none)")->type_name("POLICY")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
   const char *plan = "Plan";

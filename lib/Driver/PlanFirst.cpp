@@ -72,6 +72,10 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options) {
 
 int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
+  if (options.recompute == "auto") { // least time under the limit; without one, nothing twice
+    options.recompute = "none";
+    options.typed.erase("recompute");
+  }
   if (options.memoryLimit.empty() && !planOnly)
     return SHALE_EXIT_OK;
   Planner planner(recovered.clone(), target);

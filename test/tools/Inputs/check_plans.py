@@ -55,5 +55,21 @@ def check_limits(steps=6):
     shalec("--memory-limit", str(smallest - 1), code=78)
 
 
+def check_batch():
+    """The batch that is found fits; the next one does not."""
+    flags = list(FLAGS)
+    at = flags.index("batch=4")
+    limit = plan()[0] + (1 << 20)
+    flags[at] = "batch=max"
+    run = subprocess.run(["shalec", *flags, "--memory-limit", str(limit)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    batch = int(re.search(r"batch = (\d+) is the largest", run.stdout)[1])
+    assert batch >= 4 and batch % 2 == 0 and int(VERDICT.search(run.stdout)[1]) <= limit
+    flags[at] = f"batch={batch + 2}"
+    run = subprocess.run(["shalec", *flags, "--memory-limit", str(limit)], capture_output=True, text=True)
+    assert run.returncode == 78, (batch, run.returncode)
+
+
 check_changes()
+check_batch()
 check_limits()
