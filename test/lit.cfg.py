@@ -5,11 +5,16 @@ import lit.formats
 config.name = "Shale"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".mlir", ".test"]
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
 config.excludes = ["models", "unit", "bench"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.shale_build, "test")
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
-path = [os.path.join(config.shale_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
+# --param tools=DIR puts other builds of the tools in front.
+other = [lit_config.params["tools"]] if "tools" in lit_config.params else []
+path = other + [os.path.join(config.shale_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
 config.environment["PATH"] = os.path.pathsep.join(path)
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%source", os.path.dirname(config.test_source_root)))

@@ -8,8 +8,14 @@
 
 using namespace shale;
 
-/// Places lifetimes in the given order, each in the smallest gap that holds it.
-static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order, int64_t alignment) {
+namespace {
+/// Of the gaps that hold a buffer: the smallest, or the lowest.
+enum class Fit { Best, First };
+} // namespace
+
+/// Places lifetimes in the given order.
+static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order, Fit fit,
+                                 int64_t alignment) {
   ArenaLayout layout;
   layout.offsets.assign(lifetimes.size(), 0);
   llvm::SmallVector<int64_t> placed;
@@ -27,6 +33,8 @@ static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::Array
       if (from - end >= bytes && from - end < smallest) {
         smallest = from - end;
         best = end;
+        if (fit == Fit::First)
+          break;
       }
       end = std::max(end, to);
     }
@@ -35,6 +43,27 @@ static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::Array
     placed.push_back(index);
   }
   return layout;
+}
+
+/// What ends highest is placed first in the next attempt, which often lets it
+/// slip below what stood in its way. A bounded number of attempts.
+static void improve(ArenaLayout &best, llvm::SmallVector<int64_t> order, Fit fit, llvm::ArrayRef<Lifetime> lifetimes,
+                    int64_t least, int64_t alignment) {
+  constexpr int64_t work = 30000000, most = 32;
+  int64_t count = std::max<int64_t>(1, lifetimes.size());
+  int64_t attempts = std::min(most, work / (count * count));
+  ArenaLayout layout = best;
+  for (int64_t i = 0; i < attempts && best.bytes > least; ++i) {
+    auto top = std::find_if(order.begin(), order.end(), [&](int64_t index) {
+      return layout.offsets[index] + int64_t(llvm::alignTo(lifetimes[index].bytes, alignment)) == layout.bytes;
+    });
+    if (top == order.begin() || top == order.end())
+      return;
+    std::rotate(order.begin(), top, top + 1);
+    layout = layOutInOrder(lifetimes, order, fit, alignment);
+    if (layout.bytes < best.bytes)
+      best = layout;
+  }
 }
 
 ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment) {
@@ -48,18 +77,28 @@ ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t align
       [&](int64_t i) { return length(i); },
   };
   int64_t least = maxLiveBytes(lifetimes, alignment);
-  ArenaLayout best;
-  best.bytes = INT64_MAX;
-  for (const auto &key : keys) {
-    llvm::SmallVector<int64_t> sorted = order;
-    std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return key(a) > key(b); });
-    ArenaLayout layout = layOutInOrder(lifetimes, sorted, alignment);
-    if (layout.bytes < best.bytes)
-      best = std::move(layout);
-    if (best.bytes == least)
-      break;
-  }
-  return best;
+  struct Attempt {
+    ArenaLayout layout;
+    llvm::SmallVector<int64_t> order;
+    Fit fit;
+  };
+  llvm::SmallVector<Attempt> attempts;
+  for (const auto &key : keys)
+    for (Fit fit : {Fit::Best, Fit::First}) {
+      llvm::SmallVector<int64_t> sorted = order;
+      std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return key(a) > key(b); });
+      ArenaLayout layout = layOutInOrder(lifetimes, sorted, fit, alignment);
+      if (layout.bytes == least)
+        return layout;
+      attempts.push_back({std::move(layout), std::move(sorted), fit});
+    }
+  auto less = [](const Attempt &a, const Attempt &b) { return a.layout.bytes < b.layout.bytes; };
+  // Within a hundredth of what is live nothing is left to win.
+  if (Attempt &attempt = *llvm::min_element(attempts, less); attempt.layout.bytes - least <= least / 100)
+    return attempt.layout;
+  for (Attempt &attempt : attempts)
+    improve(attempt.layout, attempt.order, attempt.fit, lifetimes, least, alignment);
+  return llvm::min_element(attempts, less)->layout;
 }
 
 int64_t shale::maxLiveBytes(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment, int64_t *at) {
