@@ -73,18 +73,17 @@ def follow_class(a, work, number, kind):
     case = Case(a.build, MODELS / kind["case"])
     if kind["pieces"] > 1:
         cut(case, work / f"{number}.safetensors", kind["pieces"])
-    worst, failures = [0.0, 0.0, 0.0], []
+    worst, failures, first = [0.0, 0.0, 0.0], [], None
     for index, member in enumerate(kind["members"]):
         out = work / f"{number}-{index}"
         try:
             case.shalec(out.with_suffix(".train"), kind["shard"], flags=kind["flags"] + member)
             case.train(out.with_suffix(".train"), out)
             found = [*case.check_metrics(out), case.check_weights(out)]
-            if index:
-                same_bits(work / f"{number}-0", out, "it and the first of its class")
+            first = first or (out, member)
+            same_bits(first[0], out, f"it and the one with {' '.join(first[1])}")
         except Deviates as error:
-            failures.append(f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}: {error}; the first of its class has "
-                            f"{' '.join(kind['members'][0])}")
+            failures.append(f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}: {error}")
             continue
         worst = [max(pair) for pair in zip(worst, found)]
     return worst, failures
