@@ -40,7 +40,7 @@ def main():
 
         free = int(VERDICT.search(shalec("--plan-only", "--memory-limit", "100TiB"))[1])
         smallest = int(re.search(r"--memory-limit (\d+)", shalec("--plan-only", "--memory-limit", "1", code=78))[1])
-        (work / "tokens.bin").write_bytes(bytes(range(256)) * 4096)
+        (work / "tokens.bin").write_bytes(bytes(range(128)) * 8192)
         print(f"{'limit':>14} {'planned':>14} {'ms':>9} {'resident':>14}  flags")
         last = 0.0
         for i in range(a.steps):
