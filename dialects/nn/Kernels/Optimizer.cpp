@@ -47,6 +47,53 @@ Value scalarOf(Loops &l, Value memref) {
   return memref::LoadOp::create(l.b, l.loc, memref, ValueRange{l.index(0)});
 }
 
+/// Runs as constant data of the kernel.
+class RunTable {
+public:
+  RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
+    SmallVector<int64_t> places;
+    SmallVector<float> factors;
+    for (const Run &run : runs) {
+      places.append({run.begin, run.end});
+      factors.push_back(run.decay);
+    }
+    bounds = constant("bounds", RankedTensorType::get({int64_t(places.size())}, l.b.getI64Type()), [&](ShapedType type) {
+      return DenseElementsAttr::get(type, ArrayRef(places));
+    });
+    decays = constant("decays", RankedTensorType::get({int64_t(factors.size())}, l.b.getF32Type()), [&](ShapedType type) {
+      return DenseElementsAttr::get(type, ArrayRef(factors));
+    });
+  }
+  Value begin(Value i) { return place(l.mul(i, l.index(2))); }
+  Value end(Value i) { return place(l.add(l.mul(i, l.index(2)), l.index(1))); }
+  Value decay(Value i) { return memref::LoadOp::create(l.b, l.loc, decays, i); }
+
+private:
+  Value place(Value at) {
+    Value number = memref::LoadOp::create(l.b, l.loc, bounds, at);
+    return arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), number);
+  }
+
+  /// Constant data in the kernel's module; the name follows the kernel's.
+  Value constant(StringRef what, RankedTensorType type, llvm::function_ref<DenseElementsAttr(ShapedType)> values) {
+    auto function = l.b.getInsertionBlock()->getParentOp();
+    while (!isa<SymbolOpInterface>(function))
+      function = function->getParentOp();
+    std::string name = (SymbolTable::getSymbolName(function).getValue() + "." + what).str();
+    auto memref = MemRefType::get(type.getShape(), type.getElementType());
+    {
+      OpBuilder::InsertionGuard guard(l.b);
+      l.b.setInsertionPoint(function);
+      memref::GlobalOp::create(l.b, l.loc, name, l.b.getStringAttr("private"), memref, values(type), /*constant=*/true,
+                               /*alignment=*/IntegerAttr());
+    }
+    return memref::GetGlobalOp::create(l.b, l.loc, memref, name);
+  }
+
+  Loops &l;
+  Value bounds, decays;
+};
+
 /// Emits an update over [begin, end) of this rank's elements.
 LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, ValueRange results, Value enable,
                          Value offset, double decay, ArrayAttr segments, Value begin, Value end, Formula formula) {
@@ -79,15 +126,17 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
     shift = arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), scalarOf(l, offset));
   // A place of the group as one of this range.
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
-  Value done = begin;
-  // Few runs: unrolled they need no table.
-  for (const Run &run : runs) {
-    Value from = local(l.index(run.begin)), to = local(l.index(run.end));
-    range(done, from, Value());
-    range(from, to, l.real(run.decay));
-    done = to;
-  }
-  range(done, end, Value());
+  // One copy of the code walks the runs: a large unit has hundreds.
+  RunTable table(l, runs);
+  auto loop = scf::ForOp::create(
+      l.b, l.loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
+      [&](OpBuilder &, Location, Value i, ValueRange done) {
+        Value from = local(table.begin(i)), to = local(table.end(i));
+        range(done[0], from, Value());
+        range(from, to, table.decay(i));
+        scf::YieldOp::create(l.b, l.loc, to);
+      });
+  range(loop.getResult(0), end, Value());
   return success();
 }
 

@@ -1,6 +1,6 @@
 //===- Cluster.cpp - Ops that become one kernel ---------------------------===//
 #include "dialects/nn/NN.h"
-#include "llvm/ADT/SmallBitVector.h"
+#include "dialects/nn/Ops/Aliases.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -21,22 +21,12 @@ ParseResult ClusterOp::parse(OpAsmParser &parser, OperationState &state) {
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne) ||
       parser.parseArrowTypeList(state.types))
     return failure();
-  if (succeeded(parser.parseOptionalKeyword("aliases"))) {
-    DenseI64ArrayAttr aliases;
-    if (parser.parseCustomAttributeWithFallback(aliases, Type()))
-      return failure();
-    state.addAttribute(getAliasesAttrName(state.name), aliases);
-  }
-  if (parser.parseOptionalAttrDictWithKeyword(state.attributes))
-    return failure();
   SmallVector<Type> types = llvm::map_to_vector(
       arguments, [](const OpAsmParser::Argument &a) { return a.type; });
-  if (parser.resolveOperands(operands, types, loc, state.operands))
+  auto resolve = [&] { return parser.resolveOperands(operands, types, loc, state.operands); };
+  if (parseKernelBody(parser, state, getAliasesAttrName(state.name), arguments, resolve))
     return failure();
-  Region *body = state.addRegion();
-  if (parser.parseRegion(*body, arguments))
-    return failure();
-  ensureTerminator(*body, parser.getBuilder(), state.location);
+  ensureTerminator(*state.regions.back(), parser.getBuilder(), state.location);
   return success();
 }
 
@@ -48,13 +38,7 @@ void ClusterOp::print(OpAsmPrinter &printer) {
     });
   printer << ")";
   printer.printArrowTypeList(getResultTypes());
-  if (DenseI64ArrayAttr aliases = getAliasesAttr()) {
-    printer << " aliases ";
-    printer.printStrippedAttrOrType(aliases);
-  }
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {getAliasesAttrName()});
-  printer << " ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  printKernelBody(printer, *this, getAliasesAttr(), {getAliasesAttrName()});
 }
 
 LogicalResult ClusterOp::verify() {
@@ -64,20 +48,7 @@ LogicalResult ClusterOp::verify() {
   auto yield = cast<YieldOp>(block.getTerminator());
   if (yield.getOperandTypes() != getResultTypes()) // cluster_c2
     return emitOpError() << "yield must have the results' types";
-  if (auto aliases = getAliases()) { // cluster_c3
-    if (aliases->size() != getNumResults())
-      return emitOpError() << "aliases must have one entry per result; got " << aliases->size()
-                           << " for " << getNumResults();
-    llvm::SmallBitVector taken(getNumOperands());
-    for (auto [result, alias] : llvm::enumerate(*aliases)) {
-      if (alias == -1)
-        continue;
-      if (alias < 0 || alias >= int64_t(getNumOperands()) || taken.test(alias) ||
-          getOperand(alias).getType() != getResult(result).getType())
-        return emitOpError() << "alias " << alias << " of result " << result
-                             << " must be an operand of the same type that no other result takes";
-      taken.set(alias);
-    }
-  }
+  if (auto aliases = getAliases()) // cluster_c3
+    return verifyAliases(*this, *aliases, getOperandTypes(), getResultTypes(), "operand");
   return success();
 }

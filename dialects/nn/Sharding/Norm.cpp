@@ -26,52 +26,34 @@ ShardingRule SoftmaxOp::getShardingRule() {
   return rule.operand(f.all).result(f.all).take();
 }
 
-ShardingRule LayerNormOp::getShardingRule() {
+/// Of a norm with `scales` vectors (scale, bias) and `statistics` numbers a row.
+static ShardingRule normRule(Value input, int scales, int statistics) {
   RuleBuilder rule;
-  RowFactors f(rule, getInput());
-  return rule.operand(f.all)
-      .operand(f.column)
-      .operand(f.column)
-      .result(f.all)
-      .result(f.rows)
-      .result(f.rows)
-      .take();
+  RowFactors f(rule, input);
+  rule.operand(f.all);
+  for (int i = 0; i < scales; ++i)
+    rule.operand(f.column);
+  rule.result(f.all);
+  for (int i = 0; i < statistics; ++i)
+    rule.result(f.rows);
+  return rule.take();
 }
 
-ShardingRule LayerNormGradOp::getShardingRule() {
+/// Its gradient: input, scale, statistics and the result's gradient, in which it
+/// is linear, to the gradients of the input and of each vector.
+static ShardingRule normGradRule(Value input, int scales, int statistics) {
   RuleBuilder rule;
-  RowFactors f(rule, getInput(), FactorKind::Sum);
-  return rule.operand(f.all)
-      .operand(f.column)
-      .operand(f.rows)
-      .operand(f.rows)
-      .operand(f.all)
-      .result(f.all)
-      .result(f.column)
-      .result(f.column)
-      .linear({4})
-      .take();
+  RowFactors f(rule, input, FactorKind::Sum);
+  rule.operand(f.all).operand(f.column);
+  for (int i = 0; i < statistics; ++i)
+    rule.operand(f.rows);
+  rule.operand(f.all).result(f.all);
+  for (int i = 0; i < scales; ++i)
+    rule.result(f.column);
+  return rule.linear({2 + statistics}).take();
 }
 
-ShardingRule RmsNormOp::getShardingRule() {
-  RuleBuilder rule;
-  RowFactors f(rule, getInput());
-  return rule.operand(f.all)
-      .operand(f.column)
-      .result(f.all)
-      .result(f.rows)
-      .take();
-}
-
-ShardingRule RmsNormGradOp::getShardingRule() {
-  RuleBuilder rule;
-  RowFactors f(rule, getInput(), FactorKind::Sum);
-  return rule.operand(f.all)
-      .operand(f.column)
-      .operand(f.rows)
-      .operand(f.all)
-      .result(f.all)
-      .result(f.column)
-      .linear({3})
-      .take();
-}
+ShardingRule LayerNormOp::getShardingRule() { return normRule(getInput(), 2, 2); }
+ShardingRule LayerNormGradOp::getShardingRule() { return normGradRule(getInput(), 2, 2); }
+ShardingRule RmsNormOp::getShardingRule() { return normRule(getInput(), 1, 1); }
+ShardingRule RmsNormGradOp::getShardingRule() { return normGradRule(getInput(), 1, 1); }

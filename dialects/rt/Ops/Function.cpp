@@ -1,8 +1,9 @@
 //===- Function.cpp - Functions and kernels -------------------------------===//
 #include "dialects/rt/RT.h"
-#include "llvm/ADT/SmallBitVector.h"
+#include "dialects/nn/Ops/Aliases.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::rt;
 
 LogicalResult FuncOp::verify() {
@@ -34,18 +35,9 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &state) {
       arguments, [](const OpAsmParser::Argument &argument) { return argument.type; });
   state.addAttribute(getFunctionTypeAttrName(state.name),
                      TypeAttr::get(parser.getBuilder().getFunctionType(inputs, results)));
-  if (succeeded(parser.parseOptionalKeyword("aliases"))) {
-    DenseI64ArrayAttr aliases;
-    if (parser.parseCustomAttributeWithFallback(aliases, Type()))
-      return failure();
-    state.addAttribute(getAliasesAttrName(state.name), aliases);
-  }
-  if (parser.parseOptionalAttrDictWithKeyword(state.attributes))
+  if (nn::parseKernelBody(parser, state, getAliasesAttrName(state.name), arguments))
     return failure();
-  Region *body = state.addRegion();
-  if (parser.parseRegion(*body, arguments))
-    return failure();
-  ensureTerminator(*body, parser.getBuilder(), state.location);
+  ensureTerminator(*state.regions.back(), parser.getBuilder(), state.location);
   return success();
 }
 
@@ -57,14 +49,8 @@ void KernelOp::print(OpAsmPrinter &printer) {
     llvm::interleaveComma(getBody().getArguments(), printer, [&](BlockArgument argument) { printer.printRegionArgument(argument); });
   printer << ')';
   printer.printArrowTypeList(getFunctionType().getResults());
-  if (DenseI64ArrayAttr aliases = getAliasesAttr()) {
-    printer << " aliases ";
-    printer.printStrippedAttrOrType(aliases);
-  }
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-      {getSymNameAttrName(), getFunctionTypeAttrName(), getAliasesAttrName()});
-  printer << ' ';
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  nn::printKernelBody(printer, *this, getAliasesAttr(),
+                      {getSymNameAttrName(), getFunctionTypeAttrName(), getAliasesAttrName()});
 }
 
 LogicalResult KernelOp::verify() {
@@ -79,20 +65,7 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "the region's arguments must have the types " << type.getInputs();
   if (block.getTerminator()->getOperandTypes() != type.getResults())
     return emitOpError() << "yield must have the types " << type.getResults();
-  if (auto aliases = getAliases()) { // kernel_c3
-    if (aliases->size() != type.getNumResults())
-      return emitOpError() << "aliases must have one entry per result; got " << aliases->size()
-                           << " for " << type.getNumResults();
-    llvm::SmallBitVector taken(type.getNumInputs());
-    for (auto [result, alias] : llvm::enumerate(*aliases)) {
-      if (alias == -1)
-        continue;
-      if (alias < 0 || alias >= int64_t(type.getNumInputs()) || taken.test(alias) ||
-          type.getInput(alias) != type.getResult(result))
-        return emitOpError() << "alias " << alias << " of result " << result
-                             << " must be an argument of the same type that no other result takes";
-      taken.set(alias);
-    }
-  }
+  if (auto aliases = getAliases()) // kernel_c3
+    return nn::verifyAliases(*this, *aliases, type.getInputs(), type.getResults(), "argument");
   return success();
 }
