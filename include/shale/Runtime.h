@@ -64,7 +64,7 @@ typedef struct {
   int32_t transposed; /* file holds the transpose of a 2-D parameter */
   double fill;        /* SHALE_INIT_FILL: every element */
   const char *file;   /* as it was found at compile time; else beside the program */
-  int64_t file_size;  /* size of that file when it was compiled */
+  int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes */
 } ShaleInit;

@@ -71,7 +71,10 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
     uint64_t size = 0;
     if (auto error = llvm::sys::fs::make_absolute(path))
       return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(), failure();
-    if (auto error = llvm::sys::fs::file_size(path, size))
+    auto error = llvm::sys::fs::file_size(path, size);
+    if (error == std::errc::no_such_file_or_directory) // the program ends with 66 unless it is there by then
+      return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), 0, file.getOffset(), file.getLength());
+    if (error)
       return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
     if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
       return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();

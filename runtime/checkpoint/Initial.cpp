@@ -33,7 +33,7 @@ InputFile openWeights(const ShaleInit &init) {
          "one of these places",
          init.file ? init.file : "", beside.c_str());
   InputFile file(path);
-  if (file.size() != init.file_size)
+  if (init.file_size > 0 && file.size() != init.file_size)
     fail(
         SHALE_EXIT_DATA,
         "'%s' has %lld bytes, at compile time it had %lld: compile the program "
