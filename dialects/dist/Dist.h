@@ -37,6 +37,7 @@ inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
 inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
 inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
 inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";
+inline constexpr llvm::StringLiteral kCopyAttr = "dist.copy";
 
 /// Returns the mesh of the module that `op` is in (or is), or null.
 MeshOp getMesh(mlir::Operation *op);

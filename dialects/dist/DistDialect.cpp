@@ -108,6 +108,10 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return isa<StringAttr>(value)
                ? success()
                : op->emitOpError("'dist.axis' must name an axis");
+  if (name == kCopyAttr)
+    return isa<FlatSymbolRefAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.copy' must refer to a state");
   return op->emitOpError("'") << name << "' is not an attribute of dist";
 }
 

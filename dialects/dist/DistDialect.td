@@ -24,6 +24,7 @@ def Dist_Dialect : Dialect {
     | `dist.strategy = "full"` | module | none, optimizer, grad or full |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.unit = @u`, `dist.group = 0 : i64` | `nn.state` after partition | the group that the flat state holds |
+    | `dist.copy = @s` | `nn.state` after partition | the flat state of which this is a rounded copy, made anew by each update |
     | `dist.axis = "fsdp"` | `nn.state` after partition | the axis that splits it at rest; absent: whole on every rank |
   }];
   let cppNamespace = "::shale::dist";

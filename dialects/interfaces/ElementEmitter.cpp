@@ -1,5 +1,6 @@
 //===- ElementEmitter.cpp - Emits one element of a tensor value -----------===//
 #include "dialects/interfaces/ElementEmitter.h"
+#include "dialects/interfaces/Numeric.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -92,4 +93,47 @@ Value shale::constantLike(OpBuilder &builder, Location loc, Type type, double va
   if (auto wide = dyn_cast<VectorType>(type))
     return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(wide, Attribute(scalar)));
   return arith::ConstantOp::create(builder, loc, scalar);
+}
+
+static Type likeShape(Value value, Type element) {
+  if (auto wide = dyn_cast<VectorType>(value.getType()))
+    return wide.clone(element);
+  return element;
+}
+
+Type shale::memoryType(Type element) {
+  if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 8);
+  return isHalf(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
+}
+
+// bf16 is the upper half of f32. Written in integers, because what CPUs offer for
+// it flushes subnormals, and bits must not depend on the CPU.
+Value shale::widenHalf(OpBuilder &b, Location loc, Value value) {
+  Type element = getElementTypeOrSelf(value.getType());
+  if (element.isF16())
+    return arith::ExtFOp::create(b, loc, likeShape(value, b.getF32Type()), value);
+  if (!element.isBF16())
+    return value;
+  Value bits = arith::BitcastOp::create(b, loc, likeShape(value, b.getI16Type()), value);
+  bits = arith::ExtUIOp::create(b, loc, likeShape(value, b.getI32Type()), bits);
+  bits = arith::ShLIOp::create(b, loc, bits, constantLike(b, loc, bits.getType(), 16));
+  return arith::BitcastOp::create(b, loc, likeShape(value, b.getF32Type()), bits);
+}
+
+Value shale::narrowToHalf(OpBuilder &b, Location loc, Value value, Type half) {
+  if (half.isF16())
+    return arith::TruncFOp::create(b, loc, likeShape(value, half), value);
+  Type word = likeShape(value, b.getI32Type());
+  auto number = [&](double constant) { return constantLike(b, loc, word, constant); };
+  Value bits = arith::BitcastOp::create(b, loc, word, value);
+  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, number(16)), number(1));
+  Value rounded = arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, number(0x7fff)));
+  // A NaN stays one, whatever its low bits are.
+  Value quiet = arith::OrIOp::create(b, loc, bits, number(0x400000));
+  Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
+  rounded = arith::SelectOp::create(b, loc, isNan, quiet, rounded);
+  rounded = arith::ShRUIOp::create(b, loc, rounded, number(16));
+  rounded = arith::TruncIOp::create(b, loc, likeShape(value, b.getI16Type()), rounded);
+  return arith::BitcastOp::create(b, loc, likeShape(value, half), rounded);
 }

@@ -94,6 +94,16 @@ public:
 /// Makes both values vectors if one is.
 void matchLanes(mlir::OpBuilder &builder, mlir::Location loc, llvm::MutableArrayRef<mlir::Value> values);
 
+/// A scalar or vector of a half type as f32, exactly; others as they are.
+mlir::Value widenHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
+
+/// A scalar or vector of f32 in a half type, rounded to nearest even.
+mlir::Value narrowToHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type half);
+
+/// The type under which kernels find `element` in memory: truth values as bytes,
+/// half types as their bits, so that loads and stores are the same on every CPU.
+mlir::Type memoryType(mlir::Type element);
+
 /// A constant of a scalar or vector type.
 mlir::Value constantLike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
 

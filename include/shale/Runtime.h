@@ -66,7 +66,7 @@ typedef struct {
   const char *file;   /* as it was found at compile time; else beside the program */
   int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
   int64_t offset;     /* bytes into the file */
-  int64_t length;     /* bytes */
+  int64_t length;     /* bytes; twice the parameter's for f32 beside a half type */
 } ShaleInit;
 
 /* A parameter or buffer, whole, under PyTorch's name. */
@@ -104,11 +104,13 @@ typedef enum {
   SHALE_ROLE_PARAM = 0,
   SHALE_ROLE_MOMENT1 = 1, /* AdamW's first moment */
   SHALE_ROLE_MOMENT2 = 2, /* AdamW's second moment */
-  SHALE_ROLE_MOMENTUM = 3 /* SGD's momentum buffer */
+  SHALE_ROLE_MOMENTUM = 3, /* SGD's momentum buffer */
+  SHALE_ROLE_LOSS_SCALE = 4 /* a scalar of the loss scaling; in checkpoints, not in weights */
 } ShaleRole;
 
 /* One piece of this rank's persistent state: all of a group or this rank's equal
- * slice of it, at `offset` of the state block. The rank with coordinate c on
+ * slice of it. A group may have two pieces of one role: the wider one is what
+ * checkpoints hold, the other a rounded copy. It lies at `offset` of the state block. The rank with coordinate c on
  * `axis` holds elements [c*local_count, (c+1)*local_count) of the group. */
 typedef struct {
   int32_t group; /* index into ShaleProgram.groups */
@@ -204,7 +206,8 @@ typedef struct {
   /* lr, beta1, beta2, eps, weight_decay, momentum, clip_grad_norm (0: off),
    * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = step + 1, step (from 0) */
   const char *const *hyper;
-  const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied) */
+  const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied), and
+                                      loss_scale where the loss is scaled: then a run goes on after a skip */
   const char *const *eval_metrics; /* loss_sum, count: over all ranks */
   const ShaleSite *sites;
   const ShalePlanLine *plan;

@@ -11,6 +11,7 @@
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/import/Passes.h"
+#include "passes/precision/Passes.h"
 #include "passes/program/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/schedule/Passes.h"
@@ -35,6 +36,7 @@ void shale::registerAllPasses() {
   registerImportPasses();
   registerImportPipeline();
   registerAutodiffPasses();
+  registerPrecisionPasses();
   registerProgramPasses();
   registerAnnotatePasses();
   registerMemoryPasses();

@@ -128,6 +128,16 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--freeze", o.freeze, "parameters that are not trained")->type_name("REGEX")->group(train);
   app.add_option("--no-decay", o.noDecay, "parameters without weight decay")->type_name("REGEX")->group(train);
 
+  const char *precision = "Precision";
+  app.add_option("--param-dtype", o.paramDtype, "f32 | bf16 | f16: parameters at use, activations, gathers (default: f32)")
+      ->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+  app.add_option("--reduce-dtype", o.reduceDtype, "f32 | bf16 | f16: gradients summed over ranks (default: f32)")
+      ->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+  app.add_option("--buffer-dtype", o.bufferDtype, "f32 | bf16 | f16 (default: f32)")->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+  app.add_option("--master-dtype", o.masterDtype, "f32 | none: parameters at rest; none: in the param dtype (default: f32)")
+      ->check(oneOf({"f32", "none"}))->type_name("TYPE")->group(precision);
+  app.add_option("--optimizer-dtype", o.optimizerDtype, "f32 | bf16: moments (default: f32)")->check(oneOf({"f32", "bf16"}))->type_name("TYPE")->group(precision);
+
   const char *shard = "Sharding";
   app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->type_name("AXIS=N,..")->group(shard);
   app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis)")

@@ -40,6 +40,9 @@ struct CompileOptions {
   std::string freeze;
   std::string noDecay;
   std::string optimizer = "adamw";
+  std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
+  std::string masterDtype = "f32";                                           // f32, none
+  std::string optimizerDtype = "f32";                                        // f32, bf16
   int prefetch = 1;
   int maxGathersInFlight = 2;
   std::string recompute = "none";

@@ -7,6 +7,7 @@
 #include "passes/fusion/Passes.h"
 #include "passes/import/Passes.h"
 #include "passes/memory/Passes.h"
+#include "passes/precision/Passes.h"
 #include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
@@ -47,11 +48,18 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          annotate.unitPolicy = o.unit;
          annotate.freeze = o.freeze;
          annotate.noDecay = o.noDecay;
+         annotate.paramDtype = o.paramDtype;
+         annotate.reduceDtype = o.reduceDtype;
+         annotate.bufferDtype = o.bufferDtype;
+         annotate.masterDtype = o.masterDtype;
+         annotate.optimizerDtype = o.optimizerDtype;
          buildAnnotatePipeline(pm, annotate);
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step stands in one function.
-      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer}); }, SHALE_EXIT_DATA, Emit::NN, true},
+      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer}); }, SHALE_EXIT_DATA, Emit::NN, false},
+      // Types of values and state are those that the flags say.
+      {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA, Emit::NN, true},
       // One rank's program. Sizes that do not divide are found here, and they come from flags.
       {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE, Emit::Dist, false},
       // What is kept, and where. This comes from flags.

@@ -46,7 +46,7 @@ bool isDifferent(const Tensor &a, const Tensor &b, const Difference &d,
   if (d.shapes)
     return true;
   if (options.exact)
-    return std::memcmp(a.cells(), b.cells(), a.size() * 8) != 0;
+    return a.element() != b.element() || std::memcmp(a.cells(), b.cells(), a.size() * 8) != 0;
   return !(d.relative <= options.tolerance);
 }
 
@@ -72,6 +72,7 @@ FailureOr<NamedTensors> runFunction(ModuleOp module, StringRef function,
   settings.ranks = adapter.rankCount(module, options.ranks);
   Interpreter interpreter(settings);
   LogicalValues results;
+  results.roundsCopies = inputs.roundsCopies;
   if (failed(adapter.run(module, function, interpreter, inputs, results)))
     return failure();
   return std::move(results.tensors);
@@ -125,6 +126,7 @@ LogicalResult compareModules(ModuleOp before, ModuleOp after,
                              raw_ostream &report) {
   LogicalValues inputs(options.seed);
   inputs.tensors = options.inputs;
+  inputs.roundsCopies = !options.interpreter.asF64;
   auto left = getAdapter(before).functions(before);
   auto right = getAdapter(after).functions(after);
   bool any = false;

@@ -24,8 +24,11 @@ const ProgramAdapter &getAdapter(ModuleOp module) {
 }
 
 FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
-  if (const Tensor *known = find(spec.name))
-    return *known;
+  // A value that another program keeps in another float type is rounded.
+  if (const Tensor *known = find(spec.name)) {
+    bool other = known->isFloat() && isFloat(spec.element) && known->element() != spec.element;
+    return other ? known->rounded(spec.element) : *known;
+  }
   bool isState = spec.role != nn::Role::Input && spec.role != nn::Role::Label &&
                  spec.role != nn::Role::Hyper;
   Tensor made;

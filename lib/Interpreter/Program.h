@@ -50,6 +50,8 @@ public:
 
   uint64_t seed;
   bool stateFromInit = false;
+  /// Whether what a program keeps as a rounded copy is rounded: not in f64.
+  bool roundsCopies = true;
   /// Where #nn.file paths that are relative begin, beside the working folder.
   std::string folder;
   NamedTensors tensors;

@@ -166,6 +166,13 @@ Tensor Tensor::slice(int64_t dim, int64_t begin, int64_t length) const {
   return result;
 }
 
+Tensor Tensor::rounded(Element to) const {
+  Tensor result(to, dims);
+  std::memcpy(result.mutableFloats(), floats(), count * sizeof(double));
+  result.roundToElement();
+  return result;
+}
+
 void Tensor::roundToElement() {
   if (elementKind == Element::F64 || elementKind == Element::I64)
     return;

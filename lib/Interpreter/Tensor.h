@@ -76,6 +76,9 @@ public:
   /// Elements [begin, begin + length) along `dim`.
   Tensor slice(int64_t dim, int64_t begin, int64_t length) const;
 
+  /// The same numbers, rounded to another float type.
+  Tensor rounded(Element to) const;
+
   /// Rounds every element to the declared type.
   void roundToElement();
 

@@ -58,6 +58,8 @@ std::pair<double, double> rangeOf(const ValueSpec &spec) {
     return {-0.01, 0.01};
   case nn::Role::Moment2:
     return {1e-4, 1e-3};
+  case nn::Role::LossScale:
+    return {1, 2};
   default:
     return {-1, 1};
   }
@@ -137,7 +139,16 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
   bool transposed = file.getTransposed() && shape.size() == 2;
   if (transposed)
     std::swap(shape[0], shape[1]);
-  int64_t bytes = bytesOf(spec.element);
+  // A half state may have a file of f32 (nn.state, C2).
+  Element element = spec.element;
+  int64_t count = 1;
+  for (int64_t size : shape)
+    if (__builtin_mul_overflow(count, size, &count))
+      return llvm::createStringError("its type is too large");
+  bool wider = bytesOf(element) == 2 && file.getLength() / 4 == count && file.getLength() % 4 == 0;
+  if (wider)
+    element = Element::F32;
+  int64_t bytes = bytesOf(element);
   for (int64_t size : shape)
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return llvm::createStringError("its type is too large");
@@ -157,7 +168,9 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
       static_cast<uint64_t>(bytes) > data.size() - file.getOffset())
     return llvm::createStringError(path.str() + ": is too short for it");
   Tensor stored =
-      Tensor::fromBytes(spec.element, shape, data.data() + file.getOffset());
+      Tensor::fromBytes(element, shape, data.data() + file.getOffset());
+  if (wider)
+    stored = stored.rounded(spec.element);
   if (!transposed)
     return stored;
   Tensor result(spec.element, spec.shape);

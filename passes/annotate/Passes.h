@@ -23,6 +23,9 @@ struct AnnotateOptions {
   std::string unitPolicy = "block";
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing
+  std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
+  std::string masterDtype = "f32";                                           // f32, none
+  std::string optimizerDtype = "f32";                                        // f32, bf16
 };
 
 /// Puts what the user asked for on the module, as attributes.

@@ -45,6 +45,23 @@ def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
   }];
 }
 
+def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp"> {
+  let summary = "Says in which element types the step is computed and kept";
+  let description = [{
+    Sets `nn.precision` on the module. `reduce` and `buffer` are f32 unless said
+    otherwise; `master` is f32 or none (parameters are kept in the type in which
+    they are used).
+  }];
+  let options = [
+    Option<"param", "param", "std::string", "\"f32\"", "parameters and activations: f32, bf16 or f16">,
+    Option<"reduce", "reduce", "std::string", "\"f32\"", "sums of gradients over ranks: f32, bf16 or f16">,
+    Option<"buffer", "buffer", "std::string", "\"f32\"", "buffers: f32, bf16 or f16">,
+    Option<"master", "master", "std::string", "\"f32\"", "parameters at rest: f32 or none">,
+    Option<"optimizer", "optimizer", "std::string", "\"f32\"", "state of the optimizer: f32 or bf16">
+  ];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
   let summary = "Marks parameters that are not trained";
   let description = [{

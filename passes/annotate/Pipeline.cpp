@@ -15,6 +15,14 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager,
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));
   // What the data may hold; programs refuse other values.
   manager.addPass(createAnnotateRangesPass());
+  // In which types it is computed and kept.
+  AnnotatePrecisionPassOptions precision;
+  precision.param = options.paramDtype;
+  precision.reduce = options.reduceDtype;
+  precision.buffer = options.bufferDtype;
+  precision.master = options.masterDtype;
+  precision.optimizer = options.optimizerDtype;
+  manager.addPass(createAnnotatePrecisionPass(precision));
   // What is not trained, what does not decay.
   if (!options.freeze.empty())
     manager.addPass(createFreezePass({options.freeze}));

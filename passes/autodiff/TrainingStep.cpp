@@ -46,6 +46,8 @@ private:
   void buildUpdate();
   void update(Trained &trained, Value enable, Value scale);
   void finish(Value norm, Value enable);
+  void declareLossScale();
+  void updateLossScale(Value enable);
 
   RankedTensorType scalarType() { return RankedTensorType::get({}, builder.getF32Type()); }
   NamedAttribute named(StringRef key, Attribute value) {
@@ -104,6 +106,13 @@ private:
   OpBuilder builder;
   std::vector<Trained> trained;
   llvm::StringMap<Value> hypers;
+  /// Where gradients pass through f16: the loss' factor and how many steps in a
+  /// row were good; state, argument, new value.
+  struct Scaling {
+    nn::StateOp state;
+    Value value, next;
+  };
+  Scaling scale, goodSteps;
 };
 
 /// Erases ops whose results nobody uses.
@@ -213,6 +222,44 @@ LogicalResult StepBuilder::declareMoments() {
   return success();
 }
 
+/// The loss is scaled where the policy lets gradients pass through f16.
+void StepBuilder::declareLossScale() {
+  auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
+  if (!policy || !policy.needsLossScale())
+    return;
+  constexpr double first = 65536;
+  auto declare = [&](StringRef name, double init) -> Scaling {
+    builder.setInsertionPoint(function);
+    auto state = nn::StateOp::create(
+        builder, function.getLoc(), builder.getStringAttr(name),
+        nn::RoleAttr::get(builder.getContext(), nn::Role::LossScale),
+        TypeAttr::get(scalarType()), nn::FillAttr::get(builder.getContext(), builder.getF64FloatAttr(init)),
+        /*names=*/ArrayAttr(), /*of=*/FlatSymbolRefAttr(), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
+        /*decay=*/FloatAttr());
+    return {state, addArgument(scalarType(), stateAttr(state), function.getLoc()), Value()};
+  };
+  scale = declare("loss_scale", first);
+  goodSteps = declare("loss_scale.good_steps", 0);
+}
+
+// As torch.amp.GradScaler: half after a step that was skipped, twice after 2000
+// good ones in a row.
+void StepBuilder::updateLossScale(Value enable) {
+  Location loc = function.getLoc();
+  auto binary = [&](auto op, Value a, Value b) -> Value {
+    return decltype(op)::create(builder, loc, a.getType(), a, b);
+  };
+  auto select = [&](Value condition, Value a, Value b) -> Value {
+    return nn::SelectOp::create(builder, loc, a.getType(), condition, a, b);
+  };
+  Value good = binary(nn::AddOp(), goodSteps.value, constant(1));
+  Value grows = nn::CompareOp::create(builder, loc, scalarType().clone(builder.getI1Type()), nn::Predicate::GE, good,
+                                      constant(2000));
+  Value grown = select(grows, binary(nn::MulOp(), scale.value, constant(2)), scale.value);
+  scale.next = select(enable, grown, binary(nn::MulOp(), scale.value, constant(0.5)));
+  goodSteps.next = select(enable, select(grows, constant(0), good), constant(0));
+}
+
 LogicalResult StepBuilder::buildBackward() {
   Block &body = function.getBody().front();
   SmallVector<Value> wanted;
@@ -221,10 +268,14 @@ LogicalResult StepBuilder::buildBackward() {
   GradientBuilder gradients(builder, body, wanted);
   builder.setInsertionPoint(body.getTerminator());
   Value loss = body.getTerminator()->getOperand(0);
-  auto seed = nn::splat(builder, loss.getLoc(),
-                        cast<RankedTensorType>(loss.getType()), 1.0);
-  seed->setAttr(nn::kPhaseAttr,
-                nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward));
+  Value seed = scale.value;
+  if (!seed) {
+    seed = nn::splat(builder, loss.getLoc(),
+                     cast<RankedTensorType>(loss.getType()), 1.0);
+    seed.getDefiningOp()->setAttr(
+        nn::kPhaseAttr,
+        nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward));
+  }
   gradients.accumulate(loss, seed);
   if (failed(gradients.run()))
     return failure();
@@ -276,18 +327,25 @@ void StepBuilder::buildUpdate() {
   Value squares =
       nn::SumSquaresOp::create(builder, loc, scalarType(), gradients);
   Value norm = nn::SqrtOp::create(builder, loc, scalarType(), squares);
+  Value unscale = scale.value ? binary(nn::DivOp(), constant(1), scale.value) : Value();
+  if (unscale)
+    norm = binary(nn::MulOp(), norm, unscale);
   Value clip = hypers.lookup("clip_grad_norm"), one = constant(1);
   Value ratio =
       binary(nn::DivOp(), clip, binary(nn::AddOp(), norm, constant(1e-6)));
   auto boolType = scalarType().clone(builder.getI1Type());
   Value clips = nn::CompareOp::create(builder, loc, boolType,
                                       nn::Predicate::GT, clip, constant(0));
-  Value scale =
+  Value factor =
       nn::SelectOp::create(builder, loc, scalarType(), clips,
                            binary(nn::MinOp(), ratio, one), one);
+  if (unscale)
+    factor = binary(nn::MulOp(), factor, unscale);
   Value enable = binary(nn::AndOp(), isFinite(loss), isFinite(norm));
   for (Trained &t : trained)
-    update(t, enable, scale);
+    update(t, enable, factor);
+  if (scale.value)
+    updateLossScale(enable);
   finish(norm, enable);
 }
 
@@ -296,6 +354,10 @@ void StepBuilder::finish(Value norm, Value enable) {
   SmallVector<Value> results{terminator->getOperand(0), norm, enable};
   SmallVector<DictionaryAttr> attrs{metric("loss"), metric("grad_norm"),
                                     metric("enable")};
+  if (scale.value) {
+    results.push_back(scale.value);
+    attrs.push_back(metric("loss_scale"));
+  }
   for (Trained &t : trained) {
     results.push_back(t.results[0]);
     attrs.push_back(stateAttr(t.state));
@@ -304,6 +366,11 @@ void StepBuilder::finish(Value norm, Value enable) {
     for (Trained &t : trained) {
       results.push_back(t.results[i + 1]);
       attrs.push_back(stateAttr(t.moments[i]));
+    }
+  for (const Scaling &scaling : {scale, goodSteps})
+    if (scaling.value) {
+      results.push_back(scaling.next);
+      attrs.push_back(stateAttr(scaling.state));
     }
   terminator->setOperands(results);
   function.setFunctionType(builder.getFunctionType(
@@ -315,6 +382,7 @@ LogicalResult StepBuilder::build() {
   if (failed(checkForward()))
     return failure();
   makeEvaluate();
+  declareLossScale();
   if (failed(declareMoments()) || failed(buildBackward()))
     return failure();
   UpdateListener listener;

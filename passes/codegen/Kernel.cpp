@@ -396,10 +396,7 @@ func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Regio
   SmallVector<Type> types;
   auto add = [&](Value value) {
     auto tensor = cast<RankedTensorType>(value.getType());
-    Type element = tensor.getElementType();
-    if (element.isInteger(1))
-      element = b.getI8Type();
-    types.push_back(MemRefType::get({tensor.getNumElements()}, element));
+    types.push_back(MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
   };
   llvm::for_each(body.getArguments(), add);
   llvm::for_each(body.front().getTerminator()->getOperands(), add);

@@ -89,13 +89,15 @@ Value KernelEmitter::materialize(const LinearIndex &index) {
   return sum;
 }
 
-// ---- memory; i1 is a byte there
-
-static Type inMemory(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
-}
+// ---- memory
 
 static Value fromMemory(OpBuilder &b, Location loc, Value value, Type element) {
+  if (isHalf(element)) {
+    Type type = element;
+    if (auto wide = dyn_cast<VectorType>(value.getType()))
+      type = wide.clone(element);
+    return arith::BitcastOp::create(b, loc, type, value);
+  }
   if (!element.isInteger(1))
     return value;
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, constantLike(b, loc, value.getType(), 0));
@@ -111,7 +113,7 @@ static Value stepVector(OpBuilder &b, Location loc, int64_t lanes, int64_t facto
 Value KernelEmitter::load(Value memref, Type element, const LinearIndex &index) {
   Value offset = materialize(index);
   int64_t step = laneStep(index);
-  Type stored = inMemory(element);
+  Type stored = memoryType(element);
   if (step == 0)
     return fromMemory(b, loc, memref::LoadOp::create(b, loc, memref, offset), element);
   VectorType wide = vectorOf(stored);
@@ -136,6 +138,11 @@ void KernelEmitter::store(Value memref, const LinearIndex &index, Value element)
     if (auto wide = dyn_cast<VectorType>(element.getType()))
       byte = wide.clone(byte);
     element = arith::ExtUIOp::create(b, loc, byte, element);
+  } else if (isHalf(getElementTypeOrSelf(element.getType()))) {
+    Type bits = b.getI16Type();
+    if (auto wide = dyn_cast<VectorType>(element.getType()))
+      bits = wide.clone(bits);
+    element = arith::BitcastOp::create(b, loc, bits, element);
   }
   if (step == 0) {
     memref::StoreOp::create(b, loc, element, memref, offset);

@@ -4,6 +4,32 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
+  let summary = "Casts what is sent in another type than it is stored in";
+  let description = [{
+    A `dist.unit_gather` whose shard is stored wider than it is sent becomes an
+    `nn.cast` of the shard and a gather of the cast shards: conversion comes
+    before sending. Over an axis of one rank only the cast is left.
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
+def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
+  let summary = "Computes on half types in f32";
+  let description = [{
+    For a target that stores half types but computes in f32: every op that
+    computes on them (interface `Precision`: not one that only moves elements, nor
+    one whose kernel takes halves) gets operands cast to f32 and has each half
+    result rounded once, by a cast behind it. Values keep the types that the
+    program says, so the bits that other ranks and steps see are the same.
+
+    Products of one phase share a widened operand: what the backward pass needs
+    wide is widened again rather than kept. What will be part of a kernel widens
+    by itself.
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let summary = "Says ops that no library and no kernel of their own takes in simpler ops";
   let description = [{

@@ -6,6 +6,10 @@
 using namespace shale;
 
 void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
+  // What is sent in another type than it is stored in is cast first.
+  pm.addPass(createConvertGathersPass());
+  // This target stores half types and computes in f32.
+  pm.addPass(createWidenPass());
   // Norms, losses and the like become elementwise ops and reductions.
   pm.addPass(createDecomposePass());
   // These become kernels.

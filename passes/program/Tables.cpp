@@ -87,7 +87,9 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
 }
 
 static bool isParameter(nn::StateOp state) {
-  return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer) && !state->hasAttr(dist::kUnitAttr);
+  return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer ||
+          state.getRole() == nn::Role::LossScale) &&
+         !state->hasAttr(dist::kUnitAttr);
 }
 
 FailureOr<Datum> Tables::parameters() {
@@ -154,6 +156,8 @@ static int64_t runtimeRole(nn::Role role) {
     return SHALE_ROLE_MOMENT2;
   case nn::Role::Momentum:
     return SHALE_ROLE_MOMENTUM;
+  case nn::Role::LossScale:
+    return SHALE_ROLE_LOSS_SCALE;
   default:
     return SHALE_ROLE_PARAM;
   }

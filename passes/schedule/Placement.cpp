@@ -130,6 +130,18 @@ StringAttr Placement::stateThatBecomes(Value value) {
   return {};
 }
 
+std::optional<Place> Placement::placeOfState(Operation *op, Value value) {
+  StringAttr state = stateThatBecomes(value);
+  auto it = state ? stateAllocations.find(state.getValue()) : stateAllocations.end();
+  if (it == stateAllocations.end() || allocations[it->second].type != value.getType())
+    return std::nullopt;
+  Place place;
+  place.allocation = it->second;
+  if (!isDeadAfter(place, bytesOf(value), op, nullptr))
+    return std::nullopt;
+  return place;
+}
+
 bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   if (operand.get().getType() != result.getType() || !hasPlace(operand.get()))
     return false;
@@ -188,6 +200,8 @@ void Placement::placeStarted(dist::StartOp start) {
       whole.offset = place.offset;
       return take(whole);
     }
+    if (std::optional<Place> state = placeOfState(start, result))
+      return take(*state);
     break;
   case CollectiveKind::AllReduce:
     if (mayTake(start, operand, result))
@@ -245,11 +259,15 @@ void Placement::placePack(dist::UnitPackOp pack) {
 void Placement::placeComputed(Operation *op) {
   for (OpResult result : op->getResults()) {
     OpOperand *operand = aliasedOperand(op, result.getResultNumber());
+    std::optional<Place> state;
     if (!operand || !mayTake(op, *operand, result)) {
-      add(result, describeValue(result));
-      continue;
+      state = placeOfState(op, result);
+      if (!state) {
+        add(result, describeValue(result));
+        continue;
+      }
     }
-    Place place = placeOf(operand->get());
+    Place place = state ? *state : placeOf(operand->get());
     places[result] = place;
     members[place.allocation].push_back(result);
   }

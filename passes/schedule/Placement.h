@@ -85,6 +85,9 @@ private:
   /// Whether `value`'s bytes may be overwritten by `op`, giving `result`.
   bool mayTake(mlir::Operation *op, mlir::OpOperand &operand, mlir::Value result);
   bool isDeadAfter(const Place &place, int64_t bytes, mlir::Operation *op, mlir::OpOperand *except);
+  /// The place of the state that `value` becomes, if nobody reads the old value once
+  /// `op` has begun.
+  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value);
   /// The state that becomes `value` when the function returns, or null.
   mlir::StringAttr stateThatBecomes(mlir::Value value);
   Place resolve(Place place) const;

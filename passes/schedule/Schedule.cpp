@@ -192,6 +192,18 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
+/// What has to move with a gather: the barrier of its shard and what casts it, last
+/// first. False where the shard comes from elsewhere.
+static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
+  Operation *maker = start.getInput().getDefiningOp();
+  while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() &&
+         (isa<mem::BarrierOp>(maker) || isMemoryEffectFree(maker))) {
+    makers.push_back(maker);
+    maker = maker->getOperand(0).getDefiningOp();
+  }
+  return !maker;
+}
+
 /// Starts gathers ahead of use. Assumes that each stands at its use.
 static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
   DenseMap<Operation *, int64_t> positions;
@@ -214,13 +226,15 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
       // What is wanted first starts first.
       if (!gathers.empty() && !gathers.back().start->isBeforeInBlock(place))
         place = gathers.back().start->getNextNode();
-      Operation *barrier = start.getInput().getDefiningOp();
-      if (place == barrier)
-        place = barrier->getNextNode();
-      if (!barrier || isa<mem::BarrierOp>(barrier)) {
-        if (barrier && place->isBeforeInBlock(barrier))
-          barrier->moveBefore(place);
-        start->moveBefore(place);
+      SmallVector<Operation *> makers;
+      if (makersOf(start, makers)) {
+        while (llvm::is_contained(makers, place))
+          place = place->getNextNode();
+        for (Operation *maker : llvm::reverse(makers))
+          if (maker != place && place->isBeforeInBlock(maker))
+            maker->moveBefore(place);
+        if (place != start.getOperation())
+          start->moveBefore(place);
       }
     }
     gathers.push_back(gather);

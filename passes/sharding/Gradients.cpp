@@ -205,7 +205,9 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
     offset = nn::MulOp::create(builder, loc, coordinate,
                                nn::splat(builder, loc, scalar, slice));
   }
-  SmallVector<Type> types(first->getNumResults(), param.getType());
+  SmallVector<Type> types{param.getType()};
+  for (Value moment : values.moments)
+    types.push_back(moment.getType());
   OperationState state(loc, first->getName(), operands, types,
                        first->getAttrs());
   state.attributes.erase(dist::kShardingsAttr);
@@ -217,6 +219,15 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
   if (sliceParam)
     values.results[0] = dist::AllGatherOp::create(
         builder, loc, values.atRest.getType(), values.results[0], units.axis, 0);
+  if (group.copy.op) {
+    // Rounded before it is sent.
+    Value rounded = values.results[0];
+    auto type = cast<RankedTensorType>(rounded.getType());
+    rounded = nn::CastOp::create(builder, loc, type.clone(group.attr.getWire()), rounded);
+    if (group.param.sliced)
+      rounded = dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded, units.axis, 0);
+    values.newCopy = rounded;
+  }
   return success();
 }
 

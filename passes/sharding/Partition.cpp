@@ -34,6 +34,12 @@ static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
   return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
 }
 
+/// A state that belongs to no parameter and is the same on every rank.
+bool Partitioner::isScalarState(FlatSymbolRefAttr symbol) {
+  auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
+  return state && state.getRole() == nn::Role::LossScale;
+}
+
 /// Arguments that are no state keep their order; flat states take the place of
 /// the first state: parameters group by group, then optimizer state by role.
 void Partitioner::makeSignature() {
@@ -48,7 +54,7 @@ void Partitioner::makeSignature() {
                      std::function<void(Value)> bind) {
     nn::StateOp op = state.op;
     flat.push_back({RankedTensorType::get({units.localCount(group, state)},
-                                          group.attr.getType()),
+                                          op.getTensorType().getElementType()),
                     builder.getDictionaryAttr(builder.getNamedAttr(
                         nn::kStateAttr, FlatSymbolRefAttr::get(op))),
                     function.getLoc(), std::move(bind)});
@@ -57,7 +63,7 @@ void Partitioner::makeSignature() {
   llvm::SmallPtrSet<Group *, 8> used;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (auto symbol = stateOf(function, index)) {
+    if (auto symbol = stateOf(function, index); symbol && !isScalarState(symbol)) {
       flatAt = std::min<size_t>(flatAt, arguments.size());
       auto [group, place] = units.find(symbol.getValue());
       if (group) { // else optimizer state
@@ -76,10 +82,17 @@ void Partitioner::makeSignature() {
            locals[argument] = {value, layout};
          }});
   }
-  for (Group &group : units.groups)
-    if (used.contains(&group))
+  for (Group &group : units.groups) {
+    if (!used.contains(&group))
+      continue;
+    // Only the update reads what a copy stands for.
+    if (!group.copy.op || valuesOf(group).updatesToCome > 0)
       addFlat(group.param, group,
               [&](Value value) { valuesOf(group).atRest = value; });
+    if (group.copy.op)
+      addFlat(group.copy, group,
+              [&](Value value) { valuesOf(group).whole = value; });
+  }
   size_t roles = 0;
   for (Group &group : units.groups)
     roles = std::max(roles, group.moments.size());
@@ -143,7 +156,7 @@ Value Partitioner::view(Group &group, int64_t place) {
   Location loc = group.params[place].getLoc();
   if (!values.whole) {
     values.whole = values.atRest;
-    if (group.param.sliced) {
+    if (units.isGathered(group)) {
       auto gather = dist::UnitGatherOp::create(
           builder, loc,
           RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
@@ -184,7 +197,21 @@ Value Partitioner::converted(Value old, const Layout &to) {
 
 //===- Ops ----------------------------------------------------------------===//
 
+/// A cast of a parameter that is kept wider than it is used is a view of what was
+/// gathered, or copied, in the wire type.
+bool Partitioner::isViewCast(Operation *op) {
+  if (!isa<nn::CastOp>(op))
+    return false;
+  auto state = states.find(op->getOperand(0));
+  return state != states.end() &&
+         state->second.first->attr.getWire() != state->second.first->attr.getType();
+}
+
 LogicalResult Partitioner::partitionOp(Operation *op) {
+  if (isViewCast(op)) {
+    locals[op->getResult(0)] = local(op->getOperand(0));
+    return success();
+  }
   ShardingRule rule = getRule(op);
   SmallVector<Layout, 4> operands, results;
   for (Value operand : op->getOperands()) {
@@ -252,7 +279,7 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
     unsigned index = operand.getOperandNumber();
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(
         index, nn::kStateAttr);
-    if (!symbol) {
+    if (!symbol || isScalarState(symbol)) {
       auto type = cast<RankedTensorType>(operand.get().getType());
       DictionaryAttr attr = function.getResultAttrDict(index);
       add(converted(operand.get(), Layout::replicated(type.getRank())),
@@ -270,10 +297,13 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
     for (Group &group : units.groups)
       roles = std::max(roles, valuesOf(group).results.size());
     for (size_t role = 0; role < roles; ++role)
-      for (Group &group : units.groups)
+      for (Group &group : units.groups) {
         if (role < valuesOf(group).results.size())
           addState(role == 0 ? group.param : group.moments[role - 1],
                    valuesOf(group).results[role]);
+        if (role == 0 && valuesOf(group).newCopy)
+          addState(group.copy, valuesOf(group).newCopy);
+      }
   }
   func::ReturnOp::create(builder, op->getLoc(), results);
   SmallVector<Type> types(ValueRange(results).getTypes());

@@ -31,6 +31,7 @@ private:
     llvm::SmallVector<OptimizerUpdate> updates; // by parameter, null: none
     int64_t gradientsToCome = 0, updatesToCome = 0;
     mlir::Value gradient;                    // reduced; what the update reads
+    mlir::Value newCopy;                     // of the new parameters, if there is one
     llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
   };
   /// Puts the phase, scope and policies of the op that is being partitioned on
@@ -45,6 +46,8 @@ private:
   mlir::LogicalResult collectUpdates();
   void makeSignature();
   mlir::LogicalResult partitionOp(mlir::Operation *op);
+  bool isViewCast(mlir::Operation *op);
+  bool isScalarState(mlir::FlatSymbolRefAttr symbol);
   mlir::LogicalResult partitionReturn(mlir::Operation *op);
   Local local(mlir::Value old);
   mlir::Value converted(mlir::Value old, const Layout &to);

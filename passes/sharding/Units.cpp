@@ -22,7 +22,7 @@ public:
 private:
   struct PlannedGroup {
     std::string name;
-    Type type;
+    Type type, wire, reduce;
     bool trained, buffer;
     AxisList axes;
     std::vector<nn::StateOp> params;
@@ -37,9 +37,9 @@ private:
   LogicalResult readUpdate(OptimizerUpdate update, func::FuncOp function);
   LogicalResult place(nn::StateOp state);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
-  FlatState declare(const std::string &name, nn::Role role, dist::UnitOp unit,
-                    int64_t index, dist::GroupAttr group, bool sliced,
-                    FlatSymbolRefAttr of);
+  FlatState declare(const std::string &name, nn::Role role, Type element,
+                    dist::UnitOp unit, int64_t index, dist::GroupAttr group,
+                    bool sliced, FlatSymbolRefAttr of);
   LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
 
   ModuleOp module;
@@ -49,6 +49,9 @@ private:
   Units units;
   llvm::StringMap<TrainedParameter> trained;
   llvm::StringMap<Layout> layouts;
+  /// By parameter: what its gradient is reduced in, and what all its uses but the
+  /// update cast it to (null: they do not agree).
+  llvm::StringMap<Type> reduced, used;
   llvm::MapVector<StringRef, PlannedUnit> planned;
 };
 
@@ -90,6 +93,9 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
     return update->emitOpError("updates parameter '")
            << param.getSymName() << "' a second time";
   it->second.decay = update.getDecayFactor();
+  reduced[param.getSymName()] =
+      cast<RankedTensorType>(update.getGradientOperand().get().getType())
+          .getElementType();
   for (OpOperand *operand : update.getStateOperands()) {
     nn::StateOp moment = stateOf(operand->get());
     if (!moment)
@@ -97,6 +103,23 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
     it->second.moments.push_back(moment);
   }
   return success();
+}
+
+/// The type to which every use of the argument but its update casts it; null where
+/// one of them reads it as it is.
+static Type usedType(BlockArgument argument) {
+  Type type;
+  for (OpOperand &use : argument.getUses()) {
+    auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
+    if (update && &update.getParameterOperand() == &use)
+      continue;
+    auto to = dyn_cast<nn::CastOp>(use.getOwner());
+    Type element = to ? to.getType().getElementType() : Type();
+    if (!element || (type && element != type))
+      return {};
+    type = element;
+  }
+  return type;
 }
 
 LogicalResult UnitsBuilder::readFunctions() {
@@ -119,6 +142,10 @@ LogicalResult UnitsBuilder::readFunctions() {
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
                    << "': how it is stored is the strategy's affair";
+      auto [use, first] =
+          used.try_emplace(symbol.getValue(), usedType(argument));
+      if (!first && use->second != usedType(argument))
+        use->second = Type();
       auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);
       if (!inserted && !(it->second == layout))
         return function.emitError("state ")
@@ -145,14 +172,24 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   Type type = state.getTensorType().getElementType();
   bool isTrained = trained.count(state.getSymName());
   bool buffer = state.getRole() == nn::Role::Buffer;
+  Type wire = used.lookup(state.getSymName()), reduce = reduced.lookup(state.getSymName());
+  if (!wire || buffer)
+    wire = type;
+  if (!reduce)
+    reduce = type;
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
-    return g.type == type && g.trained == isTrained && g.buffer == buffer &&
+    return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained && g.buffer == buffer &&
            g.axes == axes;
   });
   if (group == unit.groups.end()) {
-    PlannedGroup fresh{{}, type, isTrained, buffer, axes, {}, {}};
+    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, axes, {}, {}};
     llvm::raw_string_ostream name(fresh.name);
-    name << type << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
+    name << type;
+    if (wire != type)
+      name << ".used." << wire;
+    if (reduce != type)
+      name << ".reduced." << reduce;
+    name << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
     for (StringRef axis : axes)
       name << '.' << axis;
     unit.groups.push_back(std::move(fresh));
@@ -167,8 +204,11 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
 
 /// Gives each parameter its offset; the whole is padded to the axis' size.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
-  int64_t alignment =
-      std::max<int64_t>(kSegmentAlignment / nn::elementBytes(group.type), 1);
+  // In each of its types a parameter begins aligned.
+  int64_t smallest =
+      std::min({nn::elementBytes(group.type), nn::elementBytes(group.wire),
+                nn::elementBytes(group.reduce)});
+  int64_t alignment = std::max<int64_t>(kSegmentAlignment / smallest, 1);
   SmallVector<Attribute> segments;
   int64_t end = 0;
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
@@ -190,18 +230,18 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(
       module.getContext(), builder.getStringAttr(group.name), group.type,
-      group.type, group.type, group.trained, builder.getArrayAttr(axes),
+      group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
       llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments));
 }
 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role,
-                                dist::UnitOp unit, int64_t index,
+                                Type element, dist::UnitOp unit, int64_t index,
                                 dist::GroupAttr group, bool sliced,
                                 FlatSymbolRefAttr of) {
   auto op = nn::StateOp::create(
       builder, unit.getLoc(), builder.getStringAttr(name),
       nn::RoleAttr::get(module.getContext(), role),
-      TypeAttr::get(RankedTensorType::get({group.getCount()}, group.getType())),
+      TypeAttr::get(RankedTensorType::get({group.getCount()}, element)),
       /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
       /*trained=*/builder.getBoolAttr(group.getTrained()), /*decay=*/FloatAttr());
   op->remove();
@@ -240,17 +280,28 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     made.layouts = group.layouts;
     std::string base = (name + "." + group.name).str();
     // Buffers are small and read by everybody: whole everywhere.
+    // Where parameters are kept wider than used, what is kept may be split by
+    // every strategy that splits something: uses read the copy beside it.
+    bool copied = group.wire != group.type && units.strategy != Strategy::Full;
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param,
-                         unit, index, attrs[index],
+                         group.type, unit, index, attrs[index],
                          splits && !group.buffer &&
-                             units.strategy == Strategy::Full,
+                             (units.strategy == Strategy::Full ||
+                              (copied && units.strategy != Strategy::None)),
                          FlatSymbolRefAttr());
+    if (copied) {
+      made.copy = declare(base + ".copy", nn::Role::Param, group.wire, unit,
+                          index, attrs[index], /*sliced=*/false,
+                          FlatSymbolRefAttr());
+      made.copy.op->setAttr(dist::kCopyAttr,
+                            FlatSymbolRefAttr::get(made.param.op));
+    }
     if (group.trained)
       for (nn::StateOp moment :
            trained[group.params.front().getSymName()].moments)
         made.moments.push_back(declare(
             base + "." + nn::stringifyRole(moment.getRole()).str(),
-            moment.getRole(), unit, index, attrs[index],
+            moment.getRole(), moment.getTensorType().getElementType(), unit, index, attrs[index],
             splits && units.strategy != Strategy::None,
             FlatSymbolRefAttr::get(made.param.op)));
     for (auto [i, param] : llvm::enumerate(group.params))
@@ -269,6 +320,8 @@ FailureOr<Units> UnitsBuilder::build() {
       moments.push_back(state);
       continue;
     }
+    if (state.getRole() == nn::Role::LossScale)
+      continue; // a scalar that every rank has
     if (failed(place(state)))
       return failure();
   }

@@ -31,6 +31,9 @@ struct Group {
   std::vector<nn::StateOp> params;
   std::vector<Layout> layouts;
   FlatState param;
+  /// What is used where the parameters are kept wider and nobody gathers them: a
+  /// whole copy in the wire type; null if there is none.
+  FlatState copy = {nullptr, false};
   /// Optimizer state, in the order of the update's operands.
   std::vector<FlatState> moments;
 };
@@ -58,6 +61,12 @@ public:
 
   /// The group of a parameter or buffer and its place in it.
   std::pair<Group *, int64_t> find(llvm::StringRef param);
+  /// Whether uses read what a gather (over one rank: a cast) made of the shard.
+  bool isGathered(const Group &group) const {
+    return group.param.sliced
+               ? !group.copy.op
+               : strategy == Strategy::Full && group.attr.getWire() != group.attr.getType();
+  }
   /// The number of elements that a rank has of a flat state at rest.
   int64_t localCount(const Group &group, const FlatState &state) const {
     return group.attr.getCount() / (state.sliced ? axisSize : 1);

@@ -42,6 +42,13 @@ InputFile openWeights(const ShaleInit &init) {
   return file;
 }
 
+Dtype fileType(const ShaleParameter &parameter) {
+  Dtype type = static_cast<Dtype>(parameter.type);
+  bool half = type == Dtype::BF16 || type == Dtype::F16;
+  return half && parameter.init.length == 4 * parameter.count ? Dtype::F32
+                                                              : type;
+}
+
 class Reader {
 public:
   Reader(const ShaleProgram &program) : program(program) {
@@ -59,6 +66,8 @@ public:
         convert(Dtype::F64, &init.fill, piece.type, target + i * size, 1);
       return;
     }
+    // A parameter of a half type may have a file of f32.
+    type = fileType(parameter);
     if (init.length != parameter.count * sizeOf(type))
       fail(SHALE_EXIT_DATA,
            "initial value of '%s' has %lld bytes, expected %lld",
@@ -81,7 +90,7 @@ private:
 
   void readPlain(const Piece &piece, const ShaleParameter &parameter,
                  const InputFile &file, char *target) {
-    Dtype type = static_cast<Dtype>(parameter.type);
+    Dtype type = fileType(parameter);
     int64_t step = chunkBytes / sizeOf(type);
     for (int64_t at = piece.begin; at < piece.end; at += step) {
       int64_t n = std::min(step, piece.end - at);
@@ -96,7 +105,7 @@ private:
   /// rows that the piece touches. Tall pieces are taken in strips of rows.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter,
                       const InputFile &file, char *target) {
-    Dtype type = static_cast<Dtype>(parameter.type);
+    Dtype type = fileType(parameter);
     int64_t size = sizeOf(type), rows = parameter.dims[0],
             columns = parameter.dims[1];
     int64_t firstRow = piece.begin / columns;
@@ -126,7 +135,7 @@ private:
 void readInitial(const ShaleProgram &program, int rank, char *state) {
   Reader reader(program);
   for (const Piece &piece : localPieces(program, rank))
-    if (piece.role == SHALE_ROLE_PARAM)
+    if (piece.role == SHALE_ROLE_PARAM || piece.role == SHALE_ROLE_LOSS_SCALE)
       reader.read(piece, state);
 }
 

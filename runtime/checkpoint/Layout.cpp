@@ -106,8 +106,8 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank) {
 
 const char *roleName(int32_t role) {
   static const char *const names[] = {"param", "moment1", "moment2",
-                                      "momentum"};
-  return role >= 0 && role < 4 ? names[role] : "unknown";
+                                      "momentum", "loss_scale"};
+  return role >= 0 && role < 5 ? names[role] : "unknown";
 }
 
 void checkProgram(const ShaleProgram &p) {

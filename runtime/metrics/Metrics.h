@@ -13,6 +13,8 @@ struct StepMetrics {
   float loss = 0, gradNorm = 0;
   double lr = 0, seconds = 0;
   int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
+  bool scaled = false, skipped = false; // the loss is; the update was
+  float lossScale = 1;
   bool evaluated = false;
   double evalLoss = 0;
 };

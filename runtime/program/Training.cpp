@@ -218,6 +218,13 @@ bool Training::step() {
   m.commBytes = communicator->bytesSent() - sentBefore;
   bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) &&
                  std::isfinite(m.gradNorm);
+  // A scale that was too large is halved by the step itself. One that gets this
+  // small did not cause what is not finite.
+  constexpr float smallestScale = 1.0f / 65536;
+  m.scaled = find(program.metrics, program.metric_count, "loss_scale") >= 0;
+  m.lossScale = metric("loss_scale", 1);
+  m.skipped = m.scaled && !applied;
+  bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
   ++current;
   firstRow += data->rows();
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
@@ -228,11 +235,14 @@ bool Training::step() {
   if (place.rank == 0) {
     log->record(m);
     printProgress(m, options.steps);
+    if (m.skipped)
+      printf("step %lld skipped: gradients are not finite at loss scale %g\n",
+             (long long)m.step + 1, m.lossScale);
     if (m.evaluated)
       printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
     fflush(stdout);
   }
-  return applied;
+  return goesOn;
 }
 
 /// Mean loss over the first micro-batches of the evaluation file, which are the

@@ -118,7 +118,8 @@ UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << getUnitAttr();
   int64_t size = getAxisSize(*this, getAxis());
   if (size == 0 ||
-      !isFlat(getInput().getType(), group.getCount() / size, group.getType()) ||
+      (!isFlat(getInput().getType(), group.getCount() / size, group.getType()) &&
+       !isFlat(getInput().getType(), group.getCount() / size, group.getWire())) ||
       !isFlat(getResult().getType(), group.getCount(), group.getWire())) // unit_gather_c2
     return emitOpError("expected ")
            << group.getCount() << " elements of " << group.getWire()

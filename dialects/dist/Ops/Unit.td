@@ -47,7 +47,7 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
 
     Constraints:
     - (C1) the unit exists, has that group, and `axis` is its axis.
-    - (C2) the operand is the group's count divided by the axis' size, of the stored type; the result is the count, of the wire type.
+    - (C2) the operand is the group's count divided by the axis' size, of the stored type or cast to the wire type already; the result is the count, of the wire type.
 
     Example: `%1 = dist.unit_gather %0 @h.0[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>`
   }];

@@ -171,23 +171,31 @@ EMIT(CastOp) {
   Type to = cast<RankedTensorType>(getResult().getType()).getElementType();
   if (from == to)
     return x;
+  if (isHalf(from)) {
+    x = widenHalf(b, loc, x);
+    from = b.getF32Type();
+    if (from == to)
+      return x;
+  }
+  Type half = isHalf(to) ? to : Type();
+  if (half && from.isF32())
+    return narrowToHalf(b, loc, x, half);
+  if (half) // integers, truth values and f64 by way of f32
+    to = b.getF32Type();
   Type type = to;
   if (auto wide = dyn_cast<VectorType>(x.getType()))
     type = wide.clone(to);
   if (isa<FloatType>(to)) {
+    Value made;
     if (from.isInteger(1))
-      return arith::UIToFPOp::create(b, loc, type, x);
-    if (from.isInteger())
-      return arith::SIToFPOp::create(b, loc, type, x);
-    if (to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth())
-      return arith::ExtFOp::create(b, loc, type, x);
-    if (to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth())
-      return arith::TruncFOp::create(b, loc, type, x);
-    // bf16 and f16: through f32, which holds both.
-    Type single = b.getF32Type();
-    if (auto wide = dyn_cast<VectorType>(x.getType()))
-      single = wide.clone(single);
-    return arith::TruncFOp::create(b, loc, type, arith::ExtFOp::create(b, loc, single, x));
+      made = arith::UIToFPOp::create(b, loc, type, x);
+    else if (from.isInteger())
+      made = arith::SIToFPOp::create(b, loc, type, x);
+    else if (to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth())
+      made = arith::ExtFOp::create(b, loc, type, x);
+    else
+      made = arith::TruncFOp::create(b, loc, type, x);
+    return half ? narrowToHalf(b, loc, made, half) : made;
   }
   Value zero = constant(b, loc, x, 0);
   if (to.isInteger(1)) {

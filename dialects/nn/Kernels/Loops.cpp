@@ -1,5 +1,6 @@
 //===- Loops.cpp - Building blocks of kernels with a schedule of their own -===//
 #include "dialects/nn/Kernels/Loops.h"
+#include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -55,14 +56,27 @@ SmallVector<Value> Loops::vectors(Value lower, Value upper, ValueRange carried, 
   return values;
 }
 
-Value Loops::load(Value memref, Value at, Value mask) {
+Value Loops::load(Value memref, Value at, Value mask, Type element) {
+  if (element && shale::isHalf(element)) {
+    auto bits = VectorType::get({lanes}, b.getI16Type());
+    Value value;
+    if (mask)
+      value = vector::MaskedLoadOp::create(b, loc, bits, memref, at, mask, shale::constantLike(b, loc, bits, 0));
+    else
+      value = vector::LoadOp::create(b, loc, bits, memref, at);
+    return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, bits.clone(element), value));
+  }
   if (!mask)
     return vector::LoadOp::create(b, loc, wide(), memref, at);
   Value zero = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(wide(), 0.0f));
   return vector::MaskedLoadOp::create(b, loc, wide(), memref, at, mask, zero);
 }
 
-void Loops::store(Value memref, Value at, Value mask, Value value) {
+void Loops::store(Value memref, Value at, Value mask, Value value, Type element) {
+  if (element && shale::isHalf(element)) {
+    value = shale::narrowToHalf(b, loc, value, element);
+    value = arith::BitcastOp::create(b, loc, VectorType::get({lanes}, b.getI16Type()), value);
+  }
   if (mask)
     vector::MaskedStoreOp::create(b, loc, memref, at, mask, value);
   else

@@ -30,8 +30,9 @@ public:
   using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value at, mlir::Value mask, mlir::ValueRange)>;
   llvm::SmallVector<mlir::Value> vectors(mlir::Value lower, mlir::Value upper, mlir::ValueRange carried, Body body);
 
-  mlir::Value load(mlir::Value memref, mlir::Value at, mlir::Value mask);
-  void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value);
+  /// `element` is the type of what is in memory where that is not f32.
+  mlir::Value load(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Type element = {});
+  void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value, mlir::Type element = {});
   mlir::Value splat(mlir::Value scalar);
   mlir::VectorType wide() { return mlir::VectorType::get({lanes}, b.getF32Type()); }
   /// Where the mask holds the new value, else the old one.

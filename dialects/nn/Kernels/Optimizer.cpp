@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::nn;
 
 namespace {
@@ -97,22 +98,28 @@ private:
 /// Emits an update over [begin, end) of this rank's elements.
 LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, ValueRange results, Value enable,
                          Value offset, double decay, ArrayAttr segments, Value begin, Value end, Formula formula) {
+  auto elementOf = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
+  Type gradient = elementOf(cast<OptimizerUpdate>(op).getGradientOperand().get().getType());
+  SmallVector<Type> elements; // of olds and results
   for (Type type : op->getResultTypes())
-    if (!cast<RankedTensorType>(type).getElementType().isF32())
-      return op->emitOpError() << "has a kernel for f32 only; got " << type;
+    elements.push_back(elementOf(type));
+  for (Type element : llvm::concat<Type>(elements, SmallVector<Type>{gradient}))
+    if (!element.isF32() && !isHalf(element))
+      return op->emitOpError() << "has a kernel for f32 and half types only; got " << element;
   Value byte = memref::LoadOp::create(l.b, l.loc, enable, ValueRange{l.index(0)});
   Value zero = arith::ConstantOp::create(l.b, l.loc, l.b.getI8IntegerAttr(0));
   Value on = arith::CmpIOp::create(l.b, l.loc, arith::CmpIPredicate::ne, byte, zero);
   auto range = [&](Value from, Value to, Value factor) {
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
-      for (Value old : olds)
-        values.push_back(l.load(old, at, mask));
+      for (auto [old, element] : llvm::zip(olds, elements))
+        values.push_back(l.load(old, at, mask, element));
       SmallVector<Value> next(values);
       if (factor)
-        next = formula(values, l.load(grad, at, mask), factor);
-      for (auto [result, value, old] : llvm::zip(results, next, values))
-        l.store(result, at, mask, arith::SelectOp::create(l.b, l.loc, on, value, old));
+        next = formula(values, l.load(grad, at, mask, gradient), factor);
+      // Widened and rounded again an old value has the bits that it had.
+      for (auto [result, value, old, element] : llvm::zip(results, next, values, elements))
+        l.store(result, at, mask, arith::SelectOp::create(l.b, l.loc, on, value, old), element);
       return {};
     });
   };

@@ -2,6 +2,7 @@
 #include "lib/Interpreter/Dist/FlatState.h"
 #include "mlir/IR/SymbolTable.h"
 #include <algorithm>
+#include <cstring>
 
 using namespace mlir;
 
@@ -42,6 +43,8 @@ std::optional<FlatState> FlatState::of(func::FuncOp function,
   FlatState flat;
   flat.state = state;
   flat.mesh = dist::getMesh(function);
+  flat.element = *elementOf(state.getTensorType().getElementType());
+  flat.isCopy = state->hasAttr(dist::kCopyAttr);
   flat.group = unit && index ? unit.getGroup(index.getInt()) : nullptr;
   if (auto axis = state->getAttrOfType<StringAttr>(dist::kAxisAttr))
     flat.axis = axis.getValue().str();
@@ -93,7 +96,6 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   if (mesh.getRankCount() != ranks)
     return mesh.emitError("has ")
            << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
-  Element element = *elementOf(group.getType());
   std::vector<Tensor> flats;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     flats.emplace_back(element, ArrayRef<int64_t>{group.getCount()});
@@ -108,7 +110,8 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
     ValueSpec spec;
     spec.name = nameOf(segment);
     spec.role = state.getRole();
-    spec.element = element;
+    // A copy is what is kept, rounded.
+    spec.element = isCopy ? *elementOf(group.getType()) : element;
     auto shape = param.getTensorType().getShape();
     spec.shape.assign(shape.begin(), shape.end());
     if (!state.getOf())
@@ -116,6 +119,8 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
     FailureOr<Tensor> whole = inputs.get(spec, state.getLoc());
     if (failed(whole))
       return failure();
+    if (isCopy && inputs.roundsCopies)
+      *whole = whole->rounded(element);
     if (whole->shape() != shape)
       return state.emitError("the value of '")
              << spec.name << "' is " << whole->shapeString();
@@ -138,7 +143,6 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> perRank,
                                 LogicalValues &results) const {
   int64_t count = group.getCount();
   int64_t length = axis.empty() ? count : count / mesh.getSize(axis);
-  Element element = *elementOf(group.getType());
   std::vector<char> covered(count, 0);
   for (Attribute entry : group.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
@@ -172,7 +176,16 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> perRank,
         out[to] = piece.cells()[from];
       }
     }
-    results.set(nameOf(segment), whole);
+    if (!isCopy) {
+      results.set(nameOf(segment), whole);
+      continue;
+    }
+    const Tensor *kept = results.find(nameOf(segment));
+    if (!kept)
+      return state.emitError("is a copy of '") << nameOf(segment) << "', which has no new value";
+    Tensor expected = results.roundsCopies ? kept->rounded(element) : *kept;
+    if (std::memcmp(expected.cells(), whole.cells(), whole.size() * sizeof(Cell)) != 0)
+      return state.emitError("is not the copy of the new '") << nameOf(segment) << "'";
   }
   for (auto [rank, piece] : llvm::enumerate(perRank)) {
     int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;

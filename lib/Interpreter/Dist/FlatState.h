@@ -48,6 +48,8 @@ private:
   mutable nn::StateOp state;
   mutable dist::MeshOp mesh;
   dist::GroupAttr group;
+  Element element = Element::F32; // as stored
+  bool isCopy = false;
   std::string axis; // empty: whole on every rank
 };
 

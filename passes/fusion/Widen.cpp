@@ -1,0 +1,82 @@
+//===- Widen.cpp - Computes on half types in f32 --------------------------===//
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/fusion/Passes.h"
+
+namespace shale {
+#define GEN_PASS_DEF_WIDENPASS
+#include "passes/fusion/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+bool isHalfTensor(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor && isHalf(tensor.getElementType());
+}
+
+RankedTensorType wide(Value value) { return cast<RankedTensorType>(accumulatorType(value.getType())); }
+
+/// Whether the op computes on half types, which the target cannot.
+bool needsWidening(Operation *op) {
+  auto precision = dyn_cast<Precision>(op);
+  if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || precision.takesHalves())
+    return false;
+  return llvm::any_of(op->getOperands(), isHalfTensor) || llvm::any_of(op->getResults(), isHalfTensor);
+}
+
+class Widener {
+public:
+  void run(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (needsWidening(&op))
+        widen(&op);
+  }
+
+private:
+  nn::CastOp makeCast(OpBuilder &builder, Operation *like, RankedTensorType type, Value value) {
+    auto made = nn::CastOp::create(builder, like->getLoc(), type, value);
+    made->setDiscardableAttrs(like->getDiscardableAttrDictionary());
+    return made;
+  }
+
+  void widen(Operation *op) {
+    OpBuilder builder(op);
+    // A cast costs nothing in the kernel of its reader; one for all would be kept.
+    bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !isa<OwnKernel>(op);
+    DenseMap<std::pair<Value, Attribute>, Value> own;
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isHalfTensor(operand.get()))
+        continue;
+      Value &made = (alone ? own : casts)[{operand.get(), op->getAttr(nn::kPhaseAttr)}];
+      if (!made)
+        made = makeCast(builder, op, wide(operand.get()), operand.get());
+      operand.set(made);
+    }
+    builder.setInsertionPointAfter(op);
+    for (Value result : op->getResults()) {
+      if (!isHalfTensor(result))
+        continue;
+      auto narrow = cast<RankedTensorType>(result.getType());
+      result.setType(wide(result));
+      nn::CastOp rounded = makeCast(builder, op, narrow, result);
+      result.replaceAllUsesExcept(rounded.getResult(), rounded);
+    }
+  }
+
+  DenseMap<std::pair<Value, Attribute>, Value> casts;
+};
+
+struct WidenPass : shale::impl::WidenPassBase<WidenPass> {
+  using WidenPassBase::WidenPassBase;
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Block &block : function.getBody())
+        Widener().run(block);
+  }
+};
+
+} // namespace

@@ -1,0 +1,23 @@
+//===- Passes.h - Types of values, of units and of state ------------------===//
+#ifndef SHALE_PASSES_PRECISION_PASSES_H
+#define SHALE_PASSES_PRECISION_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace shale {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/precision/Passes.h.inc"
+
+/// A training step in f32 with `nn.precision` in, one of these types out.
+void buildPrecisionPipeline(mlir::OpPassManager &manager);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_PRECISION_PASSES_H

@@ -1,0 +1,333 @@
+//===- Precision.cpp - Puts the policy of element types into the IR -------===//
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/precision/Passes.h"
+#include "passes/precision/Regions.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_PRECISIONPASS
+#include "passes/precision/Passes.h.inc"
+
+namespace {
+
+Type elementOf(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor ? tensor.getElementType() : Type();
+}
+
+/// Whether the value is one whose type the policy may change.
+bool isReal(Value value) {
+  Type element = elementOf(value);
+  return element && (element.isF32() || isHalf(element));
+}
+
+/// Rewrites one function.
+class Retyper {
+public:
+  Retyper(func::FuncOp function, nn::PrecisionAttr policy)
+      : function(function), policy(policy), builder(function.getContext()), single(builder.getF32Type()),
+        loss(lossRegion(function)) {
+    // Sums need not be rounded on their way to a wider reduction.
+    if (policy.getReduce().isF32())
+      gradients = gradientRegion(function);
+  }
+
+  void run() {
+    Block &block = function.getBody().front();
+    retypeArguments(block);
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+      if (auto precision = dyn_cast<Precision>(op))
+        retype(precision);
+      else
+        restoreOperands(&op);
+    roundGradients(block);
+    Operation *terminator = block.getTerminator();
+    for (OpOperand &operand : terminator->getOpOperands())
+      if (function.getResultAttr(operand.getOperandNumber(), nn::kRoleAttr) && isReal(operand.get()))
+        operand.set(castTo(operand.get(), single, terminator));
+    function.setFunctionType(
+        builder.getFunctionType(block.getArgumentTypes(), terminator->getOperandTypes()));
+  }
+
+private:
+  /// Arguments take the types of their states; a parameter that is kept wider
+  /// than it is used is cast once.
+  void retypeArguments(Block &block) {
+    for (BlockArgument argument : block.getArguments()) {
+      auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+      auto state = symbol ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol) : nn::StateOp();
+      if (!state || !isReal(argument))
+        continue;
+      setElement(argument, state.getTensorType().getElementType());
+      if (state.getRole() != nn::Role::Param || elementOf(argument) == policy.getParam())
+        continue;
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : argument.getUses()) {
+        auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
+        if (!update || &update.getParameterOperand() != &use)
+          uses.push_back(&use);
+      }
+      if (uses.empty())
+        continue;
+      Operation *first = uses.front()->getOwner();
+      for (OpOperand *use : uses)
+        if (use->getOwner()->isBeforeInBlock(first))
+          first = use->getOwner();
+      Value rounded = makeCast(argument, policy.getParam(), first, first);
+      for (OpOperand *use : uses)
+        use->set(rounded);
+    }
+  }
+
+  void setElement(Value value, Type element) {
+    if (elementOf(value) == element)
+      return;
+    value.setType(cast<RankedTensorType>(value.getType()).clone(element));
+    changed.insert(value);
+  }
+
+  /// A cast in front of `before`, with the phase and scope of `like`.
+  Value makeCast(Value value, Type element, Operation *before, Operation *like) {
+    builder.setInsertionPoint(before);
+    auto type = cast<RankedTensorType>(value.getType()).clone(element);
+    auto made = nn::CastOp::create(builder, value.getLoc(), type, value);
+    for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
+      if (Attribute attr = like->getAttr(name))
+        made->setAttr(name, attr);
+    return made;
+  }
+
+  /// The value in another type, for a use by `user`. A narrowing stands where the
+  /// value is made; a widening, which takes more memory, once a phase in front of
+  /// its first user.
+  Value castTo(Value value, Type element, Operation *user) {
+    if (elementOf(value) == element)
+      return value;
+    // Widening is exact: narrowing back gives what was widened.
+    if (auto cast = value.getDefiningOp<nn::CastOp>())
+      if (elementOf(cast.getInput()) == element && isHalf(element))
+        return cast.getInput();
+    if (auto constant = value.getDefiningOp<nn::ConstantOp>())
+      if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()); dense && dense.isSplat())
+        return splat(constant, dense, element);
+    Operation *definition = value.getDefiningOp();
+    bool narrows = isHalf(element) && definition;
+    Attribute phase = narrows ? Attribute() : user->getAttr(nn::kPhaseAttr);
+    Value &made = casts[{value, {element, phase}}];
+    if (!made)
+      made = narrows ? makeCast(value, element, definition->getNextNode(), definition)
+                     : makeCast(value, element, user, user);
+    return made;
+  }
+
+  Value splat(nn::ConstantOp constant, DenseElementsAttr dense, Type element) {
+    Value &made = casts[{constant.getResult(), {element, Attribute()}}];
+    if (made)
+      return made;
+    builder.setInsertionPointAfter(constant);
+    auto type = cast<RankedTensorType>(constant.getType()).clone(element);
+    nn::ConstantOp copy =
+        nn::splat(builder, constant.getLoc(), type, dense.getSplatValue<APFloat>().convertToDouble());
+    copy->setDiscardableAttrs(constant->getDiscardableAttrDictionary());
+    return made = copy;
+  }
+
+  void retype(Precision op) {
+    if (auto update = dyn_cast<OptimizerUpdate>(op.getOperation()))
+      return retypeUpdate(update);
+    bool full = loss.contains(op) || gradients.contains(op);
+    if (isa<nn::CastOp>(op.getOperation()))
+      return; // says itself what it makes
+    if (isa<Elementwise>(op.getOperation()) && !full)
+      return retypeElementwise(op);
+    bool movesLow = op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
+    Type follow = single;
+    for (OpOperand &operand : op->getOpOperands())
+      if (!full && isReal(operand.get()) && isHalf(elementOf(operand.get())) &&
+          op.getOperandNumeric(operand.getOperandNumber()) == Numeric::Follows)
+        follow = elementOf(operand.get());
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isReal(operand.get()))
+        continue;
+      switch (op.getOperandNumeric(operand.getOperandNumber())) {
+      case Numeric::Compute:
+        operand.set(castTo(operand.get(), policy.getParam(), op));
+        break;
+      case Numeric::Follows:
+        operand.set(castTo(operand.get(), follow, op));
+        break;
+      case Numeric::Full:
+      case Numeric::Accumulates:
+        operand.set(castTo(operand.get(), single, op));
+        break;
+      case Numeric::Any:
+        break;
+      }
+    }
+    for (OpResult result : op->getResults()) {
+      if (!isReal(result) || isHalf(elementOf(result)))
+        continue; // what the model itself made narrow stays so
+      switch (op.getResultNumeric(result.getResultNumber())) {
+      case Numeric::Compute:
+        setElement(result, policy.getParam());
+        break;
+      case Numeric::Follows:
+        setElement(result, follow);
+        if (movesLow)
+          low.insert(result);
+        break;
+      case Numeric::Accumulates:
+        setElement(result, full ? single : policy.getParam());
+        break;
+      case Numeric::Full:
+      case Numeric::Any:
+        break;
+      }
+    }
+  }
+
+  /// Element by element everything is computed in f32; what other kinds of ops or
+  /// another phase read is rounded, what only goes on to such ops is not: it will
+  /// be in registers.
+  void retypeElementwise(Precision op) {
+    auto isLow = [&](Value value) {
+      return isReal(value) && (isHalf(elementOf(value)) || low.contains(value));
+    };
+    if (llvm::none_of(op->getOperands(), isLow))
+      return;
+    DenseMap<Value, Value> widened;
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isReal(operand.get()) || !isHalf(elementOf(operand.get())))
+        continue;
+      Value &wide = widened[operand.get()];
+      if (!wide)
+        wide = makeCast(operand.get(), single, op, op);
+      operand.set(wide);
+    }
+    for (Value result : op->getResults()) {
+      if (!isReal(result) || policy.getParam().isF32())
+        continue;
+      if (isHalf(elementOf(result)))
+        setElement(result, single);
+      if (isInterior(result, op->getAttr(nn::kPhaseAttr))) {
+        low.insert(result);
+        continue;
+      }
+      Value rounded = makeCast(result, policy.getParam(), op->getNextNode(), op);
+      result.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+    }
+  }
+
+  /// Whether only elementwise ops and sums of the same phase read the value, with at
+  /// most movements between.
+  bool isInterior(Value value, Attribute phase) {
+    if (value.use_empty())
+      return false;
+    SmallVector<Value> work{value};
+    while (!work.empty())
+      for (OpOperand &use : work.pop_back_val().getUses()) {
+        Operation *user = use.getOwner();
+        auto precision = dyn_cast<Precision>(user);
+        if (!precision || user->getAttr(nn::kPhaseAttr) != phase)
+          return false;
+        if (isa<Elementwise>(user) ||
+            (isa<Indexed>(user) && precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Any))
+          continue;
+        if (!precision.movesOnly() || user->getNumOperands() != 1)
+          return false;
+        work.push_back(user->getResult(0));
+      }
+    return true;
+  }
+
+  /// Results have the types of what they replace; scalars are f32.
+  void retypeUpdate(OptimizerUpdate update) {
+    auto precision = cast<Precision>(update.getOperation());
+    for (OpOperand &operand : update->getOpOperands())
+      if (isReal(operand.get()) && precision.getOperandNumeric(operand.getOperandNumber()) == Numeric::Full)
+        operand.set(castTo(operand.get(), single, update));
+    update->getResult(0).setType(update.getParameterOperand().get().getType());
+    for (auto [i, state] : llvm::enumerate(update.getStateOperands()))
+      update->getResult(i + 1).setType(state->get().getType());
+  }
+
+  /// An op that says nothing keeps the types that it had.
+  void restoreOperands(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (isReal(operand.get()) && changed.count(operand.get()))
+        operand.set(castTo(operand.get(), single, op));
+  }
+
+  /// Gradients reach update and norm in the reduce type.
+  void roundGradients(Block &block) {
+    for (auto update : llvm::make_early_inc_range(block.getOps<OptimizerUpdate>())) {
+      Value gradient = update.getGradientOperand().get();
+      if (!isReal(gradient) || elementOf(gradient) == policy.getReduce())
+        continue;
+      Operation *definition = gradient.getDefiningOp();
+      if (!definition)
+        continue;
+      Value reduced;
+      auto inner = gradient.getDefiningOp<nn::CastOp>();
+      if (inner && elementOf(inner.getInput()) == policy.getReduce() && isHalf(policy.getReduce()))
+        reduced = inner.getInput();
+      else
+        reduced = makeCast(gradient, policy.getReduce(), definition->getNextNode(), definition);
+      gradient.replaceUsesWithIf(reduced, [](OpOperand &use) {
+        if (auto update = dyn_cast<OptimizerUpdate>(use.getOwner()))
+          return &update.getGradientOperand() == &use;
+        return isa<ElementReduction>(use.getOwner());
+      });
+    }
+  }
+
+  func::FuncOp function;
+  nn::PrecisionAttr policy;
+  OpBuilder builder;
+  Type single;
+  OpSet loss, gradients;
+  DenseSet<Value> changed;
+  /// Values in f32 that stand for rounded ones: what leaves them is rounded.
+  DenseSet<Value> low;
+  DenseMap<std::pair<Value, std::pair<Type, Attribute>>, Value> casts;
+};
+
+/// The element type that a state has under the policy, or null: as it is.
+Type storedType(nn::StateOp state, nn::PrecisionAttr policy) {
+  switch (state.getRole()) {
+  case nn::Role::Param:
+    return policy.getMaster();
+  case nn::Role::Buffer:
+    return policy.getBuffer();
+  case nn::Role::Moment1:
+  case nn::Role::Moment2:
+  case nn::Role::Momentum:
+    return policy.getOptimizer();
+  default:
+    return {};
+  }
+}
+
+struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
+  using PrecisionPassBase::PrecisionPassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
+    if (!policy || policy.isFull())
+      return;
+    for (auto state : module.getOps<nn::StateOp>())
+      if (Type type = storedType(state, policy); type && state.getTensorType().getElementType().isF32())
+        state.setType(state.getTensorType().clone(type));
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock())
+        Retyper(function, policy).run();
+  }
+};
+
+} // namespace
+
+} // namespace shale

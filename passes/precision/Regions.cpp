@@ -1,0 +1,66 @@
+//===- Regions.cpp - What stays in f32 around loss and gradients ----------===//
+#include "passes/precision/Regions.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+
+namespace shale {
+
+/// Whether the op computes elements from elements, without a table.
+static bool isElementwiseOrMove(Operation *op) {
+  if (isa<Elementwise>(op))
+    return true;
+  auto indexed = dyn_cast<Indexed>(op);
+  if (!indexed || !isa<Precision>(op))
+    return false;
+  return llvm::none_of(llvm::seq<unsigned>(0, op->getNumOperands()),
+                       [&](unsigned i) { return indexed.readsMemory(i); });
+}
+
+static bool isMetric(func::FuncOp function, OpOperand &operand) {
+  auto role = function.getResultAttrOfType<nn::RoleAttr>(operand.getOperandNumber(), nn::kRoleAttr);
+  return role && role.getValue() == nn::Role::Metric;
+}
+
+OpSet lossRegion(func::FuncOp function) {
+  OpSet region;
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::reverse(block)) {
+    auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    bool softmax = isa<Precision>(op) && isa<Decomposable>(op) && op.getNumOperands() == 1;
+    if (!phase || phase.getValue() != nn::Phase::Forward || !(isElementwiseOrMove(&op) || softmax))
+      continue;
+    for (OpOperand &use : op.getUses()) {
+      Operation *user = use.getOwner();
+      if (user == block.getTerminator() ? isMetric(function, use) : region.contains(user)) {
+        region.insert(&op);
+        break;
+      }
+    }
+  }
+  return region;
+}
+
+OpSet gradientRegion(func::FuncOp function) {
+  OpSet region;
+  auto wantsSum = [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto update = dyn_cast<OptimizerUpdate>(user))
+      return &update.getGradientOperand() == &use;
+    if (isa<ElementReduction>(user))
+      return true;
+    auto precision = dyn_cast<Precision>(user);
+    return region.contains(user) && precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Follows;
+  };
+  for (Operation &op : llvm::reverse(function.getBody().front())) {
+    auto precision = dyn_cast<Precision>(op);
+    if (!precision || op.getNumResults() != 1 || op.use_empty())
+      continue;
+    bool sums = precision.getResultNumeric(0) == Numeric::Accumulates;
+    if ((sums || isElementwiseOrMove(&op)) && llvm::all_of(op.getUses(), wantsSum))
+      region.insert(&op);
+  }
+  return region;
+}
+
+} // namespace shale

@@ -1,0 +1,16 @@
+// RUN: shale-opt %s --shale-annotate-precision="param=bf16" | FileCheck %s
+// RUN: shale-opt %s --shale-annotate-precision="param=f16 reduce=bf16 buffer=f16 master=none optimizer=bf16" | FileCheck %s --check-prefix=ALL
+// RUN: shale-opt %s --shale-annotate-precision | FileCheck %s --check-prefix=FULL
+// RUN: not shale-opt %s --shale-annotate-precision="param=f64" 2>&1 | FileCheck %s --check-prefix=PARAM
+// RUN: not shale-opt %s --shale-annotate-precision="reduce=fp8" 2>&1 | FileCheck %s --check-prefix=REDUCE
+// RUN: not shale-opt %s --shale-annotate-precision="master=bf16" 2>&1 | FileCheck %s --check-prefix=MASTER
+// RUN: not shale-opt %s --shale-annotate-precision="optimizer=f16" 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
+
+// CHECK: module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>}
+// ALL: nn.precision = #nn.precision<param = f16, reduce = bf16, buffer = f16, master = f16, optimizer = bf16>
+// FULL-NOT: nn.precision
+// PARAM: error: --param-dtype 'f64' is none of f32, bf16, f16
+// REDUCE: error: --reduce-dtype 'fp8' is none of f32, bf16, f16
+// MASTER: error: --master-dtype 'bf16' is none of f32, none
+// OPTIMIZER: error: --optimizer-dtype 'f16' is none of f32, bf16
+module {}

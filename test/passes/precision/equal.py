@@ -1,0 +1,67 @@
+"""Proves what the stages do to a fixture with half types, one after the other.
+
+usage: equal.py SHALEC MODEL RANKS STRATEGY FLAG...
+
+- precision changes nothing but roundings: computed in f64, where a cast is nothing, both programs agree within 1e-12
+  (where parameters keep a master; without one the initial values are rounded, too);
+- its roundings keep within their bound: a half type with p bits of precision rounds by at most u = 2^-p of a value, and
+  a value that went through r of them, one after the other, is off by about r u of what it is made of. r is the longest
+  chain of values of half type that the step's IR has, so the bound is r u, relative to the largest element;
+- partition, recomputation and fusion agree with the stage before them within 1e-12 in f64; plan to the bit.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+shalec, model, ranks, strategy, *flags = sys.argv[1:]
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def longest_chain(text):
+    """How many values of half type lie one after the other, at most, in a function."""
+    depth, longest = {}, 0
+    for line in text.split("\n"):
+        if "func.func" in line:
+            depth = {}
+        found = re.match(r"\s*(%[^=]+?) = nn\.\w+", line)
+        if not found:
+            continue
+        results, rest = found.group(1), line.split(" = ", 1)[1]
+        before = max((depth.get(name, 0) for name in re.findall(r"%[\w]+", rest)), default=0)
+        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
+        here = before + bool(re.search(r"x?b?f16>", types))
+        for name in re.findall(r"%[\w]+", results):
+            depth[name] = here
+        longest = max(longest, here)
+    return longest
+
+
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    run(shalec, model, "--emit", "rt", "-o", folder / "rt.mlir", "--save-temps", folder, "--shard", strategy,
+        "--mesh", f"fsdp={ranks}", *flags)
+    stages = {path.stem.split("-", 1)[1]: path for path in sorted(folder.glob("[0-9]*.mlir"))}
+
+    def equal(before, after, *how):
+        return run("shale-run", stages[before], f"--compare={stages[after]}", *how).strip().split("\n")[-1]
+
+    text = stages["precision"].read_text()
+    half = "f16" if re.search(r"[x<]f16>", text) else "bf16"
+    chain = longest_chain(text)
+    bound = chain * 2.0 ** (-11 if half == "f16" else -8)
+    master = "none" not in flags
+    if master:
+        print("precision, f64:", equal("autodiff", "precision", "--as=f64"))
+    print(f"precision, bound {bound:.3g} of {chain} roundings:", equal("autodiff", "precision", f"--tolerance={bound}"))
+    order = ["precision", "partition", "policies", "memory", "fusion"]
+    for before, after in zip(order, order[1:]):
+        print(f"{after}, f64:", equal(before, after, "--as=f64"))
+    print("plan:", equal("fusion", "plan", "--exact"))

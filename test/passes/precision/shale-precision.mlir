@@ -1,0 +1,71 @@
+// RUN: shale-opt %s --shale-precision --shale-verify-precision --split-input-file | FileCheck %s
+
+// Products and what follows them in bf16, sums of gradients and the loss in f32; the
+// parameter is cast once for all its uses but the update.
+module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+nn.state @w role = param type = tensor<8x8xf32>
+nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8x8xf32> {nn.state = @w}
+func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8x8xf32> {nn.state = @w},
+                %v: tensor<8x8xf32> {nn.state = @v}, %h: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"},
+                %e: tensor<i1> {nn.role = #nn.role<input>, nn.name = "e"})
+    -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "loss"}, tensor<8x8xf32> {nn.state = @w}, tensor<8x8xf32> {nn.state = @v}) {
+  // CHECK-DAG: %[[XH:.*]] = nn.cast %[[X]] {{.*}} -> tensor<4x8xbf16>
+  // CHECK-DAG: %[[WH:.*]] = nn.cast %[[W]] {{.*}} -> tensor<8x8xbf16>
+  // CHECK: %[[Y:.*]] = nn.matmul %[[XH]], %[[WH]] {{.*}} -> tensor<4x8xbf16>
+  %y = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  // CHECK: %[[YF:.*]] = nn.cast %[[Y]] {{.*}} -> tensor<4x8xf32>
+  // CHECK: %[[GF:.*]] = nn.gelu %[[YF]] {{.*}} : tensor<4x8xf32>
+  // CHECK: nn.cast %[[GF]] {{.*}} -> tensor<4x8xbf16>
+  %a = nn.gelu %y {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  // CHECK: %[[Z:.*]] = nn.matmul {{.*}} -> tensor<4x8xbf16>
+  %z = nn.matmul %a, %w transpose_rhs {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  // The loss is wide from the last product on.
+  // CHECK: %[[ZF:.*]] = nn.cast %[[Z]] {{.*}} -> tensor<4x8xf32>
+  // CHECK: nn.mul %[[ZF]], %[[ZF]] {{.*}} : tensor<4x8xf32>
+  %s = nn.mul %z, %z {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %loss = nn.reduce sum %s dims = [0, 1] {nn.phase = #nn.phase<forward>} : tensor<4x8xf32> -> tensor<f32>
+  // CHECK: nn.matmul {{.*}} transpose_lhs {{.*}} (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+  %g1 = nn.matmul %x, %a transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  // CHECK: nn.matmul {{.*}} -> tensor<8x8xf32>
+  %g2 = nn.matmul %z, %a transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  // CHECK: %[[G:.*]] = nn.add {{.*}} : tensor<8x8xf32>
+  %g = nn.add %g1, %g2 {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
+  // CHECK: nn.sgd %[[W]], %[[G]], {{.*}} : tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  return %loss, %p, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
+
+// -----
+
+// No master, moments and reduction in bf16; a norm's statistics stay wide.
+module attributes {nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = bf16, master = bf16, optimizer = bf16>} {
+// CHECK: nn.state @w role = param type = tensor<8xbf16> {init = #nn.file<"f", offset = 0, length = 32, transposed = false>}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"f", offset = 0, length = 32, transposed = false>}
+// CHECK: nn.state @b role = buffer type = tensor<4x8xbf16>
+nn.state @b role = buffer type = tensor<4x8xf32>
+// CHECK: nn.state @v role = momentum type = tensor<8xbf16>
+nn.state @v role = momentum type = tensor<8xf32> {of = @w}
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<4x8xbf16> {nn.state = @b}, %[[W:[a-z0-9]+]]: tensor<8xbf16> {nn.state = @w}, %[[V:[a-z0-9]+]]: tensor<8xbf16>
+func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state = @w}, %v: tensor<8xf32> {nn.state = @v},
+                %h: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}, %e: tensor<i1> {nn.role = #nn.role<input>, nn.name = "e"})
+    -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "norm"}, tensor<8xf32> {nn.state = @w}, tensor<8xf32> {nn.state = @v}) {
+  // CHECK: nn.rms_norm %[[B]], %[[W]] {{.*}} : tensor<4x8xbf16>, tensor<8xbf16> -> tensor<4xf32>
+  %y, %r = nn.rms_norm %b, %w epsilon = 1.0e-5 {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
+  // CHECK: %{{.*}}, %[[DW:.*]] = nn.rms_norm_grad
+  // CHECK: %[[G:.*]] = nn.cast %[[DW]] {{.*}} tensor<8xf32> -> tensor<8xbf16>
+  %dx, %g = nn.rms_norm_grad %b, %w, %r, %y {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>
+  // CHECK: nn.sum_squares %[[G]] {{.*}} : (tensor<8xbf16>) -> tensor<f32>
+  %n = nn.sum_squares %g {nn.phase = #nn.phase<update>} : (tensor<8xf32>) -> tensor<f32>
+  // CHECK: nn.sgd %[[W]], %[[G]], %[[V]] {{.*}} : tensor<8xbf16>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
+  // CHECK: return {{.*}} : tensor<f32>, tensor<8xbf16>, tensor<8xbf16>
+  return %n, %p, %v1 : tensor<f32>, tensor<8xf32>, tensor<8xf32>
+}
+}
