@@ -6,6 +6,7 @@
 #include "lib/Driver/Planner.h"
 #include "lib/Driver/SavePasses.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Support/MeshSpec.h"
 #include "lib/Target/CPU/CPU.h"
@@ -164,6 +165,9 @@ public:
       return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'");
     if (!parseCpuTarget(cpu, target, wrong))
       return usageError("--target: " + wrong);
+    if (options.paramDtype != "f32")
+      llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
+                   << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;
@@ -252,6 +256,9 @@ private:
       if (int code = writeReports(*module, summary, options))
         return code;
     }
+    // The stage that gave every value its type is the one to ask.
+    if (StringRef(stage.name) == "precision" && llvm::is_contained(options.reports, "numerics"))
+      reportNumerics(*module, llvm::outs());
     return saveStage(stage.name);
   }
 

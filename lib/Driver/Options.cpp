@@ -167,6 +167,8 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")->group(out);
+  app.add_option("--report", o.reports, "numerics: every type in which each parameter is trained")
+      ->check(oneOf({"numerics"}))->type_name("WHAT")->allow_extra_args(false)->group(out);
   app.add_flag("--describe", o.describe, "print inputs, parameters, blocks, loss and bindings, and stop")->group(out);
 
   try {

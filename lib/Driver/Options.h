@@ -41,6 +41,7 @@ struct CompileOptions {
   std::string noDecay;
   std::string optimizer = "adamw";
   std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
+  std::vector<std::string> reports;                                          // numerics
   std::string masterDtype = "f32";                                           // f32, none
   std::string optimizerDtype = "f32";                                        // f32, bf16
   int prefetch = 1;

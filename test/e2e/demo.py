@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the demo model for 300 steps on the batches of PyTorch's reference run; the evaluation loss is within 0.02 of it.
 
-usage: demo.py --build DIR [--ranks 2] [--shard full]
+usage: demo.py --build DIR [--ranks 2] [--shard full] [--flags "--param-dtype bf16"]
 """
 import json
 
@@ -19,7 +19,7 @@ def check(a, work):
     s = reference["settings"]
     run([f"{a.build}/bin/shalec", MODELS / "demo" / "model.onnx", "-o", work / "train",
          "--dim", f"batch={batches.BATCH}", "--dim", f"sequence={batches.SEQUENCE}",
-         "--mesh", f"fsdp={a.ranks}", "--shard", a.shard], "shalec")
+         "--mesh", f"fsdp={a.ranks}", "--shard", a.shard, *a.flags.split()], "shalec")
     run([work / "train", "--data", work / "train.safetensors", "--eval-data", work / "eval.safetensors",
          "--eval-every", batches.STEPS, "--steps", batches.STEPS, "--lr", s["lr"], "--beta1", s["beta1"],
          "--beta2", s["beta2"], "--eps", s["eps"], "--weight-decay", s["weight_decay"], "--clip-grad-norm",
@@ -33,4 +33,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--ranks", {"type": int, "default": 2}), ("--shard", {"default": "full"}), success="follows:")
+    main(check, ("--ranks", {"type": int, "default": 2}), ("--shard", {"default": "full"}), ("--flags", {"default": ""}), success="follows:")

@@ -1,0 +1,138 @@
+//===- half-test.cpp - bf16 and f16 in generated kernels ------------------===//
+#include "KernelRunner.h"
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace shale;
+using namespace shale::test;
+using interp::Element;
+using interp::Tensor;
+
+namespace {
+
+std::vector<char> bytesOf(const Tensor &tensor) {
+  std::vector<char> bytes(tensor.byteSize());
+  tensor.toBytes(bytes.data());
+  return bytes;
+}
+
+std::vector<Tensor> native(const std::string &text, const std::vector<Tensor> &arguments, const RunOptions &options = {}) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  EXPECT_TRUE(module) << text;
+  return module ? runNative(*module, arguments, options) : std::vector<Tensor>();
+}
+
+/// f32 values that are hard to round: every sign and exponent with fractions at and
+/// beside ties, infinities, NaN.
+Tensor hardFloats() {
+  std::vector<uint32_t> bits;
+  for (uint32_t sign : {0u, 0x80000000u})
+    for (uint32_t exponent = 0; exponent < 256; ++exponent)
+      for (uint32_t fraction : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x17fffu, 0x18000u, 0x18001u, 0xfffu, 0x1000u,
+                                0x1001u, 0x3000u, 0x7fffffu, 0x7f8000u, 0x7ff000u})
+        bits.push_back(sign | exponent << 23 | fraction);
+  return Tensor::fromBytes(Element::F32, {int64_t(bits.size())}, reinterpret_cast<char *>(bits.data()));
+}
+
+void expectRounds(Element half, const std::string &name) {
+  Tensor x = hardFloats();
+  std::string n = std::to_string(x.size());
+  auto results = native("func.func @f(%x: tensor<" + n + "xf32>) -> tensor<" + n + "x" + name + "> {\n  %0 = nn.cast %x : tensor<" +
+                            n + "xf32> -> tensor<" + n + "x" + name + ">\n  return %0 : tensor<" + n + "x" + name + ">\n}",
+                        {x});
+  ASSERT_EQ(results.size(), 1u);
+  Tensor expected = x.rounded(half);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x.number(i)))
+      EXPECT_TRUE(std::isnan(results[0].number(i))) << i;
+    else
+      EXPECT_EQ(results[0].number(i), expected.number(i)) << "of " << x.number(i);
+  }
+}
+
+TEST(Half, RoundsBf16ToNearestEven) { expectRounds(Element::BF16, "bf16"); }
+TEST(Half, RoundsF16ToNearestEven) { expectRounds(Element::F16, "f16"); }
+
+TEST(Half, WidensEveryPattern) {
+  for (auto [half, name] : {std::pair(Element::BF16, "bf16"), std::pair(Element::F16, "f16")}) {
+    std::vector<uint16_t> bits(65536);
+    for (size_t i = 0; i < bits.size(); ++i)
+      bits[i] = i;
+    Tensor x = Tensor::fromBytes(half, {65536}, reinterpret_cast<char *>(bits.data()));
+    std::string type = std::string("tensor<65536x") + name + ">";
+    auto results = native("func.func @f(%x: " + type + ") -> tensor<65536xf32> {\n  %0 = nn.cast %x : " + type +
+                              " -> tensor<65536xf32>\n  return %0 : tensor<65536xf32>\n}",
+                          {x});
+    ASSERT_EQ(results.size(), 1u);
+    for (int64_t i = 0; i < 65536; ++i)
+      if (!std::isnan(x.number(i)))
+        ASSERT_EQ(results[0].number(i), x.number(i)) << name << " pattern " << i;
+  }
+}
+
+/// Native and interpreted agree up to a rounding or two; fusion changes no bits.
+void check(const std::string &text, double tolerance) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module) << text;
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7), expected = interpret(*module, arguments);
+  std::vector<Tensor> whole = runNative(*module, arguments, {});
+  ASSERT_EQ(whole.size(), expected.size());
+  for (size_t r = 0; r < whole.size(); ++r)
+    for (int64_t i = 0; i < whole[r].size(); ++i)
+      EXPECT_NEAR(whole[r].number(i), expected[r].number(i), tolerance * std::max(1.0, std::fabs(expected[r].number(i))))
+          << "element " << i << " of result " << r;
+  RunOptions separate;
+  separate.singletons = true;
+  std::vector<Tensor> alone = runNative(*module, arguments, separate);
+  for (size_t r = 0; r < whole.size(); ++r)
+    EXPECT_EQ(bytesOf(alone[r]), bytesOf(whole[r])) << "result " << r;
+}
+
+std::string sized(std::string text, int64_t columns) {
+  for (size_t at; (at = text.find("C")) != std::string::npos;)
+    text.replace(at, 1, std::to_string(columns));
+  return text;
+}
+
+class HalfSizes : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Widths, HalfSizes, testing::Values(1, 7, 16, 33, 80));
+
+TEST_P(HalfSizes, NormsAndMoves) {
+  check(sized(R"(
+func.func @f(%x: tensor<4xCxbf16>, %s: tensor<Cxbf16>, %dy: tensor<4xCxbf16>) -> (tensor<4xCxbf16>, tensor<4xf32>, tensor<4xCxbf16>, tensor<Cxf32>, tensor<Cx4xbf16>, tensor<4xCxbf16>) {
+  %y, %r = nn.rms_norm %x, %s epsilon = 1.0e-5 : tensor<4xCxbf16>, tensor<Cxbf16> -> tensor<4xf32>
+  %dx, %ds = nn.rms_norm_grad %x, %s, %r, %dy : tensor<4xCxbf16>, tensor<Cxbf16>, tensor<4xf32>
+  %t = nn.transpose %y perm = [1, 0] : tensor<4xCxbf16> -> tensor<Cx4xbf16>
+  %p = nn.pad %x low = [1, 0] high = [0, 0] interior = [0, 0] value = 0.5 : tensor<4xCxbf16> -> tensor<5xCxbf16>
+  %q = nn.slice %p starts = [0, 0] limits = [4, C] strides = [1, 1] : tensor<5xCxbf16> -> tensor<4xCxbf16>
+  return %y, %r, %dx, %ds, %t, %q : tensor<4xCxbf16>, tensor<4xf32>, tensor<4xCxbf16>, tensor<Cxf32>, tensor<Cx4xbf16>, tensor<4xCxbf16>
+})", GetParam()), 0.02);
+}
+
+TEST_P(HalfSizes, LossAndTables) {
+  check(sized(R"(
+func.func @f(%x: tensor<4xCxf16>, %l: tensor<4xi64>, %t: tensor<9xCxf16>, %g: tensor<f32>) -> (tensor<f32>, tensor<4xf32>, tensor<4xCxf16>, tensor<4xCxf16>, tensor<9xCxf32>) {
+  %s, %c, %e = nn.cross_entropy %x, %l ignore_index = -100 : tensor<4xCxf16>, tensor<4xi64>
+  %dx = nn.cross_entropy_grad %x, %l, %e, %g ignore_index = -100 : tensor<4xCxf16>, tensor<4xi64>
+  %rows = nn.embedding %t, %l : (tensor<9xCxf16>, tensor<4xi64>) -> tensor<4xCxf16>
+  %dt = nn.embedding_grad %l, %rows : (tensor<4xi64>, tensor<4xCxf16>) -> tensor<9xCxf32>
+  return %s, %e, %dx, %rows, %dt : tensor<f32>, tensor<4xf32>, tensor<4xCxf16>, tensor<4xCxf16>, tensor<9xCxf32>
+})", GetParam()), 0.004);
+}
+
+TEST(Half, UpdatesReadAndWriteEachType) {
+  check(R"(
+func.func @f(%p: tensor<100xbf16>, %g: tensor<100xbf16>, %m: tensor<100xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<100xbf16>, tensor<100xbf16>) {
+  %on = nn.constant dense<true> : tensor<i1>
+  %rate = nn.constant dense<0.125> : tensor<f32>
+  %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate decay = 1.0 : tensor<100xbf16>, tensor<f32>
+  return %p1, %v1 : tensor<100xbf16>, tensor<100xbf16>
+})", 0.01);
+}
+
+} // namespace
