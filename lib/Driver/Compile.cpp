@@ -257,8 +257,12 @@ private:
         return code;
     }
     // The stage that gave every value its type is the one to ask.
-    if (StringRef(stage.name) == "precision" && llvm::is_contained(options.reports, "numerics"))
-      reportNumerics(*module, llvm::outs());
+    if (StringRef(stage.name) == "precision")
+      for (StringRef report : options.reports)
+        if (auto [kind, path] = report.split('='); kind == "numerics")
+          if (int code = path.empty() ? (reportNumerics(*module, llvm::outs()), 0)
+                                      : writeFile(path, [&](raw_ostream &os) { reportNumerics(*module, os); }))
+            return code;
     return saveStage(stage.name);
   }
 

@@ -15,6 +15,8 @@ llvm::ArrayRef<Knob> shale::allKnobs() {
   static const std::vector<Knob> knobs = {
       {"shard", {"none", "optimizer", "grad", "full"}, [](const O &o) { return o.shard; },
        [](O &o, StringRef v) { o.shard = v.str(); }, true, false},
+      {"param-dtype", {"f32", "bf16"}, [](const O &o) { return o.paramDtype; },
+       [](O &o, StringRef v) { o.paramDtype = v.str(); }, true, false},
       {"recompute", {"none", "selective", "block"}, [](const O &o) { return o.recompute; },
        [](O &o, StringRef v) { o.recompute = v.str(); }, false, false},
       {"reshard-after-forward", {"true", "false"}, [](const O &o) { return std::string(o.reshardAfterForward ? "true" : "false"); },

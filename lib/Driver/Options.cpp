@@ -155,7 +155,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
   app.add_flag("--plan-only", o.planOnly, "plan, print the verdict, and stop: no code, no weights needed")->group(plan);
   app.add_option("--compare", o.compare, "a table of plans, one for each combination: shard,recompute=none|block")->type_name("FLAG,..")->group(plan);
-  app.add_option("--report", o.reports, "memory | comm, or KIND=FILE (.json, .html: a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
+  app.add_option("--report", o.reports, "memory | comm | numerics, or KIND=FILE (.json, .html: a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
   app.add_option("--why", o.why, "plan, say why a tensor or a node's result is in memory, and stop")->type_name("TENSOR")->allow_extra_args(false)->group(plan);
   app.add_option("--machine", o.machine, "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)")
       ->check(oneOf({"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);
@@ -167,8 +167,6 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")->group(out);
-  app.add_option("--report", o.reports, "numerics: every type in which each parameter is trained")
-      ->check(oneOf({"numerics"}))->type_name("WHAT")->allow_extra_args(false)->group(out);
   app.add_flag("--describe", o.describe, "print inputs, parameters, blocks, loss and bindings, and stop")->group(out);
 
   try {

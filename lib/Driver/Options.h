@@ -41,7 +41,6 @@ struct CompileOptions {
   std::string noDecay;
   std::string optimizer = "adamw";
   std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
-  std::vector<std::string> reports;                                          // numerics
   std::string masterDtype = "f32";                                           // f32, none
   std::string optimizerDtype = "f32";                                        // f32, bf16
   int prefetch = 1;
@@ -52,7 +51,7 @@ struct CompileOptions {
 
   std::string memoryLimit;           // SIZE or device=SIZE,host=SIZE
   bool planOnly = false;
-  std::vector<std::string> reports;  // memory, comm: KIND or KIND=FILE
+  std::vector<std::string> reports;  // memory, comm, numerics: KIND or KIND=FILE
   std::vector<std::string> why;      // tensors or source nodes
   std::string compare;               // flags, or flag=value|value
   std::string machine = "cpu";       // whose rates order plans

@@ -22,14 +22,16 @@ int shale::checkPlanOptions(const CompileOptions &options) {
   if (!options.compare.empty() && !options.planOnly)
     return usageError("--compare makes no program: it needs --plan-only");
   for (StringRef report : options.reports)
-    if (StringRef kind = report.split('=').first; kind != "memory" && kind != "comm")
-      return usageError("--report knows memory and comm; got '" + kind + "'");
+    if (StringRef kind = report.split('=').first; kind != "memory" && kind != "comm" && kind != "numerics")
+      return usageError("--report knows memory, comm and numerics; got '" + kind + "'");
   return SHALE_EXIT_OK;
 }
 
 int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options) {
   for (StringRef report : options.reports) {
     auto [kind, path] = report.split('=');
+    if (kind == "numerics") // said by the precision stage
+      continue;
     ReportForm form = reportFormOf(path);
     std::string text;
     llvm::raw_string_ostream os(text);
