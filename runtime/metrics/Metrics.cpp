@@ -60,7 +60,7 @@ void Metrics::record(const StepMetrics &m) {
           (long long)m.memoryBytes, (long long)m.commBytes);
   if (m.scaled)
     fprintf(file, ", \"loss_scale\": %s, \"skipped\": %s",
-            number(m.lossScale).c_str(), m.skipped ? "true" : "false");
+            Number(m.lossScale).text, m.skipped ? "true" : "false");
   if (m.evaluated)
     fprintf(file, ", \"eval_loss\": %s", Number(m.evalLoss).text);
   if (fprintf(file, "}\n") < 0 || fflush(file) != 0)
