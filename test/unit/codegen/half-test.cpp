@@ -68,8 +68,9 @@ TEST(Half, WidensEveryPattern) {
                           {x});
     ASSERT_EQ(results.size(), 1u);
     for (int64_t i = 0; i < 65536; ++i)
-      if (!std::isnan(x.number(i)))
+      if (!std::isnan(x.number(i))) {
         ASSERT_EQ(results[0].number(i), x.number(i)) << name << " pattern " << i;
+      }
   }
 }
 
