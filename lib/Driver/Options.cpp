@@ -8,11 +8,13 @@
 #include "shale/Runtime.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <CLI/CLI.hpp>
 
 using namespace shale;
 using llvm::StringRef;
+using llvm::SmallVector;
 
 StringRef shale::flagForForeignWord(StringRef word) {
   return llvm::StringSwitch<StringRef>(word)
@@ -63,6 +65,13 @@ std::optional<Emit> emitNamed(StringRef name) {
       .Case("object", Emit::Object)
       .Case("program", Emit::Program)
       .Default(std::nullopt);
+}
+
+/// Help that fits a screen: its groups have headings, which is enough.
+std::string withoutBlankLines(StringRef text) {
+  SmallVector<StringRef> lines;
+  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  return llvm::join(lines, "\n") + "\n";
 }
 
 /// The flag of `app` nearest to `word`, if near enough to be what was meant.
@@ -176,7 +185,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     for (const std::string &bind : binds)
       o.binds.push_back(splitPair(bind, "--bind"));
   } catch (const CLI::CallForHelp &) {
-    llvm::outs() << app.help();
+    llvm::outs() << withoutBlankLines(app.help());
     return {std::nullopt, SHALE_EXIT_OK};
   } catch (const CLI::CallForVersion &version) {
     llvm::outs() << version.what() << "\n";

@@ -125,13 +125,10 @@ FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
     return policy;
   }
   policy.kind = Policy::Block;
-  FailureOr<std::vector<std::string>> scopes = failure();
-  if (text.consume_front("match:"))
-    scopes = matchScopes(module, text);
-  else if (text.consume_front("class:"))
-    scopes = scopesOfClass(module, text, "--recompute");
-  else
+  bool byName = text.consume_front("match:");
+  if (!byName && !text.consume_front("class:"))
     return emitError(module.getLoc(), "--recompute ") << text << " is none of none, block, selective, class:NAME, match:REGEX";
+  auto scopes = byName ? matchScopes(module, text) : scopesOfClass(module, text, "--recompute");
   if (failed(scopes))
     return failure();
   policy.scopes = std::move(*scopes);
