@@ -38,6 +38,9 @@ inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
 inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
 inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";
 inline constexpr llvm::StringLiteral kCopyAttr = "dist.copy";
+inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
+inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";
+inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 
 /// Returns the mesh of the module that `op` is in (or is), or null.
 MeshOp getMesh(mlir::Operation *op);

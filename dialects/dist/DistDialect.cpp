@@ -96,6 +96,22 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return isa<UnitAttr>(value)
                ? success()
                : op->emitOpError("'dist.keep_gathered' must be a unit attribute");
+  if (name == kReduceOnceAttr)
+    return isa<UnitAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.reduce_once' must be a unit attribute");
+  if (name == kPartialAttr) {
+    auto axes = dyn_cast<ArrayAttr>(value);
+    return axes && llvm::all_of(axes, [](Attribute axis) { return isa<StringAttr>(axis); })
+               ? success()
+               : op->emitOpError("'dist.partial' must name axes");
+  }
+  if (name == kBucketAttr) {
+    auto bucket = dyn_cast<IntegerAttr>(value);
+    return bucket && !bucket.getValue().isNegative()
+               ? success()
+               : op->emitOpError("'dist.bucket' must be the number of a bucket");
+  }
   if (name == kUnitAttr)
     return isa<FlatSymbolRefAttr>(value)
                ? success()

@@ -23,6 +23,9 @@ def Dist_Dialect : Dialect {
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = "full"` | module | none, optimizer, grad or full |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
+    | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
+    | `dist.partial = ["fsdp"]` | `nn.state` of a gradient accumulator after partition | the axes over which ranks hold sums of their own |
+    | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the reductions that are exchanged together |
     | `dist.unit = @u`, `dist.group = 0 : i64` | `nn.state` after partition | the group that the flat state holds |
     | `dist.copy = @s` | `nn.state` after partition | the flat state of which this is a rounded copy, made anew by each update |
     | `dist.axis = "fsdp"` | `nn.state` after partition | the axis that splits it at rest; absent: whole on every rank |

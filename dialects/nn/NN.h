@@ -49,6 +49,8 @@ inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
+/// On a module: micro-batches a step; absent: one.
+inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.

@@ -21,7 +21,11 @@ def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"Label", 6, "label">,
     I32EnumAttrCase<"Hyper", 7, "hyper">,
     I32EnumAttrCase<"Metric", 8, "metric">,
-    I32EnumAttrCase<"LossScale", 9, "loss_scale">]> {
+    I32EnumAttrCase<"LossScale", 9, "loss_scale">,
+    I32EnumAttrCase<"GradAccumulator", 10, "grad_accumulator">,
+    I32EnumAttrCase<"Seed", 11, "seed">,
+    I32EnumAttrCase<"Step", 12, "step">,
+    I32EnumAttrCase<"Microbatch", 13, "microbatch">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }

@@ -92,6 +92,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<PrecisionAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be #nn.precision";
+  if (name == kAccumulateAttr) {
+    auto count = dyn_cast<IntegerAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && count && count.getInt() > 1 && count.getInt() <= 65535
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a number of micro-batches from 2 to 65535, on a module";
+  }
   if (name == kPhaseAttr)
     return isa<PhaseAttr>(attr.getValue())
                ? success()

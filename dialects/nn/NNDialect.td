@@ -14,13 +14,15 @@ def NN_Dialect : Dialect {
     in which memory or in which order.
 
     A module holds one `nn.state` per piece of state and the functions
-    `@forward` (until autodiff), `@step` and `@evaluate` (after it). Arguments
-    of functions carry
+    `@forward` (until autodiff), `@step` and `@evaluate` (after it). With
+    `nn.accumulate = K` on the module a step consumes K micro-batches:
+    `@accumulate_first` begins the sums of gradients, `@accumulate` adds to them,
+    `@step` takes the last micro-batch and updates. Arguments of functions carry
 
     | attribute | meaning |
     |---|---|
     | `nn.state = @name` | the value of that state when the function begins; the new value is the result with the same attribute |
-    | `nn.role = #nn.role<input>` | one of input, label, hyper; on results: metric |
+    | `nn.role = #nn.role<input>` | one of input, label, hyper, seed, step, microbatch (the last three: scalars that random ops draw from); on results: metric |
     | `nn.name = "x"` | the name that flags, files and metrics use |
     | `nn.binding = "tokens+1"` | how an input is bound to a token file |
     | `nn.batch_dim = 0 : i64` | the dimension that data axes split |

@@ -11,6 +11,7 @@ include "dialects/nn/Ops/Attention.td"
 include "dialects/nn/Ops/Embedding.td"
 include "dialects/nn/Ops/Loss.td"
 include "dialects/nn/Ops/Optimizer.td"
+include "dialects/nn/Ops/Random.td"
 include "dialects/nn/Ops/Cluster.td"
 
 #endif // SHALE_NN_OPS_TD

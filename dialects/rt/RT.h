@@ -34,6 +34,8 @@ inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
 /// Threads a rank that the memory plan reckons with, on the module.
 inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
+/// On a started collective: which bucket of the program it belongs to.
+inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";
 
 /// Where buffers of a block begin, in bytes.
 inline constexpr int64_t kAlignment = 64;

@@ -34,6 +34,12 @@ void RTDialect::initialize() {
 
 LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   StringRef name = attr.getName();
+  if (name == kBucketAttr) {
+    auto bucket = dyn_cast<IntegerAttr>(attr.getValue());
+    return isa<AllReduceOp, ReduceScatterOp>(op) && bucket && !bucket.getValue().isNegative()
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be the number of a bucket, on a reduction";
+  }
   if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr)
     return op->emitOpError() << "unknown attribute '" << name << "'";
   auto bytes = dyn_cast<IntegerAttr>(attr.getValue());

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 2
+#define SHALE_ABI_VERSION 3
 
 /* How the runtime cuts matrix products for the library, which packs a piece into
  * buffers that it allocates: at most this many columns at once, and blocks of at
@@ -126,7 +126,8 @@ typedef struct {
  * with the r-th data coordinate (row-major over data axes) takes the r-th equal slice. */
 typedef struct {
   const char *name;
-  const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file) */
+  const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file);
+                          "seed", "step", "microbatch": an i64 scalar that random numbers are drawn from */
   int32_t type;
   int32_t rank;
   const int64_t *dims; /* of this rank's part */
@@ -151,6 +152,11 @@ typedef struct {
    * and reduce-scatter (N-1) * count * size of an element, all-reduce
    * 2 * (N-1) * ceil(count / N) * size. */
   int64_t sent_bytes;
+  int64_t times; /* it runs in one step; 0: only in an evaluation */
+  /* Reductions that are exchanged together are consecutive sites, started one after
+   * the other: the first of them and how many there are. Alone: itself and 1. */
+  int32_t bucket;
+  int32_t bucket_size;
 } ShaleSite;
 
 /* A line of the memory plan; the sum of all lines is the planned peak of a rank. */
@@ -197,7 +203,7 @@ typedef struct {
   int32_t site_count;
   int32_t plan_line_count;
   int32_t buffer_count;
-  int32_t pad_;
+  int32_t accumulate; /* micro-batches a step, at least 1 */
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;
@@ -216,7 +222,12 @@ typedef struct {
   int64_t arena_bytes;
   int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes for
                                  each rank of the largest axis, if that has two */
-  int64_t tokens_per_step;    /* of the whole program */
+  int64_t tokens_per_step;    /* of the whole program, all micro-batches */
+  /* A step of K micro-batches is accumulate_first, K - 2 times accumulate_next, and
+   * step with the last one; K = 1: step alone, the others are NULL. K = 2:
+   * accumulate_next is NULL. Neither writes metrics. */
+  ShaleFunction accumulate_first;
+  ShaleFunction accumulate_next;
   ShaleFunction step;
   ShaleFunction evaluate; /* may be NULL */
 } ShaleProgram;

@@ -48,7 +48,9 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
   }
   int64_t sum = 0;
   for (auto [category, size] : bytes) {
-    summary.lines.push_back({category, category == rt::Category::Parameters ? "parameters at rest" : "optimizer state", size});
+    summary.lines.push_back({category, category == rt::Category::Parameters  ? "parameters at rest"
+                                       : category == rt::Category::Gradients ? "gradient accumulators"
+                                                                             : "optimizer state", size});
     sum += size;
   }
   if (summary.stateBytes > sum)
@@ -65,7 +67,7 @@ static bool isUpdate(Operation &op) {
   auto launch = dyn_cast<rt::LaunchOp>(op);
   return isa<rt::ReduceScatterOp>(op) || (launch && llvm::any_of(launch.getOutputs(), [](Value output) {
            rt::BufferOp buffer = rt::allocationOf(output);
-           return buffer && buffer.getSpace() == rt::Space::State;
+           return buffer && buffer.getSpace() == rt::Space::State && buffer.getCategory() != rt::Category::Gradients;
          }));
 }
 
@@ -155,20 +157,38 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary) {
   return success();
 }
 
+int64_t shale::callsPerStep(rt::FuncOp function) {
+  auto count = function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
+  StringRef name = function.getSymName();
+  if (name == "accumulate")
+    return count ? count.getInt() - 2 : 0;
+  return name == "step" || name == "accumulate_first";
+}
+
 static int64_t elementsOf(Value buffer) { return cast<MemRefType>(buffer.getType()).getNumElements(); }
 
+/// The first site of the bucket that a collective belongs to: its own, if it has none.
+template <typename OpT> static int64_t bucketOf(OpT start) {
+  auto bucket = start->template getAttrOfType<IntegerAttr>(rt::kBucketAttr);
+  return bucket ? bucket.getInt() : int64_t(start.getSite());
+}
+
 static void addSites(ModuleOp module, ProgramSummary &summary) {
+  std::map<int64_t, int64_t> scratch;
   for (auto function : module.getOps<rt::FuncOp>()) {
-    bool inStep = function.getSymName() == "step";
+    int64_t times = callsPerStep(function);
     function.walk([&](Operation *op) {
       auto add = [&](auto start, CollectiveKind kind, int64_t pieces) {
         int64_t size = dist::getAxisSize(module, start.getAxis());
         int64_t element = nn::elementBytes(start.getSend().getType().getElementType());
         int64_t sent = pieces * (size - 1) * element;
-        summary.sites.push_back({start.getSite(), start.getName().str(), kind, start.getAxis().str(), sent, inStep});
-        summary.sentBytes += inStep ? sent : 0;
+        summary.sites.push_back({start.getSite(), start.getName().str(), kind, start.getAxis().str(), sent, times, bucketOf(start), 1});
+        summary.sentBytes += times * sent;
         int64_t slice = kind == CollectiveKind::AllGather ? 0 : llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) * element;
-        summary.commScratchBytes = std::max<int64_t>(summary.commScratchBytes, 2 * (size - 1) * llvm::alignTo(slice, 64));
+        // What is exchanged together arrives together.
+        int64_t &together = scratch[bucketOf(start)];
+        together += 2 * (size - 1) * llvm::alignTo(slice, 64);
+        summary.commScratchBytes = std::max(summary.commScratchBytes, together);
       };
       if (auto gather = dyn_cast<rt::AllGatherOp>(op))
         add(gather, CollectiveKind::AllGather, elementsOf(gather.getSend()));
@@ -180,6 +200,11 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
     });
   }
   llvm::sort(summary.sites, [](const auto &a, const auto &b) { return a.site < b.site; });
+  std::map<int64_t, int64_t> bucketSizes;
+  for (const CollectiveSite &site : summary.sites)
+    ++bucketSizes[site.bucket];
+  for (CollectiveSite &site : summary.sites)
+    site.bucketSize = bucketSizes[site.bucket];
   summary.commScratchBytes = std::min(summary.commScratchBytes, kMostScratchBytes);
 }
 
@@ -202,14 +227,14 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
     ++summary.kernels;
   }
   for (auto function : module.getOps<rt::FuncOp>()) {
-    bool inStep = function.getSymName() == "step";
+    int64_t times = callsPerStep(function);
     function.walk([&](rt::GemmOp gemm) {
-      summary.flops += inStep ? gemm.getFlops() : 0;
-      summary.gemms += inStep;
+      summary.flops += times * gemm.getFlops();
+      summary.gemms += times;
     });
     function.walk([&](rt::LaunchOp launch) {
-      summary.flops += inStep ? flops.lookup(launch.getKernelAttr().getAttr()) : 0;
-      summary.launches += inStep;
+      summary.flops += times * flops.lookup(launch.getKernelAttr().getAttr());
+      summary.launches += times;
     });
   }
 }
@@ -248,6 +273,8 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
   };
   summary.stateBytes = size(rt::kStateBytesAttr);
   summary.arenaBytes = size(rt::kArenaBytesAttr);
+  if (auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr))
+    summary.microbatches = count.getInt();
   if (dist::MeshOp mesh = dist::getMesh(module))
     summary.ranks = mesh.getRankCount();
   for (auto state : module.getOps<nn::StateOp>())
@@ -273,15 +300,17 @@ static std::string mebibytes(int64_t bytes) {
 
 void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   os << "parameters    " << summary.parameters << ", " << summary.trained << " trained\n";
+  if (summary.microbatches > 1)
+    os << "micro-batches " << summary.microbatches << " a step\n";
   os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches << " launches of "
      << summary.kernels << " kernels, " << summary.gemms << " matrix products\n";
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
   static const char *const kNames[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
   for (const CollectiveSite &site : summary.sites)
-    if (site.inStep) {
+    if (site.times > 0) {
       auto &kind = kinds[std::string(kNames[int(site.kind)]) + " over " + site.axis];
-      ++kind.first;
-      kind.second += site.sentBytes;
+      kind.first += site.times;
+      kind.second += site.times * site.sentBytes;
     }
   os << "collectives   " << (kinds.empty() ? "none\n" : "a step, bytes that a rank sends:\n");
   for (const auto &[kind, count] : kinds)

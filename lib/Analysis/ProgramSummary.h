@@ -38,9 +38,15 @@ struct CollectiveSite {
   /// each piece goes straight to its receiver, an all-reduce is a
   /// reduce-scatter and an all-gather of ceil(count / ranks) elements.
   int64_t sentBytes;
-  /// Whether @step runs it.
-  bool inStep;
+  /// How often a step runs it: once a micro-batch that its function takes.
+  int64_t times;
+  /// The sites that are exchanged together: the first, and how many.
+  int64_t bucket, bucketSize;
 };
+
+/// How often a step calls a function.
+int64_t callsPerStep(rt::FuncOp function);
+
 
 struct ProgramSummary {
   std::vector<PlanLine> lines;
@@ -53,7 +59,8 @@ struct ProgramSummary {
   int64_t stateBytes = 0, arenaBytes = 0;
   /// What the runtime is given to receive in; 0 on one rank.
   int64_t commScratchBytes = 0;
-  /// Of one @step of one rank.
+  int64_t microbatches = 1;
+  /// Of one step of one rank, all its micro-batches.
   int64_t flops = 0, launches = 0, gemms = 0, sentBytes = 0;
   int64_t kernels = 0;
   /// Units that a function has gathered, or on their way, at once: the most.

@@ -122,11 +122,12 @@ private:
 TimedStep shale::timeFunction(rt::FuncOp function, const Rates &rates) { return Simulation(function, rates).run(); }
 
 double shale::predictSeconds(ModuleOp module, const Rates &rates) {
-  if (auto step = module.lookupSymbol<rt::FuncOp>("step"))
-    return timeFunction(step, rates).seconds;
+  bool hasStep = module.lookupSymbol<rt::FuncOp>("step") != nullptr;
   double seconds = 0;
-  for (auto function : module.getOps<rt::FuncOp>())
-    if (function.getSymName() != "evaluate")
-      seconds += timeFunction(function, rates).seconds;
+  for (auto function : module.getOps<rt::FuncOp>()) {
+    int64_t calls = hasStep ? callsPerStep(function) : function.getSymName() != "evaluate";
+    if (calls > 0)
+      seconds += calls * timeFunction(function, rates).seconds;
+  }
   return seconds;
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Driver/Options.h"
+#include "lib/Support/ByteSize.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/SmallVector.h"
@@ -113,7 +114,7 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
 ParsedOptions shale::parseOptions(int argc, char **argv) {
   CompileOptions o;
   std::vector<std::string> dims, binds;
-  std::string emit = "program";
+  std::string emit = "program", bucketSize;
   bool noRecover = false;
   CLI::App app{"Compiles a transformer training graph (ONNX) into a sharded training program.", "shalec"};
   app.get_formatter()->column_width(38);
@@ -137,6 +138,8 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--freeze", o.freeze, "parameters that are not trained")->type_name("REGEX")->group(train);
   app.add_option("--no-decay", o.noDecay, "parameters without weight decay")->type_name("REGEX")->group(train);
 
+  app.add_option("--accumulate", o.accumulate, "micro-batches a step, of --dim batch each (default: 1)")->check(inRange(1, 65535))->type_name("K")->group(train);
+
   const char *precision = "Precision";
   app.add_option("--param-dtype", o.paramDtype, "f32 | bf16 | f16: parameters at use, activations, gathers (default: f32)")
       ->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
@@ -155,6 +158,9 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->type_name("POLICY")->group(shard);
   app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
+
+  app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 25MiB)")->type_name("SIZE")->group(shard);
+  app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory";
   app.add_option("--recompute", o.recompute, "none | block | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: what --memory-limit asks for (default: none)")->type_name("POLICY")->group(memory);
@@ -182,6 +188,12 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     app.parse(argc, argv);
     for (const std::string &dim : dims)
       o.dims.push_back(splitPair(dim, "--dim"));
+    if (!bucketSize.empty()) {
+      std::optional<int64_t> bytes = parseByteSize(bucketSize);
+      if (!bytes)
+        throw CLI::ValidationError("--bucket-size", "expects a size such as 25MiB, or 0; got '" + bucketSize + "'");
+      o.bucketSize = *bytes;
+    }
     for (const std::string &bind : binds)
       o.binds.push_back(splitPair(bind, "--bind"));
   } catch (const CLI::CallForHelp &) {

@@ -47,6 +47,9 @@ struct CompileOptions {
   int maxGathersInFlight = 2;
   std::string recompute = "none";
   int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
+  int accumulate = 1;
+  bool syncEveryMicrobatch = true;
+  int64_t bucketSize = 25 << 20;
   std::string target = "cpu:native";
 
   std::string memoryLimit;           // SIZE or device=SIZE,host=SIZE

@@ -45,6 +45,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          annotate.mesh = o.mesh;
          annotate.strategy = o.shard;
          annotate.reshardAfterForward = o.reshardAfterForward;
+         annotate.syncEveryMicrobatch = o.syncEveryMicrobatch;
          annotate.unitPolicy = o.unit;
          annotate.freeze = o.freeze;
          annotate.noDecay = o.noDecay;
@@ -57,7 +58,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step stands in one function.
-      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer}); }, SHALE_EXIT_DATA, Emit::NN, false},
+      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer, o.accumulate}); }, SHALE_EXIT_DATA, Emit::NN, false},
       // Types of values and state are those that the flags say.
       {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA, Emit::NN, true},
       // One rank's program. Sizes that do not divide are found here, and they come from flags.
@@ -75,6 +76,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          schedule.prefetch = o.prefetch;
          schedule.maxGathersInFlight = o.maxGathersInFlight;
          schedule.threads = threadsARank(o);
+         schedule.bucketSize = o.bucketSize;
          buildSchedulePipeline(pm, schedule);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},

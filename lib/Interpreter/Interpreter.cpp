@@ -25,6 +25,7 @@ const Registry &getRegistry() {
     registerEmbedding(result);
     registerLoss(result);
     registerOptimizer(result);
+    registerRandom(result);
     registerCluster(result);
     registerCollectives(result);
     registerUnits(result);

@@ -29,8 +29,10 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
     bool other = known->isFloat() && isFloat(spec.element) && known->element() != spec.element;
     return other ? known->rounded(spec.element) : *known;
   }
-  bool isState = spec.role != nn::Role::Input && spec.role != nn::Role::Label &&
-                 spec.role != nn::Role::Hyper;
+  bool isState =
+      !llvm::is_contained({nn::Role::Input, nn::Role::Label, nn::Role::Hyper,
+                           nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch},
+                          spec.role);
   Tensor made;
   if (stateFromInit && isState) {
     auto read = readInit(spec, folder);

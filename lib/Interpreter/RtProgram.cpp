@@ -37,6 +37,8 @@ public:
 /// body holds only arguments.
 static func::FuncOp makeSignature(rt::FuncOp function) {
   OpBuilder builder(function);
+  // A planned module may have come without any function of tensors.
+  function->getContext()->getOrLoadDialect<func::FuncDialect>();
   auto type = cast<FunctionType>(*function.getSignature());
   auto signature = func::FuncOp::create(builder, function.getLoc(), (function.getSymName() + "@signature").str(), type);
   if (ArrayAttr attrs = function.getArgAttrsAttr())

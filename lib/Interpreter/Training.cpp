@@ -25,14 +25,24 @@ static void setHypers(const TrainingOptions &options, int64_t step,
   set("bias2", 1 - std::pow(options.beta2, step + 1));
 }
 
-/// Sets the inputs of a step: slice `step` of each tensor of the batches.
+/// Sets the inputs of a call: slice `batch` of each tensor of the batches, and
+/// what random ops draw from.
 static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options,
-                               int64_t step, LogicalValues &values) {
+                               int64_t batch, int64_t step, int64_t microbatch,
+                               LogicalValues &values) {
+  auto scalar = [](int64_t value) {
+    Tensor tensor(Element::I64, ArrayRef<int64_t>{});
+    tensor.mutableInts()[0] = value;
+    return tensor;
+  };
+  values.set("random.seed", scalar(options.seed));
+  values.set("random.step", scalar(step));
+  values.set("random.microbatch", scalar(microbatch));
   for (const auto &[name, all] : options.batches) {
-    if (all.rank() == 0 || step >= all.dim(0))
+    if (all.rank() == 0 || batch >= all.dim(0))
       return module.emitError("the batches of '")
              << name << "' end before step " << step;
-    values.set(name, all.slice(0, step, 1).reshaped(all.shape().drop_front()));
+    values.set(name, all.slice(0, batch, 1).reshaped(all.shape().drop_front()));
   }
   return success();
 }
@@ -46,13 +56,33 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
   LogicalValues values(options.seed);
   values.stateFromInit = true;
   values.folder = options.folder;
+  auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
+  int64_t microbatches = count ? count.getInt() : 1;
+  // What has the name of a state goes back in; the rest are metrics.
+  auto keep = [&](const LogicalValues &results) {
+    NamedTensors next;
+    for (auto &[name, value] : results.tensors)
+      if (values.find(name))
+        next[name] = value;
+    for (auto &[name, value] : next)
+      values.set(name, value);
+    return next;
+  };
   for (int64_t step = 0; step < options.steps; ++step) {
     setHypers(options, step, values);
-    if (failed(setInputs(module, options, step, values)))
-      return failure();
     LogicalValues results;
-    if (failed(adapter.run(module, "step", interpreter, values, results)))
-      return failure();
+    for (int64_t m = 0; m < microbatches; ++m) {
+      if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))
+        return failure();
+      StringRef function = m + 1 == microbatches ? "step" : m == 0 ? "accumulate_first" : "accumulate";
+      LogicalValues made;
+      if (failed(adapter.run(module, function, interpreter, values, made)))
+        return failure();
+      if (m + 1 == microbatches)
+        results = std::move(made);
+      else
+        keep(made);
+    }
     log << "{\"step\": " << step;
     for (const char *metric : {"loss", "grad_norm"})
       if (const Tensor *value = results.find(metric))
@@ -60,14 +90,7 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
     if (const Tensor *enable = results.find("enable"))
       log << ", \"enable\": " << (enable->number(0) ? "true" : "false");
     log << "}\n";
-    // What has the name of a state goes back in; the rest are metrics.
-    NamedTensors next;
-    for (auto &[name, value] : results.tensors)
-      if (values.find(name))
-        next[name] = value;
-    for (auto &[name, value] : next)
-      values.set(name, value);
-    state = std::move(next);
+    state = keep(results);
     values.seed += 1;
     for (const std::string &name : values.randomInputs)
       values.tensors.erase(name);

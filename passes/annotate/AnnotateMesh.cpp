@@ -12,7 +12,8 @@ namespace shale {
 #include "passes/annotate/Passes.h.inc"
 
 static LogicalResult annotateMesh(ModuleOp module, StringRef text,
-                                  StringRef strategy, bool reshard) {
+                                  StringRef strategy, bool reshard,
+                                  bool syncEveryMicrobatch) {
   MeshSpec spec;
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
@@ -42,6 +43,8 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text,
   module->setAttr(dist::kStrategyAttr, builder.getStringAttr(strategy));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());
+  if (!syncEveryMicrobatch)
+    module->setAttr(dist::kReduceOnceAttr, builder.getUnitAttr());
   return success();
 }
 
@@ -50,7 +53,7 @@ struct AnnotateMeshPass : impl::AnnotateMeshPassBase<AnnotateMeshPass> {
   using AnnotateMeshPassBase::AnnotateMeshPassBase;
   void runOnOperation() final {
     if (failed(annotateMesh(getOperation(), mesh, strategy,
-                            reshardAfterForward)))
+                            reshardAfterForward, syncEveryMicrobatch)))
       signalPassFailure();
   }
 };

@@ -20,6 +20,7 @@ struct AnnotateOptions {
   std::string mesh = "fsdp=1";
   std::string strategy = "full"; // none, optimizer, grad, full, hybrid
   bool reshardAfterForward = true;
+  bool syncEveryMicrobatch = true;
   std::string unitPolicy = "block";
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing

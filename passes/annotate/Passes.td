@@ -8,12 +8,14 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
   let summary = "Declares the mesh and the sharding strategy";
   let description = [{
     Adds `dist.mesh @mesh` and `dist.strategy` (and `dist.keep_gathered` when a
-    gathered unit stays whole from forward to the end of backward) to the module.
+    gathered unit stays whole from forward to the end of backward, and
+    `dist.reduce_once` when gradients are accumulated whole) to the module.
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"fsdp=1\"", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
     Option<"strategy", "strategy", "std::string", "\"full\"", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
-    Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">
+    Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
+    Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

@@ -10,6 +10,7 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager,
   mesh.mesh = options.mesh;
   mesh.strategy = options.strategy;
   mesh.reshardAfterForward = options.reshardAfterForward;
+  mesh.syncEveryMicrobatch = options.syncEveryMicrobatch;
   manager.addPass(createAnnotateMeshPass(mesh));
   // What is gathered together.
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));

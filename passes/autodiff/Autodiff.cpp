@@ -23,7 +23,7 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
           << optimizer << "': adamw and sgd are known";
       return signalPassFailure();
     }
-    if (failed(buildTrainingStep(getOperation(), *kind)))
+    if (failed(buildTrainingStep(getOperation(), *kind, accumulate)))
       signalPassFailure();
   }
 };

@@ -19,6 +19,8 @@ namespace shale {
 struct AutodiffOptions {
   /// adamw or sgd
   std::string optimizer = "adamw";
+  /// Micro-batches a step.
+  int64_t accumulate = 1;
 };
 
 /// Forward pass in, training step out, verified.

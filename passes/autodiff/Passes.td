@@ -22,11 +22,22 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     error, with the path, when an op on the way has no gradient or the loss does
     not depend on a trained parameter.
 
+    With `accumulate` = K above 1 a step consumes K micro-batches, one call each:
+    `@accumulate_first(inputs, states, accumulators) -> accumulators` begins the
+    sums of the gradients, of the loss and of its count, `@accumulate` (K above 2)
+    adds to them, and `@step` takes them beside the last micro-batch. Where the
+    loss is a sum over a count, gradients are those of the sum, and the update
+    divides by the count of the whole step; otherwise the losses of the
+    micro-batches are averaged, with a remark. What accumulators hold after
+    `@step` means nothing.
+
     Ops get `nn.phase`; gradient ops take `nn.scope` from the op they come from.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
-           "adamw or sgd">
+           "adamw or sgd">,
+    Option<"accumulate", "accumulate", "int64_t", /*default=*/"1",
+           "micro-batches a step">
   ];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -38,7 +49,8 @@ def VerifyStepPass : Pass<"shale-verify-step", "::mlir::ModuleOp"> {
     `@forward` is not; every op of them has a phase; every state argument of
     `@step` names an `nn.state` of its type; trained parameters and all moments,
     and nothing else, come back as results; the metrics loss, grad_norm and
-    enable are results.
+    enable are results. Where `nn.accumulate` is on the module, the functions that
+    accumulate are there and return every accumulator and nothing else.
   }];
 }
 

@@ -8,6 +8,7 @@ void shale::buildAutodiffPipeline(mlir::OpPassManager &manager,
   // Forward, backward and update of one step from the forward pass.
   AutodiffPassOptions autodiff;
   autodiff.optimizer = options.optimizer;
+  autodiff.accumulate = options.accumulate;
   manager.addPass(createAutodiffPass(autodiff));
   // Gradient rules make a constant wherever they need one.
   manager.addPass(mlir::createCSEPass());

@@ -2,6 +2,7 @@
 #include "passes/autodiff/TrainingStep.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/autodiff/GradientBuilder.h"
 #include <limits>
@@ -17,6 +18,7 @@ struct Trained {
   nn::StateOp state;
   Value value;                        // argument of @step
   Value gradient;
+  nn::StateOp accumulator;            // with several micro-batches a step
   SmallVector<nn::StateOp> moments;   // in the order of the update's operands
   SmallVector<Value> momentValues;
   SmallVector<Value> results;         // new parameter, then new moments
@@ -32,9 +34,10 @@ struct UpdateListener : OpBuilder::Listener {
 
 class StepBuilder {
 public:
-  StepBuilder(ModuleOp module, func::FuncOp forward, Optimizer optimizer)
+  StepBuilder(ModuleOp module, func::FuncOp forward, Optimizer optimizer,
+              int64_t microbatches)
       : module(module), function(forward), optimizer(optimizer),
-        builder(module.getContext()) {}
+        microbatches(microbatches), builder(module.getContext()) {}
 
   LogicalResult build();
 
@@ -43,6 +46,12 @@ private:
   void makeEvaluate();
   LogicalResult declareMoments();
   LogicalResult buildBackward();
+  void findMean();
+  FailureOr<nn::StateOp> declareAccumulator(const Twine &name, Type type,
+                                            nn::StateOp of, Location loc);
+  LogicalResult declareAccumulators();
+  void makeAccumulate(StringRef name, bool first);
+  void addAccumulators();
   void buildUpdate();
   void update(Trained &trained, Value enable, Value scale);
   void finish(Value norm, Value enable);
@@ -103,6 +112,7 @@ private:
   ModuleOp module;
   func::FuncOp function;
   Optimizer optimizer;
+  int64_t microbatches;
   OpBuilder builder;
   std::vector<Trained> trained;
   llvm::StringMap<Value> hypers;
@@ -113,6 +123,10 @@ private:
     Value value, next;
   };
   Scaling scale, goodSteps;
+  // With several micro-batches a step: what the loss is the quotient of, of one
+  // micro-batch, then of the step.
+  Value sum, count;
+  nn::StateOp sumState, countState;
 };
 
 /// Erases ops whose results nobody uses.
@@ -137,7 +151,7 @@ LogicalResult StepBuilder::checkForward() {
       return function.emitError("@forward returns ")
              << result.getType() << " where a float scalar is due";
   }
-  for (StringRef name : {"step", "evaluate"})
+  for (StringRef name : {"step", "evaluate", "accumulate", "accumulate_first"})
     if (module.lookupSymbol(name))
       return function.emitError("the module has a @") << name << " already";
   for (BlockArgument argument : function.getArguments()) {
@@ -176,6 +190,11 @@ void StepBuilder::makeEvaluate() {
       evaluate.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
   SmallVector<DictionaryAttr> attrs{metric("loss_sum"), metric("count")};
   evaluate.setAllResultAttrs(attrs);
+  // A random op says what it is where nothing is learnt.
+  for (auto dropout : llvm::make_early_inc_range(body.getOps<nn::DropoutOp>())) {
+    dropout.replaceAllUsesWith(dropout.getInput());
+    dropout.erase();
+  }
   removeDeadCode(body);
   function.setSymName("step");
 }
@@ -268,6 +287,11 @@ LogicalResult StepBuilder::buildBackward() {
   GradientBuilder gradients(builder, body, wanted);
   builder.setInsertionPoint(body.getTerminator());
   Value loss = body.getTerminator()->getOperand(0);
+  if (microbatches > 1) {
+    // Gradients are those of the sum: the step divides by its whole count.
+    findMean();
+    loss = sum;
+  }
   Value seed = scale.value;
   if (!seed) {
     seed = nn::splat(builder, loss.getLoc(),
@@ -290,6 +314,148 @@ LogicalResult StepBuilder::buildBackward() {
                << "; freeze it, or leave it out of the model";
   }
   return result;
+}
+
+//===- Several micro-batches a step ---------------------------------------===//
+
+/// Whether loss = sum / count, or sum / max(count, 1).
+static bool isMean(Value loss, Value sum, Value count) {
+  auto quotient = loss.getDefiningOp<nn::DivOp>();
+  if (!quotient || quotient.getLhs() != sum)
+    return false;
+  auto atLeastOne = quotient.getRhs().getDefiningOp<nn::MaxOp>();
+  return quotient.getRhs() == count ||
+         (atLeastOne &&
+          (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
+}
+
+void StepBuilder::findMean() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  Value loss = terminator->getOperand(0);
+  sum = terminator->getOperand(1), count = terminator->getOperand(2);
+  if (isMean(loss, sum, count))
+    return;
+  emitRemark(function.getLoc())
+      << "the loss is no sum over a count: the losses of the "
+      << microbatches << " micro-batches of a step are averaged";
+  sum = loss;
+  count = nn::splat(builder, loss.getLoc(),
+                    cast<RankedTensorType>(loss.getType()), 1.0);
+  count.getDefiningOp()->setAttr(nn::kPhaseAttr, nn::PhaseAttr::get(builder.getContext(), nn::Phase::Forward));
+}
+
+FailureOr<nn::StateOp>
+StepBuilder::declareAccumulator(const Twine &name, Type type, nn::StateOp of,
+                                Location loc) {
+  std::string symbol = name.str();
+  if (module.lookupSymbol(symbol))
+    return function.emitError("the name @\"") << symbol << "\" of an accumulator is taken", failure();
+  return nn::StateOp::create(
+      builder, loc, builder.getStringAttr(symbol),
+      nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator),
+      TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+      of ? FlatSymbolRefAttr::get(builder.getContext(), of.getSymName())
+         : FlatSymbolRefAttr(),
+      /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
+}
+
+/// One a trained parameter, in f32, and one each for the loss' sum and count.
+LogicalResult StepBuilder::declareAccumulators() {
+  builder.setInsertionPoint(function);
+  for (Trained &t : trained) {
+    auto made = declareAccumulator(t.state.getSymName() + ".grad_accumulator",
+                                   t.state.getTensorType().clone(builder.getF32Type()), t.state, t.state.getLoc());
+    if (failed(made))
+      return failure();
+    t.accumulator = *made;
+  }
+  auto first = declareAccumulator("loss_sum.accumulator", scalarType(), {}, function.getLoc());
+  auto second = declareAccumulator("count.accumulator", scalarType(), {}, function.getLoc());
+  if (failed(first) || failed(second))
+    return failure();
+  sumState = *first, countState = *second;
+  return success();
+}
+
+/// A clone of @step, which so far ends with its gradients, that adds these to
+/// the accumulators (or begins them) and returns them.
+void StepBuilder::makeAccumulate(StringRef name, bool first) {
+  func::FuncOp step = function;
+  IRMapping mapping;
+  function = cast<func::FuncOp>(step->clone(mapping));
+  function.setSymName(name);
+  builder.setInsertionPoint(step);
+  builder.insert(function);
+  Block &body = function.getBody().front();
+  builder.setInsertionPoint(body.getTerminator());
+  auto phase = nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
+  auto mark = [&](Value value) {
+    if (Operation *op = value.getDefiningOp(); op && !op->hasAttr(nn::kPhaseAttr))
+      op->setAttr(nn::kPhaseAttr, phase);
+    return value;
+  };
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attrs;
+  for (Trained &t : trained) {
+    Value before = addArgument(t.accumulator.getTensorType(),
+                               stateAttr(t.accumulator), t.value.getLoc());
+    Value gradient = mark(toF32(mapping.lookup(t.gradient)));
+    results.push_back(mark(nn::AccumulateOp::create(
+        builder, t.state.getLoc(), gradient.getType(), t.state.getSymName(),
+        gradient, first ? Value() : before)));
+    attrs.push_back(stateAttr(t.accumulator));
+  }
+  for (auto [state, value] :
+       {std::pair(sumState, sum), std::pair(countState, count)}) {
+    Value before = addArgument(scalarType(), stateAttr(state), value.getLoc());
+    Value now = mark(toF32(mapping.lookup(value)));
+    results.push_back(first ? now
+                            : mark(nn::AddOp::create(builder, value.getLoc(),
+                                                     before, now)));
+    attrs.push_back(stateAttr(state));
+  }
+  body.getTerminator()->setOperands(results);
+  function.setFunctionType(builder.getFunctionType(
+      function.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  function.setAllResultAttrs(attrs);
+  removeDeadCode(body);
+  function = step;
+}
+
+/// The last micro-batch: @step goes on with the sums of all.
+void StepBuilder::addAccumulators() {
+  Block &body = function.getBody().front();
+  builder.setInsertionPoint(body.getTerminator());
+  auto phase =
+      nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
+  for (Trained &t : trained) {
+    Value before = addArgument(t.accumulator.getTensorType(),
+                               stateAttr(t.accumulator), t.value.getLoc());
+    Value gradient = toF32(t.gradient);
+    auto all = nn::AccumulateOp::create(builder, t.state.getLoc(),
+                                        gradient.getType(),
+                                        t.state.getSymName(), gradient, before);
+    t.gradient = all;
+    if (t.gradient.getType() != t.value.getType())
+      t.gradient = nn::CastOp::create(builder, t.state.getLoc(),
+                                      t.value.getType(), t.gradient);
+    for (Operation *op : {gradient.getDefiningOp(), all.getOperation(),
+                          t.gradient.getDefiningOp()})
+      if (op && !op->hasAttr(nn::kPhaseAttr))
+        op->setAttr(nn::kPhaseAttr, phase);
+  }
+  UpdateListener listener;
+  builder.setListener(&listener);
+  for (auto [state, value] :
+       {std::pair(sumState, &sum), std::pair(countState, &count)}) {
+    Value before = addArgument(scalarType(), stateAttr(state), value->getLoc());
+    *value =
+        nn::AddOp::create(builder, value->getLoc(), before, toF32(*value));
+  }
+  count = nn::MaxOp::create(builder, count.getLoc(), count, constant(1));
+  Value loss = nn::DivOp::create(builder, sum.getLoc(), sum, count);
+  body.getTerminator()->setOperand(0, loss);
+  builder.setListener(nullptr);
 }
 
 void StepBuilder::update(Trained &t, Value enable, Value scale) {
@@ -330,6 +496,8 @@ void StepBuilder::buildUpdate() {
   Value unscale = scale.value ? binary(nn::DivOp(), constant(1), scale.value) : Value();
   if (unscale)
     norm = binary(nn::MulOp(), norm, unscale);
+  if (microbatches > 1)
+    norm = binary(nn::DivOp(), norm, count);
   Value clip = hypers.lookup("clip_grad_norm"), one = constant(1);
   Value ratio =
       binary(nn::DivOp(), clip, binary(nn::AddOp(), norm, constant(1e-6)));
@@ -341,6 +509,8 @@ void StepBuilder::buildUpdate() {
                            binary(nn::MinOp(), ratio, one), one);
   if (unscale)
     factor = binary(nn::MulOp(), factor, unscale);
+  if (microbatches > 1)
+    factor = binary(nn::DivOp(), factor, count);
   Value enable = binary(nn::AndOp(), isFinite(loss), isFinite(norm));
   for (Trained &t : trained)
     update(t, enable, factor);
@@ -383,8 +553,21 @@ LogicalResult StepBuilder::build() {
     return failure();
   makeEvaluate();
   declareLossScale();
-  if (failed(declareMoments()) || failed(buildBackward()))
+  if (failed(buildBackward()))
     return failure();
+  if (microbatches > 1) {
+    if (failed(declareAccumulators()))
+      return failure();
+    makeAccumulate("accumulate_first", /*first=*/true);
+    if (microbatches > 2)
+      makeAccumulate("accumulate", /*first=*/false);
+    addAccumulators();
+    module->setAttr(nn::kAccumulateAttr,
+                    builder.getI64IntegerAttr(microbatches));
+  }
+  if (failed(declareMoments()))
+    return failure();
+  builder.setInsertionPoint(function.getBody().front().getTerminator());
   UpdateListener listener;
   builder.setListener(&listener);
   buildUpdate();
@@ -401,11 +584,16 @@ std::optional<Optimizer> parseOptimizer(StringRef name) {
   return std::nullopt;
 }
 
-LogicalResult buildTrainingStep(ModuleOp module, Optimizer optimizer) {
+LogicalResult buildTrainingStep(ModuleOp module, Optimizer optimizer,
+                                int64_t microbatches) {
+  if (microbatches < 1 || microbatches > 65535)
+    return module.emitError("a step must consume from 1 to 65535 "
+                            "micro-batches; got ")
+           << microbatches;
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward)
     return module.emitError("there is no function @forward to train");
-  return StepBuilder(module, forward, optimizer).build();
+  return StepBuilder(module, forward, optimizer, microbatches).build();
 }
 
 } // namespace shale

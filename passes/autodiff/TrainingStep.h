@@ -16,9 +16,11 @@ enum class Optimizer { AdamW, SGD };
 
 std::optional<Optimizer> parseOptimizer(llvm::StringRef name);
 
-/// Replaces @forward by @step and @evaluate; see AutodiffPass.
+/// Replaces @forward by @step and @evaluate, and by the functions that
+/// accumulate where a step has several micro-batches; see AutodiffPass.
 llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module,
-                                      Optimizer optimizer);
+                                      Optimizer optimizer,
+                                      int64_t microbatches);
 
 } // namespace shale
 

@@ -65,6 +65,8 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
     if (!metrics.contains(name))
       return function.emitError("the metric ") << name << " is not a result";
   for (auto state : module.getOps<nn::StateOp>()) {
+    if (state.getRole() == nn::Role::GradAccumulator)
+      continue; // checked where it changes
     bool changes =
         state.isTrainedParameter() ||
         (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
@@ -76,12 +78,41 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
   return success();
 }
 
+/// What accumulates returns every accumulator, and nothing else.
+LogicalResult verifyAccumulate(ModuleOp module, func::FuncOp function,
+                               const llvm::StringSet<> &arguments) {
+  llvm::StringSet<> returned;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto symbol =
+        function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
+    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr())
+                        : nn::StateOp();
+    if (!state || state.getRole() != nn::Role::GradAccumulator ||
+        !arguments.contains(symbol.getValue()) ||
+        !returned.insert(symbol.getValue()).second)
+      return function.emitError("result ")
+             << i << " must be an accumulator that is an argument, once";
+  }
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::GradAccumulator &&
+        !returned.contains(state.getSymName()))
+      return state.emitError("@")
+             << function.getSymName() << " does not return it";
+  return success();
+}
+
 struct VerifyStepPass : impl::VerifyStepPassBase<VerifyStepPass> {
   LogicalResult verify() {
     ModuleOp module = getOperation();
     if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
       return forward.emitError("@forward is still there");
-    for (const char *name : {"step", "evaluate"}) {
+    SmallVector<const char *> names{"step", "evaluate"};
+    auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
+    if (count)
+      names.push_back("accumulate_first");
+    if (count && count.getInt() > 2)
+      names.push_back("accumulate");
+    for (const char *name : names) {
       auto function = module.lookupSymbol<func::FuncOp>(name);
       if (!function || function.isExternal() ||
           !function.getBody().hasOneBlock())
@@ -92,6 +123,9 @@ struct VerifyStepPass : impl::VerifyStepPassBase<VerifyStepPass> {
         return failure();
       if (name == StringRef("step") &&
           failed(verifyResults(module, function, *states)))
+        return failure();
+      if (StringRef(name).starts_with("accumulate") &&
+          failed(verifyAccumulate(module, function, *states)))
         return failure();
     }
     return success();

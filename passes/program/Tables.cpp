@@ -166,6 +166,9 @@ static int64_t runtimeRole(nn::Role role) {
 FailureOr<Datum> Tables::states() {
   std::vector<Datum> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
+    // Within a step only: neither initialised nor saved.
+    if (slot.getCategory() == rt::Category::Gradients)
+      continue;
     auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
     if (!state)
       return slot.emitOpError("belongs to no nn.state"), failure();
@@ -218,7 +221,8 @@ Datum Tables::sites(const ProgramSummary &summary) {
     int64_t kind = site.kind == CollectiveKind::AllGather       ? SHALE_ALL_GATHER
                    : site.kind == CollectiveKind::ReduceScatter ? SHALE_REDUCE_SCATTER
                                                                 : SHALE_ALL_REDUCE;
-    rows.push_back(data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)), data.i64(site.sentBytes)}));
+    rows.push_back(data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)), data.i64(site.sentBytes),
+                                data.i64(site.times), data.i32(site.bucket), data.i32(site.bucketSize)}));
   }
   return data.array("sites", std::move(rows));
 }
@@ -257,8 +261,9 @@ LogicalResult Tables::run() {
   auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
   if (!step)
     return module.emitError("a program needs an rt.func @step");
-  if (evaluate && evaluate.getInputs() != step.getInputs())
-    return evaluate.emitOpError("must have the inputs of @step: one table serves both");
+  for (auto other : module.getOps<rt::FuncOp>())
+    if (other.getInputs() != step.getInputs())
+      return other.emitOpError("must have the inputs of @step: one table serves all");
   FailureOr<ProgramSummary> summary = summarizeProgram(module);
   if (failed(summary))
     return failure();
@@ -276,6 +281,9 @@ LogicalResult Tables::run() {
     auto attr = module->getAttrOfType<StringAttr>(name);
     return data.string(attr ? attr.getValue() : otherwise);
   };
+  auto function = [&](StringRef name) {
+    return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str()) : data.null();
+  };
   bool momentum = llvm::any_of(step.getHyper().getAsRange<StringAttr>(), [](StringAttr name) { return name.getValue() == "momentum"; });
   ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
   Datum program = data.fields({
@@ -284,10 +292,11 @@ LogicalResult Tables::run() {
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
-      data.i32(summary->buffers.size()), data.i32(0), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
+      data.i32(summary->buffers.size()), data.i32(summary->microbatches), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
       sites(*summary), plan(*summary), buffers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
-      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step)), data.address("shale_step"),
+      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches), function("accumulate_first"),
+      function("accumulate"), data.address("shale_step"),
       evaluate ? data.address("shale_evaluate") : data.null()});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();

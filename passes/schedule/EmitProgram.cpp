@@ -46,6 +46,7 @@ private:
   rt::FuncOp program;
   DenseMap<int64_t, Value> buffers;
   DenseMap<Value, Value> tokens;
+  DenseMap<int64_t, IntegerAttr> bucketSites;
   DenseMap<int64_t, nn::ConstantOp> constants;
   Operation *lastBuffer = nullptr;
 };
@@ -67,6 +68,9 @@ rt::FuncOp Emitter::createFunction() {
       hypers.push_back(name);
       continue;
     }
+    // What random ops draw from is filled by the runtime.
+    if (llvm::is_contained({nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch}, role.getValue()))
+      binding = builder.getStringAttr(nn::stringifyRole(role.getValue()));
     NamedAttrList input;
     input.set("name", name);
     input.set("binding", binding ? binding : builder.getStringAttr(""));
@@ -201,6 +205,12 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     break;
   case CollectiveKind::AllToAll:
     return unsupported("all-to-all");
+  }
+  if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr)) {
+    // A bucket is known by its first site.
+    IntegerAttr &first = bucketSites[bucket.getInt()];
+    first = first ? first : site;
+    token.getDefiningOp()->setAttr(rt::kBucketAttr, first);
   }
   tokens[start.getPending()] = token;
   return success();

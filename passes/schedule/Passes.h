@@ -23,6 +23,8 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
                                      llvm::cl::desc("Units whole or on their way at once"), llvm::cl::init(2)};
   Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads a rank that the memory plan reckons with"),
                           llvm::cl::init(1)};
+  Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("Bytes of gradients that are reduced together; 0: a unit's"),
+                             llvm::cl::init(0)};
 };
 
 /// Appends schedule and plan: from nn, dist and mem with clusters to rt.

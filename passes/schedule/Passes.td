@@ -11,16 +11,19 @@ def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
     becomes `dist.start` and `dist.wait`. A unit's gather starts when the unit
     before it comes into use (`prefetch` units ahead), unless more than
     `max-gathers-in-flight` units would be whole or on their way at once.
-    A gradient's reduction starts as soon as the packed gradient is complete
-    and is waited for before the next one starts, so that at most one packed
-    gradient waits; with strategy `optimizer` all start when the
+    Packed gradients of one type are reduced in buckets, in the order in which
+    they are complete: a bucket is closed when it has `bucket-size` bytes, and a
+    gradient that has as many is one by itself. A bucket starts as soon as
+    it is complete and is waited for before the next one starts, so that at most
+    two buckets of packed gradients wait; with strategy `optimizer` all start when the
     backward pass is over. Views and ops whose result is larger than what they
     read stand at their first use.
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
     Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-           "Units whole or on their way at once, prefetched ones included">
+           "Units whole or on their way at once, prefetched ones included">,
+    Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients that are reduced together; 0: a unit's">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

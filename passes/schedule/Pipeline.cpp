@@ -16,6 +16,7 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   SchedulePassOptions schedule;
   schedule.prefetch = options.prefetch;
   schedule.maxGathersInFlight = options.maxGathersInFlight;
+  schedule.bucketSize = options.bucketSize;
   pm.addPass(createSchedulePass(schedule));
   pm.addPass(createVerifyScheduledPass());
   // Then places: values become buffers, ops become calls.

@@ -52,9 +52,8 @@ LogicalResult Placement::placeArguments() {
     std::string name = nameAttr ? nameAttr.getValue().str() : "argument " + std::to_string(index);
     auto role = function.getArgAttrOfType<nn::RoleAttr>(index, nn::kRoleAttr);
     auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
-    if (!state && (!role || (role.getValue() != nn::Role::Input && role.getValue() != nn::Role::Label &&
-                             role.getValue() != nn::Role::Hyper)))
-      return function.emitOpError() << "argument " << index << " needs nn.state or the role input, label or hyper to be planned";
+    if (!state && (!role || role.getValue() == nn::Role::Metric))
+      return function.emitOpError() << "argument " << index << " needs nn.state or the role input, label, hyper, seed, step or microbatch to be planned";
     int64_t id = add(argument, state ? state.getValue() : StringRef(name));
     Allocation &allocation = allocations[id];
     if (state) {
@@ -122,7 +121,8 @@ StringAttr Placement::stateThatBecomes(Value value) {
                  bytesOf(user->getResult(0)) == bytesOf(user->getOperand(0))) {
         values.push_back(user->getResult(0));
       } else if (auto start = dyn_cast<dist::StartOp>(user)) {
-        if (start.getCollective().getCollectiveKind() == CollectiveKind::AllGather)
+        CollectiveKind kind = start.getCollective().getCollectiveKind();
+        if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllReduce)
           values.push_back(start.getWait().getResult());
       }
     }
@@ -142,13 +142,34 @@ std::optional<Place> Placement::placeOfState(Operation *op, Value value) {
   return place;
 }
 
+int64_t Placement::unreadState(Value value) {
+  StringAttr state = stateThatBecomes(value);
+  auto it = state ? stateAllocations.find(state.getValue()) : stateAllocations.end();
+  if (it == stateAllocations.end())
+    return -1;
+  const Allocation &allocation = allocations[it->second];
+  bool unread = llvm::all_of(members[it->second], [](Value member) { return member.use_empty(); });
+  return unread && allocation.bytes == bytesOf(value) ? it->second : -1;
+}
+
+bool Placement::isSpent(StringAttr state) {
+  auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state);
+  if (!declared || declared.getRole() != nn::Role::GradAccumulator)
+    return false;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto result = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
+        result && result.getAttr() == state)
+      return false;
+  return true;
+}
+
 bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   if (operand.get().getType() != result.getType() || !hasPlace(operand.get()))
     return false;
   Place place = placeOf(operand.get());
   const Allocation &allocation = allocations[place.allocation];
   if (allocation.space == rt::Space::State) {
-    if (stateThatBecomes(result) != allocation.symbol)
+    if (stateThatBecomes(result) != allocation.symbol && !isSpent(allocation.symbol))
       return false;
   } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.axis ||
              allocation.bytes != bytesOf(result)) {
@@ -223,6 +244,11 @@ void Placement::placeStarted(dist::StartOp start) {
   case CollectiveKind::AllToAll:
     break;
   }
+  if (int64_t state = unreadState(result); state >= 0) {
+    Place there;
+    there.allocation = state;
+    return take(there);
+  }
   std::string name = describeValue(result);
   if (auto gather = dyn_cast<dist::UnitGatherOp>(collective.getOperation()))
     name = gather.getUnit().str();
@@ -233,8 +259,16 @@ void Placement::placeStarted(dist::StartOp start) {
 void Placement::placePack(dist::UnitPackOp pack) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(pack, pack.getUnitAttr());
   dist::GroupAttr group = unit.getGroup(pack.getGroup());
-  int64_t id = add(pack.getResult(), pack.getUnit());
-  allocations[id].category = rt::Category::Gradients;
+  int64_t id = unreadState(pack.getResult());
+  if (id >= 0) {
+    Place there;
+    there.allocation = id;
+    places[pack.getResult()] = there;
+    members[id].push_back(pack.getResult());
+  } else {
+    id = add(pack.getResult(), pack.getUnit());
+    allocations[id].category = rt::Category::Gradients;
+  }
   allocations[id].padding = allocations[id].bytes;
   int64_t element = nn::elementBytes(pack.getType().getElementType());
   for (OpOperand &operand : pack->getOpOperands()) {

@@ -90,6 +90,11 @@ private:
   std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value);
   /// The state that becomes `value` when the function returns, or null.
   mlir::StringAttr stateThatBecomes(mlir::Value value);
+  /// The allocation of the state that `value` becomes, where nobody reads what
+  /// was there: it can be made in its place. Else -1.
+  int64_t unreadState(mlir::Value value);
+  /// Whether what an accumulator held may be overwritten: its step ends here.
+  bool isSpent(mlir::StringAttr state);
   Place resolve(Place place) const;
 
   mlir::func::FuncOp function;

@@ -44,9 +44,11 @@ static FailureOr<int64_t> layOutState(ModuleOp module) {
     if (bytes < 0 || bytes > INT64_MAX / 2 - offset)
       return state.emitOpError("does not fit any memory: ") << type;
     bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
+    rt::Category category = parameter ? rt::Category::Parameters
+                            : state.getRole() == nn::Role::GradAccumulator ? rt::Category::Gradients
+                                                                           : rt::Category::Optimizer;
     rt::SlotOp::create(builder, state.getLoc(), rt::slotName(state.getSymName()), offset, type,
-                       state->getAttrOfType<StringAttr>(dist::kAxisAttr),
-                       parameter ? rt::Category::Parameters : rt::Category::Optimizer);
+                       state->getAttrOfType<StringAttr>(dist::kAxisAttr), category);
     offset += llvm::alignTo(bytes, rt::kAlignment);
     return success();
   };

@@ -1,6 +1,7 @@
 //===- Schedule.cpp - Fix the order of ops --------------------------------===//
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/Placement.h"
+#include "passes/schedule/Reductions.h"
 #include "dialects/mem/Mem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -20,26 +21,12 @@ static StringAttr gatheredUnit(dist::StartOp start) {
   return gather ? gather.getUnitAttr().getAttr() : StringAttr();
 }
 
-static bool isReduceScatter(dist::StartOp start) {
-  return start.getCollective().getCollectiveKind() == CollectiveKind::ReduceScatter;
-}
-
 static int64_t bytesOf(TypeRange types) {
   int64_t bytes = 0;
   for (Type type : types)
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       bytes += nn::tensorBytes(tensor);
   return bytes;
-}
-
-static Operation *firstUser(Operation *op) {
-  Operation *first = nullptr;
-  for (Operation *user : op->getUsers()) {
-    user = op->getBlock()->findAncestorOpInBlock(*user);
-    if (user && (!first || user->isBeforeInBlock(first)))
-      first = user;
-  }
-  return first;
 }
 
 /// Whether the op is best placed just before its first user: it costs nothing,
@@ -81,64 +68,6 @@ static void sinkToUses(Block &block) {
     if (standsAtUse(op))
       if (Operation *user = firstUser(op))
         op->moveBefore(user);
-}
-
-static Operation *lastDefinition(Operation *op) {
-  Operation *last = nullptr;
-  for (Value operand : op->getOperands())
-    if (Operation *definition = operand.getDefiningOp())
-      if (!last || last->isBeforeInBlock(definition))
-        last = definition;
-  return last;
-}
-
-/// Moves each reduction, and the packing of what it reduces, to where the last
-/// operand is complete.
-static void hoistReductions(Block &block) {
-  SmallVector<dist::StartOp> starts;
-  for (auto start : block.getOps<dist::StartOp>())
-    if (!gatheredUnit(start))
-      starts.push_back(start);
-  for (dist::StartOp start : starts) {
-    Operation *input = start.getInput().getDefiningOp();
-    if (!input)
-      continue;
-    if (isa<dist::UnitPackOp>(input))
-      if (Operation *definition = lastDefinition(input))
-        input->moveAfter(definition);
-    start->moveAfter(input);
-  }
-}
-
-/// Waits for each reduce-scatter before the next one starts: its operand is a
-/// whole packed gradient, which must not wait for the update.
-static void boundReductions(Block &block) {
-  dist::StartOp last;
-  for (auto start : block.getOps<dist::StartOp>()) {
-    if (!isReduceScatter(start))
-      continue;
-    if (last && start->isBeforeInBlock(last.getWait()))
-      last.getWait()->moveBefore(start);
-    last = start;
-  }
-}
-
-/// Starts all reduce-scatters when the first of their results is wanted.
-static void delayReductions(Block &block) {
-  SmallVector<dist::StartOp> starts;
-  Operation *first = nullptr;
-  for (auto start : block.getOps<dist::StartOp>()) {
-    if (!isReduceScatter(start))
-      continue;
-    starts.push_back(start);
-    dist::WaitOp wait = start.getWait();
-    if (!first || wait->isBeforeInBlock(first))
-      first = wait;
-  }
-  for (dist::StartOp start : starts) {
-    if (start->isBeforeInBlock(first))
-      start->moveBefore(first);
-  }
 }
 
 namespace {
@@ -261,9 +190,9 @@ namespace {
 struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
   using Base::Base;
   void runOnOperation() override {
-    if (prefetch < 0 || maxGathersInFlight < 1) {
-      getOperation().emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ")
-          << prefetch << " and " << maxGathersInFlight;
+    if (prefetch < 0 || maxGathersInFlight < 1 || bucketSize < 0) {
+      getOperation().emitError("prefetch and bucket-size must be at least 0 and max-gathers-in-flight at least 1; got ")
+          << prefetch << ", " << bucketSize << " and " << maxGathersInFlight;
       return signalPassFailure();
     }
     auto strategy = getOperation()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
@@ -279,10 +208,8 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       eraseUnused(block);
       hoistReductions(block);
       sinkToUses(block);
-      if (strategy && strategy.getValue() == "optimizer")
-        delayReductions(block);
-      else
-        boundReductions(block);
+      bool atEnd = strategy && strategy.getValue() == "optimizer";
+      scheduleReductions(block, bucketSize, atEnd);
       prefetchGathers(block, prefetch, maxGathersInFlight);
       remarkOverlap(function);
     }

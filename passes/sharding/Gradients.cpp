@@ -6,39 +6,68 @@ using namespace mlir;
 namespace shale {
 
 /// Where `op` makes the last gradient of a group, the group is reduced at once,
-/// but for strategy `optimizer`, which reduces at the end.
+/// but for strategy `optimizer`, which reduces at the end. What is only summed
+/// goes to the accumulator at once.
 LogicalResult Partitioner::noteGradients(Operation *op) {
   for (Value result : op->getResults()) {
     auto it = gradients.find(result);
     if (it == gradients.end())
       continue;
-    for (Group *group : it->second)
-      if (--valuesOf(*group).gradientsToCome == 0 &&
-          units.strategy != Strategy::Optimizer)
-        reduceGradients(*group);
+    for (Group *group : it->second) {
+      GroupValues &values = valuesOf(*group);
+      if (--values.gradientsToCome > 0)
+        continue;
+      bool last = values.updatesToCome > 0;
+      LogicalResult done = success();
+      if (!last && units.reduceOnce) {
+        done = packGradients(*group);
+        values.gradient = values.packed;
+      } else if (!last || units.strategy != Strategy::Optimizer) {
+        done = reduceGradients(*group);
+      } else if (values.accumulates) {
+        done = packGradients(*group);
+      }
+      if (failed(done))
+        return failure();
+    }
   }
   return success();
 }
 
-/// Packs the gradients of a group and reduces them over the data axes. Sets the
-/// group's gradient: this rank's slice of it where the optimizer state is
-/// sliced, else the whole.
-void Partitioner::reduceGradients(Group &group) {
+/// `now` and what the micro-batches before have left. In the order in which the
+/// sum takes the accumulator's place.
+Value Partitioner::addToAccumulator(Group &group, Value now) {
   GroupValues &values = valuesOf(group);
-  if (values.gradient)
-    return;
-  auto gradientOf = [&](size_t place) {
-    return values.updates[place].getGradientOperand().get();
-  };
+  if (!values.accumulates || values.begins)
+    return now;
+  return nn::AddOp::create(builder, group.unit.getLoc(), values.accumulator,
+                           now);
+}
+
+/// Packs the gradients of a group, partial over data axes; with `reduceOnce`
+/// those of the micro-batches before are in it.
+LogicalResult Partitioner::packGradients(Group &group) {
+  GroupValues &values = valuesOf(group);
+  if (values.packed)
+    return success();
   // A data axis on which some gradient is a whole sum already cannot be reduced
   // for the group: there all are made whole one by one.
   AxisList partialAxes;
   for (StringRef axis : dataAxes)
-    if (llvm::all_of(llvm::seq<size_t>(0, group.params.size()), [&](size_t i) {
-          return local(gradientOf(i)).layout.partialOn(axis) ==
-                 dist::Reduction::Sum;
+    if (llvm::all_of(values.gradients, [&](Value gradient) {
+          return local(gradient).layout.partialOn(axis) == dist::Reduction::Sum;
         }))
       partialAxes.push_back(axis);
+  if (group.partialAxes && *group.partialAxes != partialAxes)
+    return function.emitError("gradients of unit '")
+           << group.unit.getSymName()
+           << "' are partial over other axes than in another function";
+  group.partialAxes = partialAxes;
+  bool sumsWhole = values.accumulates && units.reduceOnce;
+  if (sumsWhole && !partialAxes.empty()) {
+    nn::StateOp accumulator = group.accumulator.op;
+    accumulator->setAttr(dist::kPartialAttr, builder.getStrArrayAttr(partialAxes));
+  }
   SmallVector<Value> parts;
   SmallVector<Attribute> names;
   for (auto [i, param] : llvm::enumerate(group.params)) {
@@ -46,46 +75,62 @@ void Partitioner::reduceGradients(Group &group) {
     for (StringRef axis : partialAxes)
       layout.partial.emplace_back(axis, dist::Reduction::Sum);
     llvm::sort(layout.partial);
-    parts.push_back(converted(gradientOf(i), layout));
+    parts.push_back(converted(values.gradients[i], layout));
     names.push_back(FlatSymbolRefAttr::get(param));
   }
-  Location loc = group.unit.getLoc();
-  Type element = group.attr.getReduce();
-  auto flat = [&](int64_t count) {
-    return RankedTensorType::get({count}, element);
-  };
-  int64_t count = group.attr.getCount(), slice = count / units.axisSize;
-  Value value = dist::UnitPackOp::create(
-      builder, loc, flat(count), group.unit.getSymName(), group.index,
+  auto flat = RankedTensorType::get({group.attr.getCount()},
+                                    group.attr.getReduce());
+  values.packed = dist::UnitPackOp::create(
+      builder, group.unit.getLoc(), flat, group.unit.getSymName(), group.index,
       builder.getArrayAttr(names), parts);
+  if (sumsWhole)
+    values.packed = addToAccumulator(group, values.packed);
+  return success();
+}
+
+/// Packs the gradients of a group and reduces them over the data axes. Sets the
+/// group's gradient: this rank's slice of it where the optimizer state is
+/// sliced, else the whole.
+LogicalResult Partitioner::reduceGradients(Group &group) {
+  GroupValues &values = valuesOf(group);
+  if (values.gradient)
+    return success();
+  if (failed(packGradients(group)))
+    return failure();
+  Location loc = group.unit.getLoc();
+  Value value = values.packed;
+  auto sliced = RankedTensorType::get(
+      {group.attr.getCount() / units.axisSize}, group.attr.getReduce());
   // Over the axis of storage first: what other axes then reduce is smaller.
   if (isSliced(group)) {
-    if (llvm::is_contained(partialAxes, units.axis))
-      value = dist::ReduceScatterOp::create(builder, loc, flat(slice),
-                                            dist::Reduction::Sum, value,
-                                            units.axis, 0);
+    if (llvm::is_contained(*group.partialAxes, units.axis))
+      value = dist::ReduceScatterOp::create(
+          builder, loc, sliced, dist::Reduction::Sum, value, units.axis, 0);
     else
-      value = dist::SliceOp::create(builder, loc, flat(slice), value,
-                                    units.axis, 0);
+      value =
+          dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
-  for (StringRef axis : partialAxes)
+  for (StringRef axis : *group.partialAxes)
     if (!isSliced(group) || axis != units.axis)
       value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum,
                                         value, axis);
-  values.gradient = value;
+  values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
+  return success();
 }
 
-void Partitioner::reduceAllGradients() {
+LogicalResult Partitioner::reduceAllGradients() {
   for (Group &group : units.groups)
-    if (valuesOf(group).updatesToCome > 0)
-      reduceGradients(group);
+    if (valuesOf(group).updatesToCome > 0 && failed(reduceGradients(group)))
+      return failure();
+  return success();
 }
 
 /// A reduction over the elements of all gradients runs on the flat gradients: a
 /// group's part is partial on the axis that slices it and on the axes of its
 /// key; a group that every rank has whole counts once.
 LogicalResult Partitioner::partitionReduction(Operation *op) {
-  reduceAllGradients();
+  if (failed(reduceAllGradients()))
+    return failure();
   DenseMap<Value, int64_t> left;
   for (Value operand : op->getOperands())
     ++left[operand];
@@ -102,6 +147,8 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
     if (!values.gradient)
       continue;
     DenseMap<Value, int64_t> needed;
+    if (values.updates.empty() || !values.updates.front())
+      continue;
     for (OptimizerUpdate update : values.updates)
       ++needed[update.getGradientOperand().get()];
     if (llvm::any_of(needed, [&](auto &n) { return left.lookup(n.first) < n.second; }))
@@ -149,7 +196,8 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdate update) {
 /// agree in everything but parameter, gradient, state and decay.
 LogicalResult Partitioner::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
-  reduceGradients(group);
+  if (failed(reduceGradients(group)))
+    return failure();
   OptimizerUpdate first = values.updates.front();
   Location loc = group.unit.getLoc();
   llvm::SmallDenseSet<unsigned> own{

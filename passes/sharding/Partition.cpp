@@ -37,7 +37,8 @@ static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
 /// A state that belongs to no parameter and is the same on every rank.
 bool Partitioner::isScalarState(FlatSymbolRefAttr symbol) {
   auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
-  return state && state.getRole() == nn::Role::LossScale;
+  return state && (state.getRole() == nn::Role::LossScale ||
+                   (state.getRole() == nn::Role::GradAccumulator && !state.getOf()));
 }
 
 /// Arguments that are no state keep their order; flat states take the place of
@@ -93,6 +94,10 @@ void Partitioner::makeSignature() {
       addFlat(group.copy, group,
               [&](Value value) { valuesOf(group).whole = value; });
   }
+  for (Group &group : units.groups)
+    if (valuesOf(group).accumulates)
+      addFlat(group.accumulator, group,
+              [&](Value value) { valuesOf(group).accumulator = value; });
   size_t roles = 0;
   for (Group &group : units.groups)
     roles = std::max(roles, group.moments.size());
@@ -124,8 +129,26 @@ void Partitioner::makeSignature() {
 }
 
 LogicalResult Partitioner::collectUpdates() {
-  for (Group &group : units.groups)
+  for (Group &group : units.groups) {
     valuesOf(group).updates.resize(group.params.size());
+    valuesOf(group).gradients.resize(group.params.size());
+  }
+  auto addGradient = [&](Group *group, int64_t place, Value gradient) {
+    valuesOf(*group).gradients[place] = gradient;
+    ++valuesOf(*group).gradientsToCome;
+    gradients[gradient].push_back(group);
+  };
+  for (auto accumulate : function.getOps<nn::AccumulateOp>()) {
+    auto [group, place] = units.find(accumulate.getParam());
+    if (!group || !group->accumulator.op ||
+        valuesOf(*group).gradients[place])
+      return accumulate.emitOpError("parameter '")
+             << accumulate.getParam()
+             << "' has no accumulator, or is accumulated twice";
+    valuesOf(*group).accumulates = true;
+    valuesOf(*group).begins = !accumulate.getInto();
+    addGradient(group, place, accumulate.getGradient());
+  }
   for (auto update : function.getOps<OptimizerUpdate>()) {
     auto argument = cast<BlockArgument>(update.getParameterOperand().get());
     auto symbol = stateOf(function, argument.getArgNumber());
@@ -133,13 +156,20 @@ LogicalResult Partitioner::collectUpdates() {
     GroupValues &values = valuesOf(*group);
     values.updates[place] = update;
     ++values.updatesToCome;
-    ++values.gradientsToCome;
-    gradients[update.getGradientOperand().get()].push_back(group);
+    Value gradient = update.getGradientOperand().get();
+    if (!values.gradients[place])
+      addGradient(group, place, gradient);
+    else if (!gradient.getDefiningOp<nn::AccumulateOp>())
+      return update->emitOpError("reads another type than gradients are "
+                                 "accumulated in: with several micro-batches a "
+                                 "step they are reduced in f32");
   }
   for (Group &group : units.groups) {
-    int64_t count = valuesOf(group).updatesToCome;
-    if (count != 0 && count != static_cast<int64_t>(group.params.size()))
-      return function.emitError("updates ")
+    int64_t updates = valuesOf(group).updatesToCome,
+            count = std::max(updates, valuesOf(group).gradientsToCome),
+            all = group.params.size();
+    if ((count != 0 && count != all) || (updates != 0 && updates != all))
+      return function.emitError("updates or accumulates ")
              << count << " of the " << group.params.size()
              << " parameters of group '" << group.attr.getName().getValue()
              << "' of unit '" << group.unit.getSymName() << "'";
@@ -286,13 +316,18 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
           attr ? attr : builder.getDictionaryAttr({}));
       continue;
     }
-    if (!operand.get().getDefiningOp<OptimizerUpdate>())
+    bool accumulated = operand.get().getDefiningOp<nn::AccumulateOp>();
+    if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdate>())
       return function.emitError("result ")
              << index << " is a new value of state " << symbol
              << " that no optimizer update makes";
     if (statesAdded)
       continue;
     statesAdded = true;
+    if (accumulated)
+      for (Group &group : units.groups)
+        if (Value sum = valuesOf(group).gradient)
+          addState(group.accumulator, sum);
     size_t roles = 0;
     for (Group &group : units.groups)
       roles = std::max(roles, valuesOf(group).results.size());
@@ -324,6 +359,8 @@ LogicalResult Partitioner::run() {
       result = partitionUpdate(update);
     else if (isa<ElementReduction>(op))
       result = partitionReduction(&op);
+    else if (isa<nn::AccumulateOp>(op))
+      continue; // made of the flat groups, once their gradients are complete
     else if (op.hasTrait<OpTrait::IsTerminator>())
       result = partitionReturn(&op);
     else if (succeeded(result = partitionOp(&op)))

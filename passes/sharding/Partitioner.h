@@ -29,7 +29,13 @@ private:
     mlir::Value whole;
     llvm::SmallVector<mlir::Value> moments;
     llvm::SmallVector<OptimizerUpdate> updates; // by parameter, null: none
+    llvm::SmallVector<mlir::Value> gradients;   // by parameter, of this micro-batch
     int64_t gradientsToCome = 0, updatesToCome = 0;
+    /// Gradients are added up over micro-batches: to what the accumulator (an
+    /// argument) holds, or, `begins`, from here on.
+    bool accumulates = false, begins = false;
+    mlir::Value accumulator;
+    mlir::Value packed;                      // not yet reduced
     mlir::Value gradient;                    // reduced; what the update reads
     mlir::Value newCopy;                     // of the new parameters, if there is one
     llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
@@ -56,8 +62,10 @@ private:
 
   // Gradients.cpp
   mlir::LogicalResult noteGradients(mlir::Operation *op);
-  void reduceGradients(Group &group);
-  void reduceAllGradients();
+  mlir::LogicalResult packGradients(Group &group);
+  mlir::LogicalResult reduceGradients(Group &group);
+  mlir::LogicalResult reduceAllGradients();
+  mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::LogicalResult partitionReduction(mlir::Operation *op);
   mlir::LogicalResult partitionUpdate(OptimizerUpdate update);
   mlir::LogicalResult buildUpdate(Group &group);

@@ -251,7 +251,7 @@ LogicalResult Propagation::run() {
       continue;
     }
     // Whole: applied to slices by the partitioner.
-    if (isa<ElementReduction>(op))
+    if (isa<ElementReduction, nn::AccumulateOp>(op))
       continue;
     OpState &state = states[&op];
     state.rule = getRule(&op);

@@ -2,6 +2,7 @@
 #include "passes/sharding/Units.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -48,6 +49,7 @@ private:
   OpBuilder builder;
   Units units;
   llvm::StringMap<TrainedParameter> trained;
+  llvm::StringSet<> accumulated; // parameters with a gradient accumulator
   llvm::StringMap<Layout> layouts;
   /// By parameter: what its gradient is reduced in, and what all its uses but the
   /// update cast it to (null: they do not agree).
@@ -63,6 +65,10 @@ LogicalResult UnitsBuilder::readStrategy() {
                    : text == "optimizer" ? Strategy::Optimizer
                                          : Strategy::None;
   units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
+  // Where gradients are whole at rest there is nothing to gain from reducing twice.
+  units.reduceOnce = module->hasAttr(dist::kReduceOnceAttr) ||
+                     units.strategy == Strategy::None ||
+                     units.strategy == Strategy::Optimizer;
   units.axisSize = std::max<int64_t>(mesh.getSize("fsdp"), 1);
   if (mesh.getSize("fsdp") > 0)
     units.axis = "fsdp";
@@ -304,6 +310,11 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
             moment.getRole(), moment.getTensorType().getElementType(), unit, index, attrs[index],
             splits && units.strategy != Strategy::None,
             FlatSymbolRefAttr::get(made.param.op)));
+    if (group.trained && accumulated.contains(group.params.front().getSymName()))
+      made.accumulator = declare(
+          base + ".grad_accumulator", nn::Role::GradAccumulator,
+          attrs[index].getReduce(), unit, index, attrs[index],
+          splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
     for (auto [i, param] : llvm::enumerate(group.params))
       units.places[param.getSymName()] = {units.groups.size(), i};
     units.groups.push_back(std::move(made));
@@ -314,12 +325,12 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
 FailureOr<Units> UnitsBuilder::build() {
   if (failed(readStrategy()) || failed(readFunctions()))
     return failure();
-  SmallVector<nn::StateOp> moments;
   for (auto state : module.getOps<nn::StateOp>()) {
-    if (state.getOf()) {
-      moments.push_back(state);
+    bool accumulator = state.getRole() == nn::Role::GradAccumulator;
+    if (accumulator && state.getOf())
+      accumulated.insert(*state.getOf());
+    if (state.getOf() || accumulator)
       continue;
-    }
     if (state.getRole() == nn::Role::LossScale)
       continue; // a scalar that every rank has
     if (failed(place(state)))

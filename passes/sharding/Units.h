@@ -36,6 +36,11 @@ struct Group {
   FlatState copy = {nullptr, false};
   /// Optimizer state, in the order of the update's operands.
   std::vector<FlatState> moments;
+  /// The sum of the gradients of a step's micro-batches; null where there is one.
+  FlatState accumulator{nullptr, false};
+  /// Data axes over which each rank has a sum of its own in the accumulator;
+  /// known once a function has been partitioned.
+  std::optional<AxisList> partialAxes;
 };
 
 /// What the update of a trained parameter says about it.
@@ -57,6 +62,8 @@ public:
   llvm::StringRef axis;
   int64_t axisSize = 1;
   bool keepGathered = false;
+  /// Gradients of a step's micro-batches are summed whole, and reduced once.
+  bool reduceOnce = false;
   std::vector<Group> groups;
 
   /// The group of a parameter or buffer and its place in it.

@@ -1,4 +1,5 @@
 //===- VerifySharded.cpp - Checks that every value has a sharding ---------===//
+#include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
@@ -25,7 +26,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
              << result.getResultNumber() << " has no sharding";
     results.push_back(*layout);
   }
-  if (isa<OptimizerUpdate, ElementReduction>(op))
+  if (isa<OptimizerUpdate, ElementReduction, nn::AccumulateOp>(op))
     return success(); // not by a rule: see Partition
   return recoverAssignment(&op, getRule(&op), operands, results, mesh);
 }

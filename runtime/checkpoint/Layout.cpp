@@ -151,7 +151,12 @@ void checkProgram(const ShaleProgram &p) {
          "state", i);
   }
   for (int i = 0; i < p.site_count; ++i)
-    need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count, "site", i);
+    need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count &&
+             p.sites[i].bucket_size <= p.site_count,
+         "site", i);
+  need(p.step && p.accumulate >= 1 && (p.accumulate < 2 || p.accumulate_first) &&
+           (p.accumulate < 3 || p.accumulate_next),
+       "number of micro-batches", p.accumulate);
 }
 
 } // namespace shale::rt

@@ -64,6 +64,10 @@ void Batches::planInput(int index) {
   plan.firstRow = split >= 0 ? plan.rowCount * dataPart(program, rank) : 0;
 
   std::string binding = input.binding ? input.binding : "";
+  if (binding == "seed" || binding == "step" || binding == "microbatch") {
+    plan.kind = Plan::Random;
+    return;
+  }
   if (tensors && (plan.tensor = tensors->find(input.name)))
     return planTensor(index, plan);
   if (binding == "ones" || binding == "arange") {
@@ -158,6 +162,7 @@ void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {
       break;
     }
     case Plan::Copy:
+    case Plan::Random:
       break;
     }
   }
@@ -166,6 +171,19 @@ void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {
       std::memcpy(buffers[i], buffers[plans[i].from],
                   elementsOf(program.inputs[i]) *
                       sizeOf(static_cast<Dtype>(program.inputs[i].type)));
+}
+
+void Batches::fillRandom(const Randomness &randomness,
+                         void *const *buffers) const {
+  for (int i = 0; i < program.input_count; ++i) {
+    if (plans[i].kind != Plan::Random)
+      continue;
+    std::string binding = program.inputs[i].binding;
+    int64_t value = binding == "seed" ? static_cast<int64_t>(randomness.seed)
+                    : binding == "step" ? randomness.step
+                                        : randomness.microbatch;
+    std::memcpy(buffers[i], &value, sizeof(value));
+  }
 }
 
 void Batches::fillTensor(int index, int64_t step, void *target) {

@@ -33,10 +33,16 @@ public:
   /// for a token file, `firstRow` is the position of its first row in the
   /// order.
   void fill(int64_t step, int64_t firstRow, void *const *buffers);
+  /// What random ops draw from, for inputs that are bound to it.
+  struct Randomness {
+    uint64_t seed = 0;
+    int64_t step = 0, microbatch = 0;
+  };
+  void fillRandom(const Randomness &randomness, void *const *buffers) const;
 
 private:
   struct Plan {
-    enum Kind { Tensor, Tokens, Ones, Range, Copy } kind;
+    enum Kind { Tensor, Tokens, Ones, Range, Copy, Random } kind;
     const TensorInfo *tensor = nullptr;
     int64_t shift = 0; // Tokens: 0 or 1
     int from = -1;     // Copy: input

@@ -83,6 +83,8 @@ std::string describe(const ShaleProgram &program) {
       format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
              (long long)program.tokens_per_step, (long long)program.state_bytes,
              (long long)program.arena_bytes);
+  if (program.accumulate > 1)
+    text += format("micro-batches a step: %d\n", program.accumulate);
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
     bool bound = input.binding && *input.binding;
@@ -95,12 +97,13 @@ std::string describe(const ShaleProgram &program) {
   if (program.site_count > 0) {
     static const char *const kinds[] = {"all-gather", "reduce-scatter",
                                         "all-reduce"};
-    text += "collectives: kind, axis, bytes a rank sends each time, what\n";
+    text += "collectives: kind, axis, bytes a rank sends each time, times a "
+            "step, first of those exchanged together, what\n";
     for (int i = 0; i < program.site_count; ++i) {
       const ShaleSite &site = program.sites[i];
-      text += format("  %-14s %-8s %13lld  %s\n", kinds[site.kind],
+      text += format("  %-14s %-8s %13lld %4lld %5d  %s\n", kinds[site.kind],
                      program.axes[site.axis].name, (long long)site.sent_bytes,
-                     site.name);
+                     (long long)site.times, site.bucket, site.name);
     }
   }
   text += planTable(program);

@@ -165,7 +165,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--clip-grad-norm", o.clipGradNorm, "X", "largest norm; 0: off", 0,
          1e30);
   CLI::Option *seed =
-      number(g, "--seed", o.seed, "N", "of the data's order", 0, big);
+      number(g, "--seed", o.seed, "N", "of the data's order and of dropout", 0, big);
   g = "Output";
   text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
   number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0,

@@ -36,13 +36,13 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
   return data;
 }
 
-void needMicroBatches(const Batches &data, const Options &options) {
-  if (data.limit() >= 0 && data.limit() < options.end())
+void needMicroBatches(const Batches &data, const Options &options,
+                      int64_t perStep) {
+  if (data.limit() >= 0 && data.limit() / perStep < options.end())
     fail(SHALE_EXIT_DATA,
-         "'%s' has %lld micro-batches, the run needs %lld; lower --steps or "
-         "give "
-         "more data",
-         options.data.c_str(), (long long)data.limit(),
+         "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
+         "steps; lower --steps or give more data",
+         options.data.c_str(), (long long)data.limit(), (long long)perStep,
          (long long)options.end());
 }
 
@@ -75,7 +75,8 @@ void checkOptions(const ShaleProgram &program, const Options &options) {
          options.resume.c_str());
   if (!resumes)
     checkInitialFiles(program);
-  needMicroBatches(Batches(program, 0, dataOptions(options, false)), options);
+  needMicroBatches(Batches(program, 0, dataOptions(options, false)), options,
+                   program.accumulate);
   if (!options.evalData.empty())
     Batches(program, 0, dataOptions(options, true));
 }
@@ -112,7 +113,7 @@ void Training::openFolder() {
 
 void Training::openData() {
   data.emplace(program, place.rank, dataOptions(options, false));
-  needMicroBatches(*data, options);
+  needMicroBatches(*data, options, program.accumulate);
   if (!options.evalData.empty())
     evalData.emplace(program, place.rank, dataOptions(options, true));
   for (int i = 0; i < program.input_count; ++i) {
@@ -189,16 +190,24 @@ bool Training::step() {
   StepMetrics m;
   double start = now();
   int64_t sentBefore = communicator->bytesSent();
-  data->fill(current, firstRow, inputs.data());
   if (!options.traceFile.empty() && current == options.traceFirst)
     traceStart(*communicator);
   setHyper();
-  if (watch && !watch->done()) {
-    self.watch = &*watch;
-    watch->beginStep();
+  for (int m = 0; m < program.accumulate; ++m) {
+    data->fill(current * program.accumulate + m, firstRow, inputs.data());
+    data->fillRandom({options.seed, current, m}, inputs.data());
+    bool last = m + 1 == program.accumulate;
+    ShaleFunction function = last     ? program.step
+                             : m == 0 ? program.accumulate_first
+                                      : program.accumulate_next;
+    if (last && watch && !watch->done()) {
+      self.watch = &*watch;
+      watch->beginStep();
+    }
+    function(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
+             metrics.data());
+    firstRow += data->rows();
   }
-  program.step(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
-               metrics.data());
   if (self.watch)
     watch->endStep();
   self.watch = nullptr;
@@ -226,7 +235,6 @@ bool Training::step() {
   m.skipped = m.scaled && !applied;
   bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
   ++current;
-  firstRow += data->rows();
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
   if (applied && evalData && (due || current == options.end())) {
     m.evaluated = true;

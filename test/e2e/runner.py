@@ -89,6 +89,8 @@ class Case:
             flags += ["--no-decay", r"(\.ln_|bias$)"]
         if self.trajectory.get("frozen"):
             flags += ["--freeze", self.trajectory["frozen"]]
+        if self.trajectory.get("accumulate"):
+            flags += ["--accumulate", self.trajectory["accumulate"]]
         return flags
 
     def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):

@@ -43,6 +43,12 @@ int64_t SumSquaresOp::getFlops() {
   return flops;
 }
 
+LogicalResult AccumulateOp::verify() {
+  if (getInto() && getInto().getType() != getType()) // accumulate_c1
+    return emitOpError() << "adds " << getType() << " to " << getInto().getType();
+  return success();
+}
+
 LogicalResult AdamwOp::verify() {
   return verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
 }

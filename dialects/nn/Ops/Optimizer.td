@@ -25,6 +25,27 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
   let hasVerifier = 1;
 }
 
+def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllTypesMatch<["gradient", "result"]>]> {
+  let summary = "Adds a micro-batch's gradient to those before it";
+  let description = [{
+    The gradient of `param` so far in the step: of this micro-batch, plus `into`
+    where there were others before. Without `into` it begins the sum, so that
+    nothing needs to be cleared.
+
+    Life: made by autodiff, one a trained parameter and function, when a step
+    consumes several micro-batches; the partitioner makes one sum a flat group of it.
+
+    Constraints:
+    - (C1) `into`, if there, has the gradient's type.
+
+    Example: `%2 = nn.accumulate @"w" %0 into %1 : tensor<4x8xf32> : tensor<4x8xf32>`
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, NN_FloatTensor:$gradient, Optional<NN_FloatTensor>:$into);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$param $gradient (`into` $into^ `:` type($into))? attr-dict `:` type($gradient)";
+  let hasVerifier = 1;
+}
+
 // What updates share: one parameter or one flat group. `decay` multiplies the
 // weight decay; with `segments` (a flat group's) each segment brings its own and
 // `decay` is ignored. `offset` is the first element of a local slice within the

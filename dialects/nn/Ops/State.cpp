@@ -15,8 +15,9 @@ bool StateOp::isTrainedParameter() {
 LogicalResult StateOp::verify() {
   Role role = getRole();
   bool moment = role == Role::Moment1 || role == Role::Moment2 || role == Role::Momentum;
-  if (!moment && role != Role::Param && role != Role::Buffer && role != Role::LossScale) // state_c1
-    return emitOpError() << "role must be param, buffer, moment1, moment2, momentum or loss_scale; got "
+  bool accumulator = role == Role::GradAccumulator;
+  if (!moment && !accumulator && role != Role::Param && role != Role::Buffer && role != Role::LossScale) // state_c1
+    return emitOpError() << "role must be param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale; got "
                          << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);
@@ -30,7 +31,7 @@ LogicalResult StateOp::verify() {
     if (file && file.getTransposed() && getTensorType().getRank() != 2)
       return emitOpError() << "only a 2-D state can be transposed in its file; got " << getType();
   }
-  if (moment != bool(getOfAttr())) // state_c3
-    return emitOpError() << "'of' names the parameter of a moment or momentum, and only of these";
+  if (!accumulator && moment != bool(getOfAttr())) // state_c3
+    return emitOpError() << "'of' names the parameter of a moment, momentum or accumulator, and only of these";
   return success();
 }

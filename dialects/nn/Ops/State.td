@@ -13,17 +13,18 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     without it the value begins at zero. `names` are further names of a tied
     parameter. `unit` is the unit that gathers it, `trained = false` a frozen
     parameter, `decay` the factor on weight decay, `of` the parameter that a
-    moment belongs to.
+    moment or a gradient accumulator belongs to. An accumulator holds a sum over
+    the micro-batches of a step; what it holds between steps means nothing.
 
     Life: made by import (parameters, buffers) and autodiff (moments); the
     annotate passes set unit, trained and decay; lives up to codegen, which
     writes the program's tables from it.
 
     Constraints:
-    - (C1) role is param, buffer, moment1, moment2, momentum or loss_scale.
+    - (C1) role is param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale.
     - (C2) init is `#nn.file` or `#nn.fill`; a file's length is the type's bytes, or twice that for a half type whose
       file holds f32; only a 2-D state is transposed.
-    - (C3) `of` is there for moments and momentum, and only there.
+    - (C3) `of` is there for moments and momentum, may be there for grad_accumulator, and nowhere else.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`
   }];

@@ -72,6 +72,8 @@ RESULT(CrossEntropyGradOp) { return Numeric::Follows; }
 
 // ---- optimizer: computed in f32 whatever is stored
 
+OPERAND(AccumulateOp) { return Numeric::Full; }
+RESULT(AccumulateOp) { return Numeric::Full; }
 OPERAND(SumSquaresOp) { return Numeric::Any; }
 RESULT(SumSquaresOp) { return Numeric::Full; }
 OPERAND(AdamwOp) { return number < 4 ? Numeric::Any : Numeric::Full; }

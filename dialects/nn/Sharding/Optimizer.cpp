@@ -14,6 +14,15 @@ ShardingRule SumSquaresOp::getShardingRule() {
   return rule.result({}).take();
 }
 
+/// Split as its parameter is. Sums over data axes are the partitioner's affair.
+ShardingRule AccumulateOp::getShardingRule() {
+  RuleBuilder rule;
+  TensorFactors dims = rule.dims(shapeOf(getResult()));
+  for (unsigned i = 0; i < getNumOperands(); ++i)
+    rule.operand(dims);
+  return rule.result(dims).take();
+}
+
 // Updates have no rule: the partitioner moves them onto flat groups.
 
 double AdamwOp::getDecayFactor() { return getDecay().convertToDouble(); }

@@ -260,6 +260,20 @@ FailureOr<int64_t> Importer::addInput(StringRef name, RankedTensorType type,
   return index;
 }
 
+Value Importer::randomArgument(nn::Role role) {
+  for (const Input &input : inputs)
+    if (input.role == role)
+      return input.argument;
+  std::string name = "random." + nn::stringifyRole(role).str();
+  while (root.values.count(name))
+    name += "_";
+  if (mlir::failed(addInput(
+          name, RankedTensorType::get({}, builder.getI64Type()), std::nullopt)))
+    return {};
+  inputs.back().role = role;
+  return inputs.back().argument;
+}
+
 LogicalResult Importer::declareInputs() {
   const GraphProto &graph = model.proto().graph();
   llvm::StringSet<> read, dimsUsed;

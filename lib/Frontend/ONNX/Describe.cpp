@@ -31,7 +31,8 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   if (forward)
     for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
       auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
-      if (!role)
+      if (!role || (role.getValue() != nn::Role::Label &&
+                    role.getValue() != nn::Role::Input))
         continue;
       os << (role.getValue() == nn::Role::Label ? "label       "
                                                 : "input       ")

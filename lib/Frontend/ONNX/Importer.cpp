@@ -258,7 +258,8 @@ LogicalResult Importer::finish() {
     SmallVector<NamedAttribute> attrs;
     attrs.push_back(builder.getNamedAttr(
         nn::kRoleAttr,
-        role(input.isLabel ? nn::Role::Label : nn::Role::Input)));
+        role(input.role.value_or(input.isLabel ? nn::Role::Label
+                                               : nn::Role::Input))));
     attrs.push_back(builder.getNamedAttr(
         nn::kNameAttr, builder.getStringAttr(displayName(input.name))));
     if (!input.binding.empty())

@@ -108,6 +108,11 @@ public:
   /// Results of LogSoftmax over the last dimension, with their operand.
   llvm::DenseMap<mlir::Value, mlir::Value> logSoftmaxOf;
 
+  /// The scalar of that role, an argument that random ops draw from.
+  mlir::Value randomArgument(nn::Role role);
+  /// A number for each random op, in the order of the graph.
+  int64_t takeRandomId() { return randomOps++; }
+
 private:
   friend class Node;
   mlir::DenseElementsAttr compactOf(mlir::Value value);
@@ -124,6 +129,7 @@ private:
     bool isLabel = false;
     std::string binding = {};
     mlir::BlockArgument argument = {};
+    std::optional<nn::Role> role = {}; // of what is no input of the graph
   };
 
   mlir::LogicalResult checkModel();
@@ -176,7 +182,7 @@ private:
   llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;
-  int64_t foldedBytes = 0, nodeCount = 0;
+  int64_t foldedBytes = 0, nodeCount = 0, randomOps = 0;
   llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
   /// Results by op, properties and operands.
   std::map<std::vector<const void *>, mlir::DenseElementsAttr> answers;

@@ -232,7 +232,7 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
   }
   bool haveTokens = false;
   for (Input &input : inputs) {
-    if (input.isLabel || !input.type.getElementType().isSignlessInteger())
+    if (input.isLabel || input.role || !input.type.getElementType().isSignlessInteger())
       continue;
     StringRef name = input.name;
     bool looksUp = llvm::any_of(input.argument.getUsers(), [](Operation *user) {

@@ -48,6 +48,9 @@ std::optional<FlatState> FlatState::of(func::FuncOp function,
   flat.group = unit && index ? unit.getGroup(index.getInt()) : nullptr;
   if (auto axis = state->getAttrOfType<StringAttr>(dist::kAxisAttr))
     flat.axis = axis.getValue().str();
+  if (auto partial = state->getAttrOfType<ArrayAttr>(dist::kPartialAttr))
+    for (auto axis : partial.getAsRange<StringAttr>())
+      flat.partial.push_back(axis.getValue().str());
   if (!flat.group || !flat.mesh)
     return std::nullopt; // the caller reports what it makes of the state
   return flat;
@@ -125,6 +128,11 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
       return state.emitError("the value of '")
              << spec.name << "' is " << whole->shapeString();
     for (int64_t rank = 0; rank < ranks; ++rank) {
+      // Of a sum over ranks one has the whole, the others nothing.
+      if (llvm::any_of(partial, [&](const std::string &axis) {
+            return mesh.getCoordinate(rank, axis) != 0;
+          }))
+        continue;
       Tensor part = localPart(param, *whole, rank);
       std::copy(part.cells(), part.cells() + part.size(),
                 flats[rank].mutableCells() + segment.getOffset());
@@ -139,8 +147,36 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   return flats;
 }
 
-LogicalResult FlatState::unpack(ArrayRef<Tensor> perRank,
+/// Where ranks have sums of their own: each rank gets the sum, in rank order.
+std::vector<Tensor> FlatState::summed(ArrayRef<Tensor> perRank) const {
+  std::vector<Tensor> result(perRank.begin(), perRank.end());
+  if (partial.empty())
+    return result;
+  llvm::StringMap<std::vector<int64_t>> classes; // by the other coordinates
+  for (size_t rank = 0; rank < perRank.size(); ++rank) {
+    std::string key;
+    for (Attribute axis : mesh.getAxes()) {
+      StringRef name = cast<StringAttr>(axis).getValue();
+      if (!llvm::is_contained(partial, name))
+        key += "." + std::to_string(mesh.getCoordinate(rank, name));
+    }
+    classes[key].push_back(rank);
+  }
+  for (auto &entry : classes) {
+    Tensor sum = perRank[entry.second.front()];
+    double *out = sum.mutableFloats();
+    for (int64_t rank : llvm::drop_begin(entry.second))
+      for (int64_t i = 0; i < sum.size(); ++i)
+        out[i] += perRank[rank].floats()[i];
+    for (int64_t rank : entry.second)
+      result[rank] = sum;
+  }
+  return result;
+}
+
+LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
                                 LogicalValues &results) const {
+  std::vector<Tensor> perRank = summed(values);
   int64_t count = group.getCount();
   int64_t length = axis.empty() ? count : count / mesh.getSize(axis);
   std::vector<char> covered(count, 0);

@@ -42,6 +42,7 @@ private:
                                      mlir::FlatSymbolRefAttr symbol);
   nn::StateOp parameter(dist::SegmentAttr segment) const;
   std::string nameOf(dist::SegmentAttr segment) const;
+  std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
   /// The part of a whole parameter that `rank` has at use.
   Tensor localPart(nn::StateOp parameter, Tensor whole, int64_t rank) const;
 
@@ -51,6 +52,7 @@ private:
   Element element = Element::F32; // as stored
   bool isCopy = false;
   std::string axis; // empty: whole on every rank
+  llvm::SmallVector<std::string, 2> partial; // axes with a sum of its own each
 };
 
 } // namespace shale::interp

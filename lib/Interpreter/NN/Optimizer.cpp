@@ -91,9 +91,19 @@ LogicalResult evaluateSgd(nn::SgdOp op, Call &call) {
   return success();
 }
 
+LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {
+  const double *gradient = call.operand(0).floats();
+  const double *before = op.getInto() ? call.operand(1).floats() : nullptr;
+  double *result = call.result().mutableFloats();
+  for (int64_t i = 0, e = call.operand(0).size(); i < e; ++i)
+    result[i] = before ? before[i] + gradient[i] : gradient[i];
+  return success();
+}
+
 } // namespace
 
 void registerOptimizer(Registry &registry) {
+  registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
   registry.add<nn::AdamwOp>(evaluateAdamw);
   registry.add<nn::SgdOp>(evaluateSgd);

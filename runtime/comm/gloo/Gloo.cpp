@@ -8,6 +8,9 @@
 //   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
 //   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements a
 //                   slice                                 sends 2 (N-1) s
+//
+// Reductions of one bucket are one exchange: what a rank sends to another is the
+// concatenation of that one's slices.
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
@@ -64,12 +67,30 @@ public:
   void receive(int from, void *data, int64_t bytes) override;
 
 private:
+  /// A reduce-scatter: recv gets this rank's `count` elements.
+  struct Part {
+    const char *send;
+    char *recv;
+    int64_t count;
+  };
+  /// Elements of a part's slice that travel as one message to each peer, `at`
+  /// bytes into the room that each peer has.
+  struct Chunk {
+    size_t part;
+    int64_t begin, length, at;
+  };
+
   void work();
-  void execute(const Request &request);
+  void execute();
   void allGatherInPlace(Context &context, char *data, int64_t bytes);
+  void cutIntoRounds(int64_t element, int64_t room);
+  void reduceScatter(Context &context, ShaleType type);
   void reduceScatter(Context &context, const char *send, char *recv,
-                     int64_t count, ShaleType type);
-  void allReduce(Context &context, const Request &request);
+                     int64_t count, ShaleType type) {
+    parts.assign(1, {send, recv, count});
+    reduceScatter(context, type);
+  }
+  void allReduce(Context &context);
   void allReduceTail(Context &context, const char *send, char *recv,
                      int64_t count, ShaleType type);
   template <typename Body> void orFail(const char *what, Body body);
@@ -81,6 +102,12 @@ private:
   Block scratch;
   Block tail; // of all-reduces that do not divide: an element a rank, twice
   std::vector<const void *> sources;
+  // Of the exchange under way; their capacity stays.
+  std::vector<Request> batch;
+  std::vector<Part> parts;
+  std::vector<Chunk> chunks;
+  std::vector<size_t> rounds; // first chunk of each, and the end
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> outgoing;
   std::atomic<int64_t> sent{0};
   uint64_t nextSlot = 0;       // of compiled collectives, on the worker thread
   uint64_t worldSlot = 0;      // of exchanges, on the main thread
@@ -133,6 +160,7 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program,
   });
   values.resize(place.worldSize);
   ring.resize(std::max(program.site_count, 1));
+  batch.reserve(ring.size());
   busy.resize(std::max(program.site_count, 1));
   std::thread([this] { work(); }).detach();
 }
@@ -173,63 +201,79 @@ void GlooCommunicator::wait(int32_t site) {
   finished.wait(lock, [&] { return !busy[site]; });
 }
 
+/// Takes requests in their order; those of one bucket at once.
 void GlooCommunicator::work() {
   for (;;) {
-    Request request;
     {
       std::unique_lock<std::mutex> lock(mutex);
       posted.wait(lock, [&] { return queued != 0; });
-      request = ring[head];
+      const ShaleSite &site = program.sites[ring[head].site];
+      size_t count = std::max(site.bucket_size, 1);
+      posted.wait(lock, [&] { return queued >= count; });
+      batch.clear();
+      for (size_t i = 0; i < count; ++i)
+        batch.push_back(ring[(head + i) % ring.size()]);
     }
+    const Request &first = batch.front();
     try {
       int64_t begin = tracing() ? traceNow() : 0;
-      execute(request);
-      if (tracing() && begin)
-        traceSpan(TraceStream::Communication, kindName(request.kind),
-                  program.sites[request.site].name, begin,
-                  program.sites[request.site].sent_bytes);
+      execute();
+      if (tracing() && begin) {
+        int64_t bytes = 0;
+        for (const Request &request : batch)
+          bytes += program.sites[request.site].sent_bytes;
+        traceSpan(TraceStream::Communication, kindName(first.kind),
+                  program.sites[first.site].name, begin, bytes);
+      }
     } catch (const std::exception &error) {
       die(SHALE_EXIT_PEER,
           format("%s '%s' failed: a peer ended or did not answer within %.1f s "
                  "(%s)",
-                 kindName(request.kind), program.sites[request.site].name,
+                 kindName(first.kind), program.sites[first.site].name,
                  timeout.count() / 1000.0, error.what()));
     }
     {
       std::lock_guard<std::mutex> lock(mutex);
-      head = (head + 1) % ring.size();
-      --queued;
-      busy[request.site] = 0;
+      head = (head + batch.size()) % ring.size();
+      queued -= batch.size();
+      for (const Request &request : batch)
+        busy[request.site] = 0;
     }
     finished.notify_all();
   }
 }
 
-void GlooCommunicator::execute(const Request &request) {
-  Context &context = perAxis[program.sites[request.site].axis];
-  int64_t bytes = request.count * sizeOf(static_cast<Dtype>(request.type));
+/// Executes the batch.
+void GlooCommunicator::execute() {
+  const Request &first = batch.front();
+  Context &context = perAxis[program.sites[first.site].axis];
+  int64_t element = sizeOf(static_cast<Dtype>(first.type));
   if (!context) {
-    if (request.send != request.recv)
-      std::memmove(request.recv, request.send, bytes);
+    for (const Request &request : batch)
+      if (request.send != request.recv)
+        std::memmove(request.recv, request.send, request.count * element);
     return;
   }
   int64_t others = context->size - 1;
-  switch (request.kind) {
+  switch (first.kind) {
   case SHALE_ALL_GATHER: {
-    char *own = request.recv + context->rank * bytes;
-    if (request.send != own)
-      std::memcpy(own, request.send, bytes);
-    allGatherInPlace(context, request.recv, bytes);
+    int64_t bytes = first.count * element;
+    char *own = first.recv + context->rank * bytes;
+    if (first.send != own)
+      std::memcpy(own, first.send, bytes);
+    allGatherInPlace(context, first.recv, bytes);
     sent += others * bytes;
     return;
   }
   case SHALE_REDUCE_SCATTER:
-    reduceScatter(context, request.send, request.recv, request.count,
-                  request.type);
-    sent += others * bytes;
-    return;
+    parts.clear();
+    for (const Request &request : batch) {
+      parts.push_back({request.send, request.recv, request.count});
+      sent += others * request.count * element;
+    }
+    return reduceScatter(context, first.type);
   case SHALE_ALL_REDUCE:
-    return allReduce(context, request);
+    return allReduce(context);
   }
 }
 
@@ -245,77 +289,122 @@ void GlooCommunicator::allGatherInPlace(Context &context, char *data,
   gloo::allgather(options);
 }
 
-/// recv[0..count) = sum over ranks r of r's send[own * count ..]. The slices of
-/// others arrive in pieces in two halves of the scratch: one is summed while
-/// the other fills. send[own * count] may be recv.
-void GlooCommunicator::reduceScatter(Context &context, const char *send,
-                                     char *recv, int64_t count,
-                                     ShaleType type) {
+/// Cuts the parts' slices, one after the other, into rounds that fill the room a
+/// peer has in half of the scratch.
+void GlooCommunicator::cutIntoRounds(int64_t element, int64_t room) {
+  chunks.clear();
+  rounds.assign(1, 0);
+  int64_t used = 0;
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (int64_t begin = 0; begin < parts[p].count;) {
+      int64_t length = std::min((room - used) / element, parts[p].count - begin);
+      if (length <= 0) {
+        rounds.push_back(chunks.size());
+        used = 0;
+        continue;
+      }
+      chunks.push_back({p, begin, length, used});
+      used = std::min(room, (used + length * element + 63) / 64 * 64);
+      begin += length;
+    }
+  if (rounds.back() != chunks.size())
+    rounds.push_back(chunks.size());
+}
+
+/// For each part recv[0..count) = sum over ranks r of r's send[own * count ..].
+/// The slices of others arrive in rounds in two halves of the scratch: one is
+/// summed while the other fills. send[own * count] may be recv.
+void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
   int size = context->size, own = context->rank;
   int64_t element = sizeOf(static_cast<Dtype>(type));
   int64_t room = scratch.size() / 2 / (size - 1) / 64 * 64;
-  int64_t piece = std::min(std::max<int64_t>(room / element, 1), count);
-  if (piece == 0)
-    return;
-  int64_t pieces = (count + piece - 1) / piece;
+  cutIntoRounds(element, room);
   // Slots keep messages of one pair apart; the top byte keeps ours apart from
   // those of Gloo's own collectives.
   uint64_t base = nextSlot;
-  nextSlot += pieces;
-  auto slot = [&](int64_t p) { return (0x7full << 56) | (base + p); };
-  auto length = [&](int64_t p) { return std::min(piece, count - p * piece); };
+  nextSlot += chunks.size();
+  auto slot = [&](size_t chunk) { return (0x7full << 56) | (base + chunk); };
 
-  auto out = context->createUnboundBuffer(const_cast<char *>(send),
-                                          size * count * element);
+  outgoing.clear();
+  for (const Part &part : parts)
+    outgoing.push_back(context->createUnboundBuffer(
+        const_cast<char *>(part.send), size * part.count * element));
   std::unique_ptr<gloo::transport::UnboundBuffer> in[2];
   int64_t half = room * (size - 1);
   for (int h = 0; h < 2; ++h)
     in[h] = context->createUnboundBuffer(scratch.data() + h * half, half);
   auto indexOf = [&](int peer) { return peer < own ? peer : peer - 1; };
-  auto post = [&](int64_t p) {
-    for (int step = 1; step < size; ++step) {
-      int peer = (own + size - step) % size;
-      in[p % 2]->recv(peer, slot(p), indexOf(peer) * room, length(p) * element);
-    }
+  auto eachMessage = [&](size_t round, auto body) {
+    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c)
+      for (int step = 1; step < size; ++step)
+        body(c, step);
   };
-  for (int64_t p = 0; p < std::min<int64_t>(2, pieces); ++p)
-    post(p);
-  for (int64_t p = 0; p < pieces; ++p) {
-    for (int step = 1; step < size; ++step) {
+  auto post = [&](size_t round) {
+    eachMessage(round, [&](size_t c, int step) {
+      int peer = (own + size - step) % size;
+      in[round % 2]->recv(peer, slot(c), indexOf(peer) * room + chunks[c].at,
+                          chunks[c].length * element);
+    });
+  };
+  size_t count = rounds.size() - 1;
+  for (size_t round = 0; round < std::min<size_t>(2, count); ++round)
+    post(round);
+  for (size_t round = 0; round < count; ++round) {
+    eachMessage(round, [&](size_t c, int step) {
       int peer = (own + step) % size;
-      out->send(peer, slot(p), (peer * count + p * piece) * element,
-                length(p) * element);
-    }
-    for (int step = 1; step < size; ++step)
-      if (!in[p % 2]->waitRecv(timeout))
+      const Chunk &chunk = chunks[c];
+      outgoing[chunk.part]->send(
+          peer, slot(c),
+          (peer * parts[chunk.part].count + chunk.begin) * element,
+          chunk.length * element);
+    });
+    eachMessage(round, [&](size_t, int) {
+      if (!in[round % 2]->waitRecv(timeout))
         fail(SHALE_EXIT_PEER, "receive was aborted");
-    for (int r = 0; r < size; ++r)
-      sources[r] = r == own ? send + (own * count + p * piece) * element
-                            : scratch.data() + p % 2 * half + indexOf(r) * room;
-    sumInOrder(type, sources.data(), size, recv + p * piece * element,
-               length(p));
-    if (p + 2 < pieces)
-      post(p + 2);
-    for (int step = 1; step < size; ++step)
-      if (!out->waitSend(timeout))
+    });
+    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c) {
+      const Chunk &chunk = chunks[c];
+      const Part &part = parts[chunk.part];
+      for (int r = 0; r < size; ++r)
+        sources[r] = r == own
+                         ? part.send + (own * part.count + chunk.begin) * element
+                         : scratch.data() + round % 2 * half +
+                               indexOf(r) * room + chunk.at;
+      sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element,
+                 chunk.length);
+    }
+    if (round + 2 < count)
+      post(round + 2);
+    eachMessage(round, [&](size_t c, int) {
+      if (!outgoing[chunks[c].part]->waitSend(timeout))
         fail(SHALE_EXIT_PEER, "send was aborted");
+    });
   }
+  outgoing.clear();
 }
 
-void GlooCommunicator::allReduce(Context &context, const Request &request) {
+/// Of the batch: the slices are reduced together, then each is gathered.
+void GlooCommunicator::allReduce(Context &context) {
   int64_t size = context->size;
-  int64_t element = sizeOf(static_cast<Dtype>(request.type));
-  int64_t slice = request.count / size, even = slice * size;
-  if (slice > 0) {
-    char *own = request.recv + context->rank * slice * element;
-    reduceScatter(context, request.send, own, slice, request.type);
-    allGatherInPlace(context, request.recv, slice * element);
+  ShaleType type = batch.front().type;
+  int64_t element = sizeOf(static_cast<Dtype>(type));
+  parts.clear();
+  for (const Request &request : batch) {
+    int64_t slice = request.count / size;
+    if (slice > 0)
+      parts.push_back({request.send, request.recv + context->rank * slice * element, slice});
   }
-  if (request.count > even)
-    allReduceTail(context, request.send + even * element,
-                  request.recv + even * element, request.count - even,
-                  request.type);
-  sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
+  if (!parts.empty())
+    reduceScatter(context, type);
+  for (const Request &request : batch) {
+    int64_t slice = request.count / size, even = slice * size;
+    if (slice > 0)
+      allGatherInPlace(context, request.recv, slice * element);
+    if (request.count > even)
+      allReduceTail(context, request.send + even * element,
+                    request.recv + even * element, request.count - even, type);
+    sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
+  }
 }
 
 /// Fewer elements than ranks: padded to one a rank, on a buffer of its own.

@@ -87,3 +87,12 @@ func.func @sgd_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor
   %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
   return
 }
+
+// -----
+
+// accumulate_c1: into another shape
+func.func @accumulate_c1(%g: tensor<8xf32>, %a: tensor<4xf32>) {
+  // expected-error@+1 {{adds 'tensor<8xf32>' to 'tensor<4xf32>'}}
+  %0 = nn.accumulate @w %g into %a : tensor<4xf32> : tensor<8xf32>
+  return
+}

@@ -13,6 +13,15 @@ func.func @whole(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   return
 }
 
+// CHECK-LABEL: func.func @sums
+// CHECK: nn.accumulate @w %{{.*}} : tensor<8xf32>
+// CHECK: nn.accumulate @w %{{.*}} into %{{.*}} : tensor<8xf32> : tensor<8xf32>
+func.func @sums(%g: tensor<8xf32>) {
+  %0 = nn.accumulate @w %g : tensor<8xf32>
+  %1 = nn.accumulate @w %g into %0 : tensor<8xf32> : tensor<8xf32>
+  return
+}
+
 // A local slice of a group.
 // CHECK-LABEL: func.func @flat
 // CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.segment<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>

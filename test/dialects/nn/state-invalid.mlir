@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // state_c1: a role that state has.
-// expected-error@+1 {{role must be param, buffer, moment1, moment2, momentum or loss_scale; got input}}
+// expected-error@+1 {{role must be param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----
@@ -31,13 +31,13 @@ nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 922
 // -----
 
 // state_c3: a moment belongs to a parameter.
-// expected-error@+1 {{'of' names the parameter of a moment or momentum, and only of these}}
+// expected-error@+1 {{'of' names the parameter of a moment, momentum or accumulator, and only of these}}
 nn.state @w role = moment1 type = tensor<8xf32>
 
 // -----
 
 // state_c3: a parameter belongs to nobody.
-// expected-error@+1 {{'of' names the parameter of a moment or momentum, and only of these}}
+// expected-error@+1 {{'of' names the parameter of a moment, momentum or accumulator, and only of these}}
 nn.state @w role = param type = tensor<8xf32> {of = @w}
 
 // -----

@@ -1,5 +1,7 @@
 // RUN: shale-opt %s --shale-autodiff --shale-verify-step | FileCheck %s
 // RUN: shale-opt %s --shale-autodiff=optimizer=sgd --shale-verify-step | FileCheck %s --check-prefix=SGD
+// RUN: shale-opt %s --shale-autodiff=accumulate=3 --shale-verify-step | FileCheck %s --check-prefix=SUMS
+// RUN: shale-opt %s --shale-autodiff=accumulate=2 --shale-verify-step | FileCheck %s --check-prefix=TWO
 
 // A tied table, a frozen bias: two trained parameters, one gradient each.
 nn.state @wte role = param type = tensor<8x4xf32> {decay = 0.0 : f64}
@@ -38,6 +40,35 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK-SAME: -> (tensor<f32> {nn.name = "loss_sum", nn.role = #nn.role<metric>}, tensor<f32> {nn.name = "count", nn.role = #nn.role<metric>})
 // CHECK-NOT: nn.div
 // CHECK-NOT: func.func @forward
+// Three micro-batches: gradients are those of the sum of losses, the update divides by the step's count.
+// SUMS: module attributes {nn.accumulate = 3 : i64}
+// SUMS: nn.state @wte.grad_accumulator role = grad_accumulator type = tensor<8x4xf32> {of = @wte}
+// SUMS-NOT: @b.grad_accumulator
+// SUMS: nn.state @loss_sum.accumulator role = grad_accumulator type = tensor<f32>
+// SUMS-LABEL: func.func @accumulate_first
+// SUMS-SAME: -> (tensor<8x4xf32> {nn.state = @wte.grad_accumulator}, tensor<4x4xf32> {nn.state = @w.grad_accumulator}, tensor<f32> {nn.state = @loss_sum.accumulator}, tensor<f32> {nn.state = @count.accumulator})
+// SUMS: %[[SUM:.*]], %[[COUNT:.*]], %{{.*}} = nn.cross_entropy
+// SUMS-NOT: nn.div
+// SUMS: %[[G:.*]] = nn.accumulate @wte %{{[0-9]+}} {{.*}}: tensor<8x4xf32>
+// SUMS-NOT: into
+// SUMS: return %[[G]], %{{.*}}, %[[SUM]], %[[COUNT]]
+// SUMS-LABEL: func.func @accumulate(
+// SUMS: nn.accumulate @wte %{{.*}} into %{{.*}} : tensor<8x4xf32>
+// SUMS: nn.add %{{.*}}, %{{.*}} : tensor<f32>
+// SUMS-LABEL: func.func @step
+// SUMS: %[[ALL:.*]] = nn.accumulate @wte %{{.*}} into
+// SUMS: %[[WHOLE:.*]] = nn.add %{{.*}} {nn.phase = #nn.phase<update>} : tensor<f32>
+// SUMS: %[[LABELS:.*]] = nn.add %{{.*}} {nn.phase = #nn.phase<update>} : tensor<f32>
+// SUMS: %[[ATLEAST:.*]] = nn.max %[[LABELS]]
+// SUMS: %[[LOSS:.*]] = nn.div %[[WHOLE]], %[[ATLEAST]]
+// SUMS: nn.sum_squares %[[ALL]]
+// SUMS: %[[NORM:.*]] = nn.div %{{.*}}, %[[ATLEAST]]
+// SUMS: %[[SCALE:.*]] = nn.div %{{.*}}, %[[ATLEAST]]
+// SUMS: nn.adamw %{{.*}}, %[[ALL]], {{.*}} scale %[[SCALE]]
+// SUMS: return %[[LOSS]], %[[NORM]]
+// TWO: func.func @accumulate_first
+// TWO-NOT: func.func @accumulate(
+// TWO: func.func @step
 func.func @forward(
     %ids: tensor<2x3xi64> {nn.role = #nn.role<input>, nn.name = "ids"},
     %labels: tensor<2x3xi64> {nn.role = #nn.role<label>, nn.name = "labels"},

@@ -62,3 +62,44 @@ module {
     return %w, %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
   }
 }
+
+// -----
+
+// What accumulates returns accumulators, all of them.
+module attributes {nn.accumulate = 2 : i64} {
+  nn.state @w role = param type = tensor<f32> {trained = false}
+  nn.state @s role = grad_accumulator type = tensor<f32>
+  func.func @step(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}) {
+    return %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+  func.func @evaluate() {
+    return
+  }
+  // expected-error@+1 {{result 0 must be an accumulator that is an argument, once}}
+  func.func @accumulate_first(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.state = @w}) {
+    return %w : tensor<f32>
+  }
+}
+
+// -----
+
+module attributes {nn.accumulate = 2 : i64} {
+  nn.state @w role = param type = tensor<f32> {trained = false}
+  // expected-error@+1 {{@accumulate_first does not return it}}
+  nn.state @s role = grad_accumulator type = tensor<f32>
+  func.func @step(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}) {
+    return %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+  func.func @evaluate() {
+    return
+  }
+  func.func @accumulate_first() {
+    return
+  }
+}
+
+// -----
+
+// expected-error@+1 {{must be a number of micro-batches from 2 to 65535}}
+module attributes {nn.accumulate = 1 : i64} {
+}

@@ -1,6 +1,10 @@
 // RUN: shale-opt %s --shale-schedule --shale-verify-scheduled | FileCheck %s
 // RUN: shale-opt %s --shale-schedule="prefetch=0" | FileCheck %s --check-prefix=LAZY
 // RUN: shale-opt %s --shale-schedule="prefetch=3 max-gathers-in-flight=3" | FileCheck %s --check-prefix=EAGER
+// RUN: shale-opt %s --shale-schedule="bucket-size=256" | FileCheck %s --check-prefix=BUCKET
+// RUN: shale-opt %s --shale-schedule="bucket-size=128" | FileCheck %s --check-prefix=ALONE
+// RUN: not shale-opt %s --shale-schedule="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: prefetch and bucket-size must be at least 0
 
 // Three units of one weight each, fully sharded over two ranks.
 module attributes {dist.strategy = "full"} {
@@ -42,6 +46,19 @@ module attributes {dist.strategy = "full"} {
   // CHECK: nn.tanh
   // CHECK: dist.wait %[[RB]]
   // CHECK: nn.sum_squares
+
+  // Both gradients, 128 bytes each, are one bucket: it starts where the second is packed. One that fills a bucket is alone.
+  // BUCKET-LABEL: func.func @step
+  // BUCKET: dist.unit_pack @c[0]
+  // BUCKET-NOT: dist.start
+  // BUCKET: dist.unit_pack @b[0]
+  // BUCKET-NEXT: dist.start {{.*}}dist.bucket = 0
+  // BUCKET: dist.reduce_scatter
+  // BUCKET: dist.start {{.*}}dist.bucket = 0
+  // BUCKET: dist.reduce_scatter
+  // BUCKET: dist.wait
+  // ALONE-LABEL: func.func @step
+  // ALONE-NOT: dist.bucket
 
   // LAZY-LABEL: func.func @step
   // LAZY: nn.matmul

@@ -2,7 +2,7 @@
 
 usage: equal.py MESH STRATEGY [FLAG]...  FLAGS: those of make_tiny.py, optimizer=NAME,
        units=POLICY, batch=N, import=ARGUMENTS (of shale-translate, in place of the
-       made model), memory (gathers made explicit), recompute=POLICY with it, mutate (every collective,
+       made model), accumulate=K micro-batches a step, sync=false for whole accumulators, memory (gathers made explicit), recompute=POLICY with it, mutate (every collective,
        dropped alone, must make a difference)
 """
 import os
@@ -74,9 +74,9 @@ with tempfile.TemporaryDirectory() as folder:
         tiny = run(sys.executable, f"{here}/Inputs/make_tiny.py", settings.get("batch", "12"), *model).stdout
     with open(f"{folder}/forward.mlir", "w") as out:
         out.write(tiny)
-    run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy}",
+    run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
         f"--shale-annotate-units=policy={settings.get('units', 'block')}",
-        f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')}", "-o", f"{folder}/before.mlir")
+        f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/before.mlir")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
     if "memory" in flags:
         passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",

@@ -1,5 +1,6 @@
 //===- kernel-test.cpp - Generated kernels against the interpreter --------===//
 #include "KernelRunner.h"
+#include "dialects/nn/Philox.h"
 #include <gtest/gtest.h>
 
 using namespace shale;
@@ -166,6 +167,34 @@ TEST(Attention, Causal) { check(attention(2, 2, 80, 80, true, false), 1e-5); }
 TEST(Attention, GroupedQueries) { check(attention(4, 2, 17, 17, true, false), 1e-5); }
 TEST(Attention, Masked) { check(attention(2, 1, 16, 33, false, true), 1e-5); }
 TEST(Attention, CausalWithMoreKeys) { check(attention(2, 1, 65, 70, true, true), 1e-5); }
+
+/// The published vectors of Random123 (kat_vectors, philox4x32 10).
+TEST(Philox, KnownAnswers) {
+  using nn::PhiloxWords;
+  EXPECT_EQ(nn::philox({0, 0, 0, 0}, {0, 0}), (PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  uint32_t ones = ~0u;
+  EXPECT_EQ(nn::philox({ones, ones, ones, ones}, {ones, ones}),
+            (PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(nn::philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+/// Vectors of integers give the words that the scalar definition gives, for
+/// wholes, for slices in the first and in another dimension, and beyond 2^31.
+TEST_P(Sizes, Dropout) {
+  check(replace(R"(
+func.func @f(%x: tensor<4xCxf32>, %s: tensor<i64>, %t: tensor<i64>, %m: tensor<i64>) -> (tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>) {
+  %c = nn.constant dense<1311768467463790320> : tensor<i64>
+  %far = nn.constant dense<1234567890123> : tensor<i64>
+  %seed = nn.add %s, %c : tensor<i64>
+  %0 = nn.dropout %x seed %seed step %t microbatch %m ratio = 0.1 id = 0 : tensor<4xCxf32>, tensor<i64>
+  %1 = nn.gelu %0 : tensor<4xCxf32>
+  %2 = nn.dropout %1 seed %seed step %t microbatch %m offset %s : tensor<i64> ratio = 0.5 id = 4294967295 of [9, C] : tensor<4xCxf32>, tensor<i64>
+  %3 = nn.dropout %x seed %s step %t microbatch %m offset %s : tensor<i64> ratio = 0.3 id = 7 of [4, 1000] : tensor<4xCxf32>, tensor<i64>
+  %4 = nn.dropout %x seed %s step %t microbatch %m offset %far : tensor<i64> ratio = 0.3 id = 7 of [4294967296, 1000] : tensor<4xCxf32>, tensor<i64>
+  return %0, %2, %3, %4 : tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>
+})", {{"C", GetParam()}}));
+}
 
 TEST(Rope, BothForms) {
   for (const char *form : {"", "interleaved", "inverse", "interleaved inverse"})

@@ -273,6 +273,9 @@ struct Tables {
     states[2] = {0, SHALE_ROLE_MOMENT1, SHALE_F32, -1, 192, 48};
     program.abi_version = SHALE_ABI_VERSION;
     program.world_size = 3;
+    program.accumulate = 1;
+    program.step = [](ShaleRank *, char *, char *, const void *const *,
+                      const float *, float *) {};
     program.model = "m.onnx";
     program.strategy = "full";
     program.optimizer = "adamw";

@@ -16,6 +16,39 @@ static LogicalResult importIdentity(Node &node) {
   return success();
 }
 
+/// Draws by seed, step, micro-batch and a number of its own; the mask is where
+/// ones are kept.
+static LogicalResult importTrainingDropout(Node &node, double ratio) {
+  Value input = node.input(0);
+  if (!isa<FloatType>(Node::type(input).getElementType()))
+    return node.error("dropout of " + Node::name(input.getType()));
+  Value seed = node.importer.randomArgument(nn::Role::Seed);
+  Value step = node.importer.randomArgument(nn::Role::Step);
+  Value microbatch = node.importer.randomArgument(nn::Role::Microbatch);
+  if (!seed || !step || !microbatch)
+    return failure();
+  int64_t id = node.importer.takeRandomId();
+  auto drop = [&](Value value) {
+    return node.create<nn::DropoutOp>(
+        value.getType(), value, seed, step, microbatch, /*offset=*/Value(),
+        node.builder.getF64FloatAttr(ratio), node.builder.getI64IntegerAttr(id),
+        /*global_shape=*/DenseI64ArrayAttr());
+  };
+  Value dropped = drop(input);
+  if (!dropped)
+    return failure();
+  node.set(0, dropped);
+  if (node.wants(1)) {
+    Value one = node.constant(Node::type(input), 1);
+    Value zero = node.constant(Node::type(input), 0);
+    Value kept = one ? drop(one) : Value();
+    if (!kept || !zero)
+      return failure();
+    node.set(1, node.binary(kept, zero, nn::Predicate::NE));
+  }
+  return success();
+}
+
 /// Without training_mode a Dropout passes its operand on.
 static LogicalResult importDropout(Node &node) {
   if (failed(node.require(1)))
@@ -27,9 +60,11 @@ static LogicalResult importDropout(Node &node) {
   }
   std::optional<double> ratio = node.has(1) ? node.scalarConstant(node.input(1))
                                             : std::optional<double>(0.5);
-  if (training && (!ratio || *ratio != 0))
-    return node.error("dropout in training mode is not supported yet: export "
-                      "with model.eval(), or with p=0");
+  if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))
+    return node.error("the ratio of dropout in training mode must be a "
+                      "constant from 0 to below 1");
+  if (training && *ratio != 0)
+    return importTrainingDropout(node, *ratio);
   node.set(0, node.input(0));
   if (node.wants(1)) {
     auto type = Node::type(node.input(0)).clone(node.builder.getI1Type());

@@ -1,6 +1,6 @@
 """Writes a small transformer in nn, for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys]...   (keys: without the key's bias, whose true gradient is zero)
 """
 import sys
 
@@ -43,8 +43,11 @@ def param(name, *dims, trained=True, split=None):
 
 def linear(x, name, k, n, scope, trained=True, split=None):
     w = param(name + ".weight", k, n, trained=trained, split=split)
-    b = param(name + ".bias", n, trained=trained, split=0 if split == 1 else None)
+    biased = not ("keys" in flags and name.endswith(".k"))
+    b = param(name + ".bias", n, trained=trained, split=0 if split == 1 else None) if biased else None
     y = emit(f"nn.matmul {x}, {w} {{}} : ({ty(N, k)}, {ty(k, n)}) -> {ty(N, n)}", scope)
+    if not biased:
+        return y
     r = emit(f"nn.broadcast {b} dims = [1] {{}} : {ty(n)} -> {ty(N, n)}", scope)
     return emit(f"nn.add {y}, {r} {{}} : {ty(N, n)}", scope)
 

@@ -1,0 +1,272 @@
+//===- Reductions.cpp - When gradients are reduced ------------------------===//
+#include "passes/schedule/Reductions.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace shale;
+
+Operation *shale::firstUser(Operation *op) {
+  Operation *first = nullptr;
+  for (Operation *user : op->getUsers()) {
+    user = op->getBlock()->findAncestorOpInBlock(*user);
+    if (user && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  }
+  return first;
+}
+
+static CollectiveKind kindOf(dist::StartOp start) { return start.getCollective().getCollectiveKind(); }
+
+static bool isReduction(Operation *op) {
+  auto start = dyn_cast_or_null<dist::StartOp>(op);
+  return start && (kindOf(start) == CollectiveKind::ReduceScatter || kindOf(start) == CollectiveKind::AllReduce);
+}
+
+static Operation *lastDefinition(Operation *op) {
+  Operation *last = nullptr;
+  for (Value operand : op->getOperands())
+    if (Operation *definition = operand.getDefiningOp())
+      if (!last || last->isBeforeInBlock(definition))
+        last = definition;
+  return last;
+}
+
+/// The packed gradient that is reduced, as it is or added to earlier ones; null
+/// for other values.
+static dist::UnitPackOp packOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return nullptr;
+  if (auto pack = dyn_cast<dist::UnitPackOp>(op))
+    return pack;
+  if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
+    return nullptr;
+  for (Value operand : op->getOperands())
+    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && operand.getType() == value.getType())
+      return pack;
+  return nullptr;
+}
+
+void shale::hoistReductions(Block &block) {
+  SmallVector<dist::StartOp> starts;
+  for (auto start : block.getOps<dist::StartOp>())
+    if (!isa<dist::UnitGatherOp>(start.getCollective().getOperation()))
+      starts.push_back(start);
+  for (dist::StartOp start : starts) {
+    Operation *input = start.getInput().getDefiningOp();
+    if (!input)
+      continue;
+    if (dist::UnitPackOp pack = packOf(start.getInput())) {
+      if (Operation *definition = lastDefinition(pack))
+        pack->moveAfter(definition);
+      if (input != pack)
+        input->moveAfter(lastDefinition(input));
+    }
+    start->moveAfter(input);
+  }
+}
+
+namespace {
+
+/// A reduction of a packed gradient and what is done with its result alone: a
+/// second reduction over another axis, and the sum with earlier micro-batches.
+struct Reduction {
+  dist::StartOp start, second;
+  Operation *sum = nullptr;
+
+  explicit Reduction(dist::StartOp start) : start(start) {
+    Operation *user = onlyUser(start.getWait());
+    if (isReduction(user)) {
+      second = cast<dist::StartOp>(user);
+      user = onlyUser(second.getWait());
+    }
+    if (!user || user->getNumResults() != 1 || !isMemoryEffectFree(user) ||
+        user->getResult(0).getType() != last().getWait().getType())
+      return;
+    auto phase = user->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    if (phase && phase.getValue() == nn::Phase::Backward)
+      sum = user;
+  }
+  dist::StartOp last() { return second ? second : start; }
+
+private:
+  static Operation *onlyUser(dist::WaitOp wait) {
+    return wait->hasOneUse() ? *wait->user_begin() : nullptr;
+  }
+};
+
+/// Reductions of one kind, axis and type that are exchanged together.
+struct Bucket {
+  CollectiveKind kind;
+  StringRef axis;
+  Type element;
+  StringAttr unit;
+  int64_t bytes = 0;
+  std::vector<Reduction> members;
+};
+
+} // namespace
+
+/// In the order in which gradients complete. A bucket is closed once it has
+/// `size` bytes; a gradient that has as many is one by itself. Size 0: a unit is one.
+static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
+  std::vector<Bucket> buckets;
+  SmallVector<size_t> open;
+  for (auto start : block.getOps<dist::StartOp>()) {
+    dist::UnitPackOp pack = isReduction(start) ? packOf(start.getInput()) : dist::UnitPackOp();
+    if (!pack)
+      continue;
+    Bucket next{kindOf(start), start.getCollective().getCollectiveAxis(), pack.getType().getElementType(),
+                pack.getUnitAttr().getAttr(), nn::tensorBytes(pack.getType()), {}};
+    next.members.emplace_back(start);
+    auto fits = [&](size_t index) {
+      const Bucket &bucket = buckets[index];
+      return bucket.kind == next.kind && bucket.axis == next.axis && bucket.element == next.element &&
+             bool(bucket.members.front().second) == bool(next.members.front().second) &&
+             (size > 0 || bucket.unit == next.unit);
+    };
+    auto place = llvm::find_if(open, fits);
+    bool alone = size > 0 && next.bytes >= size;
+    if (alone || place == open.end()) {
+      buckets.push_back(std::move(next));
+      if (!alone)
+        open.push_back(buckets.size() - 1);
+      continue;
+    }
+    Bucket &bucket = buckets[*place];
+    bucket.bytes += next.bytes;
+    bucket.members.push_back(next.members.front());
+    if (size > 0 && bucket.bytes >= size)
+      open.erase(place);
+  }
+  // A bucket stands where its last member is.
+  llvm::stable_sort(buckets, [](const Bucket &a, const Bucket &b) {
+    dist::StartOp first = a.members.back().start, second = b.members.back().start;
+    return first->isBeforeInBlock(second);
+  });
+  return buckets;
+}
+
+/// A part of the norm is computed where the norm is: before, it would wait for
+/// the reduction.
+static void delayScalars(std::vector<Bucket> &buckets) {
+  for (Bucket &bucket : buckets)
+    for (Reduction &member : bucket.members)
+      for (Operation *user : member.last().getWait()->getUsers()) {
+        bool scalar = user->getNumResults() == 1 && isMemoryEffectFree(user) &&
+                      cast<RankedTensorType>(user->getResult(0).getType()).getRank() == 0;
+        Operation *wanted = scalar ? firstUser(user) : nullptr;
+        if (!wanted)
+          continue;
+        user->moveBefore(wanted);
+        dist::WaitOp wait = member.last().getWait();
+        if (Operation *first = firstUser(wait); first && wait->isBeforeInBlock(first))
+          wait->moveBefore(first);
+      }
+}
+
+/// Moves `start` down to `place`, and what depends on it and would stand before
+/// it behind `place`.
+static void delayStart(dist::StartOp start, Operation *place) {
+  SmallVector<Operation *> dependent;
+  DenseSet<Operation *> known{start};
+  for (Operation *op = start->getNextNode(); op && op != place; op = op->getNextNode())
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return known.contains(operand.getDefiningOp()); })) {
+      known.insert(op);
+      dependent.push_back(op);
+    }
+  start->moveBefore(place);
+  for (Operation *op : llvm::reverse(dependent))
+    op->moveAfter(place);
+}
+
+/// Starts the reductions of a bucket side by side, the first ones or the second,
+/// before `place`, and gives them one number.
+static void startTogether(Bucket &bucket, bool second, Operation *place, int64_t number) {
+  Builder builder(place->getContext());
+  for (Reduction &member : bucket.members) {
+    dist::StartOp start = second ? member.second : member.start;
+    if (start != place)
+      delayStart(start, place);
+    if (bucket.members.size() > 1)
+      start->setAttr(dist::kBucketAttr, builder.getI64IntegerAttr(number));
+  }
+}
+
+/// Where the first result of a bucket is wanted by others; the block's end where
+/// none is.
+static Operation *firstUseOf(Bucket &bucket) {
+  Operation *first = bucket.members.front().start->getBlock()->getTerminator();
+  for (Reduction &member : bucket.members) {
+    Operation *last = member.sum ? member.sum : member.last().getWait();
+    if (Operation *user = firstUser(last); user && user->isBeforeInBlock(first))
+      first = user;
+  }
+  return first;
+}
+
+/// Starts all reduce-scatters when the first of their results is wanted.
+static void startAtEnd(MutableArrayRef<Bucket> buckets) {
+  Operation *first = nullptr;
+  auto visit = [&](llvm::function_ref<void(Reduction &)> body) {
+    for (Bucket &bucket : buckets)
+      if (bucket.kind == CollectiveKind::ReduceScatter)
+        for (Reduction &member : bucket.members)
+          body(member);
+  };
+  visit([&](Reduction &member) {
+    Operation *wait = member.start.getWait();
+    if (!first || wait->isBeforeInBlock(first))
+      first = wait;
+  });
+  visit([&](Reduction &member) {
+    if (member.start->isBeforeInBlock(first))
+      member.start->moveBefore(first);
+  });
+}
+
+void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd) {
+  std::vector<Bucket> buckets = formBuckets(block, bucketSize);
+  delayScalars(buckets);
+  if (atEnd)
+    startAtEnd(buckets);
+  int64_t number = 0;
+  for (Bucket &bucket : buckets)
+    startTogether(bucket, /*second=*/false, bucket.members.back().start, number++);
+  // What follows a bucket is done where the next one starts, what follows its
+  // second reductions where the one after that does; at the end, where it is wanted.
+  auto placeAfter = [&](size_t index, size_t distance) -> Operation * {
+    Operation *wanted = firstUseOf(buckets[index]);
+    if (atEnd || index + distance >= buckets.size())
+      return wanted;
+    Operation *start = buckets[index + distance].members.front().start;
+    return start->isBeforeInBlock(wanted) ? start : wanted;
+  };
+  for (auto [index, bucket] : llvm::enumerate(buckets)) {
+    Operation *place = placeAfter(index, 1);
+    bool hasSecond = bool(bucket.members.front().second);
+    bool sums = llvm::any_of(bucket.members, [](Reduction &member) { return member.sum; });
+    bool bounded = isReduction(place) && bucket.kind == CollectiveKind::ReduceScatter;
+    if (!bounded && !hasSecond && !sums)
+      continue; // each is waited for where it is used
+    for (Reduction &member : bucket.members)
+      member.start.getWait()->moveBefore(place);
+    if (hasSecond)
+      startTogether(bucket, /*second=*/true, place, number++);
+    else
+      for (Reduction &member : bucket.members)
+        if (member.sum)
+          member.sum->moveBefore(place);
+  }
+  for (auto [index, bucket] : llvm::enumerate(buckets)) {
+    if (!bucket.members.front().second)
+      continue;
+    Operation *place = placeAfter(index, 2);
+    for (Reduction &member : bucket.members)
+      member.second.getWait()->moveBefore(place);
+    for (Reduction &member : bucket.members)
+      if (member.sum)
+        member.sum->moveBefore(place);
+  }
+}
