@@ -21,7 +21,7 @@ def need(condition, message):
 def check(a, work):
     case = Case(a.build, a.case)
     program, file = work / "train", work / "trace.json"
-    said = case.shalec(program, "full", RANKS)
+    said = case.shalec(program, "full", RANKS, ["--bucket-size", "0"])  # a bucket is one span
     planned = sum(int(count) for count in re.findall(r"^ +(\d+) (?:all-gather|reduce-scatter|all-reduce) over", said, re.M))
     case.train(program, work / "plain", steps=4, what="a run without trace")
     case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{STEPS}", file], what="a traced run")

@@ -251,15 +251,15 @@ constexpr int64_t reduceBytes(int64_t n, int64_t ranks) {
   return 2 * (ranks - 1) * ((n + ranks - 1) / ranks) * 4;
 }
 const ShaleSite sites[] = {
-    {"root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4},
+    {"root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4, 1, 0, 1},
     {"root gradient", full ? SHALE_REDUCE_SCATTER : SHALE_ALL_REDUCE, Fsdp,
-     full ? (fsdp - 1) * local * 4 : reduceBytes(local, fsdp)},
-    {"root gradient", SHALE_ALL_REDUCE, Replica, reduceBytes(local, replica)},
-    {"count", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)},
-    {"count", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica)},
-    {"loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)},
-    {"loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica)},
-    {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp)}};
+     full ? (fsdp - 1) * local * 4 : reduceBytes(local, fsdp), 1, 1, 1},
+    {"root gradient", SHALE_ALL_REDUCE, Replica, reduceBytes(local, replica), 1, 2, 1},
+    {"count", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 3, 1},
+    {"count", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), 1, 4, 1},
+    {"loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 5, 1},
+    {"loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), 1, 6, 1},
+    {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 7, 1}};
 const ShalePlanLine plan[] = {{"parameters", "state", stateBytes},
                               {"activations", "arena", arenaBytes}};
 const ShaleBuffer buffers[] = {
