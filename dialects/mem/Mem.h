@@ -20,6 +20,10 @@ namespace shale::mem {
 inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
 /// Marks an op that computes again what an op with kRecomputeAttr did.
 inline constexpr llvm::StringLiteral kRecomputedAttr = "mem.recomputed";
+/// Marks an op whose results go to host memory when they are there.
+inline constexpr llvm::StringLiteral kOffloadAttr = "mem.offload";
+/// On an nn.state: "host" where its home is host memory.
+inline constexpr llvm::StringLiteral kSpaceAttr = "mem.space";
 /// On a function: floating-point operations that recomputation adds.
 inline constexpr llvm::StringLiteral kRecomputeFlopsAttr = "mem.recompute_flops";
 } // namespace shale::mem

@@ -24,9 +24,15 @@ std::optional<shale::ViewPlace> shale::mem::BarrierOp::getViewPlace(unsigned num
 LogicalResult
 shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
                                                  NamedAttribute attribute) {
-  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr) {
+  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr || attribute.getName() == kOffloadAttr) {
     if (!isa<UnitAttr>(attribute.getValue()))
       return op->emitOpError("'") << attribute.getName().strref() << "' must be a unit attribute";
+    return success();
+  }
+  if (attribute.getName() == kSpaceAttr) {
+    auto space = dyn_cast<StringAttr>(attribute.getValue());
+    if (!space || space.getValue() != "host")
+      return op->emitOpError("'mem.space' must be \"host\"");
     return success();
   }
   if (attribute.getName() == kRecomputeFlopsAttr) {

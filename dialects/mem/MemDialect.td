@@ -12,6 +12,8 @@ def Mem_Dialect : Dialect {
     |---|---|---|
     | `mem.recompute` | ops | the results are not kept between intervals of use: `--shale-materialize-recompute` computes them again |
     | `mem.recomputed` | ops | what computes again; it reads through `mem.barrier` |
+    | `mem.offload` | ops | the results go to host memory: `--shale-materialize-offload` moves them |
+    | `mem.space = "host"` | `nn.state` | its home is host memory |
     | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |
   }];
   let cppNamespace = "::shale::mem";

@@ -5,6 +5,7 @@
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/interfaces/Interfaces.td"
 include "dialects/mem/MemDialect.td"
+include "dialects/mem/Ops/Offload.td"
 
 def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewInterface>,
     RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {

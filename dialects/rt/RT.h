@@ -36,9 +36,18 @@ inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
 inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
 /// On a started collective: which bucket of the program it belongs to.
 inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";
+inline constexpr llvm::StringLiteral kHostStateBytesAttr = "rt.host_state_bytes";
+inline constexpr llvm::StringLiteral kHostArenaBytesAttr = "rt.host_arena_bytes";
 
 /// Where buffers of a block begin, in bytes.
 inline constexpr int64_t kAlignment = 64;
+
+/// The module's attribute that says how large a block is.
+inline llvm::StringRef blockBytesAttr(Space space, bool host) {
+  if (space == Space::State)
+    return host ? kHostStateBytesAttr : kStateBytesAttr;
+  return host ? kHostArenaBytesAttr : kArenaBytesAttr;
+}
 
 /// Bytes of a buffer; truth values take one byte. -1 on overflow.
 int64_t bufferBytes(mlir::MemRefType type);

@@ -40,7 +40,8 @@ LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                ? success()
                : op->emitOpError() << "'" << name << "' must be the number of a bucket, on a reduction";
   }
-  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr)
+  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr && name != kHostStateBytesAttr &&
+      name != kHostArenaBytesAttr)
     return op->emitOpError() << "unknown attribute '" << name << "'";
   auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
   if (!isa<ModuleOp>(op) || !bytes || bytes.getValue().isNegative())

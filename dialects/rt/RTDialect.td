@@ -25,8 +25,9 @@ def RT_Dialect : Dialect {
     shares bytes otherwise (reshapes, updates in place, a parameter within its
     gathered unit) is one buffer, through `rt.view` and `rt.shard`.
 
-    The module carries the sizes of the two blocks as `rt.state_bytes` and `rt.arena_bytes` (i64),
-    and as `rt.threads` the threads a rank that the memory plan reckons with.
+    The module carries the sizes of the blocks as `rt.state_bytes` and `rt.arena_bytes` (i64), and of
+    those in host memory, where something is offloaded, as `rt.host_state_bytes` and `rt.host_arena_bytes`.
+    `rt.threads` is the threads a rank that the memory plan reckons with.
   }];
   let cppNamespace = "::shale::rt";
   let useDefaultTypePrinterParser = 1;

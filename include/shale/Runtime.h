@@ -117,7 +117,8 @@ typedef struct {
   int32_t role;  /* ShaleRole */
   int32_t type;  /* ShaleType as stored */
   int32_t axis;  /* index into ShaleProgram.axes; -1: whole on every rank */
-  int64_t offset; /* bytes into the state block; aligned to 64 */
+  int64_t offset; /* bytes into the state block; aligned to 64. The block in host
+                     memory follows the device's: its bytes begin at state_bytes */
   int64_t local_count;
 } ShaleState;
 
@@ -163,6 +164,7 @@ typedef struct {
 typedef struct {
   const char *category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
   const char *what;
+  const char *space; /* "device" or "host" */
   int64_t bytes;
 } ShalePlanLine;
 
@@ -170,7 +172,7 @@ typedef struct {
 typedef struct {
   const char *name;     /* source node or state */
   const char *category; /* as in ShalePlanLine */
-  const char *space;    /* "state" or "arena" */
+  const char *space;    /* "state", "arena", "host state" or "host arena" */
   int64_t offset;
   int64_t bytes;
   int64_t padding; /* of these bytes */
@@ -220,6 +222,9 @@ typedef struct {
   const ShaleBuffer *buffers;
   int64_t state_bytes;
   int64_t arena_bytes;
+  int64_t host_state_bytes; /* in host memory, when something is offloaded */
+  int64_t host_arena_bytes;
+  int64_t transfer_count; /* copies between the memories, in all functions */
   int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes for
                                  each rank of the largest axis, if that has two */
   int64_t tokens_per_step;    /* of the whole program, all micro-batches */
@@ -279,6 +284,17 @@ void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
 void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send,
                             void *recv, int64_t count, int32_t type);
 void shale_wait(ShaleRank *rank, int32_t site);
+
+/* The blocks in host memory. */
+void *shale_host_state(ShaleRank *rank);
+void *shale_host_arena(ShaleRank *rank);
+
+/* Copies between device and host memory, `index` below transfer_count: start returns
+ * at once, both buffers belong to the runtime until shale_transfer_wait(rank, index).
+ * They run in the order in which they start, beside kernels and collectives. */
+void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
+                          const void *source, int64_t bytes);
+void shale_transfer_wait(ShaleRank *rank, int32_t index);
 
 /* This rank's coordinate on an axis. */
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis);

@@ -1,5 +1,6 @@
 //===- ProgramSummary.cpp - What a planned program takes and does ---------===//
 #include "lib/Analysis/ProgramSummary.h"
+#include "dialects/mem/Mem.h"
 #include "lib/Analysis/Footprint.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "llvm/ADT/MapVector.h"
@@ -14,12 +15,14 @@ using namespace shale;
 /// Receive scratch that is worth having: larger reductions go in pieces.
 static constexpr int64_t kMostScratchBytes = 8 << 20;
 
-int64_t ProgramSummary::peakBytes() const {
+int64_t ProgramSummary::peakBytes(bool host) const {
   int64_t sum = 0;
   for (const PlanLine &line : lines)
-    sum += line.bytes;
+    sum += line.host == host ? line.bytes : 0;
   return sum;
 }
+
+int64_t ProgramSummary::peakBytes() const { return peakBytes(false) + peakBytes(true); }
 
 /// Bytes of a state that hold no parameter, a rank's share of the group's.
 static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
@@ -39,22 +42,28 @@ static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
 }
 
 static void addState(ModuleOp module, ProgramSummary &summary) {
-  std::map<rt::Category, int64_t> bytes;
-  for (auto slot : module.getOps<rt::SlotOp>()) {
-    int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
-    bytes[slot.getCategory()] += size;
-    summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(), slot.getCategory(),
-                               rt::Space::State, slot.getOffset(), size, paddingOf(module, slot)});
+  for (bool host : {false, true}) {
+    std::map<rt::Category, int64_t> bytes;
+    for (auto slot : module.getOps<rt::SlotOp>()) {
+      if (slot.getHost() != host)
+        continue;
+      int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
+      bytes[slot.getCategory()] += size;
+      summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(), slot.getCategory(),
+                                 rt::Space::State, slot.getOffset(), size, paddingOf(module, slot), host});
+    }
+    int64_t sum = 0;
+    for (auto [category, size] : bytes) {
+      summary.lines.push_back({category, category == rt::Category::Parameters  ? "parameters at rest"
+                                         : category == rt::Category::Gradients ? "gradient accumulators"
+                                                                               : "optimizer state",
+                               size, host});
+      sum += size;
+    }
+    int64_t whole = host ? summary.hostStateBytes : summary.stateBytes;
+    if (whole > sum)
+      summary.lines.push_back({rt::Category::Parameters, "alignment of state", whole - sum, host});
   }
-  int64_t sum = 0;
-  for (auto [category, size] : bytes) {
-    summary.lines.push_back({category, category == rt::Category::Parameters  ? "parameters at rest"
-                                       : category == rt::Category::Gradients ? "gradient accumulators"
-                                                                             : "optimizer state", size});
-    sum += size;
-  }
-  if (summary.stateBytes > sum)
-    summary.lines.push_back({rt::Category::Parameters, "alignment of state", summary.stateBytes - sum});
 }
 
 /// Whether the update begins with `op`: where gradients are reduced during the
@@ -85,7 +94,7 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   std::vector<const LiveBuffer *> gathered;
   for (const LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
-    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters)
+    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters && !op.getHost())
       gathered.push_back(&buffer);
   }
   size_t most = 0;
@@ -101,7 +110,7 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   return most;
 }
 
-static FailureOr<ArenaUse> measureArena(rt::FuncOp function) {
+static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))
     return failure();
@@ -109,7 +118,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function) {
   use.unitsAtOnce = countUnitsAtOnce(liveness);
   std::map<int64_t, int64_t> changes;
   for (LiveBuffer &buffer : liveness.buffers)
-    if (buffer.op.getSpace() == rt::Space::Arena) {
+    if (buffer.op.getSpace() == rt::Space::Arena && buffer.op.getHost() == host) {
       int64_t bytes = llvm::alignTo(buffer.bytes, rt::kAlignment);
       changes[buffer.begin] += bytes;
       changes[buffer.end + 1] -= bytes;
@@ -127,20 +136,20 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function) {
       update = liveness.positions[&op];
   for (LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
-    if (op.getSpace() != rt::Space::Arena)
+    if (op.getSpace() != rt::Space::Arena || op.getHost() != host)
       continue;
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
     if (buffer.begin <= update && update <= buffer.end)
-      use.atUpdate.push_back({op.getName().str(), op.getCategory(), rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding()});
+      use.atUpdate.push_back({op.getName().str(), op.getCategory(), rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
   }
   return use;
 }
 
-static LogicalResult addArena(ModuleOp module, ProgramSummary &summary) {
+static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool host) {
   ArenaUse largest;
   for (auto function : module.getOps<rt::FuncOp>()) {
-    FailureOr<ArenaUse> use = measureArena(function);
+    FailureOr<ArenaUse> use = measureArena(function, host);
     if (failed(use))
       return failure();
     llvm::append_range(summary.buffers, use->atUpdate);
@@ -148,12 +157,15 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary) {
     if (use->peakBytes >= largest.peakBytes)
       largest = std::move(*use);
   }
-  static const char *const kWhat[] = {"units gathered, at the arena's peak", "gradients, at the arena's peak",
-                                      "", "activations, at the arena's peak", "packed gradients to be reduced, at the arena's peak", "", ""};
+  static const char *const kDevice[] = {"units gathered, at the arena's peak", "gradients, at the arena's peak",
+                                      "optimizer state on its way, at the arena's peak", "activations, at the arena's peak", "packed gradients to be reduced, at the arena's peak", "", ""};
+  static const char *const kHost[] = {"parameters to be updated, at the arena's peak", "gradients, at the arena's peak",
+                                      "optimizer state on its way, at the arena's peak", "activations, at the arena's peak", "gradients, at the arena's peak", "", ""};
   for (auto [category, bytes] : largest.atPeak)
-    summary.lines.push_back({category, kWhat[int(category)], bytes});
-  if (summary.arenaBytes > largest.peakBytes)
-    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena", summary.arenaBytes - largest.peakBytes});
+    summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host});
+  int64_t whole = host ? summary.hostArenaBytes : summary.arenaBytes;
+  if (whole > largest.peakBytes)
+    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host});
   return success();
 }
 
@@ -232,6 +244,12 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
       summary.flops += times * gemm.getFlops();
       summary.gemms += times;
     });
+    if (auto flops = function->getAttrOfType<IntegerAttr>(mem::kRecomputeFlopsAttr))
+      summary.recomputedFlops += times * flops.getInt();
+    function.walk([&](rt::TransferOp transfer) {
+      summary.transfers += times;
+      summary.transferredBytes += times * rt::bufferBytes(transfer.getSource().getType());
+    });
     function.walk([&](rt::LaunchOp launch) {
       summary.flops += times * flops.lookup(launch.getKernelAttr().getAttr());
       summary.launches += times;
@@ -275,6 +293,8 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
   summary.arenaBytes = size(rt::kArenaBytesAttr);
   if (auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr))
     summary.microbatches = count.getInt();
+  summary.hostStateBytes = size(rt::kHostStateBytesAttr);
+  summary.hostArenaBytes = size(rt::kHostArenaBytesAttr);
   if (dist::MeshOp mesh = dist::getMesh(module))
     summary.ranks = mesh.getRankCount();
   for (auto state : module.getOps<nn::StateOp>())
@@ -283,7 +303,7 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
       summary.trained += state.isTrainedParameter() ? state.getTensorType().getNumElements() : 0;
     }
   addState(module, summary);
-  if (failed(addArena(module, summary)))
+  if (failed(addArena(module, summary, false)) || failed(addArena(module, summary, true)))
     return failure();
   addSites(module, summary);
   addWork(module, summary);
@@ -318,10 +338,20 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
        << llvm::format("%15lld\n", (long long)count.second);
   if (summary.unitsAtOnce)
     os << "units         at most " << summary.unitsAtOnce << " whole or on their way at once\n";
-  os << "memory        of a rank, " << summary.ranks << " rank(s):\n";
-  for (const PlanLine &line : summary.lines)
-    os << "  " << llvm::left_justify(rt::stringifyCategory(line.category), 14)
-       << llvm::format("%15lld  ", (long long)line.bytes) << line.what << "\n";
-  os << "  " << llvm::left_justify("peak", 14) << llvm::format("%15lld  ", (long long)summary.peakBytes())
-     << mebibytes(summary.peakBytes()) << "\n";
+  if (summary.recomputedFlops)
+    os << llvm::format("recomputed    %.4g flops a rank of these\n", double(summary.recomputedFlops));
+  if (summary.transfers)
+    os << "copies        a step, " << summary.transfers << " between device and host: " << summary.transferredBytes << " bytes\n";
+  bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
+  for (bool host : {false, true}) {
+    if (host && !offloads)
+      break;
+    os << (host ? "host memory   of a rank, " : offloads ? "device memory of a rank, " : "memory        of a rank, ") << summary.ranks << " rank(s):\n";
+    for (const PlanLine &line : summary.lines)
+      if (line.host == host)
+        os << "  " << llvm::left_justify(rt::stringifyCategory(line.category), 14)
+           << llvm::format("%15lld  ", (long long)line.bytes) << line.what << "\n";
+    os << "  " << llvm::left_justify("peak", 14) << llvm::format("%15lld  ", (long long)summary.peakBytes(host))
+       << mebibytes(summary.peakBytes(host)) << "\n";
+  }
 }

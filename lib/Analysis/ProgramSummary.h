@@ -20,6 +20,8 @@ struct PlanLine {
   rt::Category category;
   std::string what;
   int64_t bytes;
+  /// In host memory, where offloading is asked for; else the device's.
+  bool host = false;
 };
 
 struct PlannedBuffer {
@@ -27,6 +29,7 @@ struct PlannedBuffer {
   rt::Category category;
   rt::Space space;
   int64_t offset, bytes, padding;
+  bool host = false;
 };
 
 struct CollectiveSite {
@@ -57,6 +60,10 @@ struct ProgramSummary {
   int64_t threads = 1;
   int64_t parameters = 0, trained = 0;
   int64_t stateBytes = 0, arenaBytes = 0;
+  int64_t hostStateBytes = 0, hostArenaBytes = 0;
+  /// Operations among `flops` that recomputation adds; copies between the memories
+  /// and their bytes.
+  int64_t recomputedFlops = 0, transfers = 0, transferredBytes = 0;
   /// What the runtime is given to receive in; 0 on one rank.
   int64_t commScratchBytes = 0;
   int64_t microbatches = 1;
@@ -65,7 +72,9 @@ struct ProgramSummary {
   int64_t kernels = 0;
   /// Units that a function has gathered, or on their way, at once: the most.
   int64_t unitsAtOnce = 0;
+  /// Of both memories, or of one.
   int64_t peakBytes() const;
+  int64_t peakBytes(bool host) const;
 };
 
 /// Operations of one execution of a kernel: what its ops say, else one an element.

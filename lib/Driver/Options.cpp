@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Driver/Options.h"
 #include "lib/Support/ByteSize.h"
+#include "passes/memory/Offload.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/SmallVector.h"
@@ -47,6 +48,10 @@ CLI::Validator oneOf(std::vector<std::string> choices) {
 CLI::Validator inRange(int low, int high) {
   CLI::Validator check = CLI::Range(low, high);
   return check.description("");
+}
+
+CLI::Validator offloadPolicy() {
+  return CLI::Validator([](std::string &text) { OffloadPolicy policy; return parseOffload(text, policy); }, "");
 }
 
 /// Splits "name=value"; throws CLI::ValidationError otherwise.
@@ -162,11 +167,12 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 25MiB)")->type_name("SIZE")->group(shard);
   app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
-  const char *memory = "Memory";
+  const char *memory = "Memory and plan";
   app.add_option("--recompute", o.recompute, "none | block | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: what --memory-limit asks for (default: none)")->type_name("POLICY")->group(memory);
+  app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(offloadPolicy())->type_name("WHAT")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
-  const char *plan = "Plan";
+  const char *plan = memory; // one heading: help fits a screen
   app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
   app.add_flag("--plan-only", o.planOnly, "plan, print the verdict, and stop: no code, no weights needed")->group(plan);
   app.add_option("--compare", o.compare, "a table of plans, one for each combination: shard,recompute=none|block")->type_name("FLAG,..")->group(plan);

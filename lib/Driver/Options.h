@@ -50,6 +50,7 @@ struct CompileOptions {
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
   int64_t bucketSize = 25 << 20;
+  std::string offload = "none";
   std::string target = "cpu:native";
 
   std::string memoryLimit;           // SIZE or device=SIZE,host=SIZE

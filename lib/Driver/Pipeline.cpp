@@ -22,6 +22,7 @@ static MemoryOptions memoryOptions(const CompileOptions &o) {
   MemoryOptions memory;
   memory.maxGathersInFlight = o.maxGathersInFlight;
   memory.recompute = o.recompute;
+  memory.offload = o.offload;
   return memory;
 }
 

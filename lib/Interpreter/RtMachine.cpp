@@ -19,13 +19,18 @@ LogicalResult RtMachine::prepare() {
     return attr ? attr.getInt() : 0;
   };
   int64_t total = 0;
-  if (__builtin_add_overflow(size(rt::kStateBytesAttr), size(rt::kArenaBytesAttr), &total) ||
+  bool overflows = false;
+  for (StringRef name : {rt::kStateBytesAttr, rt::kArenaBytesAttr, rt::kHostStateBytesAttr, rt::kHostArenaBytesAttr})
+    overflows |= __builtin_add_overflow(total, size(name), &total);
+  if (overflows ||
       total > interpreter.options.maxBytes / ranks)
     return function.emitError("needs more memory than the interpreter's ") << (interpreter.options.maxBytes >> 20) << " MiB";
   memory.resize(ranks);
   for (Memory &own : memory) {
     own.state.assign(size(rt::kStateBytesAttr), char(kPoison));
     own.arena.assign(size(rt::kArenaBytesAttr), char(kPoison));
+    own.hostState.assign(size(rt::kHostStateBytesAttr), char(kPoison));
+    own.hostArena.assign(size(rt::kHostArenaBytesAttr), char(kPoison));
     own.hyper.assign(function.getHyper().size() * 4, char(kPoison));
     own.metrics.assign(function.getMetrics().size() * 4, char(kPoison));
     own.inputs.resize(function.getInputs().size());
@@ -56,8 +61,8 @@ static rt::SlotOp slotOf(rt::FuncOp function, StringRef state) {
 
 void RtMachine::setState(int64_t rank, StringRef state, const Tensor &value) {
   if (rt::SlotOp slot = slotOf(function, state))
-    if (slot.getOffset() + value.byteSize() <= int64_t(memory[rank].state.size()))
-      value.toBytes(memory[rank].state.data() + slot.getOffset());
+    if (Bytes &block = stateOf(memory[rank], slot); slot.getOffset() + value.byteSize() <= int64_t(block.size()))
+      value.toBytes(block.data() + slot.getOffset());
 }
 
 void RtMachine::setInput(int64_t rank, int64_t index, const Tensor &value) {
@@ -71,7 +76,9 @@ void RtMachine::setHyper(int64_t rank, int64_t index, const Tensor &value) {
 }
 
 Tensor RtMachine::getState(int64_t rank, StringRef state, Element element, ArrayRef<int64_t> shape) const {
-  return Tensor::fromBytes(element, shape, memory[rank].state.data() + slotOf(function, state).getOffset());
+  rt::SlotOp slot = slotOf(function, state);
+  const Bytes &block = slot.getHost() ? memory[rank].hostState : memory[rank].state;
+  return Tensor::fromBytes(element, shape, block.data() + slot.getOffset());
 }
 
 float RtMachine::getMetric(int64_t rank, int64_t index) const {
@@ -93,9 +100,9 @@ RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
   auto op = buffer.getDefiningOp<rt::BufferOp>();
   switch (op.getSpace()) {
   case rt::Space::State:
-    return {own.state.data() + op.getOffset(), type};
+    return {(op.getHost() ? own.hostState : own.state).data() + op.getOffset(), type};
   case rt::Space::Arena:
-    return {own.arena.data() + op.getOffset(), type};
+    return {(op.getHost() ? own.hostArena : own.arena).data() + op.getOffset(), type};
   case rt::Space::Input:
     return {own.inputs[*op.getIndex()].data(), type};
   case rt::Space::Constant:
@@ -196,6 +203,13 @@ LogicalResult RtMachine::finish(Operation *start) {
     scratch->clear();
     return success();
   };
+  if (auto transfer = dyn_cast<rt::TransferOp>(start)) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      Span from = span(rank, transfer.getSource()), to = span(rank, transfer.getTarget());
+      std::memcpy(to.bytes, from.bytes, rt::bufferBytes(from.type));
+    }
+    return success();
+  }
   if (auto gather = dyn_cast<rt::AllGatherOp>(start))
     return run(gather.getSend(), gather.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
       return dist::AllGatherOp::create(builder, loc, type, input, gather.getAxisAttr(), builder.getI64IntegerAttr(0));
@@ -219,7 +233,7 @@ LogicalResult RtMachine::execute(Operation *op) {
     return gemm(gemmOp);
   if (auto wait = dyn_cast<rt::WaitOp>(op))
     return finish(wait.getToken().getDefiningOp());
-  if (isa<rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op)) {
+  if (isa<rt::TransferOp, rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op)) {
     startReceiving(op->getOperand(0), op->getOperand(1));
     return success();
   }

@@ -34,7 +34,7 @@ public:
 private:
   using Bytes = std::vector<char>;
   struct Memory {
-    Bytes state, arena, hyper, metrics;
+    Bytes state, arena, hostState, hostArena, hyper, metrics;
     std::vector<Bytes> inputs;
     llvm::StringMap<Bytes> constants;
   };
@@ -43,6 +43,7 @@ private:
     mlir::MemRefType type;
   };
 
+  static Bytes &stateOf(Memory &memory, rt::SlotOp slot) { return slot.getHost() ? memory.hostState : memory.state; }
   Span span(int64_t rank, mlir::Value buffer);
   Tensor read(int64_t rank, mlir::Value buffer);
   void write(int64_t rank, mlir::Value buffer, const Tensor &value);

@@ -21,15 +21,24 @@ SmallVector<OpOperand *> UnitIntervals::usesOf(dist::UnitGatherOp gather) {
   return uses;
 }
 
-UnitIntervals::UnitIntervals(func::FuncOp function, int64_t bound) {
+static UnitIntervals::Uses usesOfGathers(func::FuncOp function) {
+  UnitIntervals::Uses uses;
+  for (auto gather : function.getOps<dist::UnitGatherOp>())
+    for (OpOperand *use : UnitIntervals::usesOf(gather))
+      uses.emplace_back(gather.getUnitAttr().getAttr(), use);
+  return uses;
+}
+
+UnitIntervals::UnitIntervals(func::FuncOp function, int64_t bound)
+    : UnitIntervals(function, usesOfGathers(function), bound) {}
+
+UnitIntervals::UnitIntervals(func::FuncOp function, const Uses &readers, int64_t bound) {
   SmallVector<std::pair<int64_t, StringAttr>> uses;
   int64_t position = 0;
   for (Operation &op : function.getBody().front())
     positions[&op] = position++;
-  for (auto gather : function.getOps<dist::UnitGatherOp>())
-    for (OpOperand *use : usesOf(gather))
-      uses.emplace_back(positions.lookup(use->getOwner()),
-                        gather.getUnitAttr().getAttr());
+  for (auto [unit, use] : readers)
+    uses.emplace_back(positions.lookup(use->getOwner()), unit);
   llvm::stable_sort(uses, [](auto &a, auto &b) { return a.first < b.first; });
   cut(uses);
   merge(bound);

@@ -19,7 +19,12 @@ struct Interval {
 /// (reshapes that alias) are users like any other.
 class UnitIntervals {
 public:
+  /// Unit and an operand that reads it.
+  using Uses = llvm::SmallVector<std::pair<mlir::StringAttr, mlir::OpOperand *>>;
+
+  /// Of the units that the function gathers.
   UnitIntervals(mlir::func::FuncOp function, int64_t bound);
+  UnitIntervals(mlir::func::FuncOp function, const Uses &uses, int64_t bound);
 
   llvm::ArrayRef<Interval> of(mlir::StringAttr unit) const {
     auto it = intervals.find(unit);

@@ -78,12 +78,14 @@ struct MaterializeRecomputePass
     : impl::MaterializeRecomputePassBase<MaterializeRecomputePass> {
   using MaterializeRecomputePassBase::MaterializeRecomputePassBase;
   void runOnOperation() final {
-    func::FuncOp function = getOperation();
-    if (function.isExternal() || !function.getBody().hasOneBlock())
-      return;
-    if (int64_t flops = recomputeSlices(function))
-      function->setAttr(mem::kRecomputeFlopsAttr, Builder(function).getI64IntegerAttr(flops));
-    materialize(function, maxGathersInFlight);
+    // One after the other: blocks are told by the whole module.
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || !function.getBody().hasOneBlock())
+        continue;
+      if (int64_t flops = recomputeSlices(function))
+        function->setAttr(mem::kRecomputeFlopsAttr, Builder(function).getI64IntegerAttr(flops));
+      materialize(function, maxGathersInFlight);
+    }
   }
 };
 } // namespace

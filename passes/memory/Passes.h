@@ -17,6 +17,8 @@ struct MemoryOptions {
   int64_t maxGathersInFlight = 2;
   /// Policy of `--shale-annotate-recompute`.
   std::string recompute = "none";
+  /// Policy of `--shale-annotate-offload`.
+  std::string offload = "none";
 };
 
 /// The policies, as annotations. What fails here is a flag. For modules.

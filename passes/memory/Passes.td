@@ -21,7 +21,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 
-def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::func::FuncOp"> {
+def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::ModuleOp"> {
   let summary = "Computes results and gathers units again";
   let description = [{
     Of every other op that carries `mem.recompute`, what the backward pass needs is
@@ -43,6 +43,36 @@ def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::func
   let dependentDialects = ["::shale::mem::MemDialect", "::shale::dist::DistDialect"];
 }
 
+def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
+  let summary = "Says what goes to host memory";
+  let description = [{
+    `params` and `optimizer` set `mem.space = "host"` on flat states; `grads` sets
+    `mem.offload` on the ops that make the gradients that updates read;
+    `activations` on forward ops whose results the backward pass reads after at
+    least two ops of 2 operations a byte or more have run. With a fraction the
+    largest go first. Runs when it is settled what is recomputed.
+  }];
+  let options = [Option<"policy", "policy", "std::string", "\"none\"",
+                        "none, all, or a list of params, grads, optimizer, activations, each with :FRACTION or without">];
+  let dependentDialects = ["::shale::mem::MemDialect"];
+}
+
+def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp"> {
+  let summary = "Copies to host memory and back";
+  let description = [{
+    Puts `mem.offload` behind ops that carry the attribute of that name and
+    `mem.reload` in front of the first reader after the forward pass; reloads
+    shards in front of gathers, and parameters that are read in place once per
+    interval of use. An update whose state is on the host runs there, its other
+    operands are copied there, and its results go home.
+
+    Ensures: what `--shale-verify-memory` checks.
+  }];
+  let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
+                        "units whole, or on their way, at once">];
+  let dependentDialects = ["::shale::mem::MemDialect"];
+}
+
 def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
   let summary = "Counts the gathers of each unit against what was asked for";
   let description = [{
@@ -50,7 +80,7 @@ def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
     `mem.recompute` is gathered exactly once per interval of use, any other once
     per function; nothing after the forward pass reads the result of another op that
     carries it; what computes again reads what was kept through a barrier; no two
-    gathers read the same.
+    gathers read the same; each op reads what is in the memory where it runs.
   }];
   let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
                         "units whole, or on their way, at once">];

@@ -17,8 +17,16 @@ void buildMemoryPipeline(OpPassManager &manager, const MemoryOptions &options) {
   // units are gathered again for each interval of use, clones included ...
   MaterializeRecomputePassOptions materialize;
   materialize.maxGathersInFlight = options.maxGathersInFlight;
-  manager.addNestedPass<func::FuncOp>(
-      createMaterializeRecomputePass(materialize));
+  manager.addPass(createMaterializeRecomputePass(materialize));
+  // What is kept may be kept elsewhere ...
+  if (options.offload != "none") {
+    AnnotateOffloadPassOptions offload;
+    offload.policy = options.offload;
+    manager.addPass(createAnnotateOffloadPass(offload));
+    MaterializeOffloadPassOptions copies;
+    copies.maxGathersInFlight = options.maxGathersInFlight;
+    manager.addPass(createMaterializeOffloadPass(copies));
+  }
   // ... exactly as often as that takes: a merged gather would be kept, silently.
   VerifyMemoryPassOptions verify;
   verify.maxGathersInFlight = options.maxGathersInFlight;

@@ -5,6 +5,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
+#include "passes/memory/Spaces.h"
 #include "passes/memory/Passes.h"
 
 using namespace mlir;
@@ -69,9 +70,30 @@ static LogicalResult verifyRecomputed(func::FuncOp function) {
       for (Value operand : op.getOperands()) {
         Operation *source = operand.getDefiningOp();
         if (!source || !(source->hasAttr(mem::kRecomputedAttr) || source->hasTrait<OpTrait::ConstantLike>() ||
-                         isa<mem::BarrierOp, dist::UnitGatherOp>(source)))
+                         isa<mem::BarrierOp, dist::UnitGatherOp>(source) ||
+                         (isa<dist::UnitViewOp>(op) && isa<mem::ReloadOp>(source))))
           return op.emitOpError("computes again, but no barrier parts them: operand ") << operand.getType() << " is read directly";
       }
+  return success();
+}
+
+/// Each op reads what is in the memory where it runs; state ends where its home is.
+static LogicalResult verifySpaces(func::FuncOp function) {
+  for (Operation &op : function.getBody().front()) {
+    bool leaves = op.hasTrait<OpTrait::IsTerminator>();
+    if (isView(&op))
+      continue;
+    for (OpOperand &operand : op.getOpOperands()) {
+      Value value = operand.get();
+      if (isNumber(value) || value.getDefiningOp<nn::ConstantOp>())
+        continue;
+      bool wanted = leaves ? isHostResult(function, operand.getOperandNumber())
+                           : isa<mem::ReloadOp>(op) || (!isa<mem::OffloadOp>(op) && runsOnHost(&op));
+      if (isOnHost(value) != wanted)
+        return op.emitOpError("operand ") << operand.getOperandNumber() << " is in " << (wanted ? "device" : "host")
+                                          << " memory; it must be in " << (wanted ? "host" : "device") << " memory";
+    }
+  }
   return success();
 }
 
@@ -134,7 +156,7 @@ struct VerifyMemoryPass : impl::VerifyMemoryPassBase<VerifyMemoryPass> {
   void runOnOperation() final {
     if (getOperation().isExternal() || !getOperation().getBody().hasOneBlock())
       return;
-    if (failed(verifyNotKept(getOperation())) || failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
+    if (failed(verifySpaces(getOperation())) || failed(verifyNotKept(getOperation())) || failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
         failed(verifyGathers(getOperation(), maxGathersInFlight)))
       return signalPassFailure();
     remarkAgain(getOperation());

@@ -70,6 +70,7 @@ private:
   /// Tells the runtime which node of the model comes next.
   void note(Operation *op);
   Value coordinate(StringRef axis);
+  Value hostBlock(StringRef callee);
   Value call(StringRef name, Type result, ArrayRef<Value> arguments);
   LLVM::LLVMFuncOp declare(StringRef name, Type result, ArrayRef<Type> arguments);
 
@@ -79,7 +80,7 @@ private:
   Location loc = UnknownLoc::get(b.getContext());
   LLVM::LLVMFuncOp function;
   DenseMap<Value, Value> addresses;
-  llvm::StringMap<Value> coordinates;
+  llvm::StringMap<Value> coordinates, hostBlocks;
   llvm::StringSet<> texts;
   Value launchArguments;
 };
@@ -129,14 +130,25 @@ Value FunctionLowering::coordinate(StringRef axis) {
   return value;
 }
 
+/// The address of a block in host memory.
+Value FunctionLowering::hostBlock(StringRef callee) {
+  Value &value = hostBlocks[callee];
+  if (!value) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    value = call(callee, pointer(), {function.getArgument(Rank)});
+  }
+  return value;
+}
+
 void FunctionLowering::lowerBuffer(rt::BufferOp op) {
   Value address;
   switch (op.getSpace()) {
   case rt::Space::State:
-    address = advance(function.getArgument(State), op.getOffset());
+    address = advance(op.getHost() ? hostBlock("shale_host_state") : function.getArgument(State), op.getOffset());
     break;
   case rt::Space::Arena:
-    address = advance(function.getArgument(Arena), op.getOffset());
+    address = advance(op.getHost() ? hostBlock("shale_host_arena") : function.getArgument(Arena), op.getOffset());
     break;
   case rt::Space::Input:
     address = LLVM::LoadOp::create(b, loc, pointer(), advance(function.getArgument(Inputs), 8 * *op.getIndex()));
@@ -253,7 +265,17 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rt::AllReduceOp start) {
         return lowerStart(start, "shale_all_reduce_start", start.getSend().getType().getNumElements()), success();
       })
+      .Case([&](rt::TransferOp transfer) {
+        call("shale_transfer_start", none,
+             {function.getArgument(Rank), i32(transfer.getIndex()), address(transfer.getTarget()), address(transfer.getSource()),
+              i64(rt::bufferBytes(transfer.getSource().getType()))});
+        return success();
+      })
       .Case([&](rt::WaitOp wait) {
+        if (auto transfer = wait.getToken().getDefiningOp<rt::TransferOp>()) {
+          call("shale_transfer_wait", none, {function.getArgument(Rank), i32(transfer.getIndex())});
+          return success();
+        }
         call("shale_wait", none, {function.getArgument(Rank), i32(siteOf(wait.getToken()))});
         return success();
       })

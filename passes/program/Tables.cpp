@@ -163,6 +163,12 @@ static int64_t runtimeRole(nn::Role role) {
   }
 }
 
+/// In offsets of the state table the host's block follows the device's.
+static int64_t hostStateBegin(ModuleOp module) {
+  auto bytes = module->getAttrOfType<IntegerAttr>(rt::kStateBytesAttr);
+  return bytes ? bytes.getInt() : 0;
+}
+
 FailureOr<Datum> Tables::states() {
   std::vector<Datum> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
@@ -187,7 +193,7 @@ FailureOr<Datum> Tables::states() {
     if (slot.getAxis() && axis < 0)
       return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
     rows.push_back(data.fields({data.i32(it->second), data.i32(runtimeRole(state.getRole())),
-                                data.i32(runtimeType(type.getElementType())), data.i32(axis), data.i64(slot.getOffset()),
+                                data.i32(runtimeType(type.getElementType())), data.i32(axis), data.i64(slot.getOffset() + (slot.getHost() ? hostStateBegin(module) : 0)),
                                 data.i64(type.getNumElements())}));
   }
   stateCount = rows.size();
@@ -230,7 +236,7 @@ Datum Tables::sites(const ProgramSummary &summary) {
 Datum Tables::plan(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const PlanLine &line : summary.lines)
-    rows.push_back(data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what), data.i64(line.bytes)}));
+    rows.push_back(data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what), data.string(line.host ? "host" : "device"), data.i64(line.bytes)}));
   return data.array("plan", std::move(rows));
 }
 
@@ -238,7 +244,7 @@ Datum Tables::buffers(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const PlannedBuffer &buffer : summary.buffers)
     rows.push_back(data.fields({data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
-                                data.string(rt::stringifySpace(buffer.space)), data.i64(buffer.offset), data.i64(buffer.bytes),
+                                data.string((buffer.host ? "host " : "") + rt::stringifySpace(buffer.space).str()), data.i64(buffer.offset), data.i64(buffer.bytes),
                                 data.i64(buffer.padding)}));
   return data.array("buffers", std::move(rows));
 }
@@ -254,6 +260,12 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
     for (StringRef axis : mesh.getDataAxes())
       tokens *= mesh.getSize(axis);
   return tokens;
+}
+
+static int64_t countTransfers(ModuleOp module) {
+  int64_t count = 0;
+  module.walk([&](rt::TransferOp) { ++count; });
+  return count;
 }
 
 LogicalResult Tables::run() {
@@ -295,6 +307,7 @@ LogicalResult Tables::run() {
       data.i32(summary->buffers.size()), data.i32(summary->microbatches), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
       sites(*summary), plan(*summary), buffers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
+      data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(countTransfers(module)),
       data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches), function("accumulate_first"),
       function("accumulate"), data.address("shale_step"),
       evaluate ? data.address("shale_evaluate") : data.null()});

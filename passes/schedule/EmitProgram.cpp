@@ -23,7 +23,7 @@ private:
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
   Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding = 0);
+                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding = 0, bool host = false);
   Value allocationBuffer(int64_t id);
   /// A memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
@@ -90,6 +90,8 @@ rt::FuncOp Emitter::createFunction() {
   auto result = rt::FuncOp::create(builder, function.getLoc(), function.getSymNameAttr(), builder.getArrayAttr(inputs),
                                    builder.getArrayAttr(hypers), builder.getArrayAttr(metrics),
                                    TypeAttr::get(function.getFunctionType()), function.getArgAttrsAttr(), function.getResAttrsAttr());
+  if (Attribute flops = function->getAttr(mem::kRecomputeFlopsAttr))
+    result->setAttr(mem::kRecomputeFlopsAttr, flops);
   result.getBody().emplaceBlock();
   builder.setInsertionPointToEnd(&result.getBody().front());
   builder.setInsertionPoint(rt::ReturnOp::create(builder, function.getLoc()));
@@ -106,13 +108,13 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
 
 /// Buffers stand at the function's top, in the order of first use.
 Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding) {
+                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding, bool host) {
   OpBuilder::InsertionGuard guard(builder);
   if (lastBuffer)
     builder.setInsertionPointAfter(lastBuffer);
   else
     builder.setInsertionPointToStart(&program.getBody().front());
-  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), padding);
+  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), padding, host);
   lastBuffer = buffer;
   return buffer;
 }
@@ -140,7 +142,7 @@ Value Emitter::allocationBuffer(int64_t id) {
     symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
   }
   return buffer = createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol, category, allocation.name,
-                               allocation.padding);
+                               allocation.padding, allocation.host);
 }
 
 Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
@@ -295,6 +297,18 @@ LogicalResult Emitter::emit(Operation *op) {
   if (auto start = dyn_cast<dist::StartOp>(op))
     return emitStart(start);
   if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+    rt::WaitOp::create(builder, op->getLoc(), tokens.lookup(wait.getPending()));
+    return success();
+  }
+  if (auto start = dyn_cast<mem::StartOp>(op)) {
+    Value result = start.getWait().getResult();
+    auto name = builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+    tokens[start.getPending()] =
+        rt::TransferOp::create(builder, op->getLoc(), rt::TokenType::get(builder.getContext()), bufferOf(start.getInput()),
+                               bufferOf(result), counters.transfers++, name);
+    return success();
+  }
+  if (auto wait = dyn_cast<mem::WaitOp>(op)) {
     rt::WaitOp::create(builder, op->getLoc(), tokens.lookup(wait.getPending()));
     return success();
   }

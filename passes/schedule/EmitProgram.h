@@ -10,6 +10,7 @@ namespace shale {
 /// Counts over the module, so that names and sites are unique.
 struct ProgramCounters {
   int64_t sites = 0;
+  int64_t transfers = 0;
   int64_t constants = 0;
 };
 

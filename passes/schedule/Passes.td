@@ -16,7 +16,8 @@ def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
     gradient that has as many is one by itself. A bucket starts as soon as
     it is complete and is waited for before the next one starts, so that at most
     two buckets of packed gradients wait; with strategy `optimizer` all start when the
-    backward pass is over. Views and ops whose result is larger than what they
+    backward pass is over. `mem.offload` and `mem.reload` become `mem.start` and
+    `mem.wait`, what is wanted soon one reader ahead. Views and ops whose result is larger than what they
     read stand at their first use.
   }];
   let options = [
@@ -25,7 +26,7 @@ def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
            "Units whole or on their way at once, prefetched ones included">,
     Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients that are reduced together; 0: a unit's">
   ];
-  let dependentDialects = ["::shale::dist::DistDialect"];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect"];
 }
 
 def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {

@@ -11,6 +11,9 @@ std::string shale::describeValue(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return "argument";
+  if (auto wait = dyn_cast<mem::WaitOp>(op))
+    if (auto start = wait.getPending().getDefiningOp<mem::StartOp>())
+      return "copy of " + describeValue(start.getInput());
   if (auto wait = dyn_cast<dist::WaitOp>(op))
     if (auto start = wait.getPending().getDefiningOp<dist::StartOp>())
       return start.getCollective()->getName().stripDialect().str() + " of " + describeValue(start.getInput());
@@ -59,6 +62,8 @@ LogicalResult Placement::placeArguments() {
     if (state) {
       allocation.space = rt::Space::State;
       allocation.symbol = state.getAttr();
+      if (auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state))
+        allocation.host = declared->hasAttr(mem::kSpaceAttr);
       if (!stateAllocations.try_emplace(state.getValue(), id).second)
         return function.emitOpError() << "argument " << index << " brings state " << state << " a second time";
     } else if (role.getValue() == nn::Role::Hyper) {
@@ -85,6 +90,15 @@ static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bByt
   return a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
 }
 
+/// What is being sent or copied belongs to the runtime until the wait.
+static Operation *endOfUse(Operation *user) {
+  if (auto start = dyn_cast<dist::StartOp>(user))
+    return start.getWait();
+  if (auto start = dyn_cast<mem::StartOp>(user))
+    return start.getWait();
+  return user;
+}
+
 bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, OpOperand *except) {
   int64_t position = positionOf(op);
   // What is sent lives to the wait; in place that is no hindrance, another use is.
@@ -93,10 +107,8 @@ bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, Op
       return lastUseOf(value);
     int64_t last = 0;
     for (OpOperand &use : value.getUses())
-      if (&use != except) {
-        auto start = dyn_cast<dist::StartOp>(use.getOwner());
-        last = std::max(last, positionOf(start ? start.getWait() : use.getOwner()));
-      }
+      if (&use != except)
+        last = std::max(last, positionOf(endOfUse(use.getOwner())));
     return last;
   };
   for (Value value : members[place.allocation])
@@ -120,6 +132,8 @@ StringAttr Placement::stateThatBecomes(Value value) {
       } else if (isView(user) && user->getNumOperands() == 1 &&
                  bytesOf(user->getResult(0)) == bytesOf(user->getOperand(0))) {
         values.push_back(user->getResult(0));
+      } else if (auto start = dyn_cast<mem::StartOp>(user)) {
+        values.push_back(start.getWait().getResult());
       } else if (auto start = dyn_cast<dist::StartOp>(user)) {
         CollectiveKind kind = start.getCollective().getCollectiveKind();
         if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllReduce)
@@ -130,10 +144,11 @@ StringAttr Placement::stateThatBecomes(Value value) {
   return {};
 }
 
-std::optional<Place> Placement::placeOfState(Operation *op, Value value) {
+std::optional<Place> Placement::placeOfState(Operation *op, Value value, bool host) {
   StringAttr state = stateThatBecomes(value);
   auto it = state ? stateAllocations.find(state.getValue()) : stateAllocations.end();
-  if (it == stateAllocations.end() || allocations[it->second].type != value.getType())
+  if (it == stateAllocations.end() || allocations[it->second].type != value.getType() ||
+      allocations[it->second].host != host)
     return std::nullopt;
   Place place;
   place.allocation = it->second;
@@ -255,6 +270,18 @@ void Placement::placeStarted(dist::StartOp start) {
   add(result, name);
 }
 
+/// A copy of new state goes where the state is at home, if nobody reads the old
+/// one any more.
+void Placement::placeTransfer(mem::StartOp start) {
+  Value result = start.getWait().getResult();
+  if (std::optional<Place> home = placeOfState(start, result, start.getToHost())) {
+    places[result] = *home;
+    members[home->allocation].push_back(result);
+    return;
+  }
+  allocations[add(result, describeValue(result))].host = start.getToHost();
+}
+
 /// Gradients are produced where they are packed, if nobody else needs their place.
 void Placement::placePack(dist::UnitPackOp pack) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(pack, pack.getUnitAttr());
@@ -295,9 +322,14 @@ void Placement::placeComputed(Operation *op) {
     OpOperand *operand = aliasedOperand(op, result.getResultNumber());
     std::optional<Place> state;
     if (!operand || !mayTake(op, *operand, result)) {
-      state = placeOfState(op, result);
+      auto isOnHost = [&](Value value) {
+        return cast<RankedTensorType>(value.getType()).getRank() > 0 && hasPlace(value) && allocations[placeOf(value).allocation].host;
+      };
+      // What runs on the host leaves tensors there; numbers are in both memories.
+      bool host = cast<RankedTensorType>(result.getType()).getRank() > 0 && llvm::any_of(op->getOperands(), isOnHost);
+      state = placeOfState(op, result, host);
       if (!state) {
-        add(result, describeValue(result));
+        allocations[add(result, describeValue(result))].host = host;
         continue;
       }
     }
@@ -308,8 +340,12 @@ void Placement::placeComputed(Operation *op) {
 }
 
 LogicalResult Placement::placeResults(Operation *op) {
-  if (op->getNumResults() == 0 || isa<dist::WaitOp>(op))
+  if (op->getNumResults() == 0 || isa<dist::WaitOp, mem::WaitOp>(op))
     return success();
+  if (auto start = dyn_cast<mem::StartOp>(op)) {
+    placeTransfer(start);
+    return success();
+  }
   if (auto start = dyn_cast<dist::StartOp>(op)) {
     placeStarted(start);
     return success();
@@ -359,6 +395,8 @@ void Placement::findLifetimes() {
     Operation *op = value.getDefiningOp();
     if (auto wait = dyn_cast_or_null<dist::WaitOp>(op))
       op = wait.getPending().getDefiningOp();
+    else if (auto wait = dyn_cast_or_null<mem::WaitOp>(op))
+      op = wait.getPending().getDefiningOp();
     int64_t begin = op ? positionOf(op) : 0;
     allocation.begin = std::min(allocation.begin, begin);
     allocation.end = std::max({allocation.end, begin, lastUseOf(value)});
@@ -389,6 +427,19 @@ void Placement::nameCategories() {
       break;
     }
   }
+  // A copy is of what it is a copy of; the shard of a gather is on its way, and no
+  // unit that is whole.
+  for (auto start : function.front().getOps<mem::StartOp>()) {
+    Value result = start.getWait().getResult();
+    const Allocation &source = allocations[placeOf(start.getInput()).allocation];
+    Allocation &copy = allocations[placeOf(result).allocation];
+    if (copy.space != rt::Space::Arena)
+      continue;
+    bool sent = llvm::any_of(result.getUsers(), llvm::IsaPred<dist::StartOp>);
+    copy.category = sent ? rt::Category::Communication : source.category;
+    copy.padding = copy.bytes == source.bytes ? source.padding : 0;
+    copy.name = source.name;
+  }
 }
 
 LogicalResult Placement::run() {
@@ -397,7 +448,7 @@ LogicalResult Placement::run() {
   for (Operation &op : function.front()) {
     positions[&op] = ++position;
     auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    bool moves = isa<dist::StartOp, dist::WaitOp, dist::UnitPackOp, dist::SliceOp>(op);
+    bool moves = isa<mem::StartOp, mem::WaitOp, dist::StartOp, dist::WaitOp, dist::UnitPackOp, dist::SliceOp>(op);
     if (updateBegin < 0 && phase && phase.getValue() == nn::Phase::Update && !moves)
       updateBegin = position;
   }
@@ -405,12 +456,8 @@ LogicalResult Placement::run() {
     updateBegin = position;
   auto noteUses = [&](Value value) {
     int64_t last = 0;
-    for (Operation *user : value.getUsers()) {
-      // What is being sent belongs to the runtime until the wait.
-      if (auto start = dyn_cast<dist::StartOp>(user))
-        user = start.getWait();
-      last = std::max(last, positionOf(user));
-    }
+    for (Operation *user : value.getUsers())
+      last = std::max(last, positionOf(endOfUse(user)));
     lastUses[value] = last;
   };
   for (Value argument : function.getArguments())

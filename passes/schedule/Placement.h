@@ -9,6 +9,7 @@
 #define SHALE_PASSES_SCHEDULE_PLACEMENT_H
 
 #include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
 #include "dialects/rt/RT.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
@@ -32,6 +33,8 @@ struct Place {
 
 struct Allocation {
   rt::Space space = rt::Space::Arena;
+  /// Of state and arena: the block in host memory.
+  bool host = false;
   /// The first tensor that it was made for: element type and bytes.
   mlir::RankedTensorType type;
   int64_t bytes = 0;
@@ -74,6 +77,7 @@ private:
   mlir::LogicalResult placeArguments();
   mlir::LogicalResult placeResults(mlir::Operation *op);
   void placeStarted(dist::StartOp start);
+  void placeTransfer(mem::StartOp start);
   void placePack(dist::UnitPackOp pack);
   void placeComputed(mlir::Operation *op);
   mlir::FailureOr<bool> placeAlias(mlir::Operation *op);
@@ -87,7 +91,7 @@ private:
   bool isDeadAfter(const Place &place, int64_t bytes, mlir::Operation *op, mlir::OpOperand *except);
   /// The place of the state that `value` becomes, if nobody reads the old value once
   /// `op` has begun.
-  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value);
+  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value, bool host = false);
   /// The state that becomes `value` when the function returns, or null.
   mlir::StringAttr stateThatBecomes(mlir::Value value);
   /// The allocation of the state that `value` becomes, where nobody reads what

@@ -1,6 +1,7 @@
 //===- Plan.cpp - Functions of tensors become rt --------------------------===//
 #include "passes/schedule/EmitProgram.h"
 #include "passes/schedule/Passes.h"
+#include "dialects/mem/Mem.h"
 #include "lib/Analysis/Arena.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,18 +30,27 @@ static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, 
   return success();
 }
 
-/// Lays out the state block: parameters first, in the order of the module.
-static FailureOr<int64_t> layOutState(ModuleOp module) {
+namespace {
+/// Bytes of a block on the device and of its twin in host memory.
+struct BlockBytes {
+  int64_t device = 0, host = 0;
+};
+} // namespace
+
+/// Lays out the state blocks: parameters first, in the order of the module.
+static FailureOr<BlockBytes> layOutState(ModuleOp module) {
   llvm::MapVector<StringAttr, Type> types;
   if (failed(collectStates(module, types)))
     return failure();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  int64_t offset = 0;
+  BlockBytes total;
   auto place = [&](nn::StateOp state) -> LogicalResult {
     Type type = types.lookup(state.getSymNameAttr());
     if (!type)
       return success();
     int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(type));
+    bool host = state->hasAttr(mem::kSpaceAttr);
+    int64_t &offset = host ? total.host : total.device;
     if (bytes < 0 || bytes > INT64_MAX / 2 - offset)
       return state.emitOpError("does not fit any memory: ") << type;
     bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
@@ -48,7 +58,7 @@ static FailureOr<int64_t> layOutState(ModuleOp module) {
                             : state.getRole() == nn::Role::GradAccumulator ? rt::Category::Gradients
                                                                            : rt::Category::Optimizer;
     rt::SlotOp::create(builder, state.getLoc(), rt::slotName(state.getSymName()), offset, type,
-                       state->getAttrOfType<StringAttr>(dist::kAxisAttr), category);
+                       state->getAttrOfType<StringAttr>(dist::kAxisAttr), category, host);
     offset += llvm::alignTo(bytes, rt::kAlignment);
     return success();
   };
@@ -58,7 +68,7 @@ static FailureOr<int64_t> layOutState(ModuleOp module) {
       if (parameter == parameters && failed(place(state)))
         return failure();
     }
-  return offset;
+  return total;
 }
 
 namespace {
@@ -66,30 +76,36 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
   using Base::Base;
 
   /// Plans one function; returns the bytes of arena that it needs.
-  FailureOr<int64_t> planFunction(func::FuncOp function, KernelTable &kernels, ProgramCounters &counters) {
+  FailureOr<BlockBytes> planFunction(func::FuncOp function, KernelTable &kernels, ProgramCounters &counters) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be planned"), failure();
     Placement placement(function);
     if (failed(placement.run()))
       return failure();
-    SmallVector<Lifetime> lifetimes;
-    SmallVector<int64_t> ids;
-    for (auto [id, allocation] : llvm::enumerate(placement.allocations))
-      if (allocation.space == rt::Space::Arena && allocation.into < 0 && allocation.end >= 0) {
-        lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
-        ids.push_back(id);
-      }
-    ArenaLayout layout = layOutArena(lifetimes, rt::kAlignment);
-    int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
-    emitRemark(function.getLoc()) << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
-                                  << layout.bytes << " bytes of arena; " << live << " are live at the peak, "
-                                  << layout.bytes - live << " are gaps";
     SmallVector<int64_t> offsets(placement.allocations.size(), 0);
-    for (auto [id, offset] : llvm::zip(ids, layout.offsets))
-      offsets[id] = offset;
+    BlockBytes total;
+    for (bool host : {false, true}) {
+      SmallVector<Lifetime> lifetimes;
+      SmallVector<int64_t> ids;
+      for (auto [id, allocation] : llvm::enumerate(placement.allocations))
+        if (allocation.space == rt::Space::Arena && allocation.host == host && allocation.into < 0 && allocation.end >= 0) {
+          lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
+          ids.push_back(id);
+        }
+      ArenaLayout layout = layOutArena(lifetimes, rt::kAlignment);
+      for (auto [id, offset] : llvm::zip(ids, layout.offsets))
+        offsets[id] = offset;
+      (host ? total.host : total.device) = layout.bytes;
+      if (host && lifetimes.empty())
+        continue;
+      int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
+      emitRemark(function.getLoc()) << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
+                                    << layout.bytes << " bytes of " << (host ? "host arena; " : "arena; ") << live
+                                    << " are live at the peak, " << layout.bytes - live << " are gaps";
+    }
     if (failed(emitProgram(function, placement, offsets, kernels, counters)))
       return failure();
-    return layout.bytes;
+    return total;
   }
 
   void runOnOperation() override {
@@ -98,24 +114,30 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       module.emitError("threads must be 1 to 65536; got ") << threads;
       return signalPassFailure();
     }
-    FailureOr<int64_t> stateBytes = layOutState(module);
+    FailureOr<BlockBytes> stateBytes = layOutState(module);
     if (failed(stateBytes))
       return signalPassFailure();
     KernelTable kernels(module);
     ProgramCounters counters;
-    int64_t arenaBytes = 0;
+    BlockBytes arenaBytes;
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp function : functions) {
-      FailureOr<int64_t> bytes = planFunction(function, kernels, counters);
+      FailureOr<BlockBytes> bytes = planFunction(function, kernels, counters);
       if (failed(bytes))
         return signalPassFailure();
-      arenaBytes = std::max(arenaBytes, *bytes);
+      arenaBytes.device = std::max(arenaBytes.device, bytes->device);
+      arenaBytes.host = std::max(arenaBytes.host, bytes->host);
     }
     for (func::FuncOp function : functions)
       function.erase();
     Builder builder(module.getContext());
-    module->setAttr(rt::kStateBytesAttr, builder.getI64IntegerAttr(*stateBytes));
-    module->setAttr(rt::kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
+    auto note = [&](StringRef name, int64_t bytes) { module->setAttr(name, builder.getI64IntegerAttr(bytes)); };
+    note(rt::kStateBytesAttr, stateBytes->device);
+    note(rt::kArenaBytesAttr, arenaBytes.device);
+    if (stateBytes->host || arenaBytes.host) {
+      note(rt::kHostStateBytesAttr, stateBytes->host);
+      note(rt::kHostArenaBytesAttr, arenaBytes.host);
+    }
     module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(threads));
   }
 };

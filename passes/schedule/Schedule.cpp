@@ -2,6 +2,7 @@
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/Placement.h"
 #include "passes/schedule/Reductions.h"
+#include "passes/schedule/Transfers.h"
 #include "dialects/mem/Mem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -34,7 +35,7 @@ static int64_t bytesOf(TypeRange types) {
 static bool standsAtUse(Operation *op) {
   if (auto start = dyn_cast<dist::StartOp>(op))
     return bool(gatheredUnit(start));
-  if (isa<dist::WaitOp>(op) || isView(op))
+  if (isa<dist::WaitOp, mem::ReloadOp>(op) || isView(op))
     return true;
   return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) > bytesOf(op->getOperandTypes()) &&
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
@@ -121,12 +122,12 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
-/// What has to move with a gather: the barrier of its shard and what casts it, last
+/// What has to move with a gather: the barrier or copy of its shard and what casts it, last
 /// first. False where the shard comes from elsewhere.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
   while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() &&
-         (isa<mem::BarrierOp>(maker) || isMemoryEffectFree(maker))) {
+         (isa<mem::BarrierOp, mem::ReloadOp>(maker) || isMemoryEffectFree(maker))) {
     makers.push_back(maker);
     maker = maker->getOperand(0).getDefiningOp();
   }
@@ -211,6 +212,7 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       bool atEnd = strategy && strategy.getValue() == "optimizer";
       scheduleReductions(block, bucketSize, atEnd);
       prefetchGathers(block, prefetch, maxGathersInFlight);
+      scheduleTransfers(block, prefetch > 0);
       remarkOverlap(function);
     }
   }

@@ -19,7 +19,7 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
     llvm::erase_if(active, [&](LiveBuffer *other) { return other->end < buffer.begin; });
     for (LiveBuffer *other : active) {
       rt::BufferOp a = buffer.op, b = other->op;
-      if (a.getOffset() < b.getOffset() + other->bytes && b.getOffset() < a.getOffset() + buffer.bytes) {
+      if (a.getHost() == b.getHost() && a.getOffset() < b.getOffset() + other->bytes && b.getOffset() < a.getOffset() + buffer.bytes) {
         InFlightDiagnostic diag = a.emitOpError() << "'" << a.getName() << "' shares bytes with a buffer that is live at once";
         diag.attachNote(b.getLoc()) << "'" << b.getName() << "' at offset " << b.getOffset();
         return diag;

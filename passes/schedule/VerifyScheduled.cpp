@@ -1,5 +1,6 @@
 //===- VerifyScheduled.cpp - Exit contract of schedule --------------------===//
 #include "passes/schedule/Passes.h"
+#include "dialects/mem/Mem.h"
 
 using namespace mlir;
 using namespace shale;
@@ -13,13 +14,19 @@ namespace {
 struct VerifyScheduledPass : public shale::impl::VerifyScheduledPassBase<VerifyScheduledPass> {
   using Base::Base;
   void runOnOperation() override {
+    WalkResult copies = getOperation().walk([](Operation *op) {
+      if (!isa<mem::OffloadOp, mem::ReloadOp>(op))
+        return WalkResult::advance();
+      op->emitOpError("is not scheduled: it must be a mem.start and a mem.wait");
+      return WalkResult::interrupt();
+    });
     WalkResult result = getOperation().walk([](Collective collective) {
       if (isa<dist::StartOp>(collective->getParentOp()))
         return WalkResult::advance();
       collective->emitOpError("is not scheduled: it must stand in a dist.start");
       return WalkResult::interrupt();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() || copies.wasInterrupted())
       signalPassFailure();
   }
 };

@@ -147,7 +147,7 @@ void checkProgram(const ShaleProgram &p) {
          "state", i);
     need(s.local_count * axisSize(p, s) == p.groups[s.group].count &&
              s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=
-                 p.state_bytes,
+                 p.state_bytes + p.host_state_bytes,
          "state", i);
   }
   for (int i = 0; i < p.site_count; ++i)

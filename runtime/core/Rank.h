@@ -11,6 +11,7 @@ namespace shale::rt {
 
 class Communicator;
 class Watch;
+class Transfers;
 
 /// Coordinates of a rank; the last axis varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
@@ -32,6 +33,8 @@ struct ShaleRank {
   shale::rt::Communicator *communicator = nullptr;
   const char *node = nullptr; // what runs now comes from it
   shale::rt::Watch *watch = nullptr; // while a step is watched
+  shale::rt::Transfers *transfers = nullptr;
+  char *hostState = nullptr, *hostArena = nullptr;
 };
 
 #endif

@@ -45,12 +45,20 @@ static std::string parameterTable(const ShaleProgram &program) {
 
 static std::string planTable(const ShaleProgram &program) {
   std::string text = "memory plan of a rank, bytes:\n";
-  int64_t sum = 0;
+  std::map<std::string, int64_t> sums;
+  bool host = program.host_state_bytes || program.host_arena_bytes;
   for (int i = 0; i < program.plan_line_count; ++i) {
     const ShalePlanLine &line = program.plan[i];
-    sum += line.bytes;
-    text += format("  %-14s %15lld  %s\n", line.category, (long long)line.bytes,
-                   line.what);
+    sums[line.space] += line.bytes;
+    text += format("  %-14s %15lld  %s%s\n", line.category,
+                   (long long)line.bytes,
+                   host ? format("%s: ", line.space).c_str() : "", line.what);
+  }
+  int64_t sum = 0;
+  for (const auto &[space, bytes] : sums) {
+    sum += bytes;
+    if (host)
+      text += format("  peak, %-8s %15lld\n", space.c_str(), (long long)bytes);
   }
   return text + format("  %-14s %15lld\n", "peak", (long long)sum);
 }

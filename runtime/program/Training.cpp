@@ -318,8 +318,14 @@ int Training::run() {
   communicator = connect(program, place, options.commTimeout);
   self.communicator = communicator.get();
   introduce();
-  state = Block(program.state_bytes, "state");
+  // Host memory is the same RAM here: its state follows the device's.
+  state = Block(program.state_bytes + program.host_state_bytes, "state");
   arena = Block(program.arena_bytes, "the arena");
+  hostArena = Block(program.host_arena_bytes, "the host's arena");
+  transfers = std::make_unique<Transfers>(program.transfer_count);
+  self.transfers = transfers.get();
+  self.hostState = state.data() + program.state_bytes;
+  self.hostArena = hostArena.data();
   hyper.resize(program.hyper_count);
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);

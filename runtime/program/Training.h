@@ -7,6 +7,7 @@
 #include "runtime/core/Rank.h"
 #include "runtime/data/Batches.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/device/host/Transfers.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Watch.h"
 #include "runtime/program/Options.h"
@@ -43,7 +44,8 @@ private:
   Place place;
   ShaleRank self;
   std::unique_ptr<Communicator> communicator;
-  Block state, arena;
+  Block state, arena, hostArena;
+  std::unique_ptr<Transfers> transfers;
   std::vector<Block> inputBlocks;
   std::vector<void *> inputs;
   std::vector<float> hyper, metrics, evalMetrics;

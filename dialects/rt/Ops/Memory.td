@@ -9,7 +9,7 @@ def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let description = [{
     `type` at byte `offset` of the block of persistent state that every function
     shares: this rank's part of the `nn.state` `NAME`, its own symbol being
-    `NAME@slot`. With `axis` the part is this rank's equal slice along that mesh axis, else the whole.
+    `NAME@slot`; with `host`, of the block in host memory. With `axis` the part is this rank's equal slice along that mesh axis, else the whole.
 
     Life: made by plan; read by codegen, which writes the program's state table.
 
@@ -19,8 +19,8 @@ def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     Example: `rt.slot @"h.0@slot" parameters offset = 128 : tensor<64xf32>`
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, RT_Int:$offset, TypeAttr:$type,
-                       OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category);
-  let assemblyFormat = "$sym_name $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
+                       OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category, UnitAttr:$host);
+  let assemblyFormat = "$sym_name (`host` $host^)? $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
   let hasVerifier = 1;
 }
 
@@ -42,25 +42,26 @@ def RT_BufferOp : RT_Op<"buffer", [Pure]> {
     is the slot); `input`: the `index`-th input; `constant`: the data `symbol`;
     `hyper` and `metric`: the `index`-th float. Categories are for reports;
     `name` is the source node or state; `padding` counts bytes of a flat group
-    that hold no parameter.
+    that hold no parameter. With `host` the state or arena is the one in host memory.
 
     Life: made by plan; becomes an address in codegen.
 
     Constraints:
     - (C1) offset is not negative and a multiple of 64.
-    - (C2) a state or arena buffer ends within `rt.state_bytes` or `rt.arena_bytes` of the module.
+    - (C2) a state or arena buffer ends within `rt.state_bytes` or `rt.arena_bytes` of the module (`rt.host_state_bytes`, `rt.host_arena_bytes`).
     - (C3) `index` is there for input, hyper and metric and in the function's list; only these have it.
     - (C4) `symbol` names a constant or a slot, and is there for these spaces only.
     - (C5) a hyper or metric buffer is `memref<f32>`, an input's has the input's type.
+    - (C6) only a state or arena buffer is in host memory.
 
     Example: `%0 = rt.buffer arena offset = 64 activations "h.0.ln" : memref<4x8xf32>`
   }];
   let arguments = (ins RT_SpaceAttr:$space, DefaultValuedAttr<RT_Int, "0">:$offset, OptionalAttr<RT_Int>:$index,
                        OptionalAttr<FlatSymbolRefAttr>:$symbol, RT_CategoryAttr:$category,
-                       StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding);
+                       StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding, UnitAttr:$host);
   let results = (outs RT_Buffer:$result);
   let assemblyFormat = [{
-    $space (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
+    $space (`host` $host^)? (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -118,6 +119,27 @@ def RT_CopyOp : RT_Op<"copy"> {
   let arguments = (ins Arg<RT_Buffer, "what is read", [MemRead]>:$source,
                        Arg<RT_Buffer, "what is written", [MemWrite]>:$target);
   let assemblyFormat = "$source `to` $target attr-dict `:` type($source) `to` type($target)";
+  let hasVerifier = 1;
+}
+
+def RT_TransferOp : RT_Op<"transfer"> {
+  let summary = "Starts a copy between the device's memory and the host's";
+  let description = [{
+    Starts, and returns at once; both buffers belong to the runtime until
+    `rt.wait` on the token. Copies run in the order in which they start. `index`
+    is its number in the program.
+
+    Life: made by plan from `mem.start`; becomes `shale_transfer_start` in codegen.
+
+    Constraints:
+    - (C1) source and target have the same number of elements of one type, and only one of them is in host memory.
+
+    Example: `%t = rt.transfer %0 to %1 index = 0 name = "h.0" : memref<4xf32> to memref<4xf32>`
+  }];
+  let arguments = (ins Arg<RT_Buffer, "what is read", [MemRead]>:$source,
+                       Arg<RT_Buffer, "what is written", [MemWrite]>:$target, RT_Int:$index, StrAttr:$name);
+  let results = (outs RT_Token:$token);
+  let assemblyFormat = "$source `to` $target `index` `=` $index `name` `=` $name attr-dict `:` type($source) `to` type($target)";
   let hasVerifier = 1;
 }
 

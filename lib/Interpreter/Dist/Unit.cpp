@@ -52,7 +52,8 @@ LogicalResult barrier(mem::BarrierOp op, Call &call) {
   return success();
 }
 
-LogicalResult constrain(dist::ConstrainOp op, Call &call) {
+/// Where a value is says nothing of what it is.
+template <typename OpT> LogicalResult pass(OpT op, Call &call) {
   call.results[0] = call.operand(0);
   return success();
 }
@@ -63,7 +64,11 @@ void registerUnits(Registry &registry) {
   registry.add<dist::UnitViewOp>(view);
   registry.add<dist::UnitPackOp>(pack);
   registry.add<mem::BarrierOp>(barrier);
-  registry.add<dist::ConstrainOp>(constrain);
+  registry.add<mem::OffloadOp>(pass<mem::OffloadOp>);
+  registry.add<mem::ReloadOp>(pass<mem::ReloadOp>);
+  registry.add<mem::StartOp>(pass<mem::StartOp>);
+  registry.add<mem::WaitOp>(pass<mem::WaitOp>);
+  registry.add<dist::ConstrainOp>(pass<dist::ConstrainOp>);
 }
 
 } // namespace shale::interp

@@ -6,7 +6,7 @@
 // Without its barrier a clone is what it clones, and would be merged with it: deleting any is noticed.
 // RUN: %python %S/mutate.py shale-opt %t.mlir | FileCheck %s --check-prefix=MUTANTS
 // EQUAL: 0 differ in their bits
-// MUTANTS: 2 barriers, each is missed
+// MUTANTS: 2 of mem{{..}}barrier, each is missed
 
 nn.state @h.0.w role = param type = tensor<4x4xf32>
 nn.state @h.1.w role = param type = tensor<4x4xf32>

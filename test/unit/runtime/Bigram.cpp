@@ -260,8 +260,8 @@ const ShaleSite sites[] = {
     {"loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 5, 1},
     {"loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), 1, 6, 1},
     {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 7, 1}};
-const ShalePlanLine plan[] = {{"parameters", "state", stateBytes},
-                              {"activations", "arena", arenaBytes}};
+const ShalePlanLine plan[] = {{"parameters", "state", "device", stateBytes},
+                              {"activations", "arena", "device", arenaBytes}};
 const ShaleBuffer buffers[] = {
     {"root", "parameters", "state", paramAt, bytes, 0},
     {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
@@ -300,6 +300,9 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     buffers,
                                     stateBytes,
                                     arenaBytes,
+                                    0,
+                                    0,
+                                    0,
                                     1024,
                                     BIGRAM_ROWS *length,
                                     nullptr,

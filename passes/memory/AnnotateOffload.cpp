@@ -1,0 +1,180 @@
+//===- AnnotateOffload.cpp - What goes to host memory ---------------------===//
+#include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
+#include "dialects/nn/NN.h"
+#include "passes/memory/Blocks.h"
+#include "passes/memory/Offload.h"
+#include "passes/memory/Passes.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_ANNOTATEOFFLOADPASS
+#include "passes/memory/Passes.h.inc"
+
+std::string parseOffload(StringRef text, OffloadPolicy &policy) {
+  policy = OffloadPolicy();
+  if (text == "none")
+    return "";
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    auto [kind, number] = part.split(':');
+    double fraction = 1;
+    if (part.contains(':') && (number.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1)))
+      return "expects a fraction from 0 to 1 after ':'; got '" + part.str() + "'";
+    if (kind == "all")
+      policy = {fraction, fraction, fraction, fraction};
+    else if (kind == "params")
+      policy.params = fraction;
+    else if (kind == "grads")
+      policy.grads = fraction;
+    else if (kind == "optimizer")
+      policy.optimizer = fraction;
+    else if (kind == "activations")
+      policy.activations = fraction;
+    else
+      return "'" + part.str() + "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
+  }
+  return "";
+}
+
+namespace {
+
+/// Floating-point operations per byte from which on an op gives a copy time.
+constexpr int64_t kIntensity = 2;
+
+int64_t bytesOf(Type type) { return nn::tensorBytes(cast<RankedTensorType>(type)); }
+
+template <typename T> struct Candidate {
+  T what;
+  int64_t bytes;
+};
+
+/// Calls `take` on candidates, the largest first, until they have `fraction` of
+/// all bytes.
+template <typename T>
+void takeLargest(SmallVector<Candidate<T>> candidates, double fraction, function_ref<void(T)> take) {
+  llvm::stable_sort(candidates, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
+  double total = 0, taken = 0;
+  for (const auto &candidate : candidates)
+    total += candidate.bytes;
+  for (const auto &candidate : candidates) {
+    if (taken >= fraction * total)
+      return;
+    taken += candidate.bytes;
+    take(candidate.what);
+  }
+}
+
+/// Parameters and buffers, or optimizer state; what gradients add up in is neither.
+bool isOfKind(nn::Role role, bool parameters) {
+  if (parameters)
+    return role == nn::Role::Param || role == nn::Role::Buffer;
+  return role == nn::Role::Moment1 || role == nn::Role::Moment2 || role == nn::Role::Momentum;
+}
+
+void annotateStates(ModuleOp module, bool parameters, double fraction) {
+  llvm::SetVector<StringAttr> used;
+  SmallVector<Candidate<nn::StateOp>> candidates;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments())
+      if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
+        if (used.insert(symbol.getAttr()))
+          if (auto state = module.lookupSymbol<nn::StateOp>(symbol))
+            if (state->hasAttr(dist::kUnitAttr) && isOfKind(state.getRole(), parameters))
+              candidates.push_back({state, bytesOf(argument.getType())});
+  takeLargest<nn::StateOp>(candidates, fraction, [](nn::StateOp state) {
+    state->setAttr(mem::kSpaceAttr, StringAttr::get(state.getContext(), "host"));
+  });
+}
+
+void mark(Operation *op) { op->setAttr(mem::kOffloadAttr, UnitAttr::get(op->getContext())); }
+
+/// Reduced gradients: what updates read, or what that shows a part of.
+void annotateGradients(func::FuncOp function, double fraction) {
+  llvm::SetVector<Operation *> ops;
+  for (Operation &op : function.getBody().front())
+    if (auto update = dyn_cast<OptimizerUpdate>(op))
+      if (Operation *source = viewedValue(update.getGradientOperand().get()).getDefiningOp())
+        ops.insert(source);
+  SmallVector<Candidate<Operation *>> candidates;
+  for (Operation *op : ops)
+    if (op->getNumResults() == 1)
+      candidates.push_back({op, bytesOf(op->getResult(0).getType())});
+  takeLargest<Operation *>(candidates, fraction, mark);
+}
+
+/// First position after the forward pass at which the value, or what shows it, is
+/// read, and the last in it; -1: not at all.
+void findReads(Value value, const DenseMap<Operation *, int64_t> &positions, int64_t &forward, int64_t &later) {
+  for (Operation *user : value.getUsers()) {
+    int64_t at = positions.lookup(user);
+    if (isForward(user)) {
+      forward = std::max(forward, at);
+      if (isView(user))
+        for (Value result : user->getResults())
+          findReads(result, positions, forward, later);
+    } else if (!user->hasTrait<OpTrait::IsTerminator>()) {
+      later = later < 0 ? at : std::min(later, at);
+    }
+  }
+}
+
+/// What the forward pass leaves to the backward pass, if in between there is work
+/// that gives the copies time.
+void annotateActivations(func::FuncOp function, double fraction) {
+  DenseMap<Operation *, int64_t> positions;
+  SmallVector<int64_t> heavy; // ops of some cost up to a position
+  for (Operation &op : function.getBody().front()) {
+    positions[&op] = heavy.size();
+    int64_t moved = 0;
+    for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes()))
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        moved += bytesOf(tensor);
+    auto cost = dyn_cast<Cost>(op);
+    heavy.push_back((heavy.empty() ? 0 : heavy.back()) + (cost && cost.getFlops() / kIntensity >= moved));
+  }
+  SmallVector<Candidate<Operation *>> candidates;
+  for (Operation &op : function.getBody().front()) {
+    if (!isForward(&op) || isView(&op) || isa<Collective>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
+        op.hasAttr(mem::kRecomputeAttr))
+      continue;
+    int64_t bytes = 0;
+    for (Value result : op.getResults()) {
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      int64_t forward = positions[&op], later = -1;
+      findReads(result, positions, forward, later);
+      if (type && type.getRank() > 0 && later >= 0 && heavy[later] > heavy[forward] + 1)
+        bytes += bytesOf(type);
+    }
+    if (bytes > 0)
+      candidates.push_back({&op, bytes});
+  }
+  takeLargest<Operation *>(candidates, fraction, mark);
+}
+
+struct AnnotateOffloadPass : impl::AnnotateOffloadPassBase<AnnotateOffloadPass> {
+  using AnnotateOffloadPassBase::AnnotateOffloadPassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    OffloadPolicy parsed;
+    if (std::string wrong = parseOffload(policy, parsed); !wrong.empty()) {
+      emitError(module.getLoc(), "--offload ") << wrong;
+      return signalPassFailure();
+    }
+    annotateStates(module, /*parameters=*/true, parsed.params);
+    annotateStates(module, /*parameters=*/false, parsed.optimizer);
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock()) {
+        annotateGradients(function, parsed.grads);
+        annotateActivations(function, parsed.activations);
+      }
+  }
+};
+
+} // namespace
+
+} // namespace shale

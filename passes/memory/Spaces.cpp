@@ -1,0 +1,47 @@
+//===- Spaces.cpp - In which memory each value is -------------------------===//
+#include "passes/memory/Spaces.h"
+#include "dialects/mem/Mem.h"
+#include "dialects/nn/NN.h"
+#include "passes/memory/Blocks.h"
+
+using namespace mlir;
+
+namespace shale {
+
+static bool isHostState(Operation *from, Attribute symbol) {
+  auto reference = dyn_cast_or_null<FlatSymbolRefAttr>(symbol);
+  auto state = reference ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(from, reference) : nn::StateOp();
+  return state && state->hasAttr(mem::kSpaceAttr);
+}
+
+bool isHostArgument(BlockArgument argument) {
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return function && isHostState(function, function.getArgAttr(argument.getArgNumber(), nn::kStateAttr));
+}
+
+bool isHostResult(func::FuncOp function, unsigned result) {
+  return isHostState(function, function.getResultAttr(result, nn::kStateAttr));
+}
+
+bool isNumber(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return !type || type.getRank() == 0;
+}
+
+bool isOnHost(Value value) {
+  Value root = viewedValue(value);
+  if (isNumber(root))
+    return false;
+  if (auto argument = dyn_cast<BlockArgument>(root))
+    return isHostArgument(argument);
+  Operation *op = root.getDefiningOp();
+  return isa<mem::OffloadOp>(op) || runsOnHost(op);
+}
+
+bool runsOnHost(Operation *op) {
+  if (auto update = dyn_cast<OptimizerUpdate>(op))
+    return llvm::any_of(update.getStateOperands(), [](OpOperand *operand) { return isOnHost(operand->get()); });
+  return isa<ElementReduction>(op) && llvm::any_of(op->getOperands(), isOnHost);
+}
+
+} // namespace shale

@@ -1,0 +1,125 @@
+//===- Transfers.cpp - When copies between two memories run ---------------===//
+#include "passes/schedule/Transfers.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
+#include "dialects/nn/NN.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+struct Transfer {
+  mem::StartOp start;
+  mem::WaitOp wait;
+  Operation *reader; // the first
+};
+} // namespace
+
+static Transfer split(Operation *op) {
+  OpBuilder builder(op);
+  Value input = op->getOperand(0);
+  auto pending = dist::PendingType::get(op->getContext(), cast<RankedTensorType>(input.getType()));
+  auto start = mem::StartOp::create(builder, op->getLoc(), pending, input, isa<mem::OffloadOp>(op));
+  auto wait = mem::WaitOp::create(builder, op->getLoc(), input.getType(), start.getPending());
+  start->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  wait->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  op->getResult(0).replaceAllUsesWith(wait.getResult());
+  op->erase();
+  return {start, wait, nullptr};
+}
+
+/// The first op that reads the value or a view of it.
+static Operation *firstReader(Value value) {
+  Operation *first = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner(), *reader = nullptr;
+    if (isView(user)) // of several operands, result i shows operand i
+      reader = firstReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()));
+    if (!reader)
+      reader = user;
+    if (!first || reader->isBeforeInBlock(first))
+      first = reader;
+  }
+  return first;
+}
+
+static void moveAfterMaker(mem::StartOp start) {
+  Operation *last = start.getInput().getDefiningOp();
+  if (last && last->getNextNode() != start)
+    start->moveAfter(last);
+}
+
+/// Moves the start in front of `place`, or behind what makes its operand.
+static void startAt(mem::StartOp start, Operation *place) {
+  Operation *source = start.getInput().getDefiningOp();
+  if (source && !source->isBeforeInBlock(place))
+    start->moveAfter(source);
+  else if (place->isBeforeInBlock(start))
+    start->moveBefore(place);
+}
+
+static bool isWantedLate(Transfer &transfer) {
+  auto phase = transfer.start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+  bool update = phase && phase.getValue() == nn::Phase::Update;
+  return transfer.reader->hasTrait<OpTrait::IsTerminator>() || (transfer.start.getToHost() && !update);
+}
+
+void shale::scheduleTransfers(Block &block, bool ahead) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    if (isa<mem::OffloadOp, mem::ReloadOp>(op))
+      ops.push_back(&op);
+  // All first: the reader of one may be another.
+  SmallVector<Transfer> transfers, soon, late;
+  for (Operation *op : ops)
+    transfers.push_back(split(op));
+  for (Transfer &transfer : transfers) {
+    transfer.reader = firstReader(transfer.wait.getResult());
+    if (!transfer.reader) {
+      transfer.wait->erase();
+      transfer.start->erase();
+      continue;
+    }
+    (isWantedLate(transfer) ? late : soon).push_back(transfer);
+  }
+  auto before = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+  for (Transfer &transfer : late)
+    moveAfterMaker(transfer.start);
+  llvm::stable_sort(late, [&](auto &a, auto &b) { return before(a.start, b.start); });
+  for (auto [index, transfer] : llvm::enumerate(late)) {
+    Operation *until = transfer.reader;
+    if (index + 1 < late.size() && before(late[index + 1].start, until))
+      until = late[index + 1].start;
+    // Views of the copy stand before its reader.
+    for (Operation *user : transfer.wait->getUsers())
+      if (before(user, until))
+        until = user;
+    transfer.wait->moveBefore(until);
+  }
+  auto firstUser = [&](Transfer &transfer) {
+    Operation *first = transfer.reader;
+    for (Operation *user : transfer.wait->getUsers())
+      if (before(user, first))
+        first = user;
+    return first;
+  };
+  for (Transfer &transfer : soon) {
+    transfer.wait->moveBefore(firstUser(transfer));
+    transfer.start->moveBefore(transfer.wait);
+  }
+  if (!ahead)
+    return;
+  llvm::stable_sort(soon, [&](auto &a, auto &b) { return before(a.wait, b.wait); });
+  // The place where copies for the reader before are waited for.
+  Operation *place = nullptr, *next = nullptr, *reader = nullptr;
+  for (Transfer &transfer : soon) {
+    if (transfer.reader != reader) {
+      place = next;
+      next = transfer.wait;
+      reader = transfer.reader;
+    }
+    if (place)
+      startAt(transfer.start, place);
+  }
+}

@@ -1,0 +1,79 @@
+// Copies between device and host memory, on a thread of their own.
+#include "runtime/device/host/Transfers.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
+#include "runtime/device/host/Host.h"
+
+#include <cstring>
+
+namespace shale::rt {
+
+Transfers::Transfers(int64_t count) : ring(count), busy(count) {
+  if (count > 0)
+    thread = std::thread([this] { work(); });
+}
+
+Transfers::~Transfers() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    ending = true;
+  }
+  posted.notify_one();
+  if (thread.joinable())
+    thread.join();
+}
+
+void Transfers::start(int32_t index, void *target, const void *source,
+                      int64_t bytes) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (busy[index] || queued == ring.size())
+      die(SHALE_EXIT_INTERNAL,
+          format("copy %d is started again before it was waited for", index));
+    busy[index] = 1;
+    ring[(head + queued++) % ring.size()] = {index, target, source, bytes};
+  }
+  posted.notify_one();
+}
+
+void Transfers::wait(int32_t index) {
+  std::unique_lock<std::mutex> lock(mutex);
+  finished.wait(lock, [&] { return !busy[index]; });
+}
+
+void Transfers::work() {
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    posted.wait(lock, [&] { return queued != 0 || ending; });
+    if (queued == 0)
+      return;
+    Request request = ring[head];
+    lock.unlock();
+    std::memcpy(request.target, request.source, request.bytes);
+    lock.lock();
+    head = (head + 1) % ring.size();
+    --queued;
+    busy[request.index] = 0;
+    finished.notify_all();
+  }
+}
+
+} // namespace shale::rt
+
+extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }
+extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
+
+extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index,
+                                     void *target, const void *source,
+                                     int64_t bytes) {
+  rank->transfers->start(index, target, source, bytes);
+}
+
+extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
+  using namespace shale::rt;
+  if (!profiling())
+    return rank->transfers->wait(index);
+  double start = profileNow();
+  rank->transfers->wait(index);
+  profileAdd("wait for copies", start);
+}

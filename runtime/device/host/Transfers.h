@@ -1,0 +1,42 @@
+// Copies between device and host memory. On the host device both are RAM; a thread
+// of its own copies, so that what is not waited for is not there.
+#ifndef SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
+#define SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shale::rt {
+
+class Transfers {
+public:
+  /// For copies 0 to count - 1, each at most once under way.
+  explicit Transfers(int64_t count);
+  ~Transfers();
+  void start(int32_t index, void *target, const void *source, int64_t bytes);
+  void wait(int32_t index);
+
+private:
+  struct Request {
+    int32_t index;
+    void *target;
+    const void *source;
+    int64_t bytes;
+  };
+  void work();
+
+  std::mutex mutex;
+  std::condition_variable posted, finished;
+  std::vector<Request> ring; // with room for every copy
+  size_t head = 0, queued = 0;
+  std::vector<char> busy; // by index
+  bool ending = false;
+  std::thread thread; // only when there is something to copy
+};
+
+} // namespace shale::rt
+
+#endif
