@@ -35,7 +35,7 @@ static int64_t bytesOf(TypeRange types) {
 static bool standsAtUse(Operation *op) {
   if (auto start = dyn_cast<dist::StartOp>(op))
     return bool(gatheredUnit(start));
-  if (isa<dist::WaitOp, mem::ReloadOp>(op) || isView(op))
+  if (isa<dist::WaitOp, mem::OffloadOp, mem::ReloadOp>(op) || isView(op))
     return true;
   return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) > bytesOf(op->getOperandTypes()) &&
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
