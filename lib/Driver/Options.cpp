@@ -116,6 +116,11 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
 
 } // namespace
 
+int64_t shale::reductionBucket(const CompileOptions &options) {
+  bool sharded = options.shard == "full" || options.shard == "hybrid";
+  return options.bucketSize.value_or(sharded ? 0 : 25 << 20);
+}
+
 ParsedOptions shale::parseOptions(int argc, char **argv) {
   CompileOptions o;
   std::vector<std::string> dims, binds;
@@ -164,7 +169,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
 
-  app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 25MiB)")->type_name("SIZE")->group(shard);
+  app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 0 with full and hybrid, else 25MiB)")->type_name("SIZE")->group(shard);
   app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory and plan";

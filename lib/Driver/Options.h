@@ -49,7 +49,7 @@ struct CompileOptions {
   int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
-  int64_t bucketSize = 25 << 20;
+  std::optional<int64_t> bucketSize; ///< bytes; not typed: see reductionBucket
   std::string offload = "none";
   std::string target = "cpu:native";
 
@@ -61,6 +61,11 @@ struct CompileOptions {
   std::string machine = "cpu";       // whose rates order plans
   std::set<std::string> typed;       // names of the flags that were given
 };
+
+/// Bytes of gradients that are reduced together. By default as PyTorch does: DDP fills
+/// buckets of 25 MiB, FSDP reduces a unit at a time, so that no gradient stays whole
+/// longer than its unit.
+int64_t reductionBucket(const CompileOptions &options);
 
 /// Parses argv. Returns the options, or the exit code with which the program
 /// ends: 0 after --help and --version, 64 after an error that was printed.

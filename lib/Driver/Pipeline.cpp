@@ -77,7 +77,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          schedule.prefetch = o.prefetch;
          schedule.maxGathersInFlight = o.maxGathersInFlight;
          schedule.threads = threadsARank(o);
-         schedule.bucketSize = o.bucketSize;
+         schedule.bucketSize = reductionBucket(o);
          buildSchedulePipeline(pm, schedule);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},
