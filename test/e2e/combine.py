@@ -2,13 +2,12 @@
 """Random combinations of everything that must not change a run: each follows PyTorch's trajectory, and those that differ
 in data movement alone have the same bits.
 
-usage: combine.py --build DIR [--count 60] [--seed 0] [--without FLAG,...]
+usage: combine.py --build DIR [--count 60] [--seed 0]
 
 A class is a fixture, a mesh, a strategy, units, buckets, micro-batches a step and how they are synchronised: what decides in
 which order numbers are added. Its members differ in what is computed again, what is kept on the host, how far ahead units are
 gathered, how many at once, and whether they are dropped after forward: every member has the bits of the first. With K micro-batches a
-step the rows of each batch are cut into K. All follows from the seed alone. A flag that the compiler does not know is an
-error; --without leaves one out of the draw, for compilers from before it.
+step the rows of each batch are cut into K. All follows from the seed alone.
 """
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -31,16 +30,16 @@ MEMBER = [("--recompute", ("none", "block", "selective"), None),
           ("--reshard-after-forward", ("true", "false"), "full")]
 
 
-def draw_flags(rng, table, shard, without):
-    return [word for flag, values, only in table if only in (None, shard) and flag not in without for word in (flag, rng.choice(values))]
+def draw_flags(rng, table, shard):
+    return [word for flag, values, only in table if only in (None, shard) for word in (flag, rng.choice(values))]
 
 
-def draw_class(rng, without):
+def draw_class(rng):
     name, shard = rng.choice(sorted(CASES)), rng.choice(STRATEGIES)
-    pieces = 1 if "--accumulate" in without else rng.choice(MICRO_BATCHES)
+    pieces = rng.choice(MICRO_BATCHES)
     rows = CASES[name] // pieces
     mesh = rng.choice([mesh for ranks, meshes in sorted(MESHES.items()) if rows % ranks == 0 for mesh in meshes])
-    flags = ["--mesh", mesh, *draw_flags(rng, CLASS, shard, without)]
+    flags = ["--mesh", mesh, *draw_flags(rng, CLASS, shard)]
     if pieces > 1:
         flags += ["--accumulate", str(pieces)]
         if shard in ("grad", "full"):
@@ -48,13 +47,13 @@ def draw_class(rng, without):
     return {"case": name, "shard": shard, "flags": flags, "pieces": pieces}
 
 
-def draw(seed, count, without):
+def draw(seed, count):
     """Classes with their members, `count` of these in all."""
     rng = random.Random(seed)
     classes = []
     while count > 0:
-        kind = draw_class(rng, without)
-        kind["members"] = [draw_flags(rng, MEMBER, kind["shard"], without) for _ in range(min(MEMBERS, count))]
+        kind = draw_class(rng)
+        kind["members"] = [draw_flags(rng, MEMBER, kind["shard"]) for _ in range(min(MEMBERS, count))]
         count -= len(kind["members"])
         classes.append(kind)
     return classes
@@ -90,7 +89,7 @@ def follow_class(a, work, number, kind):
 
 
 def check(a, work):
-    classes = draw(a.seed, a.count, set(a.without.split(",")))
+    classes = draw(a.seed, a.count)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda numbered: follow_class(a, work, *numbered), enumerate(classes)))
     failures = [line for _, lines in found for line in lines]
@@ -101,4 +100,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}), ("--without", {"default": ""}), success="combines:")
+    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}), success="combines:")

@@ -14,8 +14,9 @@ from runner import Case, Deviates, main, run, stage_files
 
 EXACT = ("plan",)  # stages that move values but compute none
 MOST = None  # 4, or 3
-RUNS = [(1, "full", []), (2, "none", ["--recompute", "block"]), (2, "full", []), (MOST, "optimizer", []), (MOST, "grad", ["--recompute", "selective"]),
-        (MOST, "full", ["--recompute", "block", "--prefetch", "2", "--max-gathers-in-flight", "3"])]
+RUNS = [(1, "full", []), (2, "none", ["--recompute", "block", "--offload", "activations:0.5"]), (2, "full", []),
+        (MOST, "optimizer", ["--offload", "grads,optimizer"]), (MOST, "grad", ["--recompute", "selective"]),
+        (MOST, "full", ["--recompute", "block", "--prefetch", "2", "--max-gathers-in-flight", "3", "--offload", "all"])]
 
 
 def compare(case, before, after, flags):

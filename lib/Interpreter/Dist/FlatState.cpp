@@ -68,9 +68,11 @@ std::optional<FlatState> FlatState::ofResult(func::FuncOp function,
                           i, nn::kStateAttr));
 }
 
-nn::StateOp FlatState::parameter(dist::SegmentAttr segment) const {
-  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(state,
-                                                           segment.getParam());
+FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
+  auto found = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(state, segment.getParam());
+  if (!found)
+    return state.emitError("holds parameter ") << segment.getParam() << ", which is not declared";
+  return found;
 }
 
 /// A moment is called as its parameter, and its role.
@@ -106,10 +108,10 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   }
   for (Attribute entry : group.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
-    nn::StateOp param = parameter(segment);
-    if (!param)
-      return state.emitError("holds parameter ")
-             << segment.getParam() << ", which is not declared";
+    FailureOr<nn::StateOp> found = parameter(segment);
+    if (failed(found))
+      return failure();
+    nn::StateOp param = *found;
     ValueSpec spec;
     spec.name = nameOf(segment);
     spec.role = state.getRole();
@@ -182,10 +184,10 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
   std::vector<char> covered(count, 0);
   for (Attribute entry : group.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
-    nn::StateOp param = parameter(segment);
-    if (!param)
-      return state.emitError("holds parameter ")
-             << segment.getParam() << ", which is not declared";
+    FailureOr<nn::StateOp> found = parameter(segment);
+    if (failed(found))
+      return failure();
+    nn::StateOp param = *found;
     std::fill_n(covered.begin() + segment.getOffset(), segment.getCount(), 1);
     // Where each element of the local part lies in the whole: the part of a
     // tensor that counts.

@@ -40,7 +40,8 @@ public:
 private:
   static std::optional<FlatState> of(mlir::func::FuncOp function,
                                      mlir::FlatSymbolRefAttr symbol);
-  nn::StateOp parameter(dist::SegmentAttr segment) const;
+  /// The parameter of a segment; fails after an error where it is not declared.
+  mlir::FailureOr<nn::StateOp> parameter(dist::SegmentAttr segment) const;
   std::string nameOf(dist::SegmentAttr segment) const;
   std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
   /// The part of a whole parameter that `rank` has at use.
