@@ -171,27 +171,31 @@ void replaceFile(const std::string &path, const std::string &text) {
   syncFolder(parentOf(path));
 }
 
-int64_t residentBytes() {
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+// A file of /proc, whose size is not known beforehand, into `text`; false where
+// there is none. Allocates nothing.
+template <size_t N> static bool readProcess(const char *path, char (&text)[N]) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return 0;
-  char text[128] = {0};
-  ssize_t n = read(fd, text, sizeof(text) - 1);
+    return false;
+  ssize_t n = read(fd, text, N - 1);
   close(fd);
+  text[n > 0 ? n : 0] = '\0';
+  return n > 0;
+}
+
+int64_t residentBytes() {
+  char text[128];
   long long total = 0, resident = 0;
-  if (n <= 0 || sscanf(text, "%lld %lld", &total, &resident) != 2)
+  if (!readProcess("/proc/self/statm", text) ||
+      sscanf(text, "%lld %lld", &total, &resident) != 2)
     return 0;
   return resident * sysconf(_SC_PAGESIZE);
 }
 
 int64_t residentPeakBytes() {
-  int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  char text[4096] = {0};
-  ssize_t n = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  const char *line = n > 0 ? strstr(text, "VmHWM:") : nullptr;
+  char text[4096];
+  const char *line =
+      readProcess("/proc/self/status", text) ? strstr(text, "VmHWM:") : nullptr;
   long long kibibytes = 0;
   if (!line || sscanf(line, "VmHWM: %lld", &kibibytes) != 1)
     return 0;
