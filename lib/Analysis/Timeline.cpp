@@ -20,7 +20,6 @@ std::string shale::sourceNode(Location loc) {
   return name;
 }
 
-
 FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))

@@ -8,6 +8,7 @@
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/Timeline.h"
 #include "lib/Support/MeshSpec.h"
 #include "lib/Target/CPU/CPU.h"
 #include "shale/InitAll.h"
@@ -31,26 +32,13 @@ int usageError(const llvm::Twine &message) {
   return SHALE_EXIT_USAGE;
 }
 
-/// The node that a location names, or an empty string.
-std::string nodeName(Location loc) {
-  std::string name;
-  loc->walk([&](Location part) {
-    auto named = dyn_cast<NameLoc>(part);
-    if (!named)
-      return WalkResult::advance();
-    name = named.getName().str();
-    return WalkResult::interrupt();
-  });
-  return name;
-}
-
 /// Prints a diagnostic as one line: tool, severity, file, node, message.
 void printDiagnostic(Diagnostic &diagnostic, StringRef model) {
   bool error = diagnostic.getSeverity() == DiagnosticSeverity::Error;
   llvm::errs() << "shalec: "
                << (error ? "error" : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning" : "remark")
                << ": ";
-  std::string text = diagnostic.str(), node = nodeName(diagnostic.getLocation());
+  std::string text = diagnostic.str(), node = sourceNode(diagnostic.getLocation());
   if (!StringRef(text).contains(model))
     llvm::errs() << model << ": ";
   if (!node.empty() && !StringRef(text).contains(node))
