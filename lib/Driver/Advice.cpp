@@ -43,7 +43,7 @@ std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan) {
   std::vector<Plan> list;
   // Of a large model each takes seconds: only the largest changes.
   bool few = plan.summary.launches + plan.summary.gemms > 2000;
-  bool gathers = plan.options.shard == "full" || plan.options.shard == "hybrid";
+  bool gathers = plan.options.gathersUnits();
   for (const Knob &knob : allKnobs()) {
     if (plan.summary.ranks == 1 && (knob.gathers || StringRef(knob.flag) == "shard"))
       continue;

@@ -53,7 +53,7 @@ static bool isRepeated(const CompileOptions &o) {
 
 std::vector<CompileOptions> shale::candidates(const CompileOptions &options, int64_t ranks) {
   std::vector<CompileOptions> list = {options};
-  bool gathers = options.shard == "full" || options.shard == "hybrid";
+  bool gathers = options.gathersUnits();
   for (const Knob &knob : allKnobs()) {
     if (knob.graph || options.typed.count(knob.flag) || (knob.gathers && (!gathers || ranks == 1)))
       continue;

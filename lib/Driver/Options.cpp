@@ -117,8 +117,7 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
 } // namespace
 
 int64_t shale::reductionBucket(const CompileOptions &options) {
-  bool sharded = options.shard == "full" || options.shard == "hybrid";
-  return options.bucketSize.value_or(sharded ? 0 : 25 << 20);
+  return options.bucketSize.value_or(options.gathersUnits() ? 0 : 25 << 20);
 }
 
 ParsedOptions shale::parseOptions(int argc, char **argv) {

@@ -60,6 +60,9 @@ struct CompileOptions {
   std::string compare;               // flags, or flag=value|value
   std::string machine = "cpu";       // whose rates order plans
   std::set<std::string> typed;       // names of the flags that were given
+
+  /// Whether parameters are stored as shards and units gathered for use.
+  bool gathersUnits() const { return shard == "full" || shard == "hybrid"; }
 };
 
 /// Bytes of gradients that are reduced together. By default as PyTorch does: DDP fills
