@@ -1,6 +1,7 @@
 //===- Why.cpp - Why a tensor is in memory --------------------------------===//
 #include "lib/Analysis/Timeline.h"
 #include "lib/Driver/Planner.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace shale;
@@ -25,7 +26,7 @@ static std::string describe(const Timeline &timeline, int64_t position) {
 static std::vector<int64_t> touches(const Timeline &timeline, const LiveTensor &tensor) {
   std::vector<int64_t> positions;
   for (int64_t at = tensor.begin; at <= tensor.end && at < int64_t(timeline.ops.size()); ++at)
-    if (isa<MemoryEffectOpInterface>(timeline.ops[at]) && !isa<rt::ViewOp, rt::ShardOp>(timeline.ops[at]) &&
+    if (isa<MemoryEffectOpInterface>(timeline.ops[at]) && !isMemoryEffectFree(timeline.ops[at]) &&
         llvm::any_of(timeline.ops[at]->getOperands(), [&](Value operand) {
           return isa<MemRefType>(operand.getType()) && rt::allocationOf(operand).getOperation() == tensor.buffer;
         }))
