@@ -28,7 +28,7 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
   timeline.function = function.getSymName().str();
   for (Operation &op : function.getBody().front())
     timeline.ops.push_back(&op);
-  SmallVector<Lifetime> lifetimes;
+  SmallVector<Lifetime> lifetimes, hostLifetimes;
   for (LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
     if (op.getSpace() != rt::Space::Arena)
@@ -42,13 +42,15 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
     tensor.offset = op.getOffset();
     tensor.begin = buffer.begin;
     tensor.end = buffer.end;
+    tensor.host = op.getHost();
     tensor.buffer = op;
     tensor.maker = timeline.ops[buffer.begin];
     tensor.lastReader = timeline.ops[buffer.end];
-    lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
+    (op.getHost() ? hostLifetimes : lifetimes).push_back({buffer.bytes, buffer.begin, buffer.end});
     timeline.tensors.push_back(std::move(tensor));
   }
   timeline.peakBytes = maxLiveBytes(lifetimes, rt::kAlignment, &timeline.peak);
+  timeline.hostPeakBytes = maxLiveBytes(hostLifetimes, rt::kAlignment, &timeline.hostPeak);
   auto module = function->getParentOfType<ModuleOp>();
   for (auto slot : module.getOps<rt::SlotOp>()) {
     LiveTensor tensor{};
@@ -58,28 +60,29 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
     tensor.bytes = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
     tensor.offset = slot.getOffset();
     tensor.end = timeline.ops.size();
+    tensor.host = slot.getHost();
     timeline.state.push_back(std::move(tensor));
   }
   return timeline;
 }
 
-std::vector<const LiveTensor *> Timeline::liveAt(int64_t position) const {
+std::vector<const LiveTensor *> Timeline::liveAt(int64_t position, bool host) const {
   std::vector<const LiveTensor *> live;
   for (const LiveTensor &tensor : tensors)
-    if (tensor.begin <= position && position <= tensor.end)
+    if (tensor.host == host && tensor.begin <= position && position <= tensor.end)
       live.push_back(&tensor);
   llvm::stable_sort(live, [](const LiveTensor *a, const LiveTensor *b) { return a->bytes > b->bytes; });
   return live;
 }
 
-FailureOr<Timeline> shale::largestTimeline(ModuleOp module) {
+FailureOr<Timeline> shale::largestTimeline(ModuleOp module, bool host) {
   Timeline largest;
-  largest.peakBytes = -1;
+  largest.peakBytes = largest.hostPeakBytes = -1;
   for (auto function : module.getOps<rt::FuncOp>()) {
     FailureOr<Timeline> timeline = timelineOf(function);
     if (failed(timeline))
       return failure();
-    if (timeline->peakBytes > largest.peakBytes)
+    if (host ? timeline->hostPeakBytes > largest.hostPeakBytes : timeline->peakBytes > largest.peakBytes)
       largest = std::move(*timeline);
   }
   return largest;

@@ -24,18 +24,20 @@ struct LiveTensor {
   rt::Space space;
   int64_t bytes, offset;
   int64_t begin, end; ///< positions of the first and last op that touch it
+  bool host;          ///< in host memory, where offloading is asked for
   mlir::Operation *maker, *lastReader, *buffer;
 };
 
 struct Timeline {
   std::string function;
-  std::vector<LiveTensor> tensors; ///< of the arena, in order of first access
+  std::vector<LiveTensor> tensors; ///< of the arenas, in order of first access
   std::vector<LiveTensor> state;   ///< alive all the time
   std::vector<mlir::Operation *> ops;
-  int64_t peak = 0;                ///< position at which most bytes of the arena are live
-  int64_t peakBytes = 0;           ///< of the arena at that position, rounded up to alignment
-  /// Tensors of the arena that are live at `position`, largest first.
-  std::vector<const LiveTensor *> liveAt(int64_t position) const;
+  int64_t peak = 0;                ///< position at which most bytes of the device's arena are live
+  int64_t peakBytes = 0;           ///< of that arena at that position, rounded up to alignment
+  int64_t hostPeak = 0, hostPeakBytes = 0; ///< of the host's arena
+  /// Tensors of an arena that are live at `position`, largest first.
+  std::vector<const LiveTensor *> liveAt(int64_t position, bool host = false) const;
 };
 
 /// The source node that a location names, or an empty string.
@@ -44,8 +46,8 @@ std::string sourceNode(mlir::Location loc);
 /// Fails after an error.
 mlir::FailureOr<Timeline> timelineOf(rt::FuncOp function);
 
-/// The function whose arena is the largest; fails after an error.
-mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module);
+/// The function whose arena, the device's or the host's, is the largest; fails after an error.
+mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module, bool host = false);
 
 } // namespace shale
 

@@ -15,12 +15,21 @@ static std::string percent(int64_t change, int64_t of) {
 
 static std::string signedNumber(int64_t value) { return (value >= 0 ? "+" : "") + std::to_string(value); }
 
-/// The largest tensors that are live at the peak.
-static void printLive(const Timeline &timeline, unsigned count, raw_ostream &os) {
-  std::vector<const LiveTensor *> live = timeline.liveAt(timeline.peak);
-  os << "  live at the peak, in @" << timeline.function << " at op " << timeline.peak;
-  if (timeline.peak < int64_t(timeline.ops.size()))
-    if (std::string node = sourceNode(timeline.ops[timeline.peak]->getLoc()); !node.empty())
+/// "123 bytes (1.2 GiB) a rank", and what the host holds.
+static std::string memoryText(const Plan &plan) {
+  std::string text = std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") a rank";
+  if (plan.host())
+    text += " and " + std::to_string(plan.host()) + " bytes (" + formatBytes(plan.host()) + ") of host memory";
+  return text;
+}
+
+/// The largest tensors that are live at the peak of one memory.
+static void printLive(const Timeline &timeline, bool host, unsigned count, raw_ostream &os) {
+  int64_t peak = host ? timeline.hostPeak : timeline.peak;
+  std::vector<const LiveTensor *> live = timeline.liveAt(peak, host);
+  os << "  live at the peak" << (host ? " of host memory" : "") << ", in @" << timeline.function << " at op " << peak;
+  if (peak < int64_t(timeline.ops.size()))
+    if (std::string node = sourceNode(timeline.ops[peak]->getLoc()); !node.empty())
       os << " (node '" << node << "')";
   os << ":\n";
   int64_t rest = 0;
@@ -39,31 +48,25 @@ static void printLive(const Timeline &timeline, unsigned count, raw_ostream &os)
     os << llvm::format("  %15lld  ", (long long)rest) << (live.size() - count) << " more\n";
 }
 
-std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan) {
-  std::vector<Plan> list;
+std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
   // Of a large model each takes seconds: only the largest changes.
-  bool few = plan.summary.launches + plan.summary.gemms > 2000;
-  bool gathers = plan.options.gathersUnits();
+  bool large = plan.summary.launches + plan.summary.gemms > 2000;
+  std::vector<CompileOptions> all;
+  std::set<std::string> known = {planKey(plan.options, plan.summary.ranks)};
   for (const Knob &knob : allKnobs()) {
-    if (plan.summary.ranks == 1 && (knob.gathers || StringRef(knob.flag) == "shard"))
+    if ((plan.summary.ranks == 1 && StringRef(knob.flag) == "shard") || (large && knob.graph))
       continue;
-    if (knob.gathers && !gathers)
-      continue;
-    if (few && (knob.graph || (knob.gathers && StringRef(knob.flag) != "reshard-after-forward")))
-      continue;
-    for (const std::string &value : knob.values) {
-      if (value == knob.get(plan.options) || (few && value != knob.values.back()))
-        continue;
+    for (const std::string &value : large ? knob.shown().take_back(1) : knob.shown()) {
       CompileOptions options = plan.options;
       knob.set(options, value);
-      std::string wrong;
-      FailureOr<Plan> other = planner.plan(options, &wrong);
-      if (failed(other))
-        continue;
-      other->module = {};
-      list.push_back(std::move(*other));
+      if (known.insert(planKey(options, plan.summary.ranks)).second)
+        all.push_back(std::move(options));
     }
   }
+  std::vector<Plan> list;
+  for (PlanOrError &each : planner.planAll(all, keepModules))
+    if (each.plan)
+      list.push_back(std::move(*each.plan));
   return list;
 }
 
@@ -77,14 +80,47 @@ void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
   os << ", flops " << signedNumber(flops) << percent(flops, from.summary.flops);
   if (wire)
     os << ", sent " << signedNumber(wire) << " bytes";
-  os << llvm::format(", predicted step %.3g -> %.3g ms\n", from.seconds * 1e3, to.seconds * 1e3);
+  os << llvm::format(", predicted step %.5g -> %.5g ms\n", from.seconds * 1e3, to.seconds * 1e3);
+}
+
+/// The knob in which two plans differ.
+static const Knob *changedKnob(const Plan &from, const Plan &to) {
+  for (const Knob &knob : allKnobs())
+    if (knob.get(from.options) != knob.get(to.options))
+      return &knob;
+  return nullptr;
+}
+
+/// Two or three of `others`, each of another flag: what frees most device memory, what frees
+/// it for the least time, and what is fastest.
+static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> others) {
+  std::vector<const Plan *> chosen;
+  auto take = [&](llvm::function_ref<double(const Plan &)> gain) {
+    const Plan *best = nullptr;
+    for (const Plan &other : others) {
+      bool taken = llvm::any_of(chosen, [&](const Plan *each) { return changedKnob(plan, *each) == changedKnob(plan, other); });
+      if (!taken && gain(other) > (best ? gain(*best) : 0))
+        best = &other;
+    }
+    if (best)
+      chosen.push_back(best);
+  };
+  take([&](const Plan &other) { return double(plan.device() - other.device()); });
+  take([&](const Plan &other) {
+    // What costs less than a thousandth of a step is free.
+    double cost = std::max(other.seconds / plan.seconds - 1, 1e-3);
+    return other.device() < plan.device() ? (plan.device() - other.device()) / cost : 0;
+  });
+  take([&](const Plan &other) { return std::max(0.0, 0.99 * plan.seconds - other.seconds); });
+  return chosen;
 }
 
 void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
-  os << "verdict       peak " << plan.device() << " bytes (" << formatBytes(plan.device()) << ") a rank: ";
+  os << "verdict       peak " << memoryText(plan) << ": ";
   std::map<rt::Category, int64_t> parts;
   for (const PlanLine &line : plan.summary.lines)
-    parts[line.category] += line.bytes;
+    if (!line.host)
+      parts[line.category] += line.bytes;
   std::vector<std::pair<int64_t, rt::Category>> sorted;
   for (auto [category, bytes] : parts)
     if (bytes > 0)
@@ -93,68 +129,78 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   for (auto [index, part] : llvm::enumerate(sorted))
     os << (index ? ", " : "") << rt::stringifyCategory(part.second)
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
-  os << llvm::format("; predicted step %.3g ms\n", plan.seconds * 1e3);
+  os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
   std::vector<Plan> others = neighbours(planner, plan);
-  llvm::stable_sort(others, [](const Plan &a, const Plan &b) {
-    return std::make_pair(a.device(), a.seconds) < std::make_pair(b.device(), b.seconds);
-  });
-  std::vector<const Plan *> shown;
-  for (const Plan &other : others)
-    if (other.device() < plan.device() && shown.size() < 2)
-      shown.push_back(&other);
-  const Plan *fastest = nullptr;
-  for (const Plan &other : others)
-    if (other.seconds < 0.99 * plan.seconds && (!fastest || other.seconds < fastest->seconds) && !llvm::is_contained(shown, &other))
-      fastest = &other;
-  if (shown.empty() && !fastest) {
+  std::vector<const Plan *> shown = chooseChanges(plan, others);
+  if (shown.empty()) {
     os << "  no single flag lowers it or speeds it up\n";
     return;
   }
   os << "changes       one flag each:\n";
   for (const Plan *other : shown)
     printChange(plan, *other, os);
-  if (fastest)
-    printChange(plan, *fastest, os);
+}
+
+/// The plan that needs the least of what is too small: of the device's memory among those
+/// that the host has room for; where it has for none, of the host's.
+static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, bool &host) {
+  const Plan *best = nullptr;
+  for (host = false;; host = true) {
+    for (const Plan &plan : plans) {
+      bool possible = host || !limit.host || plan.host() <= *limit.host;
+      auto bytes = [&](const Plan &p) { return host ? std::make_pair(p.host(), p.device()) : std::make_pair(p.device(), p.host()); };
+      if (possible && (!best || bytes(plan) < bytes(*best)))
+        best = &plan;
+    }
+    if (best)
+      return best;
+  }
+}
+
+static std::string limitText(std::optional<int64_t> device, std::optional<int64_t> host) {
+  std::string text = device ? (host ? "device=" : "") + std::to_string(*device) : "";
+  return host ? text + (device ? "," : "") + "host=" + std::to_string(*host) : text;
 }
 
 void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans, const MemoryLimit &limit, raw_ostream &os) {
-  const Plan *smallest = nullptr;
-  for (const Plan &plan : plans)
-    if ((!limit.host || plan.host() <= *limit.host) && (!smallest || plan.device() < smallest->device()))
-      smallest = &plan;
-  if (!smallest)
-    smallest = &plans.front();
-  std::string flags = flagsBeside(smallest->options, options);
-  os << "shalec: error: no plan fits: the smallest takes " << smallest->device() << " bytes (" << formatBytes(smallest->device())
-     << ") of device memory a rank";
-  if (limit.host)
-    os << " and " << smallest->host() << " bytes of host memory";
-  os << "; the limit is ";
-  if (limit.device)
-    os << *limit.device << " bytes";
-  if (limit.host)
-    os << (limit.device ? ", host " : "host ") << *limit.host << " bytes";
-  os << "\n  smallest limit that can be met: --memory-limit " << smallest->device() << (flags.empty() ? "" : " (" + flags + ")") << "\n";
-  std::string wrong;
-  FailureOr<Plan> again = planner.plan(smallest->options, &wrong);
-  if (succeeded(again)) {
-    FailureOr<Timeline> timeline = largestTimeline(*again->module);
-    if (succeeded(timeline))
-      printLive(*timeline, 8, os);
+  bool host = false;
+  const Plan &smallest = *smallestOf(plans, limit, host);
+  std::string flags = flagsBeside(smallest.options, options);
+  int64_t least = host ? smallest.host() : smallest.device();
+  os << "shalec: error: no plan fits: the smallest takes " << least << " bytes (" << formatBytes(least) << ") of "
+     << (host ? "host" : "device") << " memory a rank";
+  if (limit.host && !host)
+    os << " with " << smallest.host() << " bytes of host memory";
+  os << "; the limit is " << (host ? *limit.host : *limit.device) << " bytes";
+  if (limit.host && !host)
+    os << ", host " << *limit.host << " bytes";
+  // What the other memory was given stays as it is where that is enough.
+  std::optional<int64_t> device = host ? limit.device : std::optional<int64_t>(smallest.device());
+  if (device)
+    device = std::max(*device, smallest.device());
+  os << "\n  smallest limit that can be met: --memory-limit " << limitText(device, host ? smallest.host() : limit.host)
+     << (flags.empty() ? "" : " (" + flags + ")") << "\n";
+  // Typed flags are fixed; the plan may be smaller without them.
+  std::vector<PlanOrError> again = planner.planAll(smallest.options, /*keepModules=*/true);
+  if (again.front().plan) {
+    if (FailureOr<Timeline> timeline = largestTimeline(*again.front().plan->module, host); succeeded(timeline))
+      printLive(*timeline, host, 8, os);
     os << "  beside the arena:\n";
-    for (const PlanLine &line : again->summary.lines)
-      if (!StringRef(line.what).contains("arena"))
+    for (const PlanLine &line : smallest.summary.lines)
+      if (line.host == host && !StringRef(line.what).contains("arena"))
         os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
   }
-  // Typed flags are fixed; the plan may be smaller without them.
   std::vector<Plan> lower;
-  for (Plan &other : neighbours(planner, *smallest))
-    if (other.device() < smallest->device())
+  auto bytes = [&](const Plan &plan) { return host ? plan.host() : plan.device(); };
+  for (Plan &other : neighbours(planner, smallest))
+    if (bytes(other) < least)
       lower.push_back(std::move(other));
-  llvm::stable_sort(lower, [](const Plan &a, const Plan &b) { return a.device() < b.device(); });
+  llvm::stable_sort(lower, [&](const Plan &a, const Plan &b) { return bytes(a) < bytes(b); });
   os << "  what would lower it:\n";
+  if (lower.empty())
+    os << "  no other value of one flag\n";
   for (const Plan &other : lower)
-    printChange(*smallest, other, os);
+    printChange(smallest, other, os);
   os << "  a smaller --dim, or more ranks in --mesh with --shard full\n";
 }
 
@@ -175,54 +221,27 @@ static void printTable(const std::vector<std::vector<std::string>> &rows, raw_os
 }
 
 std::string shale::printComparison(Planner &planner, const CompileOptions &options, StringRef list, raw_ostream &os) {
-  std::vector<std::pair<const Knob *, std::vector<std::string>>> axes;
-  SmallVector<StringRef> names;
-  list.split(names, ',');
-  for (StringRef part : names) {
-    auto [name, values] = part.trim().split('=');
-    const Knob *knob = knobNamed(name);
-    if (!knob) {
-      std::string known;
-      for (const Knob &each : allKnobs())
-        known += (known.empty() ? "" : ", ") + std::string(each.flag);
-      return ("'" + name + "' is none of " + known).str();
-    }
-    axes.push_back({knob, knob->values});
-    if (!values.empty()) {
-      SmallVector<StringRef> chosen;
-      values.split(chosen, '|');
-      axes.back().second.clear();
-      for (StringRef value : chosen)
-        axes.back().second.push_back(value.str());
-    }
-  }
-  std::vector<CompileOptions> variants = {options};
-  for (auto &[knob, values] : axes) {
-    std::vector<CompileOptions> longer;
-    for (const CompileOptions &each : variants)
-      for (const std::string &value : values) {
-        longer.push_back(each);
-        knob->set(longer.back(), value);
-      }
-    variants = std::move(longer);
-  }
+  std::vector<const Knob *> knobs;
+  std::vector<CompileOptions> variants;
+  if (std::string wrong = parseComparison(list, options, knobs, variants); !wrong.empty())
+    return wrong;
   std::vector<std::vector<std::string>> rows = {{"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
-  int64_t base = -1;
-  for (const CompileOptions &variant : variants) {
-    std::string flags, wrong;
-    for (auto &[knob, values] : axes)
+  const Plan *base = nullptr;
+  std::vector<PlanOrError> plans = planner.planAll(variants);
+  for (auto [variant, made] : llvm::zip(variants, plans)) {
+    std::string flags;
+    for (const Knob *knob : knobs)
       flags += (flags.empty() ? "--" : " --") + std::string(knob->flag) + " " + knob->get(variant);
-    FailureOr<Plan> plan = planner.plan(variant, &wrong);
-    if (failed(plan)) {
-      rows.push_back({"-", "-", "-", "-", "-", flags + "   (" + StringRef(wrong).take_front(100).str() + ")"});
+    if (!made.plan) {
+      rows.push_back({"-", "-", "-", "-", "-", flags + "   (" + StringRef(made.wrong).take_front(100).str() + ")"});
       continue;
     }
-    if (base < 0)
-      base = plan->summary.flops;
+    const Plan &plan = *made.plan;
+    base = base ? base : &plan;
     std::string ms;
-    llvm::raw_string_ostream(ms) << llvm::format("%.4g", plan->seconds * 1e3);
-    rows.push_back({std::to_string(plan->device()), std::to_string(plan->host()), std::to_string(plan->summary.sentBytes),
-                    signedNumber(plan->summary.flops - base), ms, flags});
+    llvm::raw_string_ostream(ms) << llvm::format("%.4g", plan.seconds * 1e3);
+    rows.push_back({std::to_string(plan.device()), std::to_string(plan.host()), std::to_string(plan.summary.sentBytes),
+                    signedNumber(plan.summary.flops - base->summary.flops), ms, flags});
   }
   os << "plans         bytes of a rank; flops beside the first row's; step time predicted, for ordering\n";
   printTable(rows, os);

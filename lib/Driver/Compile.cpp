@@ -299,9 +299,8 @@ private:
       }
     }
     printSummary(summary, llvm::outs());
-    std::string wrong;
     if (planner)
-      if (FailureOr<Plan> plan = planner->plan(options, &wrong); succeeded(plan))
+      if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
         printVerdict(*planner, *plan, llvm::outs());
     llvm::outs() << "wrote " << options.output << "\n";
     return SHALE_EXIT_OK;

@@ -1,8 +1,17 @@
 //===- Knobs.cpp - Flags that plans differ in -----------------------------===//
 #include "lib/Driver/Knobs.h"
+#include "lib/Support/ByteSize.h"
+#include "lib/Support/MeshSpec.h"
+#include "passes/memory/Offload.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
 using llvm::StringRef;
+
+/// The most plans of one table: more is a slip of the pen.
+static constexpr size_t kMostVariants = 1024;
 
 static int number(StringRef text) {
   int value = 0;
@@ -10,21 +19,55 @@ static int number(StringRef text) {
   return value;
 }
 
+template <int Low, int High> static std::string checkNumber(StringRef text) {
+  int value;
+  if (text.getAsInteger(10, value) || value < Low || value > High)
+    return "expects a number from " + std::to_string(Low) + " to " + std::to_string(High);
+  return "";
+}
+
+static std::string oneOf(StringRef text, llvm::ArrayRef<StringRef> known) {
+  return llvm::is_contained(known, text) ? "" : "is none of " + llvm::join(known, ", ");
+}
+
+/// A bucket as people write it.
+static std::string bucketText(int64_t bytes) {
+  return bytes > 0 && bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + "MiB" : std::to_string(bytes);
+}
+
 llvm::ArrayRef<Knob> shale::allKnobs() {
   using O = CompileOptions;
   static const std::vector<Knob> knobs = {
       {"shard", {"none", "optimizer", "grad", "full"}, [](const O &o) { return o.shard; },
-       [](O &o, StringRef v) { o.shard = v.str(); }, true, false},
+       [](O &o, StringRef v) { o.shard = v.str(); },
+       [](StringRef v) { return oneOf(v, {"none", "optimizer", "grad", "full", "hybrid"}); }, true},
       {"param-dtype", {"f32", "bf16"}, [](const O &o) { return o.paramDtype; },
-       [](O &o, StringRef v) { o.paramDtype = v.str(); }, true, false},
+       [](O &o, StringRef v) { o.paramDtype = v.str(); }, [](StringRef v) { return oneOf(v, {"f32", "bf16", "f16"}); }, true},
       {"recompute", {"none", "selective", "block"}, [](const O &o) { return o.recompute; },
-       [](O &o, StringRef v) { o.recompute = v.str(); }, false, false},
+       [](O &o, StringRef v) { o.recompute = v.str(); },
+       [](StringRef v) {
+         return v.starts_with("class:") || v.starts_with("match:") ? ""
+                                                                   : oneOf(v, {"none", "selective", "block", "class:NAME", "match:REGEX"});
+       },
+       false},
+      // From what costs least to what frees most.
+      {"offload",
+       {"none", "optimizer", "activations:0.5", "activations", "optimizer,activations", "params,grads,optimizer", "all"},
+       [](const O &o) { return o.offload; }, [](O &o, StringRef v) { o.offload = v.str(); },
+       [](StringRef v) {
+         OffloadPolicy policy;
+         return parseOffload(v, policy);
+       },
+       false, {"none", "optimizer", "activations", "all"}},
+      {"bucket-size", {"0", "25MiB", "4MiB"}, [](const O &o) { return o.bucketSize ? bucketText(*o.bucketSize) : ""; },
+       [](O &o, StringRef v) { o.bucketSize = parseByteSize(v); },
+       [](StringRef v) { return std::string(parseByteSize(v) ? "" : "expects a size such as 25MiB, or 0"); }, false},
       {"reshard-after-forward", {"true", "false"}, [](const O &o) { return std::string(o.reshardAfterForward ? "true" : "false"); },
-       [](O &o, StringRef v) { o.reshardAfterForward = v == "true"; }, false, true},
+       [](O &o, StringRef v) { o.reshardAfterForward = v == "true"; }, [](StringRef v) { return oneOf(v, {"true", "false"}); }, false},
       {"prefetch", {"1", "0", "2"}, [](const O &o) { return std::to_string(o.prefetch); },
-       [](O &o, StringRef v) { o.prefetch = number(v); }, false, true},
+       [](O &o, StringRef v) { o.prefetch = number(v); }, checkNumber<0, 1000>, false},
       {"max-gathers-in-flight", {"2", "1", "3"}, [](const O &o) { return std::to_string(o.maxGathersInFlight); },
-       [](O &o, StringRef v) { o.maxGathersInFlight = number(v); }, false, true},
+       [](O &o, StringRef v) { o.maxGathersInFlight = number(v); }, checkNumber<1, 1000>, false},
   };
   return knobs;
 }
@@ -39,38 +82,111 @@ const Knob *shale::knobNamed(StringRef flag) {
 std::string shale::flagsBeside(const CompileOptions &options, const CompileOptions &base) {
   std::string text;
   for (const Knob &knob : allKnobs())
-    if (std::string value = knob.get(options); value != knob.get(base))
+    if (std::string value = knob.get(options); !value.empty() && value != knob.get(base))
       text += (text.empty() ? "--" : " --") + std::string(knob.flag) + " " + value;
   return text;
 }
 
-/// Combinations that cannot differ from another one.
-static bool isRepeated(const CompileOptions &o) {
-  // What is never gathered again is not gathered ahead but once, and what is
-  // gathered ahead has to be whole at once.
-  return o.prefetch + 1 > o.maxGathersInFlight && o.prefetch > 0;
+int64_t shale::rankCount(const CompileOptions &options) {
+  MeshSpec mesh;
+  int64_t ranks = 1;
+  if (parseMesh(options.mesh, mesh).empty())
+    for (int64_t size : mesh.sizes)
+      ranks *= size;
+  return ranks;
 }
 
-std::vector<CompileOptions> shale::candidates(const CompileOptions &options, int64_t ranks) {
-  std::vector<CompileOptions> list = {options};
-  bool gathers = options.gathersUnits();
-  for (const Knob &knob : allKnobs()) {
-    if (knob.graph || options.typed.count(knob.flag) || (knob.gathers && (!gathers || ranks == 1)))
-      continue;
-    std::vector<CompileOptions> longer;
-    for (const CompileOptions &each : list) {
+std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
+  OffloadPolicy offload;
+  (void)parseOffload(o.offload, offload);
+  bool gathers = o.gathersUnits() && ranks > 1;
+  bool ahead = offload.any() && o.prefetch > 0; // copies between memories
+  // What is gathered ahead has to be whole at once with what is in use.
+  int prefetch = gathers ? std::min(o.prefetch, o.maxGathersInFlight - 1) : 0;
+  bool bounded = gathers ? o.reshardAfterForward || prefetch > 0 : offload.params > 0;
+  std::string key;
+  for (const std::string &part :
+       {o.shard, o.paramDtype, o.recompute, o.offload, std::to_string(ranks > 1 ? reductionBucket(o) : 0),
+        std::to_string(!gathers || o.reshardAfterForward), std::to_string(prefetch), std::to_string(ahead),
+        std::to_string(bounded ? o.maxGathersInFlight : 0)})
+    key += part + "|";
+  return key;
+}
+
+/// For each of `list`, in order, the options with each value.
+static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::ArrayRef<std::string> values, bool asItIs) {
+  std::vector<CompileOptions> longer;
+  for (const CompileOptions &each : list) {
+    if (asItIs)
       longer.push_back(each);
-      for (const std::string &value : knob.values)
-        if (value != knob.get(options)) {
-          longer.push_back(each);
-          knob.set(longer.back(), value);
-        }
+    for (const std::string &value : values) {
+      longer.push_back(each);
+      knob.set(longer.back(), value);
     }
-    list = std::move(longer);
   }
-  std::vector<CompileOptions> kept = {list.front()};
-  for (size_t i = 1; i < list.size(); ++i)
-    if (!isRepeated(list[i]))
-      kept.push_back(std::move(list[i]));
+  list = std::move(longer);
+}
+
+std::vector<CompileOptions> shale::candidates(const CompileOptions &options) {
+  std::vector<CompileOptions> list = {options}, kept;
+  for (const Knob &knob : allKnobs())
+    if (!knob.graph && !options.typed.count(knob.flag))
+      multiply(list, knob, knob.values, /*asItIs=*/true);
+  std::set<std::string> known;
+  int64_t ranks = rankCount(options);
+  for (CompileOptions &each : list)
+    if (known.insert(planKey(each, ranks)).second)
+      kept.push_back(std::move(each));
   return kept;
+}
+
+std::string shale::parseComparison(StringRef list, const CompileOptions &options, std::vector<const Knob *> &knobs,
+                                   std::vector<CompileOptions> &variants) {
+  std::vector<std::vector<std::string>> axes;
+  llvm::SmallVector<StringRef> parts;
+  list.split(parts, ',');
+  bool listed = false; // the values before were
+  for (StringRef part : parts) {
+    auto [name, values] = part.trim().split('=');
+    const Knob *knob = knobNamed(name);
+    if (!knob && listed && !part.contains('=')) {
+      // A value that is a list itself: its next part, and the values after.
+      llvm::SmallVector<StringRef> more;
+      part.split(more, '|');
+      axes.back().back() += "," + more.front().str();
+      for (StringRef value : llvm::drop_begin(more))
+        axes.back().push_back(value.str());
+      continue;
+    }
+    if (!knob) {
+      std::string known;
+      for (const Knob &each : allKnobs())
+        known += (known.empty() ? "" : ", ") + std::string(each.flag);
+      return ("'" + name + "' is none of " + known).str();
+    }
+    if (llvm::is_contained(knobs, knob))
+      return ("'" + name + "' is named twice").str();
+    knobs.push_back(knob);
+    axes.push_back(knob->shown().vec());
+    listed = part.contains('=');
+    if (listed) {
+      llvm::SmallVector<StringRef> chosen;
+      values.split(chosen, '|');
+      axes.back().clear();
+      for (StringRef value : chosen)
+        axes.back().push_back(value.str());
+    }
+  }
+  size_t count = 1;
+  for (auto [knob, values] : llvm::zip(knobs, axes)) {
+    for (StringRef value : values)
+      if (std::string wrong = knob->check(value); !wrong.empty())
+        return (StringRef(knob->flag) + " '" + value + "': " + wrong).str();
+    if ((count *= values.size()) > kMostVariants)
+      return "more than " + std::to_string(kMostVariants) + " plans; name fewer flags or values";
+  }
+  variants = {options};
+  for (auto [knob, values] : llvm::zip(knobs, axes))
+    multiply(variants, *knob, values, /*asItIs=*/false);
+  return "";
 }

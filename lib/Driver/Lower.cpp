@@ -3,13 +3,12 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Driver/Pipeline.h"
-#include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
 using namespace shale;
 
-int64_t Plan::device() const { return summary.peakBytes(); }
-int64_t Plan::host() const { return 0; }
+int64_t Plan::device() const { return summary.peakBytes(/*host=*/false); }
+int64_t Plan::host() const { return summary.peakBytes(/*host=*/true); }
 
 bool Plan::fits(const MemoryLimit &limit) const {
   return (!limit.device || device() <= *limit.device) && (!limit.host || host() <= *limit.host);
@@ -25,29 +24,38 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-FailureOr<Plan> shale::lower(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target, std::string *quiet) {
-  std::optional<ScopedDiagnosticHandler> handler;
-  if (quiet)
-    handler.emplace(partitioned.getContext(), [quiet](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && quiet->empty())
-        *quiet = diagnostic.str();
-      return success();
-    });
-  Plan plan;
-  plan.options = options;
-  plan.module = partitioned.clone();
-  if (!options.reshardAfterForward)
-    keepGathered(*plan.module);
-  PassManager manager(partitioned.getContext());
+/// Runs the stages after `from` (a stage's name) up to the one named `to`.
+static LogicalResult runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to) {
+  PassManager manager(module.getContext());
   bool inside = false;
   for (const Stage &stage : stagesFor(options, target)) {
     if (inside)
       stage.build(manager);
-    inside |= stage.level == Emit::Dist && StringRef(stage.name) == "partition";
-    if (stage.level == Emit::RT && stage.last)
+    inside |= from == stage.name;
+    if (to == stage.name)
       break;
   }
-  if (failed(manager.run(*plan.module)))
+  return manager.run(module);
+}
+
+OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target) {
+  OwningOpRef<ModuleOp> module = partitioned.clone();
+  if (!options.reshardAfterForward)
+    keepGathered(*module);
+  if (failed(runStages(*module, options, target, "partition", "fusion")))
+    return {};
+  return module;
+}
+
+std::string shale::fusedKey(const CompileOptions &o) {
+  return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" + std::to_string(o.reshardAfterForward);
+}
+
+FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, const CpuTarget &target) {
+  Plan plan;
+  plan.options = options;
+  plan.module = std::move(fused);
+  if (failed(runStages(*plan.module, options, target, "fusion", "plan")))
     return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(*plan.module);
   if (failed(summary))
@@ -55,4 +63,11 @@ FailureOr<Plan> shale::lower(ModuleOp partitioned, const CompileOptions &options
   plan.summary = std::move(*summary);
   plan.seconds = predictSeconds(*plan.module, ratesFor(options));
   return plan;
+}
+
+FailureOr<Plan> shale::lower(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target) {
+  OwningOpRef<ModuleOp> fused = lowerToFused(partitioned, options, target);
+  if (!fused)
+    return failure();
+  return planFused(std::move(fused), options, target);
 }

@@ -29,10 +29,17 @@ struct Plan {
   bool fits(const MemoryLimit &limit) const;
 };
 
-/// Plans a clone of `partitioned` under the flags of `options`. With `quiet`,
-/// says nothing and leaves the first error in it; otherwise errors are emitted.
-mlir::FailureOr<Plan> lower(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target,
-                            std::string *quiet = nullptr);
+/// Plans a clone of `partitioned` under the flags of `options`. Fails after an
+/// error. May run on several threads at once, as the two halves may.
+mlir::FailureOr<Plan> lower(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target);
+
+/// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
+/// an error. The same for options of equal `fusedKey`.
+mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target);
+std::string fusedKey(const CompileOptions &options);
+
+/// The second half: order and places. Takes the module.
+mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options, const CpuTarget &target);
 
 /// The machine whose rates order plans for these options.
 const Rates &ratesFor(const CompileOptions &options);

@@ -46,6 +46,7 @@ struct CompileOptions {
   int prefetch = 1;
   int maxGathersInFlight = 2;
   std::string recompute = "none";
+  bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
   int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;

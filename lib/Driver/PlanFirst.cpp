@@ -16,7 +16,7 @@ static int usageError(const Twine &message) {
 
 int shale::checkPlanOptions(const CompileOptions &options) {
   MemoryLimit limit;
-  if (!options.memoryLimit.empty())
+  if (options.typed.count("memory-limit"))
     if (std::string wrong = parseMemoryLimit(options.memoryLimit, limit); !wrong.empty())
       return usageError("--memory-limit: " + wrong);
   if (!options.compare.empty() && !options.planOnly)
@@ -53,32 +53,56 @@ int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const C
   return SHALE_EXIT_OK;
 }
 
+/// What was chosen beside what would be without a limit, for --remarks.
+static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best, const MemoryLimit &limit) {
+  const Plan &fastest = plans.front();
+  int64_t fitting = llvm::count_if(plans, [&](const Plan &plan) { return plan.fits(limit); });
+  emitRemark(loc) << "limit: " << fitting << " of " << plans.size() << " plans fit; taken: device " << best.device() << ", host "
+                  << best.host() << " bytes, " << best.summary.flops << " flops, predicted " << best.seconds * 1e3
+                  << " ms; the fastest of all: device " << fastest.device() << ", host " << fastest.host() << " bytes, "
+                  << fastest.summary.flops << " flops, predicted " << fastest.seconds * 1e3 << " ms";
+}
+
 /// Chooses what was not typed. Returns an exit code.
-static int chooseUnderLimit(Planner &planner, CompileOptions &options) {
+static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location loc) {
   MemoryLimit limit;
   (void)parseMemoryLimit(options.memoryLimit, limit);
   if (failed(planner.plan(options))) // what is wrong with the flags is said here
     return planner.exitCode;
   std::vector<Plan> plans = planner.search(options);
+  if (plans.empty()) // the same plan twice: cannot be
+    return SHALE_EXIT_INTERNAL;
   const Plan *best = fastestThatFits(plans, limit);
   if (!best) {
     explainNoFit(planner, options, plans, limit, llvm::errs());
     return SHALE_EXIT_NO_FIT;
   }
   std::string flags = flagsBeside(best->options, options);
+  remarkChoice(loc, plans, *best, limit);
   llvm::outs() << "limit         " << options.memoryLimit << ": the fastest of " << plans.size() << " plans that fits, "
                << (flags.empty() ? "the flags as they are" : flags) << "\n";
   options = best->options;
   return SHALE_EXIT_OK;
 }
 
+/// Without a limit `--recompute auto` is what is computed fastest, all else as it is.
+static int chooseRecompute(Planner &planner, CompileOptions &options) {
+  CompileOptions fixed = options;
+  for (const Knob &knob : allKnobs())
+    if (StringRef(knob.flag) != "recompute")
+      fixed.typed.insert(knob.flag);
+  if (failed(planner.plan(options)))
+    return planner.exitCode;
+  std::vector<Plan> plans = planner.search(fixed);
+  if (!plans.empty())
+    options.recompute = plans.front().options.recompute;
+  llvm::outs() << "recompute     " << options.recompute << " is the fastest of " << plans.size() << " plans\n";
+  return SHALE_EXIT_OK;
+}
+
 int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
-  if (options.recompute == "auto") { // least time under the limit; without one, nothing twice
-    options.recompute = "none";
-    options.typed.erase("recompute");
-  }
-  if (options.memoryLimit.empty() && !planOnly)
+  if (options.memoryLimit.empty() && !planOnly && !options.recomputeAuto)
     return SHALE_EXIT_OK;
   Planner planner(recovered.clone(), target);
   if (!options.compare.empty()) {
@@ -86,8 +110,8 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarge
     std::string wrong = printComparison(planner, options, options.compare, llvm::outs());
     return wrong.empty() ? SHALE_EXIT_OK : usageError("--compare: " + wrong);
   }
-  if (!options.memoryLimit.empty())
-    if (int code = chooseUnderLimit(planner, options))
+  if (!options.memoryLimit.empty() || options.recomputeAuto)
+    if (int code = options.memoryLimit.empty() ? chooseRecompute(planner, options) : chooseUnderLimit(planner, options, recovered.getLoc()))
       return code;
   if (!planOnly)
     return SHALE_EXIT_OK;

@@ -1,9 +1,13 @@
 //===- Planner.cpp - Plans of one model under many flags ------------------===//
 #include "lib/Driver/Planner.h"
 #include "lib/Driver/Pipeline.h"
-#include "lib/Support/MeshSpec.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"
+#include "llvm/Support/Threading.h"
+#include <chrono>
+#include <map>
+#include <mutex>
 
 using namespace mlir;
 using namespace shale;
@@ -17,18 +21,11 @@ static std::string graphKey(const CompileOptions &options) {
   return key;
 }
 
-LogicalResult Planner::partition(const CompileOptions &options, std::string *quiet) {
+LogicalResult Planner::partition(const CompileOptions &options) {
   std::string key = graphKey(options);
   if (partitioned && key == partitionedFor)
     return success();
   partitioned = {};
-  std::optional<ScopedDiagnosticHandler> handler;
-  if (quiet)
-    handler.emplace(recovered->getContext(), [quiet](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && quiet->empty())
-        *quiet = diagnostic.str();
-      return success();
-    });
   CompileOptions whole = options;
   whole.reshardAfterForward = true; // lower() takes it back
   OwningOpRef<ModuleOp> module = recovered->clone();
@@ -51,31 +48,122 @@ LogicalResult Planner::partition(const CompileOptions &options, std::string *qui
   return success();
 }
 
-FailureOr<Plan> Planner::plan(const CompileOptions &options, std::string *quiet) {
-  if (failed(partition(options, quiet)))
+FailureOr<Plan> Planner::plan(const CompileOptions &options) {
+  if (failed(partition(options)))
     return failure();
   exitCode = SHALE_EXIT_INTERNAL;
-  return lower(*partitioned, options, target, quiet);
+  return lower(*partitioned, options, target);
+}
+
+namespace {
+
+/// Keeps the first error of what each thread is working on; nothing is printed.
+class ErrorCatcher {
+public:
+  explicit ErrorCatcher(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          std::lock_guard<std::mutex> lock(mutex);
+          std::string *wrong = current[llvm::get_threadid()];
+          if (wrong && wrong->empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+            *wrong = diagnostic.str();
+          return success();
+        }) {}
+
+  /// What this thread says next is about the owner of `wrong`; null: about nobody.
+  void listen(std::string *wrong) {
+    std::lock_guard<std::mutex> lock(mutex);
+    current[llvm::get_threadid()] = wrong;
+  }
+
+private:
+  std::mutex mutex;
+  std::map<uint64_t, std::string *> current;
+  ScopedDiagnosticHandler handler;
+};
+
+/// Tells on stderr how far a long search is.
+class Progress {
+public:
+  explicit Progress(size_t all) : all(all), next(Clock::now() + std::chrono::seconds(3)) {}
+
+  void step() {
+    std::lock_guard<std::mutex> lock(mutex);
+    ++done;
+    if (Clock::now() < next || done == all)
+      return;
+    llvm::errs() << "shalec: " << done << " of " << all << " plans made\n";
+    next = Clock::now() + std::chrono::seconds(5);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex;
+  size_t all, done = 0;
+  Clock::time_point next;
+};
+
+} // namespace
+
+std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool keepModules) {
+  std::vector<PlanOrError> plans(all.size());
+  MLIRContext *context = recovered.get().getContext();
+  ErrorCatcher errors(context);
+  Progress progress(all.size());
+  // Plans of one graph share its partitioned module; of these, some share the fused one.
+  std::map<std::string, std::map<std::string, std::vector<size_t>>> graphs;
+  for (auto [index, options] : llvm::enumerate(all))
+    graphs[graphKey(options)][fusedKey(options)].push_back(index);
+  for (auto &[graph, groups] : graphs) {
+    const CompileOptions &first = all[groups.begin()->second.front()];
+    std::string wrong;
+    errors.listen(&wrong);
+    LogicalResult whole = partition(first);
+    errors.listen(nullptr);
+    if (failed(whole)) {
+      for (auto &[key, indices] : groups)
+        for (size_t index : indices) {
+          plans[index].wrong = wrong;
+          progress.step();
+        }
+      continue;
+    }
+    std::vector<std::vector<size_t>> work;
+    for (auto &[key, indices] : groups)
+      work.push_back(indices);
+    parallelForEach(context, work, [&](const std::vector<size_t> &indices) {
+      std::string wrong;
+      errors.listen(&wrong);
+      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], target);
+      for (size_t index : indices) {
+        PlanOrError &made = plans[index];
+        if (fused) {
+          errors.listen(&made.wrong);
+          OwningOpRef<ModuleOp> module = index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
+          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], target); succeeded(plan)) {
+            made.plan = std::move(*plan);
+            if (!keepModules)
+              made.plan->module = {};
+          }
+        } else {
+          made.wrong = wrong;
+        }
+        progress.step();
+      }
+      errors.listen(nullptr);
+    });
+  }
+  return plans;
 }
 
 std::vector<Plan> Planner::search(const CompileOptions &options) {
-  MeshSpec mesh;
-  int64_t ranks = 1;
-  if (parseMesh(options.mesh, mesh).empty())
-    for (int64_t size : mesh.sizes)
-      ranks *= size;
   std::vector<Plan> plans;
-  for (const CompileOptions &candidate : candidates(options, ranks)) {
-    std::string wrong;
-    FailureOr<Plan> plan = this->plan(candidate, &wrong);
-    if (failed(plan))
-      continue; // this machine cannot do that; the first candidate was checked
-    plan->module = {};
-    plans.push_back(std::move(*plan));
-  }
-  // Of equally fast ones the smaller, then the one that is nearer to what was typed.
+  for (PlanOrError &each : planAll(candidates(options)))
+    if (each.plan) // else this machine cannot do that; the first candidate was checked
+      plans.push_back(std::move(*each.plan));
+  // Of equally fast ones that which takes less of the host, then of the device, then
+  // the one that is nearer to what was typed.
   llvm::stable_sort(plans, [](const Plan &a, const Plan &b) {
-    return std::make_pair(a.seconds, a.device()) < std::make_pair(b.seconds, b.device());
+    return std::make_tuple(a.seconds, a.host(), a.device()) < std::make_tuple(b.seconds, b.host(), b.device());
   });
   return plans;
 }
@@ -88,31 +176,35 @@ const Plan *shale::fastestThatFits(ArrayRef<Plan> plans, const MemoryLimit &limi
 }
 
 namespace {
-/// Whether a batch fits: the flags that needed least before are tried first.
+/// Plans of one batch after another.
 class BatchProbe {
 public:
   BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options, const CpuTarget &target,
              const MemoryLimit &limit)
       : import(import), options(options), target(target), limit(limit) {}
 
+  /// Whether any plan fits. The smallest that does is tried with other batches.
+  bool fitsSomehow(int64_t batch) {
+    OwningOpRef<ModuleOp> module = import(batch);
+    if (!module)
+      return false;
+    const Plan *smallest = nullptr;
+    std::vector<Plan> plans = Planner(std::move(module), target).search(options);
+    for (const Plan &plan : plans)
+      if (plan.fits(limit) && (!smallest || plan.device() < smallest->device()))
+        smallest = &plan;
+    if (smallest)
+      flags = smallest->options;
+    return smallest;
+  }
+
+  /// Whether the plan of the flags that `fitsSomehow` found fits: one plan, not all of them.
   bool fits(int64_t batch) {
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
       return false;
-    Planner planner(std::move(module), target);
-    if (least) {
-      std::string wrong;
-      FailureOr<Plan> plan = planner.plan(*least, &wrong);
-      if (succeeded(plan) && plan->fits(limit))
-        return true;
-    }
-    std::vector<Plan> plans = planner.search(options);
-    for (const Plan &plan : plans)
-      if (!least || plan.device() < leastBytes) {
-        least = plan.options;
-        leastBytes = plan.device();
-      }
-    return fastestThatFits(plans, limit) != nullptr;
+    std::vector<PlanOrError> plan = Planner(std::move(module), target).planAll(flags);
+    return plan.front().plan && plan.front().plan->fits(limit);
   }
 
 private:
@@ -120,8 +212,7 @@ private:
   const CompileOptions &options;
   const CpuTarget &target;
   const MemoryLimit &limit;
-  std::optional<CompileOptions> least;
-  int64_t leastBytes = 0;
+  CompileOptions flags;
 };
 } // namespace
 
@@ -129,14 +220,19 @@ int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> i
                             const CpuTarget &target, const MemoryLimit &limit, int64_t ranks) {
   BatchProbe probe(import, options, target, limit);
   constexpr int64_t kMost = 1 << 20; // rows a rank
-  int64_t low = 0, high = 1;
-  while (high <= kMost && probe.fits(high * ranks)) {
-    low = high;
-    high *= 2;
+  int64_t rows = 0;
+  // The largest for one set of flags, then whether another set fits one more.
+  while (rows < kMost && probe.fitsSomehow((rows + 1) * ranks)) {
+    int64_t low = rows + 1, high = 2 * low;
+    while (high <= kMost && probe.fits(high * ranks)) {
+      low = high;
+      high *= 2;
+    }
+    while (high - low > 1) {
+      int64_t middle = low + (high - low) / 2;
+      (probe.fits(middle * ranks) ? low : high) = middle;
+    }
+    rows = low;
   }
-  while (high - low > 1) {
-    int64_t middle = low + (high - low) / 2;
-    (probe.fits(middle * ranks) ? low : high) = middle;
-  }
-  return low * ranks;
+  return rows * ranks;
 }

@@ -8,6 +8,12 @@
 
 namespace shale {
 
+/// A plan, or the first error.
+struct PlanOrError {
+  std::optional<Plan> plan;
+  std::string wrong;
+};
+
 /// Plans clones of a recovered module. Keeps the last partitioned one: plans that
 /// differ in what comes after partition share it.
 class Planner {
@@ -15,17 +21,22 @@ public:
   Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered, const CpuTarget &target)
       : recovered(std::move(recovered)), target(target) {}
 
-  /// Fails after an error, or, with `quiet`, after leaving it there.
-  mlir::FailureOr<Plan> plan(const CompileOptions &options, std::string *quiet = nullptr);
+  /// Fails after an error.
+  mlir::FailureOr<Plan> plan(const CompileOptions &options);
 
-  /// All plans that the flags leave open, fastest first. Their modules are gone.
+  /// Plans of all options, in their order, made on all CPUs; says nothing of errors. What takes
+  /// longer than a few seconds tells of its progress. Without `keepModules` their modules are gone.
+  std::vector<PlanOrError> planAll(llvm::ArrayRef<CompileOptions> all, bool keepModules = false);
+
+  /// All plans that the flags leave open, fastest first: the order in which they are taken
+  /// knows no limit. Their modules are gone.
   std::vector<Plan> search(const CompileOptions &options);
 
   /// Exit code of the stage in which the last plan failed.
   int exitCode = 0;
 
 private:
-  mlir::LogicalResult partition(const CompileOptions &options, std::string *quiet);
+  mlir::LogicalResult partition(const CompileOptions &options);
 
   mlir::OwningOpRef<mlir::ModuleOp> recovered, partitioned;
   std::string partitionedFor;
@@ -40,7 +51,7 @@ int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_
 /// The fastest of `plans` (fastest first) that fits, or null.
 const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
 
-/// Says why nothing fits: what is live at the peak of the smallest plan, the
+/// Says why nothing fits: which memory, what is live at the peak of the smallest plan, the
 /// smallest limit that can be met, and which flags would lower it.
 void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans, const MemoryLimit &limit,
                   llvm::raw_ostream &os);
@@ -48,8 +59,8 @@ void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRe
 /// What the peak is made of, and the changes that would lower it or speed it up.
 void printVerdict(Planner &planner, const Plan &plan, llvm::raw_ostream &os);
 
-/// Every plan that differs from `plan` in one flag; modules are gone.
-std::vector<Plan> neighbours(Planner &planner, const Plan &plan);
+/// Every plan that differs from `plan` in one flag.
+std::vector<Plan> neighbours(Planner &planner, const Plan &plan, bool keepModules = false);
 /// One line: flags, bytes, flops and time of `to` beside `from`.
 void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
 

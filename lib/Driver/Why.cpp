@@ -84,13 +84,9 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
     return false;
   }
   os << "  other choices, each alone:\n";
-  for (const Plan &other : neighbours(planner, plan)) {
-    std::string wrong;
-    FailureOr<Plan> again = planner.plan(other.options, &wrong);
-    if (failed(again))
-      continue;
+  for (const Plan &other : neighbours(planner, plan, /*keepModules=*/true)) {
     if (first && !first->source.empty()) {
-      FailureOr<Timeline> timeline = largestTimeline(*again->module);
+      FailureOr<Timeline> timeline = largestTimeline(*other.module);
       if (failed(timeline))
         continue;
       bool alive = llvm::any_of(timeline->liveAt(timeline->peak), [&](const LiveTensor *tensor) {

@@ -1,75 +1,144 @@
 """Holds plans to what they say: changes of the verdict are true to the byte when applied, under falling limits each plan fits
-and is never faster, and below the smallest limit the exit code is 78.
+and is never faster, below the smallest limit the exit code is 78, the largest batch fits and one more row a rank does not,
+and --recompute auto takes the fastest row of the table that fits.
 
-    check_plans.py MODEL
+    check_plans.py MODELS
 """
 import re
 import subprocess
 import sys
 
-FLAGS = [sys.argv[1], "--dim", "batch=4", "--dim", "sequence=64", "--mesh", "fsdp=2", "--shard", "full", "--plan-only"]
-VERDICT = re.compile(r"verdict +peak (\d+) bytes.*predicted step ([0-9.e+-]+) ms")
-CHANGE = re.compile(r"^  ((?:--[a-z-]+ \S+ ?)+) +device ([+-]\d+) bytes.*?flops ([+-]\d+)", re.M)
+MODELS = sys.argv[1]
+VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
+CHANGE = re.compile(r"^  (--[a-z-]+) (\S+) +device ([+-]\d+) bytes[^,]*(?:, host ([+-]\d+) bytes)?, flops ([+-]\d+)[^,]*(?:, sent ([+-]\d+) bytes)?"
+                    r", predicted step (\S+) -> (\S+) ms", re.M)
+SMALLEST = re.compile(r"smallest limit that can be met: --memory-limit (\S+)")
+# A search over recomputation and offload; what else is free is typed, so that it takes no time.
+FEW = ["--bucket-size", "0", "--prefetch", "1", "--max-gathers-in-flight", "2", "--reshard-after-forward", "true"]
 
 
-def shalec(*flags, code=0):
-    run = subprocess.run(["shalec", *FLAGS, *flags], capture_output=True, text=True)
-    assert run.returncode == code, (flags, run.returncode, run.stderr)
-    return run.stdout + run.stderr
+def model(name, *flags):
+    return [f"{MODELS}/{name}/model.onnx", "--dim", "sequence=64", *flags]
 
 
-def plan(*flags):
-    text = shalec(*flags)
-    peak, milliseconds = VERDICT.search(text).groups()
-    return int(peak), float(milliseconds), text
+GPT2 = model("gpt2", "--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "full")
+PROGRAMS = [
+    GPT2,
+    model("llama", "--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "grad", "--param-dtype", "bf16", "--recompute", "block"),
+    model("gpt2", "--dim", "batch=4", "--offload", "activations:0.5"),
+    model("gpt2", "--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "optimizer", "--accumulate", "3"),
+]
 
 
-def check_changes():
-    peak, _, text = plan()
+def shalec(flags, *more, code=0):
+    run = subprocess.run(["shalec", *flags, *map(str, more), "--plan-only"], capture_output=True, text=True)
+    assert run.returncode == code, (flags, more, run.returncode, run.stderr)
+    return run.stdout if code == 0 else run.stderr
+
+
+def plan(flags, *more):
+    """Device bytes, host bytes, predicted milliseconds, and what was said."""
+    text = shalec(flags, *more)
+    device, host, milliseconds = VERDICT.search(text).groups()
+    return int(device), int(host or 0), float(milliseconds), text
+
+
+def sent(text):
+    return sum(int(n) for n in re.findall(r"^ +\d+ (?:all|reduce)-.* (\d+)$", text, re.M))
+
+
+def replaced(flags, flag, value):
+    flags = list(flags)
+    if flag in flags:
+        flags[flags.index(flag) + 1] = value
+        return flags
+    return [*flags, flag, value]
+
+
+def check_changes(flags):
+    device, host, milliseconds, text = plan(flags)
     changes = CHANGE.findall(text)
-    assert changes, text
-    for flags, device, _ in changes:
-        given = [x for x in FLAGS]
-        words = flags.split()
-        if words[0] in given:  # a typed flag is replaced
-            at = given.index(words[0])
-            del given[at:at + 2]
-        run = subprocess.run(["shalec", *given, *words], capture_output=True, text=True)
-        applied = int(VERDICT.search(run.stdout).group(1))
-        assert applied - peak == int(device), (flags, applied, peak, device)
+    assert 1 <= len(changes) <= 3 and len({c[0] for c in changes}) == len(changes), text
+    for flag, value, more_device, more_host, more_flops, more_sent, before, after in changes:
+        device2, host2, milliseconds2, text2 = plan(replaced(flags, flag, value))
+        promised = [int(more_device), int(more_host or 0), int(more_sent or 0), float(before), float(after)]
+        assert promised == [device2 - device, host2 - host, sent(text2) - sent(text), milliseconds, milliseconds2], (flag, value, promised)
+        # The table says operations exactly.
+        rows = table(flags, f"{flag[2:]}={current(flags, flag)}|{value}")
+        assert rows[1]["flops"] - rows[0]["flops"] == int(more_flops) and rows[1]["device"] == device2 and rows[1]["host"] == host2, (flag, rows)
 
 
-def check_limits(steps=6):
-    free, fastest, _ = plan("--memory-limit", "1TiB")
-    text = shalec("--memory-limit", "1", code=78)
-    smallest = int(re.search(r"smallest limit that can be met: --memory-limit (\d+)", text).group(1))
-    assert "live at the peak" in text and "what would lower it" in text, text
-    assert smallest <= free
+def current(flags, flag):
+    defaults = {"--bucket-size": "0" if "full" in flags else "25MiB", "--reshard-after-forward": "true", "--prefetch": "1",
+                "--max-gathers-in-flight": "2", "--param-dtype": "f32", "--shard": "none"}
+    return flags[flags.index(flag) + 1] if flag in flags else defaults.get(flag, "none")
+
+
+def table(flags, compare):
+    rows = []
+    for line in shalec(flags, "--compare", compare).splitlines()[2:]:
+        device, host, wire, flops, milliseconds, rest = line.split(None, 5)
+        rows.append({"device": int(device), "host": int(host), "wire": int(wire), "flops": int(flops), "ms": float(milliseconds), "flags": rest})
+    return rows
+
+
+def check_limits(flags, steps):
+    free, _, _, _ = plan(flags, "--memory-limit", "1TiB")
+    text = shalec(flags, "--memory-limit", 1, code=78)
+    smallest = int(SMALLEST.search(text)[1])
+    assert "live at the peak" in text and "what would lower it" in text and "node 'node_" in text, text
+    assert smallest < free
     last = 0.0
     for i in range(steps + 1):
         limit = free - (free - smallest) * i // steps
-        peak, milliseconds, text = plan("--memory-limit", str(limit))
-        assert peak <= limit, (limit, peak)
+        device, _, milliseconds, text = plan(flags, "--memory-limit", limit)
+        assert device <= limit, (limit, device)
         assert milliseconds >= last, (limit, milliseconds, last)
         last = milliseconds
-    shalec("--memory-limit", str(smallest - 1), code=78)
+    assert "--offload" in re.search("that fits, (.*)", text)[1], text
+    shalec(flags, "--memory-limit", smallest - 1, code=78)
 
 
-def check_batch():
-    """The batch that is found fits; the next one does not."""
-    flags = list(FLAGS)
-    at = flags.index("batch=4")
-    limit = plan()[0] + (1 << 20)
-    flags[at] = "batch=max"
-    run = subprocess.run(["shalec", *flags, "--memory-limit", str(limit)], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    batch = int(re.search(r"batch = (\d+) is the largest", run.stdout)[1])
-    assert batch >= 4 and batch % 2 == 0 and int(VERDICT.search(run.stdout)[1]) <= limit
-    flags[at] = f"batch={batch + 2}"
-    run = subprocess.run(["shalec", *flags, "--memory-limit", str(limit)], capture_output=True, text=True)
-    assert run.returncode == 78, (batch, run.returncode)
+def check_host(flags):
+    """Both memories are limited, and what is said is that which is too small."""
+    text = shalec(flags, "--offload", "all", "--memory-limit", "host=1", code=78)
+    assert "of host memory a rank; the limit is 1 bytes" in text and "live at the peak of host memory" in text, text
+    smallest = SMALLEST.search(text)[1]
+    need = int(smallest[len("host="):])
+    assert plan(flags, "--offload", "all", "--memory-limit", smallest)[1] <= need
+    shalec(flags, "--offload", "all", "--memory-limit", f"host={need - 1}", code=78)
+    # Without host memory nothing is offloaded, and the device needs more.
+    text = shalec(flags, "--memory-limit", "device=1,host=0", code=78)
+    alone = SMALLEST.search(text)[1]
+    assert re.fullmatch(r"device=\d+,host=0", alone) and "offload" not in re.search("smallest limit.*", text)[0], text
+    assert plan(flags, "--memory-limit", alone)[1] == 0
+    assert int(SMALLEST.search(shalec(flags, "--memory-limit", "device=1", code=78))[1]) < int(alone[7:-7])
 
 
-check_changes()
-check_batch()
-check_limits()
+def check_batch(flags, *fixed):
+    """The batch that is found fits; one more row a rank does not."""
+    limit = ",".join(f"{space}={n}" for space, n in zip(("device", "host"), plan(flags, *fixed, "--offload", "optimizer")[:2]))
+    device, _, _, text = plan(["batch=max" if flag == "batch=4" else flag for flag in flags], *fixed, "--memory-limit", limit)
+    batch = int(re.search(r"batch = (\d+) is the largest", text)[1])
+    assert batch >= 4 and batch % 2 == 0 and device <= int(limit[7:].split(",")[0]), text
+    one_more = [f"batch={batch + 2}" if flag == "batch=4" else flag for flag in flags]
+    shalec(one_more, *fixed, "--memory-limit", limit, code=78)
+
+
+def check_auto(flags):
+    """--recompute auto is the fastest row of the table that fits; without a limit the fastest."""
+    fixed = [*flags, *FEW, "--offload", "none"]
+    rows = sorted(table(fixed, "recompute"), key=lambda row: row["ms"])
+    assert plan(fixed, "--recompute", "auto")[:3] == plan(fixed, *rows[0]["flags"].split())[:3]
+    for limit in {row["device"] for row in rows}:
+        best = next(row for row in rows if row["device"] <= limit)
+        device, _, _, text = plan(fixed, "--recompute", "auto", "--memory-limit", limit)
+        assert device == best["device"] and (best["flags"] in text or "as they are" in text), (limit, best, text)
+
+
+for program in PROGRAMS:
+    check_changes(program)
+check_limits(GPT2 + FEW, 6)
+check_host(GPT2 + FEW)
+check_batch(GPT2, *FEW)
+check_auto(GPT2)
