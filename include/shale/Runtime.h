@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 3
+#define SHALE_ABI_VERSION 4
 
 /* How the runtime cuts matrix products for the library, which packs a piece into
  * buffers that it allocates: at most this many columns at once, and blocks of at
@@ -160,6 +160,16 @@ typedef struct {
   int32_t bucket_size;
 } ShaleSite;
 
+/* A copy between device and host memory, for traces and reports. */
+typedef struct {
+  const char *name; /* unit, state or value it moves */
+  const char *node; /* of the model, or "" */
+  int64_t bytes;
+  int64_t times;   /* it runs in one step; 0: only in an evaluation */
+  int32_t to_host; /* else to the device */
+  int32_t pad_;
+} ShaleTransfer;
+
 /* A line of the memory plan; the sum of all lines is the planned peak of a rank. */
 typedef struct {
   const char *category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
@@ -220,6 +230,7 @@ typedef struct {
   const ShaleSite *sites;
   const ShalePlanLine *plan;
   const ShaleBuffer *buffers;
+  const ShaleTransfer *transfers;
   int64_t state_bytes;
   int64_t arena_bytes;
   int64_t host_state_bytes; /* in host memory, when something is offloaded */

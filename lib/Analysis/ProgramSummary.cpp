@@ -3,6 +3,7 @@
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Footprint.h"
 #include "lib/Analysis/ProgramLiveness.h"
+#include "lib/Analysis/Timeline.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
@@ -67,17 +68,20 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
 }
 
 /// Whether the update begins with `op`: where gradients are reduced during the
-/// backward pass, it is the first launch that writes state; where they are reduced
-/// at the end (ZeRO-1), the first reduction.
+/// backward pass, it is the first launch, or copy from the other memory, that writes
+/// state; where they are reduced at the end (ZeRO-1), the first reduction.
 static bool isUpdate(Operation &op) {
+  auto writesState = [](Value output) {
+    rt::BufferOp buffer = rt::allocationOf(output);
+    return buffer && buffer.getSpace() == rt::Space::State && buffer.getCategory() != rt::Category::Gradients;
+  };
+  if (auto transfer = dyn_cast<rt::TransferOp>(op))
+    return writesState(transfer.getTarget());
   auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
   if (!phase || phase.getValue() != nn::Phase::Update)
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
-  return isa<rt::ReduceScatterOp>(op) || (launch && llvm::any_of(launch.getOutputs(), [](Value output) {
-           rt::BufferOp buffer = rt::allocationOf(output);
-           return buffer && buffer.getSpace() == rt::Space::State && buffer.getCategory() != rt::Category::Gradients;
-         }));
+  return isa<rt::ReduceScatterOp>(op) || (launch && llvm::any_of(launch.getOutputs(), writesState));
 }
 
 namespace {
@@ -110,6 +114,15 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   return most;
 }
 
+/// What copies under way at `position` fill: it is still where it comes from.
+static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness &liveness, int64_t position) {
+  DenseSet<Operation *> filled;
+  for (auto transfer : function.getBody().front().getOps<rt::TransferOp>())
+    if (liveness.positions.lookup(transfer) < position && position < liveness.positions.lookup(*transfer.getToken().user_begin()))
+      filled.insert(rt::allocationOf(transfer.getTarget()));
+  return filled;
+}
+
 static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))
@@ -134,6 +147,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
   for (Operation &op : function.getBody().front())
     if (update < 0 && isUpdate(op))
       update = liveness.positions[&op];
+  DenseSet<Operation *> filled = filledAt(function, liveness, update);
   for (LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
     if (op.getSpace() != rt::Space::Arena || op.getHost() != host)
@@ -141,7 +155,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
     if (buffer.begin <= update && update <= buffer.end)
-      use.atUpdate.push_back({op.getName().str(), op.getCategory(), rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
+      use.atUpdate.push_back({op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(), rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
   }
   return use;
 }
@@ -158,9 +172,11 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool hos
       largest = std::move(*use);
   }
   static const char *const kDevice[] = {"units gathered, at the arena's peak", "gradients, at the arena's peak",
-                                      "optimizer state on its way, at the arena's peak", "activations, at the arena's peak", "packed gradients to be reduced, at the arena's peak", "", ""};
-  static const char *const kHost[] = {"parameters to be updated, at the arena's peak", "gradients, at the arena's peak",
-                                      "optimizer state on its way, at the arena's peak", "activations, at the arena's peak", "gradients, at the arena's peak", "", ""};
+                                      "optimizer state, at the arena's peak", "activations, at the arena's peak",
+                                      "packed gradients and copies on their way, at the arena's peak", "", ""};
+  static const char *const kHost[] = {"parameters, at the arena's peak", "gradients, at the arena's peak",
+                                      "optimizer state, at the arena's peak", "activations, at the arena's peak",
+                                      "copies on their way, at the arena's peak", "", ""};
   for (auto [category, bytes] : largest.atPeak)
     summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host});
   int64_t whole = host ? summary.hostArenaBytes : summary.arenaBytes;
@@ -247,14 +263,19 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
     if (auto flops = function->getAttrOfType<IntegerAttr>(mem::kRecomputeFlopsAttr))
       summary.recomputedFlops += times * flops.getInt();
     function.walk([&](rt::TransferOp transfer) {
+      int64_t bytes = rt::bufferBytes(transfer.getSource().getType());
+      rt::BufferOp target = rt::allocationOf(transfer.getTarget());
       summary.transfers += times;
-      summary.transferredBytes += times * rt::bufferBytes(transfer.getSource().getType());
+      summary.transferredBytes += times * bytes;
+      summary.copies.push_back({int64_t(transfer.getIndex()), transfer.getName().str(), sourceNode(transfer.getLoc()), bytes, times,
+                                target && target.getHost()});
     });
     function.walk([&](rt::LaunchOp launch) {
       summary.flops += times * flops.lookup(launch.getKernelAttr().getAttr());
       summary.launches += times;
     });
   }
+  llvm::sort(summary.copies, [](const auto &a, const auto &b) { return a.index < b.index; });
 }
 
 /// What is neither in the state block nor in the arena.

@@ -47,6 +47,14 @@ struct CollectiveSite {
   int64_t bucket, bucketSize;
 };
 
+/// A copy between the memories: `rt.transfer` number `index`.
+struct MemoryCopy {
+  int64_t index;
+  std::string name, source; ///< what it moves; the source node, or empty
+  int64_t bytes, times;     ///< times a step
+  bool toHost;
+};
+
 /// How often a step calls a function.
 int64_t callsPerStep(rt::FuncOp function);
 
@@ -55,6 +63,7 @@ struct ProgramSummary {
   std::vector<PlanLine> lines;
   std::vector<PlannedBuffer> buffers;
   std::vector<CollectiveSite> sites;
+  std::vector<MemoryCopy> copies; ///< by index
   int64_t ranks = 1;
   /// Threads a rank that the plan reckons with (`rt.threads` of the module).
   int64_t threads = 1;

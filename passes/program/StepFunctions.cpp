@@ -115,8 +115,12 @@ Value FunctionLowering::text(StringRef string) {
   return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
 }
 
+/// The node of the model, or what is written: an update belongs to no node.
 void FunctionLowering::note(Operation *op) {
   std::string node = sourceNode(op->getLoc());
+  if (auto launch = dyn_cast<rt::LaunchOp>(op); launch && node.empty() && !launch.getOutputs().empty())
+    if (rt::BufferOp buffer = rt::allocationOf(launch.getOutputs().front()))
+      node = buffer.getName().str();
   call("shale_note", LLVM::LLVMVoidType::get(b.getContext()), {function.getArgument(Rank), text(node)});
 }
 

@@ -31,6 +31,7 @@ private:
   Datum sites(const ProgramSummary &summary);
   Datum plan(const ProgramSummary &summary);
   Datum buffers(const ProgramSummary &summary);
+  Datum transfers(const ProgramSummary &summary);
   int64_t tokensPerStep(rt::FuncOp step);
   Datum dims(ArrayRef<int64_t> shape) {
     std::vector<Datum> values;
@@ -249,6 +250,14 @@ Datum Tables::buffers(const ProgramSummary &summary) {
   return data.array("buffers", std::move(rows));
 }
 
+Datum Tables::transfers(const ProgramSummary &summary) {
+  std::vector<Datum> rows;
+  for (const MemoryCopy &copy : summary.copies)
+    rows.push_back(data.fields({data.string(copy.name), data.string(copy.source), data.i64(copy.bytes), data.i64(copy.times),
+                                data.i32(copy.toHost), data.i32(0)}));
+  return data.array("transfers", std::move(rows));
+}
+
 /// Elements of the first input, the tokens of a language model, over all ranks.
 int64_t Tables::tokensPerStep(rt::FuncOp step) {
   if (step.getInputs().empty())
@@ -260,12 +269,6 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
     for (StringRef axis : mesh.getDataAxes())
       tokens *= mesh.getSize(axis);
   return tokens;
-}
-
-static int64_t countTransfers(ModuleOp module) {
-  int64_t count = 0;
-  module.walk([&](rt::TransferOp) { ++count; });
-  return count;
 }
 
 LogicalResult Tables::run() {
@@ -306,8 +309,8 @@ LogicalResult Tables::run() {
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
       data.i32(summary->buffers.size()), data.i32(summary->microbatches), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
-      sites(*summary), plan(*summary), buffers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
-      data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(countTransfers(module)),
+      sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
+      data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),
       data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches), function("accumulate_first"),
       function("accumulate"), data.address("shale_step"),
       evaluate ? data.address("shale_evaluate") : data.null()});

@@ -23,6 +23,18 @@ std::string shale::describeValue(Value value) {
   return text + op->getName().stripDialect().str();
 }
 
+rt::Category shale::categoryOf(nn::Role role) {
+  switch (role) {
+  case nn::Role::Param:
+  case nn::Role::Buffer:
+    return rt::Category::Parameters;
+  case nn::Role::GradAccumulator:
+    return rt::Category::Gradients;
+  default:
+    return rt::Category::Optimizer;
+  }
+}
+
 Place Placement::resolve(Place place) const {
   while (allocations[place.allocation].into >= 0) {
     place.offset += allocations[place.allocation].offset;
@@ -62,8 +74,10 @@ LogicalResult Placement::placeArguments() {
     if (state) {
       allocation.space = rt::Space::State;
       allocation.symbol = state.getAttr();
-      if (auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state))
+      if (auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state)) {
         allocation.host = declared->hasAttr(mem::kSpaceAttr);
+        allocation.category = categoryOf(declared.getRole());
+      }
       if (!stateAllocations.try_emplace(state.getValue(), id).second)
         return function.emitOpError() << "argument " << index << " brings state " << state << " a second time";
     } else if (role.getValue() == nn::Role::Hyper) {
@@ -427,16 +441,18 @@ void Placement::nameCategories() {
       break;
     }
   }
-  // A copy is of what it is a copy of; the shard of a gather is on its way, and no
-  // unit that is whole.
+  // A copy is of what it is a copy of. On their way only are the shard of a gather,
+  // which is no unit that is whole, and state that is brought to its update.
   for (auto start : function.front().getOps<mem::StartOp>()) {
     Value result = start.getWait().getResult();
     const Allocation &source = allocations[placeOf(start.getInput()).allocation];
     Allocation &copy = allocations[placeOf(result).allocation];
     if (copy.space != rt::Space::Arena)
       continue;
+    auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    bool updated = source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
     bool sent = llvm::any_of(result.getUsers(), llvm::IsaPred<dist::StartOp>);
-    copy.category = sent ? rt::Category::Communication : source.category;
+    copy.category = sent || updated ? rt::Category::Communication : source.category;
     copy.padding = copy.bytes == source.bytes ? source.padding : 0;
     copy.name = source.name;
   }

@@ -16,6 +16,9 @@
 
 namespace shale {
 
+/// The category of state of a role.
+rt::Category categoryOf(nn::Role role);
+
 /// Bytes of one allocation. With an axis they are a rank's slice: `shard` bytes
 /// each, at offset + coordinate * shard, and `inner` further on.
 struct Place {

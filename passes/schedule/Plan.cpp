@@ -53,10 +53,7 @@ static FailureOr<BlockBytes> layOutState(ModuleOp module) {
     int64_t &offset = host ? total.host : total.device;
     if (bytes < 0 || bytes > INT64_MAX / 2 - offset)
       return state.emitOpError("does not fit any memory: ") << type;
-    bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
-    rt::Category category = parameter ? rt::Category::Parameters
-                            : state.getRole() == nn::Role::GradAccumulator ? rt::Category::Gradients
-                                                                           : rt::Category::Optimizer;
+    rt::Category category = categoryOf(state.getRole());
     rt::SlotOp::create(builder, state.getLoc(), rt::slotName(state.getSymName()), offset, type,
                        state->getAttrOfType<StringAttr>(dist::kAxisAttr), category, host);
     offset += llvm::alignTo(bytes, rt::kAlignment);

@@ -18,6 +18,7 @@ namespace {
 struct Span {
   const char *what, *node;
   int64_t begin, end, bytes;
+  const char *tensor, *space;
 };
 constexpr int kStreams = 3;
 constexpr size_t kRoom = size_t(1) << 16;
@@ -45,9 +46,10 @@ int64_t traceNow() {
 }
 
 void traceSpan(TraceStream stream, const char *what, const char *node,
-               int64_t begin, int64_t bytes) {
+               int64_t begin, int64_t bytes, const char *tensor,
+               const char *space) {
   spans[static_cast<int>(stream)].push_back(
-      {what, node, begin, traceNow(), bytes});
+      {what, node, begin, traceNow(), bytes, tensor, space});
 }
 
 bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last) {
@@ -95,6 +97,10 @@ void traceWrite(Communicator &communicator, int rank, const std::string &path) {
                      names[s], rank, s, (span.begin - origin) / 1e3,
                      (span.end - span.begin) / 1e3) +
               quoted(span.what);
+      if (span.tensor)
+        text += ",\"tensor\":" + quoted(span.tensor);
+      if (span.space)
+        text += ",\"space\":" + quoted(span.space);
       if (span.bytes)
         text += format(",\"bytes\":%lld", (long long)span.bytes);
       text += "}}";

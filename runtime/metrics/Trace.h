@@ -20,10 +20,12 @@ inline bool tracing() { return traceOn; }
 
 /// Nanoseconds of this host's steady clock.
 int64_t traceNow();
-/// Notes a span that ends now. `what` (a kernel, an exchange) and `node` (where in
-/// the model it comes from; may be null) must live as long as the program.
+/// Notes a span that ends now. `what` (a kernel, an exchange, a copy) and `node`
+/// (where in the model it comes from; else the unit or tensor that it moves; may be
+/// null) must live as long as the program, `tensor` and `space` too.
 void traceSpan(TraceStream stream, const char *what, const char *node,
-               int64_t begin, int64_t bytes = 0);
+               int64_t begin, int64_t bytes = 0, const char *tensor = nullptr,
+               const char *space = nullptr);
 
 /// Steps A to B, both counted, of "steps:A-B" or "steps:A"; false if it is none.
 bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last);

@@ -11,9 +11,11 @@
 
 namespace shale::rt {
 
-Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena)
+Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena,
+             char *hostArena)
     : program(program), rank(rank), state(state), arena(arena),
-      transfers(program.site_count), live(program.buffer_count) {}
+      hostArena(hostArena), transfers(program.site_count),
+      copied(program.transfer_count), live(program.buffer_count) {}
 
 /// Parameters, moments and momenta; sums of gradients are not among them.
 bool Watch::inState(const char *at) const {
@@ -27,7 +29,16 @@ bool Watch::inState(const char *at) const {
 }
 
 bool Watch::inArena(const char *at) const {
-  return at >= arena && at < arena + program.arena_bytes;
+  return (at >= arena && at < arena + program.arena_bytes) ||
+         (at >= hostArena && at < hostArena + program.host_arena_bytes);
+}
+
+char *Watch::placeOf(const ShaleBuffer &buffer) const {
+  if (std::strcmp(buffer.space, "arena") == 0)
+    return arena + buffer.offset;
+  return std::strcmp(buffer.space, "host arena") == 0
+             ? hostArena + buffer.offset
+             : nullptr;
 }
 
 void Watch::launch(void *const *args, int32_t inputs, int32_t outputs) {
@@ -72,6 +83,22 @@ void Watch::wait(int32_t site) {
   note(std::move(event));
 }
 
+void Watch::startCopy(int32_t index, const void *target, const void *source,
+                      int64_t bytes) {
+  copied[index] = {static_cast<const char *>(source), bytes};
+  Event event;
+  event.reads = {copied[index]};
+  event.writes = {{static_cast<const char *>(target), bytes}};
+  note(std::move(event));
+}
+
+/// What is copied is read until the wait.
+void Watch::waitCopy(int32_t index) {
+  Event event;
+  event.reads = {copied[index]};
+  note(std::move(event));
+}
+
 void Watch::note(Event event) {
   if (phase == Phase::Record)
     events.push_back(std::move(event));
@@ -79,15 +106,17 @@ void Watch::note(Event event) {
     poison();
 }
 
-void Watch::beginStep() {
-  if (phase == Phase::Idle) {
+void Watch::beginFunction(bool firstOfStep) {
+  if (phase == Phase::Idle && firstOfStep)
     phase = Phase::Record;
+  else if (phase == Phase::Between && firstOfStep)
+    phase = Phase::Check;
+  if (phase != Phase::Check)
     return;
-  }
-  if (phase != Phase::Between)
-    return;
-  phase = Phase::Check;
+  // Nothing in an arena outlives a function.
   std::memset(arena, 0xff, program.arena_bytes);
+  if (program.host_arena_bytes > 0)
+    std::memset(hostArena, 0xff, program.host_arena_bytes);
 }
 
 void Watch::endStep() {
@@ -126,9 +155,9 @@ void Watch::findLiveBuffers() {
   auto bufferAt = [&](const char *at) {
     for (int32_t i = 0; i < program.buffer_count; ++i) {
       const ShaleBuffer &buffer = program.buffers[i];
-      if (std::strcmp(buffer.space, "arena") == 0 &&
-          at >= arena + buffer.offset &&
-          at < arena + buffer.offset + std::max<int64_t>(buffer.bytes, 1))
+      const char *begin = placeOf(buffer);
+      if (begin && at >= begin &&
+          at < begin + std::max<int64_t>(buffer.bytes, 1))
         return i;
     }
     return -1;
@@ -146,7 +175,7 @@ void Watch::findLiveBuffers() {
         continue;
       // What is written within a buffer is a part of it.
       int32_t buffer = bufferAt(to.begin);
-      if (buffer >= 0 && to.begin == arena + program.buffers[buffer].offset)
+      if (buffer >= 0 && to.begin == placeOf(program.buffers[buffer]))
         overwritten[buffer] = 1;
     }
   }
@@ -187,22 +216,31 @@ void Watch::findGathers() {
   }
 }
 
-void Watch::poison() {
+/// Fills what no live buffer holds of an arena with NaN; returns the bytes.
+int64_t Watch::fillFree(char *block, int64_t bytes) const {
   std::vector<std::pair<int64_t, int64_t>> kept;
-  for (int32_t i = 0; i < program.buffer_count; ++i)
-    if (live[i])
-      kept.push_back({program.buffers[i].offset,
-                      program.buffers[i].offset + program.buffers[i].bytes});
+  for (int32_t i = 0; i < program.buffer_count; ++i) {
+    const ShaleBuffer &buffer = program.buffers[i];
+    if (live[i] && placeOf(buffer) == block + buffer.offset)
+      kept.push_back({buffer.offset, buffer.offset + buffer.bytes});
+  }
   std::sort(kept.begin(), kept.end());
-  kept.push_back({program.arena_bytes, program.arena_bytes});
-  int64_t at = 0;
+  kept.push_back({bytes, bytes});
+  int64_t at = 0, filled = 0;
   for (auto [begin, end] : kept) {
     if (begin > at) {
-      std::memset(arena + at, 0xff, begin - at);
-      poisoned += begin - at;
+      std::memset(block + at, 0xff, begin - at);
+      filled += begin - at;
     }
     at = std::max(at, end);
   }
+  return filled;
+}
+
+void Watch::poison() {
+  poisoned += fillFree(arena, program.arena_bytes);
+  if (program.host_arena_bytes > 0)
+    poisoned += fillFree(hostArena, program.host_arena_bytes);
 }
 
 bool Watch::isTouched(int64_t offset, int64_t bytes) const {
@@ -244,17 +282,25 @@ std::string Watch::report() const {
        {"bytes", program.state_bytes}},
       {{"name", "arena"}, {"address", address(arena)},
        {"bytes", program.arena_bytes}}};
+  auto addHost = [&](const char *name, const char *begin, int64_t bytes) {
+    if (bytes > 0)
+      out["blocks"].push_back(
+          {{"name", name}, {"address", address(begin)}, {"bytes", bytes}});
+  };
+  addHost("host state", state + program.state_bytes, program.host_state_bytes);
+  addHost("host arena", hostArena, program.host_arena_bytes);
   ordered_json buffers = ordered_json::array();
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
     static const char *const roles[] = {"param", "moment1", "moment2",
-                                        "momentum"};
+                                        "momentum", "loss_scale"};
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
     buffers.push_back(
         {{"name", program.groups[slot.group].name},
          {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
          {"role", roles[slot.role]},
-         {"space", "state"},
+         {"space",
+          slot.offset < program.state_bytes ? "state" : "host state"},
          {"address", address(state + slot.offset)},
          {"bytes", bytes},
          {"padding", paddingOf(slot)},
@@ -262,7 +308,8 @@ std::string Watch::report() const {
   }
   for (int32_t i = 0; i < program.buffer_count; ++i) {
     const ShaleBuffer &buffer = program.buffers[i];
-    bool inArena = std::strcmp(buffer.space, "arena") == 0;
+    char *place = placeOf(buffer);
+    bool inArena = place != nullptr;
     // State that lasts no longer than a step: sums of gradients.
     bool sums = std::strcmp(buffer.space, "state") == 0 &&
                 std::strcmp(buffer.category, "gradients") == 0;
@@ -271,7 +318,7 @@ std::string Watch::report() const {
           {{"name", buffer.name},
            {"category", buffer.category},
            {"space", buffer.space},
-           {"address", address((inArena ? arena : state) + buffer.offset)},
+           {"address", address(inArena ? place : state + buffer.offset)},
            {"bytes", buffer.bytes},
            {"padding", buffer.padding},
            {"touched", inArena ? live[i] != 0

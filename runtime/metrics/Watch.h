@@ -1,11 +1,12 @@
 // What the compiled step really touches: --report-buffers.
 //
-// The first step that is watched is recorded: every launch, product and
-// collective with the addresses it reads and writes. From that alone follow
-// which buffers are in use when the update begins and which gathered units are
-// whole at once. In the second step all bytes of the arena that are said to be
-// free at the update's begin (and the whole arena before the step) are filled
-// with NaN: were one of them in use, the run would take another course.
+// The first step that is watched is recorded, all its micro-batches: every launch,
+// product, collective and copy between the memories with the addresses it reads and
+// writes. From that alone follow which buffers are in use when the update begins and
+// which gathered units are whole at once. In the second step all bytes of the arenas
+// that are said to be free at the update's begin (and the whole arenas before each
+// micro-batch) are filled with NaN: were one of them in use, the run would take
+// another course.
 #ifndef SHALE_RUNTIME_METRICS_WATCH_H
 #define SHALE_RUNTIME_METRICS_WATCH_H
 
@@ -18,7 +19,9 @@ namespace shale::rt {
 
 class Watch {
 public:
-  Watch(const ShaleProgram &program, int rank, char *state, char *arena);
+  /// The state of host memory follows the device's.
+  Watch(const ShaleProgram &program, int rank, char *state, char *arena,
+        char *hostArena);
 
   // Of compiled code, before the call is made; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
@@ -26,8 +29,12 @@ public:
   void start(int32_t site, const void *send, const void *recv, int64_t count,
              int32_t type);
   void wait(int32_t site);
+  void startCopy(int32_t index, const void *target, const void *source,
+                 int64_t bytes);
+  void waitCopy(int32_t index);
 
-  void beginStep();
+  /// Before each compiled function of a step.
+  void beginFunction(bool firstOfStep);
   void endStep();
   /// Both steps are over.
   bool done() const { return phase == Phase::Done; }
@@ -61,15 +68,19 @@ private:
   void poison();
   bool inState(const char *at) const;
   bool inArena(const char *at) const;
+  /// Where a buffer of the program's table lies; null for what is none of an arena.
+  char *placeOf(const ShaleBuffer &buffer) const;
+  int64_t fillFree(char *block, int64_t bytes) const;
   bool isTouched(int64_t offset, int64_t bytes) const;
   int64_t paddingOf(const ShaleState &state) const;
 
   const ShaleProgram &program;
   int rank;
-  char *state, *arena;
+  char *state, *arena, *hostArena;
   Phase phase = Phase::Idle;
   std::vector<Event> events;
   std::vector<Transfer> transfers; // by site
+  std::vector<Range> copied;       // sources, by number of the copy
   size_t position = 0;             // of the next event of the second step
   size_t update = 0;               // the update begins with this event
   std::vector<char> live;          // by buffer of the program's table

@@ -72,12 +72,12 @@ static std::string bufferTable(const ShaleProgram &program) {
     auto &sum = sums[buffer.category];
     sum.first += buffer.bytes;
     sum.second += buffer.padding;
-    text += format("  %-5s %13lld %13lld %8lld  %-13s %s\n", buffer.space,
+    text += format("  %-10s %13lld %13lld %8lld  %-13s %s\n", buffer.space,
                    (long long)buffer.offset, (long long)buffer.bytes,
                    (long long)buffer.padding, buffer.category, buffer.name);
   }
   for (const auto &[category, sum] : sums)
-    text += format("  sum   %13s %13lld %8lld  %s\n", "", (long long)sum.first,
+    text += format("  sum        %13s %13lld %8lld  %s\n", "", (long long)sum.first,
                    (long long)sum.second, category.c_str());
   return text;
 }
@@ -113,6 +113,16 @@ std::string describe(const ShaleProgram &program) {
                      program.axes[site.axis].name, (long long)site.sent_bytes,
                      (long long)site.times, site.bucket, site.name);
     }
+  }
+  if (program.transfer_count > 0)
+    text += "copies between device and host: to, bytes, times a step, what\n";
+  for (int64_t i = 0; i < program.transfer_count; ++i) {
+    const ShaleTransfer &copy = program.transfers[i];
+    bool named = copy.node && *copy.node;
+    text += format("  %-6s %13lld %4lld  %s%s%s\n",
+                   copy.to_host ? "host" : "device", (long long)copy.bytes,
+                   (long long)copy.times, copy.name, named ? ", node " : "",
+                   named ? copy.node : "");
   }
   text += planTable(program);
   text += bufferTable(program);

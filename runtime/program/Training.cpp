@@ -200,9 +200,9 @@ bool Training::step() {
     ShaleFunction function = last     ? program.step
                              : m == 0 ? program.accumulate_first
                                       : program.accumulate_next;
-    if (last && watch && !watch->done()) {
+    if (watch && !watch->done()) {
       self.watch = &*watch;
-      watch->beginStep();
+      watch->beginFunction(m == 0);
     }
     function(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
              metrics.data());
@@ -322,7 +322,7 @@ int Training::run() {
   state = Block(program.state_bytes + program.host_state_bytes, "state");
   arena = Block(program.arena_bytes, "the arena");
   hostArena = Block(program.host_arena_bytes, "the host's arena");
-  transfers = std::make_unique<Transfers>(program.transfer_count);
+  transfers = std::make_unique<Transfers>(program);
   self.transfers = transfers.get();
   self.hostState = state.data() + program.state_bytes;
   self.hostArena = hostArena.data();
@@ -330,7 +330,8 @@ int Training::run() {
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);
   if (!options.reportBuffers.empty())
-    watch.emplace(program, place.rank, state.data(), arena.data());
+    watch.emplace(program, place.rank, state.data(), arena.data(),
+                  hostArena.data());
   restore();
   openData();
   if (place.rank == 0)

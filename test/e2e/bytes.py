@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the plan's bytes against design and against the running program, for every strategy.
 
-usage: bytes.py --build DIR --case test/models/gpt2
+usage: bytes.py --build DIR --case test/models/gpt2 [--offload] [--accumulate]
 
 With P the padded bytes of all parameters (f32) and N ranks, a rank
 - keeps, when the update begins, parameters, gradients and optimizer state of: none P, P, 2P; optimizer P, P, 2P/N;
@@ -11,6 +11,11 @@ With P the padded bytes of all parameters (f32) and N ranks, a rank
 - sends a step: none 2P, optimizer and grad 2P, full P for the reduction and at most 2P for the gathers, each times
   (N-1)/N, and listed scalars; which is what the communicator counts;
 - with full has at most two units whole or on their way at once, the root unit counted.
+
+--offload: on 2 ranks, with each kind of state in host memory and with all of it. The same bytes as above, over both
+memories; what is being copied when the update begins is where it comes from, its copy is on its way. State of an offloaded
+kind is in host memory. --accumulate: with two micro-batches a step, everything offloaded and nothing; the program watches
+all functions of a step, and accumulators stand beside.
 """
 import json
 import re
@@ -50,14 +55,37 @@ def designed(strategy, ranks, whole):
 
 
 def check_kept(what, rows, wanted):
-    """`rows` of (category, bytes) hold what is wanted, and scalars beside it."""
+    """`rows` of (category, bytes) hold what is wanted, and scalars and copies on their way beside it."""
     have = tuple(sum(size for category, size in rows if category == kept) for kept in KEPT)
-    rest = sum(size for category, size in rows if category not in KEPT)
+    rest = sum(size for category, size in rows if category not in (*KEPT, "communication"))
     if have != wanted or rest > SCALARS:
         raise Deviates(f"{what} holds parameters, gradients, optimizer state of {have} and {rest} bytes beside; {wanted} expected")
 
 
-def check_running(what, report, wanted, whole, elements):
+def described_rows(described):
+    """The plan's buffers when the update begins: (space, category, bytes)."""
+    return [(space, category, int(size)) for space, size, category in
+            re.findall(r"^ +((?:host )?(?:state|arena)) +\d+ +(\d+) +\d+ +(\w+) ", described, re.M)]
+
+
+def check_spaces(what, planned, report, offload):
+    """The running program has the plan's buffers in each space, and state where it is asked for."""
+    for rank in report:
+        running = [(row["space"], row["category"], row["bytes"]) for row in rank["when_update_begins"]]
+        if sorted(running) != sorted(planned):
+            raise Deviates(f"{what}, rank {rank['rank']}: the program has {sorted(running)}, the plan {sorted(planned)}")
+    for kind, category in (("params", "parameters"), ("optimizer", "optimizer")):
+        where = {space for space, of, _ in planned if of == category and "state" in space}
+        if where != {"host state" if offload in (kind, "all") else "state"}:
+            raise Deviates(f"{what}: {category} are in {where}")
+    # With strategy optimizer the update begins with their reduction.
+    if offload in ("grads", "optimizer", "all") and not what.startswith("optimizer") and not any(space == "host arena" and of == "gradients" for space, of, _ in planned):
+        raise Deviates(f"{what}: no gradient is in host memory when the update begins")
+    if offload == "none" and any("host" in space for space, _, _ in planned):
+        raise Deviates(f"{what}: something is in host memory")
+
+
+def check_running(what, report, wanted, whole, elements, accumulators=0):
     """The tables of all ranks; returns the bytes of padding of a rank."""
     used, padding = {kept: 0 for kept in KEPT}, []
     for rank in report:
@@ -77,6 +105,8 @@ def check_running(what, report, wanted, whole, elements):
         padding.append(sum(row["padding"] for row in rows))
     # What is no padding is each element once, or once a rank where it is replicated.
     for category, times, kept in zip(KEPT, (1, 1, 2), wanted):
+        if accumulators and category == "gradients":
+            continue
         copies = 1 if kept < times * whole else len(report)
         # The plan lists an equal share of a gradient's padding, rounded down, for each rank.
         rounding = sum(row["category"] == category for rank in report for row in rank["when_update_begins"]) if category == "gradients" else 0
@@ -95,36 +125,65 @@ def check_gathers(what, report, said):
     return at_once, planned
 
 
+def check_program(case, work, shard, ranks, offload="none"):
+    """One line of what was found."""
+    what = f"{shard} on {ranks} ranks" + (f", {offload} offloaded" if offload != "none" else "")
+    name = f"{shard}-{ranks}-{offload}"
+    program, out, report_file = work / f"train-{name}", work / f"run-{name}", work / f"report-{name}.json"
+    said = case.shalec(program, shard, ranks, ["--offload", offload])
+    plan = planned_collectives(said)
+    described = run([program, "--describe"], "--describe").stdout
+    planned = described_rows(described)
+    elements = int(re.search(r"^parameters: \d+ with (\d+) elements", described, re.M).group(1))
+    at_rest = sum(size for space, category, size in planned if category == "parameters" and "state" in space)
+    whole = at_rest * (ranks if shard == "full" else 1)
+    accumulators = sum(size for space, category, size in planned if category == "gradients" and "state" in space)
+    kept = designed(shard, ranks, whole)
+    wanted = kept
+    if case.trajectory.get("accumulate"):
+        # What is summed up may become the gradient in place.
+        gradients = sum(size for _, category, size in planned if category == "gradients")
+        wanted = (kept[0], gradients, kept[2])
+        if not kept[1] <= accumulators <= gradients <= kept[1] + accumulators:
+            raise Deviates(f"{what}: accumulators of {accumulators} bytes, gradients of {gradients}")
+    else:
+        check_wire(shard, ranks, whole, plan)
+    check_kept(f"{what}, by plan,", [row[1:] for row in planned], wanted)
+    case.train(program, out, steps=3, flags=["--report-buffers", report_file])
+    case.train(program, work / f"plain-{name}", steps=3)
+    same_bits(out, work / f"plain-{name}", f"{what} with and without --report-buffers")
+    report = json.loads(report_file.read_text())
+    padding = check_running(what, report, wanted, whole, elements, accumulators)
+    check_spaces(what, planned, report, offload)
+    found = f"{what}: {wanted}, {padding} of padding"
+    if shard == "full":
+        found += ", units at once %d, by plan %d" % check_gathers(what, report, said)
+    counted = {line["comm_bytes"] for line in metrics(out)}
+    total = sum(size for _, size in plan.values())
+    if counted != {total}:
+        raise Deviates(f"{what} sent {counted} bytes a step; the plan says {total}")
+    return found
+
+
+STRATEGIES = ("none", "optimizer", "grad", "full")
+
+
 def check(a, work):
     case = Case(a.build, a.case)
+    if a.offload:
+        kinds = [(shard, "all") for shard in STRATEGIES] + [(shard, kind) for shard in ("none", "full") for kind in ("optimizer", "params", "grads")]
+        programs = [(case, shard, 2, kind) for shard, kind in kinds]
+    else:
+        programs = [(case, shard, ranks, "none") for shard in STRATEGIES for ranks in (2, case.most_ranks)]
+    if a.accumulate:
+        twice = Case(a.build, a.case, "trajectory-accumulate.json")
+        programs += [(twice, shard, 2, kind) for shard in ("none", "full") for kind in ("none", "all")]
     found = []
-    for shard, ranks in [(s, n) for s in ("none", "optimizer", "grad", "full") for n in (2, case.most_ranks)]:
-        what = f"{shard} on {ranks} ranks"
-        program, out, report_file = work / f"train-{shard}-{ranks}", work / f"run-{shard}-{ranks}", work / f"report-{shard}-{ranks}.json"
-        said = case.shalec(program, shard, ranks)
-        plan = planned_collectives(said)
-        described = run([program, "--describe"], "--describe").stdout
-        rows = [(category, int(size)) for size, category in re.findall(r"^ +(?:state|arena) +\d+ +(\d+) +\d+ +(\w+) ", described, re.M)]
-        elements = int(re.search(r"^parameters: \d+ with (\d+) elements", described, re.M).group(1))
-        at_rest = sum(int(size) for size in re.findall(r"^ +state +\d+ +(\d+) +\d+ +parameters ", described, re.M))
-        whole = at_rest * (ranks if shard == "full" else 1)
-        check_wire(shard, ranks, whole, plan)
-        check_kept(f"{what}, by plan,", rows, designed(shard, ranks, whole))
-        case.train(program, out, steps=3, flags=["--report-buffers", report_file])
-        case.train(program, work / "plain", steps=3, flags=["--resume", "never"])
-        same_bits(out, work / "plain", f"{what} with and without --report-buffers")
-        (work / "plain").rename(work / f"plain-{shard}-{ranks}")
-        report = json.loads(report_file.read_text())
-        padding = check_running(what, report, designed(shard, ranks, whole), whole, elements)
-        found.append(f"{what}: {designed(shard, ranks, whole)}, {padding} of padding")
-        if shard == "full":
-            found[-1] += ", units at once %d, by plan %d" % check_gathers(what, report, said)
-        counted = {line["comm_bytes"] for line in metrics(out)}
-        total = sum(size for _, size in plan.values())
-        if counted != {total}:
-            raise Deviates(f"{what} sent {counted} bytes a step; the plan says {total}")
+    for number, (of, *program) in enumerate(programs):
+        (work / str(number)).mkdir()
+        found.append(check_program(of, work / str(number), *program))
     return "at rest and on the wire as designed, and as counted\n  " + "\n  ".join(found)
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), success="bytes:")
+    main(check, ("--case", {"required": True}), ("--offload", {"action": "store_true"}), ("--accumulate", {"action": "store_true"}), success="bytes:")

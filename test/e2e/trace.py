@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Traces two steps: every rank has its kernels and its collectives, as many of these as the compiler planned, named by nodes
-of the model and by units; the run keeps its bits. A bad --trace is refused.
+"""Traces two steps: every rank has its kernels, its collectives and its copies between the memories, as many of these as the
+compiler planned, named by nodes of the model, units and state; the run keeps its bits. So with everything offloaded, where
+updates run on the host, and with two micro-batches a step. A bad --trace is refused.
 
 usage: trace.py --build DIR --case test/models/gpt2
 """
 import json
 import re
 import subprocess
+from collections import Counter
 
-from runner import Case, Deviates, main, same_bits
+from runner import Case, Deviates, main, run, same_bits
 
 STEPS, RANKS = 2, 2
 
@@ -18,32 +20,76 @@ def need(condition, message):
         raise Deviates(message)
 
 
-def check(a, work):
-    case = Case(a.build, a.case)
-    program, file = work / "train", work / "trace.json"
-    said = case.shalec(program, "full", RANKS, ["--bucket-size", "0"])  # a bucket is one span
-    planned = sum(int(count) for count in re.findall(r"^ +(\d+) (?:all-gather|reduce-scatter|all-reduce) over", said, re.M))
+def spans_of(case, work, program, steps=STEPS):
+    """The spans of a traced run, which has the bits of another."""
     case.train(program, work / "plain", steps=4, what="a run without trace")
-    case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{STEPS}", file], what="a traced run")
+    case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{steps}", work / "trace.json"], what="a traced run")
     same_bits(work / "plain", work / "traced", "runs with and without a trace")
-    events = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]
+    return [e for e in json.loads((work / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+
+
+def check_rank(what, own, planned, nodes):
+    moved = [e for e in own if e["cat"] == "communication"]
+    need(len(moved) == STEPS * planned, f"{what}: {len(moved)} collectives of {STEPS} steps, {planned} planned a step")
+    need({"transformer.h.0", "transformer.h.1"} <= {e["name"] for e in moved}, f"{what}: units are not named")
+    computed = [e for e in own if e["cat"] == "compute" and e["args"]["what"] != "wait"]
+    named = sum(e["name"].encode() in nodes for e in computed)
+    need(named >= len(computed) // 2, f"{what}: {named} of {len(computed)} ops are named by nodes of the model")
+    need(all(e["dur"] >= 0 and e["ts"] >= 0 for e in own), f"{what}: a span ends before it begins")
+    for stream in ("compute", "communication", "copies"):
+        spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in own if e["cat"] == stream)
+        need(all(x[1] <= y[0] + 0.002 for x, y in zip(spans, spans[1:])), f"{what}: spans of {stream} overlap")
+
+
+def check_copies(what, own, table, nodes):
+    """Each planned copy of a step runs, by name and bytes, and updates run on the host, named by what they update."""
+    copies = [e for e in own if e["cat"] == "copies"]
+    have = Counter((e["args"]["what"].split()[-1], e["args"]["bytes"], e["args"]["tensor"], e["name"]) for e in copies)
+    want = Counter({key: STEPS * times for key, times in table.items() if times})
+    need(have == want, f"{what}: copies are {have - want} beyond the plan, {want - have} are missing")
+    need(any(e["name"].encode() in nodes for e in copies), f"{what}: no activation's copy is named by its node")
+    updates = [e for e in own if e["args"]["what"].startswith("adamw")]
+    need(updates and all(e["args"].get("space") == "host" for e in updates), f"{what}: updates do not run on the host")
+    need({e["name"] for e in updates} == {"root.f32.moment1", "transformer.h.0.f32.moment1", "transformer.h.1.f32.moment1"} or
+         {e["name"] for e in updates} == {"root.f32", "transformer.h.0.f32", "transformer.h.1.f32"}, f"{what}: updates are named {[e['name'] for e in updates]}")
+    return len(copies) // STEPS
+
+
+def check_program(case, work, flags):
+    program = work / "train"
+    said = case.shalec(program, "full", RANKS, ["--bucket-size", "0", *flags])  # a bucket is one span
+    planned = sum(int(count) for count in re.findall(r"^ +(\d+) (?:all-gather|reduce-scatter|all-reduce) over", said, re.M))
+    events = spans_of(case, work, program)
     nodes = set(re.findall(rb"node_[A-Za-z_0-9]+", (case.folder / case.model).read_bytes()))
+    described = run([program, "--describe"], "--describe").stdout
+    section = re.search(r"^copies between.*\n((?:  .*\n)*)", described, re.M)
+    table = Counter()
+    for to, size, times, name, node in re.findall(r"^  (host|device) +(\d+) +(\d+)  (.*?)(?:, node (.*))?$", section.group(1) if section else "", re.M):
+        table[to, int(size), name, node or name] += int(times)
+    copies = 0
     for rank in range(RANKS):
         own = [e for e in events if e["pid"] == rank]
-        moved = [e for e in own if e["cat"] == "communication"]
-        need(len(moved) == STEPS * planned, f"rank {rank}: {len(moved)} collectives of {STEPS} steps, {planned} planned a step")
-        need({"transformer.h.0", "transformer.h.1"} <= {e["name"] for e in moved}, f"rank {rank}: units are not named")
-        computed = [e for e in own if e["cat"] == "compute" and e["args"]["what"] != "wait"]
-        named = sum(e["name"].encode() in nodes for e in computed)
-        need(named >= len(computed) // 2, f"rank {rank}: {named} of {len(computed)} ops are named by nodes of the model")
-        need(all(e["dur"] >= 0 and e["ts"] >= 0 for e in own), f"rank {rank}: a span ends before it begins")
-        for stream in ("compute", "communication"):
-            spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in own if e["cat"] == stream)
-            need(all(x[1] <= y[0] + 0.002 for x, y in zip(spans, spans[1:])), f"rank {rank}: spans of {stream} overlap")
+        check_rank(f"{flags}, rank {rank}", own, planned, nodes)
+        if table:
+            copies = check_copies(f"{flags}, rank {rank}", own, table, nodes)
+        else:
+            need(not any(e["cat"] == "copies" for e in own), f"{flags}: copies were not planned")
+    return program, f"{len(events)} spans, {planned} collectives and {copies} copies a step"
+
+
+def check(a, work):
+    case = Case(a.build, a.case)
+    programs = [(case, []), (case, ["--offload", "all"]), (Case(a.build, a.case, "trajectory-accumulate.json"), ["--offload", "all"])]
+    found = []
+    for number, (of, flags) in enumerate(programs):
+        (work / str(number)).mkdir()
+        program, what = check_program(of, work / str(number), flags)
+        found.append(what)
+    file = work / "trace.json"
     for flags, word in ((["--trace", "10-12", file], "steps:"), (["--trace", "steps:90-91", file], "ends before")):
-        run = subprocess.run([program, "--data", case.batches, "--steps", "4", "--out", work / "bad", *flags], capture_output=True, text=True)
-        need(run.returncode == 64 and word in run.stderr, f"{flags}: exit code {run.returncode}, {run.stderr}")
-    return f"{len(events)} spans of {RANKS} ranks, {planned} collectives a step"
+        run_ = subprocess.run([program, "--data", case.batches, "--steps", "4", "--out", work / "bad", *flags], capture_output=True, text=True)
+        need(run_.returncode == 64 and word in run_.stderr, f"{flags}: exit code {run_.returncode}, {run_.stderr}")
+    return f"{RANKS} ranks: " + "; ".join(found)
 
 
 if __name__ == "__main__":

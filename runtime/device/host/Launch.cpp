@@ -118,6 +118,15 @@ std::string profileTable() {
 
 } // namespace shale::rt
 
+/// In a block of the host's memory, where the two memories are told apart.
+static bool isHostMemory(const ShaleRank &rank, const void *at) {
+  const char *place = static_cast<const char *>(at);
+  return (place >= rank.hostState &&
+          place < rank.hostState + rank.program->host_state_bytes) ||
+         (place >= rank.hostArena &&
+          place < rank.hostArena + rank.program->host_arena_bytes);
+}
+
 extern "C" void shale_note(ShaleRank *rank, const char *node) {
   rank->node = node;
 }
@@ -131,8 +140,9 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name,
   if (tracing()) {
     int64_t begin = traceNow();
     launch(kernel, args, rows, grain);
+    bool host = outputs > 0 && isHostMemory(*rank, args[inputs]);
     return traceSpan(TraceStream::Compute, name ? name : "kernel", rank->node,
-                     begin);
+                     begin, 0, nullptr, host ? "host" : nullptr);
   }
   if (!profile.on)
     return launch(kernel, args, rows, grain);

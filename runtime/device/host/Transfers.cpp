@@ -3,13 +3,17 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/metrics/Trace.h"
+#include "runtime/metrics/Watch.h"
 
 #include <cstring>
 
 namespace shale::rt {
 
-Transfers::Transfers(int64_t count) : ring(count), busy(count) {
-  if (count > 0)
+Transfers::Transfers(const ShaleProgram &program)
+    : program(program), ring(program.transfer_count),
+      busy(program.transfer_count) {
+  if (!ring.empty())
     thread = std::thread([this] { work(); });
 }
 
@@ -41,6 +45,17 @@ void Transfers::wait(int32_t index) {
   finished.wait(lock, [&] { return !busy[index]; });
 }
 
+void Transfers::copy(const Request &request) const {
+  int64_t begin = tracing() ? traceNow() : 0;
+  std::memcpy(request.target, request.source, request.bytes);
+  if (!begin)
+    return;
+  const ShaleTransfer &what = program.transfers[request.index];
+  traceSpan(TraceStream::Copy, what.to_host ? "copy to host" : "copy to device",
+            what.node && *what.node ? what.node : what.name, begin,
+            request.bytes, what.name);
+}
+
 void Transfers::work() {
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
@@ -49,7 +64,7 @@ void Transfers::work() {
       return;
     Request request = ring[head];
     lock.unlock();
-    std::memcpy(request.target, request.source, request.bytes);
+    copy(request);
     lock.lock();
     head = (head + 1) % ring.size();
     --queued;
@@ -66,11 +81,21 @@ extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
 extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index,
                                      void *target, const void *source,
                                      int64_t bytes) {
+  if (rank->watch)
+    rank->watch->startCopy(index, target, source, bytes);
   rank->transfers->start(index, target, source, bytes);
 }
 
 extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
   using namespace shale::rt;
+  if (rank->watch)
+    rank->watch->waitCopy(index);
+  if (tracing()) {
+    int64_t begin = traceNow();
+    rank->transfers->wait(index);
+    return traceSpan(TraceStream::Compute, "wait",
+                     rank->program->transfers[index].name, begin);
+  }
   if (!profiling())
     return rank->transfers->wait(index);
   double start = profileNow();

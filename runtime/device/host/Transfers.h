@@ -3,6 +3,8 @@
 #ifndef SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
 #define SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
 
+#include "shale/Runtime.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -13,8 +15,8 @@ namespace shale::rt {
 
 class Transfers {
 public:
-  /// For copies 0 to count - 1, each at most once under way.
-  explicit Transfers(int64_t count);
+  /// For the program's copies, each at most once under way.
+  explicit Transfers(const ShaleProgram &program);
   ~Transfers();
   void start(int32_t index, void *target, const void *source, int64_t bytes);
   void wait(int32_t index);
@@ -27,7 +29,9 @@ private:
     int64_t bytes;
   };
   void work();
+  void copy(const Request &request) const;
 
+  const ShaleProgram &program;
   std::mutex mutex;
   std::condition_variable posted, finished;
   std::vector<Request> ring; // with room for every copy
