@@ -260,6 +260,18 @@ def IndexUserInterface : OpInterface<"IndexUser"> {
   ];
 }
 
+def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that schedule brings to its first user: before it nobody needs what the
+    op makes, and from it on the result takes memory.
+  }];
+  let methods = [
+    InterfaceMethod<"Whether this op is such a one, as it stands.",
+    "bool", "isPlacedAtUse", (ins), "", "return true;">
+  ];
+}
+
 def CollectiveInterface : OpInterface<"Collective"> {
   let cppNamespace = "::shale";
   let description = [{

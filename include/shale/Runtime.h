@@ -24,6 +24,9 @@ extern "C" {
  * most this many rows and of this depth. The memory plan follows from them. */
 #define SHALE_GEMM_COLUMNS 2016
 #define SHALE_GEMM_BLOCK 384
+/* Products of half types are widened piece by piece in a thread's scratch: of at
+ * most this many rows and columns, SHALE_GEMM_BLOCK deep. */
+#define SHALE_GEMM_PANEL 768
 
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {
@@ -265,11 +268,13 @@ void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
                   void *const *args, int32_t inputs, int32_t outputs,
                   int64_t rows, int64_t grain);
 
-/* C[m,n] = alpha * op(A) * op(B) + beta * C, on all threads. */
+/* C[m,n] = op(A) * op(B), on all threads. A and B are of `type`, SHALE_F32 or a
+ * half type, C of `result_type`, which is that or SHALE_F32. Sums are f32, rounded
+ * once. */
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
-                int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                int64_t ldc);
+                int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
+                int32_t result_type);
 
 /* Memory of the calling thread for a kernel: `offset` bytes into a block of at
  * least `bytes`, which keeps its place until the thread asks for a larger one. */

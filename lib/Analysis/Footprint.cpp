@@ -25,13 +25,27 @@ int64_t shale::productWorkspace(int64_t m, int64_t n, int64_t k) {
   return 4 * (columns * depth + depth * rows) + 8192;
 }
 
+int64_t shale::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
+  int64_t rows = std::min<int64_t>(m, SHALE_GEMM_PANEL), columns = std::min<int64_t>(n, SHALE_GEMM_PANEL);
+  int64_t depth = std::min<int64_t>(k, SHALE_GEMM_BLOCK);
+  return 4 * (llvm::alignTo(rows * depth, 16) + llvm::alignTo(columns * depth, 16) +
+              (rounds ? llvm::alignTo(rows * columns, 16) : 0));
+}
+
 Footprint shale::footprintOf(ModuleOp module, int64_t ranks, int64_t threads) {
   Footprint footprint;
   int64_t product = 0, scratch = 0;
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
       rt::GemmOp::Shape shape = gemm.getShape();
-      product = std::max(product, productWorkspace(shape.m, shape.n, shape.k));
+      if (!isHalf(gemm.getA().getType().getElementType())) {
+        product = std::max(product, productWorkspace(shape.m, shape.n, shape.k));
+        return;
+      }
+      int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL), n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
+      product = std::max(product, productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
+      bool rounds = isHalf(gemm.getC().getType().getElementType());
+      scratch = std::max(scratch, productPanels(shape.m, shape.n, shape.k, rounds));
     });
   for (auto kernel : module.getOps<rt::KernelOp>())
     kernel.getBody().walk([&](OwnKernel own) { scratch = std::max(scratch, own.getKernelScratch()); });

@@ -33,6 +33,10 @@ Footprint footprintOf(mlir::ModuleOp module, int64_t ranks, int64_t threads);
 /// runtime calls it (runtime/device/host/Gemm.cpp).
 int64_t productWorkspace(int64_t m, int64_t n, int64_t k);
 
+/// Bytes of a thread's scratch in which a product of half types is widened;
+/// `rounds` where its result is a half type, too.
+int64_t productPanels(int64_t m, int64_t n, int64_t k, bool rounds);
+
 } // namespace shale
 
 #endif // SHALE_ANALYSIS_FOOTPRINT_H

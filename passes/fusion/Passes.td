@@ -23,9 +23,9 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
     result rounded once, by a cast behind it. Values keep the types that the
     program says, so the bits that other ranks and steps see are the same.
 
-    Products of one phase share a widened operand: what the backward pass needs
-    wide is widened again rather than kept. What will be part of a kernel widens
-    by itself.
+    Products, attention, tables and updates take halves: their operands are widened
+    a piece at a time in scratch. What is left are ops that become part of a kernel;
+    casts become part of the same one, so that no f32 copy of a half type is stored.
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }

@@ -190,8 +190,9 @@ void FunctionLowering::callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c) 
   rt::GemmOp::Shape shape = op.getShape();
   call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
        {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m), i64(shape.n),
-        i64(shape.k), f32(1.0f), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
-        i64(op.getTransposeB() ? shape.k : shape.n), f32(0.0f), c, i64(shape.n)});
+        i64(shape.k), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
+        i64(op.getTransposeB() ? shape.k : shape.n), c, i64(shape.n),
+        i32(runtimeType(op.getA().getType().getElementType())), i32(runtimeType(op.getC().getType().getElementType()))});
 }
 
 /// One call a product; a loop over the batch when there are several.
@@ -203,7 +204,8 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   if (shape.batch == 0)
     return;
   Value begin = i64(0), end = i64(shape.batch), one = i64(1);
-  Value aStride = i64(4 * shape.m * shape.k), bStride = i64(4 * shape.k * shape.n), cStride = i64(4 * shape.m * shape.n);
+  int64_t in = nn::elementBytes(op.getA().getType().getElementType()), out = nn::elementBytes(op.getC().getType().getElementType());
+  Value aStride = i64(in * shape.m * shape.k), bStride = i64(in * shape.k * shape.n), cStride = i64(out * shape.m * shape.n);
   Block *before = b.getInsertionBlock();
   Block *body = b.createBlock(&function.getBody(), function.getBody().end(), b.getI64Type(), loc);
   Block *after = b.createBlock(&function.getBody(), function.getBody().end());

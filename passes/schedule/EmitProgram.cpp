@@ -328,7 +328,7 @@ LogicalResult Emitter::emit(Operation *op) {
     return success();
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);
-  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && matmul.getType().getElementType().isF32()) {
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && !matmul.getType().getElementType().isF64()) {
     rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
                        matmul.getTransposeLhs(), matmul.getTransposeRhs());
     return success();

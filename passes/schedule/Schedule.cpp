@@ -33,9 +33,9 @@ static int64_t bytesOf(TypeRange types) {
 /// Whether the op is best placed just before its first user: it costs nothing,
 /// or its result takes more memory than what it reads.
 static bool standsAtUse(Operation *op) {
-  if (auto start = dyn_cast<dist::StartOp>(op))
-    return bool(gatheredUnit(start));
-  if (isa<dist::WaitOp, mem::OffloadOp, mem::ReloadOp>(op) || isView(op))
+  if (auto placed = dyn_cast<PlacedAtUse>(op))
+    return placed.isPlacedAtUse();
+  if (isView(op))
     return true;
   return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) > bytesOf(op->getOperandTypes()) &&
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;

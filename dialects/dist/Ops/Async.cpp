@@ -32,6 +32,11 @@ Collective StartOp::getCollective() {
   return cast<Collective>(getBody().front().front());
 }
 
+bool StartOp::isPlacedAtUse() {
+  // A whole unit takes memory; what is reduced is sent as soon as it is there.
+  return isa<UnitGatherOp>(getCollective().getOperation());
+}
+
 WaitOp StartOp::getWait() {
   return cast<WaitOp>(*getPending().getUsers().begin());
 }

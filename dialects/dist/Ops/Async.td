@@ -4,7 +4,7 @@
 
 include "dialects/dist/DistBase.td"
 
-def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock]> {
+def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock, DeclareOpInterfaceMethods<PlacedAtUseInterface, ["isPlacedAtUse"]>]> {
   let summary = "Starts a collective";
   let description = [{
     The region holds one collective of the operand. The operand's buffer belongs
@@ -42,7 +42,7 @@ def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock]> {
   }];
 }
 
-def Dist_WaitOp : Dist_Op<"wait", [
+def Dist_WaitOp : Dist_Op<"wait", [DeclareOpInterfaceMethods<PlacedAtUseInterface>,
     TypesMatchWith<"what is pending", "pending", "result", "::llvm::cast<PendingType>($_self).getType()">]> {
   let summary = "Ends a collective";
   let description = [{

@@ -3,9 +3,10 @@
 #define SHALE_MEM_OFFLOAD_TD
 
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/interfaces/Interfaces.td"
 include "dialects/mem/MemDialect.td"
 
-class Mem_MoveOp<string mnemonic> : Op<Mem_Dialect, mnemonic, [AllTypesMatch<["input", "result"]>]> {
+class Mem_MoveOp<string mnemonic> : Op<Mem_Dialect, mnemonic, [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<PlacedAtUseInterface>]> {
   let arguments = (ins AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";

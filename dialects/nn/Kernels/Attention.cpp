@@ -5,6 +5,9 @@
 // (Dao et al., arXiv 2205.14135, section 3) and runs one key head a row, so that
 // sums over the queries of its heads have one order.
 //
+// Half types are widened in scratch: keys and values once a head, queries and
+// results a block at a time; sums are f32 and rounded once.
+//
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Kernels/Loops.h"
 #include "dialects/nn/NN.h"
@@ -24,6 +27,7 @@ struct Shape {
   Shape(Value query, Value key, Value value) {
     auto q = cast<RankedTensorType>(query.getType()).getShape();
     auto v = cast<RankedTensorType>(value.getType()).getShape();
+    element = cast<RankedTensorType>(query.getType()).getElementType();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
   }
   /// Query rows of a block: its scores stay within 256 KiB while 8 rows do.
@@ -32,8 +36,19 @@ struct Shape {
     return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
   }
   int64_t blocks() const { return (rows + blockRows() - 1) / blockRows(); }
-  int64_t scoreBytes() const { return blockRows() * keys * sizeof(float); }
+  /// Elements of a block of scores.
+  int64_t scores() const { return blockRows() * keys; }
+  bool halves() const { return element.isBF16() || element.isF16(); }
+  Type element;
 };
+
+/// Bytes of scratch for areas of so many f32 elements (Loops::scratch).
+int64_t scratchOf(ArrayRef<int64_t> areas) {
+  int64_t bytes = 0;
+  for (int64_t elements : areas)
+    bytes += llvm::alignTo(elements * sizeof(float), 64);
+  return bytes;
+}
 
 /// What both directions share: a block of scores and its rows.
 class Blocks {
@@ -42,6 +57,7 @@ public:
       : l(l), s(s), mask(mask), causal(causal), scale(scale) {
     if (!mask)
       return;
+    maskElement = maskType.getElementType();
     int64_t stride = 1;
     maskStrides.assign(4, 0);
     for (int i = 3; i >= 0; --i) {
@@ -73,8 +89,8 @@ public:
                        l.add(l.mul(head, i(maskStrides[1])), l.mul(row, i(maskStrides[2]))));
     l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
       Value x = l.load(scores, l.add(at, j), lanes);
-      Value y = maskStrides[3] ? l.load(mask, l.add(base, j), lanes)
-                               : l.splat(memref::LoadOp::create(l.b, l.loc, mask, base));
+      Value y = maskStrides[3] ? l.load(mask, l.add(base, j), lanes, maskElement)
+                               : l.splat(l.loadScalar(mask, base, maskElement));
       l.store(scores, l.add(at, j), lanes, arith::AddFOp::create(l.b, l.loc, x, y));
       return {};
     });
@@ -88,18 +104,45 @@ public:
     });
   }
 
+  /// f32 elements of a half area in scratch, or the area itself and its place.
+  std::pair<Value, Value> widened(Value area, Value at, Value scratch, Value count) {
+    if (!scratch)
+      return {area, at};
+    widen(area, at, scratch, count);
+    return {scratch, i(0)};
+  }
+
+  void widen(Value half, Value at, Value scratch, Value count) {
+    l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(scratch, j, lanes, l.load(half, l.add(at, j), lanes, s.element));
+      return {};
+    });
+  }
+
+  void narrow(Value scratch, Value half, Value at, Value count) {
+    l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(half, l.add(at, j), lanes, l.load(scratch, j, lanes), s.element);
+      return {};
+    });
+  }
+
   Loops &l;
   const Shape &s;
   Value mask;
+  Type maskElement;
   bool causal;
   double scale;
   SmallVector<int64_t> maskStrides;
 };
 
-LogicalResult checkElement(Operation *op) {
-  for (Type type : op->getOperandTypes())
-    if (!cast<RankedTensorType>(type).getElementType().isF32())
-      return op->emitOpError() << "has a kernel for f32 only; got " << type;
+LogicalResult checkElement(Operation *op, Value lse) {
+  for (Value operand : op->getOperands()) {
+    Type element = cast<RankedTensorType>(operand.getType()).getElementType();
+    if (!element.isF32() && !shale::isHalf(element))
+      return op->emitOpError() << "has a kernel for f32 and half types only; got " << operand.getType();
+  }
+  if (!cast<RankedTensorType>(lse.getType()).getElementType().isF32())
+    return op->emitOpError() << "has a kernel for lse in f32 only; got " << lse.getType();
   return success();
 }
 
@@ -110,11 +153,16 @@ int64_t AttentionOp::getKernelRows() {
   return s.batch * s.heads * s.blocks();
 }
 int64_t AttentionOp::getKernelGrain() { return 1; }
-int64_t AttentionOp::getKernelScratch() { return Shape(getQuery(), getKey(), getValue()).scoreBytes(); }
+int64_t AttentionOp::getKernelScratch() {
+  Shape s(getQuery(), getKey(), getValue());
+  if (!s.halves())
+    return scratchOf({s.scores()});
+  return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth, s.blockRows() * s.width});
+}
 
 LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
                                       int64_t lanes) {
-  if (failed(checkElement(*this)))
+  if (failed(checkElement(*this, getLse())))
     return failure();
   Location loc = getLoc();
   Loops l(b, loc, lanes);
@@ -125,7 +173,12 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
                 getScale().convertToDouble());
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
-  Value scores = l.scratch(entry, s.blockRows() * s.keys);
+  Value scores = l.scratch(entry, s.scores());
+  Value wideK, wideV, wideQ, wideOut;
+  if (s.halves()) {
+    wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
+    wideQ = l.scratch(entry, s.blockRows() * s.depth), wideOut = l.scratch(entry, s.blockRows() * s.width);
+  }
 
   l.forRange(begin, end, [&](Value item) {
     Value block = l.rem(item, i(s.blocks())), pair = l.div(item, i(s.blocks()));
@@ -136,7 +189,22 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
     Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
     Value row0 = l.add(l.mul(pair, i(s.rows)), first);
     Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
-    blocks.multiply(count, limit, q, l.mul(row0, i(s.depth)), k, kAt, scores);
+    Value keys = k, values = v;
+    if (s.halves()) {
+      // Items of a head follow each other.
+      Value starts = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, item, begin);
+      Value another = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, block, i(0));
+      auto fresh = scf::IfOp::create(b, loc, arith::OrIOp::create(b, loc, starts, another));
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPoint(fresh.thenBlock()->getTerminator());
+      blocks.widen(k, kAt, wideK, i(s.keys * s.depth));
+      blocks.widen(v, vAt, wideV, i(s.keys * s.width));
+      keys = wideK, values = wideV;
+    }
+    if (s.halves())
+      kAt = vAt = i(0);
+    auto [queries, qAt] = blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
+    blocks.multiply(count, limit, queries, qAt, keys, kAt, scores);
 
     l.forRange(i(0), count, [&](Value r) {
       Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
@@ -165,8 +233,11 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
         return {};
       });
     });
-    l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)}, {v, vAt, i(s.width)}, 0,
-           {out, l.mul(row0, i(s.width)), i(s.width)});
+    Value to = l.mul(row0, i(s.width));
+    l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)}, {values, vAt, i(s.width)}, 0,
+           {wideOut ? wideOut : out, wideOut ? i(0) : to, i(s.width)});
+    if (wideOut)
+      blocks.narrow(wideOut, out, to, l.mul(count, i(s.width)));
   });
   return success();
 }
@@ -176,11 +247,17 @@ int64_t AttentionGradOp::getKernelRows() {
   return s.batch * s.groups;
 }
 int64_t AttentionGradOp::getKernelGrain() { return 1; }
-int64_t AttentionGradOp::getKernelScratch() { return 2 * Shape(getQuery(), getKey(), getValue()).scoreBytes(); }
+int64_t AttentionGradOp::getKernelScratch() {
+  Shape s(getQuery(), getKey(), getValue());
+  if (!s.halves())
+    return scratchOf({s.scores(), s.scores()});
+  int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth, out = s.blockRows() * s.width;
+  return scratchOf({s.scores(), s.scores(), k, v, k, v, q, out, q});
+}
 
 LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin,
                                           Value end, int64_t lanes) {
-  if (failed(checkElement(*this)))
+  if (failed(checkElement(*this, getLse())))
     return failure();
   Location loc = getLoc();
   Loops l(b, loc, lanes);
@@ -192,14 +269,25 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
   Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(), scale);
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
-  Value p = l.scratch(entry, s.blockRows() * s.keys), dp = l.scratch(entry, s.blockRows() * s.keys);
+  Value p = l.scratch(entry, s.scores()), dp = l.scratch(entry, s.scores());
+  Value wideK, wideV, wideDk, wideDv, wideQ, wideDout, wideDq;
+  if (s.halves()) {
+    wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
+    wideDk = l.scratch(entry, s.keys * s.depth), wideDv = l.scratch(entry, s.keys * s.width);
+    wideQ = l.scratch(entry, s.blockRows() * s.depth), wideDout = l.scratch(entry, s.blockRows() * s.width);
+    wideDq = l.scratch(entry, s.blockRows() * s.depth);
+  }
   int64_t sharing = s.heads / s.groups;
 
   l.forRange(begin, end, [&](Value group) {
     Value batch = l.div(group, i(s.groups));
-    Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
-    blocks.zero(dk, kAt, l.add(kAt, i(s.keys * s.depth)));
-    blocks.zero(dv, vAt, l.add(vAt, i(s.keys * s.width)));
+    Value ofKeys = i(s.keys * s.depth), ofValues = i(s.keys * s.width);
+    Value toK = l.mul(group, ofKeys), toV = l.mul(group, ofValues);
+    auto [keys, kAt] = blocks.widened(k, toK, wideK, ofKeys);
+    auto [values, vAt] = blocks.widened(v, toV, wideV, ofValues);
+    Value sumK = s.halves() ? wideDk : dk, sumV = s.halves() ? wideDv : dv;
+    blocks.zero(sumK, kAt, l.add(kAt, ofKeys));
+    blocks.zero(sumV, vAt, l.add(vAt, ofValues));
     l.forRange(i(0), i(sharing), [&](Value member) {
       // Heads of a group follow each other, and so do groups of a batch row.
       Value pair = l.add(l.mul(group, i(sharing)), member);
@@ -209,18 +297,20 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
         Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
         Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
         Value row0 = l.add(l.mul(pair, i(s.rows)), first);
-        Value qAt = l.mul(row0, i(s.depth)), oAt = l.mul(row0, i(s.width));
-        blocks.multiply(count, limit, q, qAt, k, kAt, p);
-        l.gemm(false, true, count, limit, i(s.width), 1, {dout, oAt, i(s.width)}, {v, vAt, i(s.width)}, 0,
+        Value toQ = l.mul(row0, i(s.depth)), toOut = l.mul(row0, i(s.width));
+        auto [queries, qAt] = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
+        auto [grads, oAt] = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
+        blocks.multiply(count, limit, queries, qAt, keys, kAt, p);
+        l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)}, {values, vAt, i(s.width)}, 0,
                {dp, i(0), i(s.keys)});
         // p becomes the probabilities, dp the gradient of the scores.
         l.forRange(i(0), count, [&](Value r) {
           Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
           blocks.addMask(batch, head, row, p, at, seen);
-          Value from = l.add(oAt, l.mul(r, i(s.width)));
+          Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
           Value none = l.splat(l.real(0));
           Value delta = l.vectors(i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-            Value x = l.load(dout, l.add(from, j), m), y = l.load(out, l.add(from, j), m);
+            Value x = l.load(grads, l.add(from, j), m), y = l.load(out, l.add(of, j), m, s.element);
             return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
           })[0];
           Value shift = l.splat(memref::LoadOp::create(b, loc, lse, l.add(row0, r)));
@@ -236,14 +326,20 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
           blocks.zero(p, l.add(at, seen), l.add(at, limit));
           blocks.zero(dp, l.add(at, seen), l.add(at, limit));
         });
-        l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {dout, oAt, i(s.width)}, 1,
-               {dv, vAt, i(s.width)});
-        l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)}, {k, kAt, i(s.depth)}, 0,
-               {dq, qAt, i(s.depth)});
-        l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)}, {q, qAt, i(s.depth)}, 1,
-               {dk, kAt, i(s.depth)});
+        l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {grads, oAt, i(s.width)}, 1,
+               {sumV, vAt, i(s.width)});
+        l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)}, {keys, kAt, i(s.depth)}, 0,
+               {wideDq ? wideDq : dq, qAt, i(s.depth)});
+        l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)}, {queries, qAt, i(s.depth)}, 1,
+               {sumK, kAt, i(s.depth)});
+        if (wideDq)
+          blocks.narrow(wideDq, dq, toQ, l.mul(count, i(s.depth)));
       });
     });
+    if (s.halves()) {
+      blocks.narrow(wideDk, dk, toK, ofKeys);
+      blocks.narrow(wideDv, dv, toV, ofValues);
+    }
   });
   return success();
 }

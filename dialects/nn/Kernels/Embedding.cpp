@@ -24,7 +24,8 @@ LogicalResult EmbeddingGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
                                           Value end, int64_t lanes) {
   auto table = cast<RankedTensorType>(getResult().getType());
   if (!table.getElementType().isF32())
-    return emitOpError() << "has a kernel for f32 only; got " << table;
+    return emitOpError() << "has a kernel for sums in f32 only; got " << table;
+  Type element = cast<RankedTensorType>(getGrad().getType()).getElementType();
   Location loc = getLoc();
   Loops l(b, loc, lanes);
   int64_t width = table.getDimSize(1), count = cast<RankedTensorType>(getIndices().getType()).getNumElements();
@@ -45,7 +46,8 @@ LogicalResult EmbeddingGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
     b.setInsertionPoint(mine.thenBlock()->getTerminator());
     Value to = l.mul(row, l.index(width)), from = l.mul(i, l.index(width));
     l.vectors(l.index(0), l.index(width), {}, [&](Value j, Value mask, ValueRange) -> SmallVector<Value> {
-      Value sum = arith::AddFOp::create(b, loc, l.load(result, l.add(to, j), mask), l.load(grad, l.add(from, j), mask));
+      Value more = l.load(grad, l.add(from, j), mask, element);
+      Value sum = arith::AddFOp::create(b, loc, l.load(result, l.add(to, j), mask), more);
       l.store(result, l.add(to, j), mask, sum);
       return {};
     });

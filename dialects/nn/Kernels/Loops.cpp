@@ -72,6 +72,13 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
   return vector::MaskedLoadOp::create(b, loc, wide(), memref, at, mask, zero);
 }
 
+Value Loops::loadScalar(Value memref, Value at, Type element) {
+  Value value = memref::LoadOp::create(b, loc, memref, at);
+  if (!shale::isHalf(element))
+    return value;
+  return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, element, value));
+}
+
 void Loops::store(Value memref, Value at, Value mask, Value value, Type element) {
   if (element && shale::isHalf(element)) {
     value = shale::narrowToHalf(b, loc, value, element);

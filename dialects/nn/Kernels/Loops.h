@@ -32,6 +32,8 @@ public:
 
   /// `element` is the type of what is in memory where that is not f32.
   mlir::Value load(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Type element = {});
+  /// One element, as f32.
+  mlir::Value loadScalar(mlir::Value memref, mlir::Value at, mlir::Type element);
   void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value, mlir::Type element = {});
   mlir::Value splat(mlir::Value scalar);
   mlir::VectorType wide() { return mlir::VectorType::get({lanes}, b.getF32Type()); }

@@ -29,13 +29,14 @@ bool EmbeddingOp::movesOnly() { return true; }
 
 OPERAND(MatmulOp) { return Numeric::Compute; }
 RESULT(MatmulOp) { return Numeric::Accumulates; }
+bool MatmulOp::takesHalves() { return true; }
 OPERAND(ReduceOp) { return Numeric::Any; }
 RESULT(ReduceOp) { return Numeric::Full; }
 OPERAND(CumsumOp) { return Numeric::Full; }
 RESULT(CumsumOp) { return Numeric::Full; }
 OPERAND(EmbeddingGradOp) { return Numeric::Any; }
 RESULT(EmbeddingGradOp) { return Numeric::Full; }
-bool EmbeddingGradOp::takesHalves() { return false; }
+bool EmbeddingGradOp::takesHalves() { return true; }
 
 // ---- norms: statistics in f32, x and result of one type
 
@@ -56,10 +57,12 @@ RESULT(RmsNormGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
 
 OPERAND(AttentionOp) { return number < 3 ? Numeric::Compute : Numeric::Any; }
 RESULT(AttentionOp) { return number == 0 ? Numeric::Compute : Numeric::Full; }
+bool AttentionOp::takesHalves() { return true; }
 OPERAND(AttentionGradOp) {
   return number == 4 ? Numeric::Full : number < 6 ? Numeric::Compute : Numeric::Any;
 }
 RESULT(AttentionGradOp) { return Numeric::Compute; }
+bool AttentionGradOp::takesHalves() { return true; }
 OPERAND(RopeOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
 RESULT(RopeOp) { return Numeric::Follows; }
 

@@ -9,10 +9,17 @@
 // itself it takes up to 16 MB a thread, and the heap keeps twice that. Packing
 // again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product: nothing
 // that can be measured.
+//
+// Half types are widened a piece at a time in the thread's scratch, so that no
+// f32 copy of an operand or a result stands in memory: SHALE_GEMM_PANEL rows and
+// columns, SHALE_GEMM_BLOCK deep (productPanels in lib/Analysis/Footprint.h). How
+// the depth is cut follows from k alone, so that bits do not depend on threads.
 #include "runtime/core/Error.h"
+#include "runtime/device/host/Halves.h"
 #include "runtime/device/host/Host.h"
 
 #include <algorithm>
+#include <cstring>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -30,11 +37,14 @@ void call(const Product &p, int64_t row, int64_t rows, int64_t column,
           int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
-  const float *a = p.a + (p.transposeA ? row : row * p.lda);
-  const float *b = p.b + (p.transposeB ? column * p.ldb : column);
+  const float *a = static_cast<const float *>(p.a) +
+                   (p.transposeA ? row : row * p.lda);
+  const float *b = static_cast<const float *>(p.b) +
+                   (p.transposeB ? column * p.ldb : column);
   dnnl_status_t status = dnnl_sgemm(
       p.transposeA ? 'T' : 'N', p.transposeB ? 'T' : 'N', rows, columns, p.k,
-      p.alpha, a, p.lda, b, p.ldb, p.beta, p.c + row * p.ldc + column, p.ldc);
+      p.alpha, a, p.lda, b, p.ldb, p.beta,
+      static_cast<float *>(p.c) + row * p.ldc + column, p.ldc);
   if (status != dnnl_success)
     die(SHALE_EXIT_INTERNAL,
         format("sgemm of %lld x %lld x %lld (lda %lld, ldb %lld, ldc %lld) "
@@ -54,9 +64,76 @@ void part(int64_t size, int64_t unit, int64_t parts, int64_t index,
   count = std::min(units * (index + 1) / parts * unit, size) - begin;
 }
 
+int64_t alignUp(int64_t elements) { return divideUp(elements, 16) * 16; }
+
+/// Lines of `count` halves each, widened side by side.
+void widenLines(Dtype type, const void *source, int64_t at, int64_t stride,
+                int64_t lines, int64_t count, float *target) {
+  const uint16_t *from = static_cast<const uint16_t *>(source) + at;
+  for (int64_t i = 0; i < lines; ++i)
+    widen(type, from + i * stride, target + i * count, count);
+}
+
+/// One thread's rectangle of a product of halves.
+void piecewiseHalves(const Product &p, int64_t row, int64_t rows,
+                     int64_t column, int64_t columns) {
+  int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
+          columnPieces = divideUp(columns, SHALE_GEMM_PANEL),
+          depth = std::min<int64_t>(p.k, SHALE_GEMM_BLOCK);
+  int64_t mostRows = std::min<int64_t>(rows, SHALE_GEMM_PANEL),
+          mostColumns = std::min<int64_t>(columns, SHALE_GEMM_PANEL);
+  bool rounds = p.resultType != Dtype::F32;
+  int64_t ofA = alignUp(mostRows * depth), ofB = alignUp(mostColumns * depth),
+          ofC = rounds ? alignUp(mostRows * mostColumns) : 0;
+  float *a = reinterpret_cast<float *>(
+      threadScratch((ofA + ofB + ofC) * static_cast<int64_t>(sizeof(float))));
+  float *b = a + ofA;
+  for (int64_t i = 0; i < rowPieces; ++i)
+    for (int64_t j = 0; j < columnPieces; ++j) {
+      int64_t r, m, s, n;
+      part(rows, kRowUnit, rowPieces, i, r, m);
+      part(columns, kColumnUnit, columnPieces, j, s, n);
+      r += row, s += column;
+      Product piece = p;
+      piece.m = m, piece.n = n;
+      piece.a = a, piece.b = b;
+      piece.c = rounds ? b + ofB : static_cast<float *>(p.c) + r * p.ldc + s;
+      piece.ldc = rounds ? n : p.ldc;
+      for (int64_t at = 0; at < p.k; at += depth) {
+        int64_t k = std::min(depth, p.k - at);
+        piece.k = k, piece.beta = at == 0 ? 0 : 1;
+        piece.lda = p.transposeA ? m : k, piece.ldb = p.transposeB ? k : n;
+        if (p.transposeA)
+          widenLines(p.type, p.a, at * p.lda + r, p.lda, k, m, a);
+        else
+          widenLines(p.type, p.a, r * p.lda + at, p.lda, m, k, a);
+        if (p.transposeB)
+          widenLines(p.type, p.b, s * p.ldb + at, p.ldb, n, k, b);
+        else
+          widenLines(p.type, p.b, at * p.ldb + s, p.ldb, k, n, b);
+        call(piece, 0, m, 0, n);
+      }
+      if (rounds)
+        for (int64_t line = 0; line < m; ++line)
+          narrow(p.resultType, b + ofB + line * n,
+                 static_cast<uint16_t *>(p.c) + (r + line) * p.ldc + s, n);
+    }
+}
+
 /// One thread's rectangle, in pieces of few columns.
 void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
                int64_t columns) {
+  if (rows <= 0 || columns <= 0)
+    return;
+  if (p.k == 0) { // the library refuses
+    int64_t size = sizeOf(p.resultType);
+    for (int64_t i = row; i < row + rows && p.beta == 0; ++i)
+      std::memset(static_cast<char *>(p.c) + (i * p.ldc + column) * size, 0,
+                  columns * size);
+    return;
+  }
+  if (p.type != Dtype::F32)
+    return piecewiseHalves(p, row, rows, column, columns);
   int64_t pieces = divideUp(columns, SHALE_GEMM_COLUMNS);
   for (int64_t i = 0; i < pieces; ++i) {
     int64_t begin, count;

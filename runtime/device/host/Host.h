@@ -2,6 +2,8 @@
 #ifndef SHALE_RUNTIME_DEVICE_HOST_HOST_H
 #define SHALE_RUNTIME_DEVICE_HOST_HOST_H
 
+#include "runtime/core/Types.h"
+
 #include <cstdint>
 #include <string>
 
@@ -29,18 +31,20 @@ private:
 /// for.
 void checkCpu(const std::string &target);
 
-/// c = alpha op(a) op(b) + beta c, row-major; c is m x n.
+/// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are f32 or of one
+/// half type; where they are halves c is so, too, or f32, and alpha is 1 and beta 0.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
   float alpha;
-  const float *a;
+  const void *a;
   int64_t lda;
-  const float *b;
+  const void *b;
   int64_t ldb;
   float beta;
-  float *c;
+  void *c;
   int64_t ldc;
+  Dtype type = Dtype::F32, resultType = Dtype::F32;
 };
 /// By all threads, or by the calling one (Gemm.cpp).
 void multiply(const Product &product);

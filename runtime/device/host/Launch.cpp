@@ -151,23 +151,28 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name,
   profileAdd(name ? name : "kernel", start);
 }
 
-static Product productOf(int32_t transposeA, int32_t transposeB, int64_t m,
-                         int64_t n, int64_t k, float alpha, const float *a,
-                         int64_t lda, const float *b, int64_t ldb, float beta,
-                         float *c, int64_t ldc) {
-  return {transposeA != 0, transposeB != 0, m, n, k, alpha, a, lda, b, ldb,
-          beta, c, ldc};
-}
-
 extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
                            int32_t transpose_b, int64_t m, int64_t n, int64_t k,
-                           float alpha, const float *a, int64_t lda,
-                           const float *b, int64_t ldb, float beta, float *c,
-                           int64_t ldc) {
+                           const void *a, int64_t lda, const void *b,
+                           int64_t ldb, void *c, int64_t ldc, int32_t type,
+                           int32_t result_type) {
   if (rank->watch)
     rank->watch->gemm(a, b, c);
-  Product product = productOf(transpose_a, transpose_b, m, n, k, alpha, a, lda,
-                              b, ldb, beta, c, ldc);
+  Product product{transpose_a != 0,
+                  transpose_b != 0,
+                  m,
+                  n,
+                  k,
+                  1,
+                  a,
+                  lda,
+                  b,
+                  ldb,
+                  0,
+                  c,
+                  ldc,
+                  static_cast<Dtype>(type),
+                  static_cast<Dtype>(result_type)};
   if (tracing()) {
     int64_t begin = traceNow();
     multiply(product);
@@ -178,8 +183,8 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a,
   double start = profileNow();
   multiply(product);
   char name[64];
-  snprintf(name, sizeof(name), "gemm %c%c %lld x %lld x %lld",
-           transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m,
+  snprintf(name, sizeof(name), "gemm %s %c%c %lld x %lld x %lld",
+           nameOf(product.type), transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m,
            (long long)n, (long long)k);
   profileAdd(name, start);
 }
@@ -193,6 +198,6 @@ extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b,
                                   const float *a, int64_t lda, const float *b,
                                   int64_t ldb, float beta, float *c,
                                   int64_t ldc) {
-  multiplyOnThread(productOf(transpose_a, transpose_b, m, n, k, alpha, a, lda,
-                             b, ldb, beta, c, ldc));
+  multiplyOnThread({transpose_a != 0, transpose_b != 0, m, n, k, alpha, a, lda,
+                    b, ldb, beta, c, ldc});
 }

@@ -22,8 +22,18 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 // gemm_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<4x4xf64>
-  // expected-error @+1 {{needs f32 matrices of one batch}}
+  // expected-error @+1 {{needs matrices of f32 or of one half type, and of one batch}}
   rt.gemm %0, %0 to %0 : memref<4x4xf64>, memref<4x4xf64> to memref<4x4xf64>
+}
+
+// -----
+
+// gemm_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<4x4xf32>
+  %1 = rt.buffer arena activations "y" : memref<4x4xbf16>
+  // expected-error @+1 {{needs matrices of f32 or of one half type}}
+  rt.gemm %0, %0 to %1 : memref<4x4xf32>, memref<4x4xf32> to memref<4x4xbf16>
 }
 
 // -----

@@ -1,27 +1,24 @@
 // RUN: shale-opt %s --shale-widen | FileCheck %s
 
-// Products and norms compute wide; one widened operand a phase; each half result is rounded once.
+// What computes by itself in a kernel or by a library reads and writes half types; the rest computes between casts.
 // CHECK-LABEL: @widen
-// CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>, %[[W:.*]]: tensor<8x8xbf16>
-func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x4xbf16>) {
-  // CHECK: %[[XF:.*]] = nn.cast %[[X]] {{.*}} -> tensor<4x8xf32>
-  // CHECK: %[[WF:.*]] = nn.cast %[[W]] {{.*}} -> tensor<8x8xf32>
-  // CHECK: %[[P:.*]] = nn.matmul %[[XF]], %[[WF]] {{.*}} -> tensor<4x8xf32>
-  // CHECK: %[[PH:.*]] = nn.cast %[[P]] {{.*}} -> tensor<4x8xbf16>
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>, %[[W:.*]]: tensor<8x8xbf16>, %[[I:.*]]: tensor<4xi64>
+func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>) {
+  // CHECK: %[[P:.*]] = nn.matmul %[[X]], %[[W]] {{.*}} -> tensor<4x8xbf16>
   %0 = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
-  // CHECK-DAG: %[[PF:.*]] = nn.cast %[[PH]] {{.*}} -> tensor<4x8xf32>
-  // CHECK-DAG: %[[XG:.*]] = nn.cast %[[X]] {{.*}} -> tensor<4x8xf32>
-  // CHECK: nn.add %[[PF]], %[[XG]] {{.*}} : tensor<4x8xf32>
+  // CHECK-DAG: %[[PF:.*]] = nn.cast %[[P]] {{.*}} -> tensor<4x8xf32>
+  // CHECK-DAG: %[[XF:.*]] = nn.cast %[[X]] {{.*}} -> tensor<4x8xf32>
+  // CHECK: %[[S:.*]] = nn.add %[[PF]], %[[XF]] {{.*}} : tensor<4x8xf32>
+  // CHECK: %[[SH:.*]] = nn.cast %[[S]] {{.*}} -> tensor<4x8xbf16>
   %1 = nn.add %0, %x {nn.phase = #nn.phase<forward>} : tensor<4x8xbf16>
-  // What backward needs wide is widened again.
-  // CHECK: %[[XB:.*]] = nn.cast %[[X]] {{.*}}backward{{.*}} -> tensor<4x8xf32>
-  // CHECK: nn.matmul %[[XB]], {{.*}} -> tensor<8x8xf32>
-  // CHECK-NOT: -> tensor<8x8xbf16>
+  // CHECK: nn.matmul %[[X]], %[[SH]] transpose_lhs {{.*}} -> tensor<8x8xf32>
   %2 = nn.matmul %x, %1 transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+  // CHECK: nn.embedding_grad %[[I]], %[[SH]]
+  %3 = nn.embedding_grad %ids, %1 {nn.phase = #nn.phase<backward>} : (tensor<4xi64>, tensor<4x8xbf16>) -> tensor<8x8xf32>
   // Moving elements needs no width.
   // CHECK: nn.transpose %[[X]] {{.*}} : tensor<4x8xbf16> -> tensor<8x4xbf16>
-  %3 = nn.transpose %x perm = [1, 0] {nn.phase = #nn.phase<forward>} : tensor<4x8xbf16> -> tensor<8x4xbf16>
-  return %0, %1, %2, %3 : tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x4xbf16>
+  %4 = nn.transpose %x perm = [1, 0] {nn.phase = #nn.phase<forward>} : tensor<4x8xbf16> -> tensor<8x4xbf16>
+  return %0, %1, %2, %3, %4 : tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>
 }
 
 // Updates read and write half types themselves.
@@ -31,4 +28,11 @@ func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>) -> (tensor<4x8xbf16
 func.func @update(%p: tensor<8xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<8xbf16>, tensor<8xbf16>) {
   %0, %1 = nn.sgd %p, %p, %p enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 : tensor<8xbf16>, tensor<f32>
   return %0, %1 : tensor<8xbf16>, tensor<8xbf16>
+}
+
+// CHECK-LABEL: @attention
+// CHECK-NOT: nn.cast
+func.func @attention(%q: tensor<1x2x4x8xbf16>, %l: tensor<1x2x4xf32>) -> tensor<1x2x4x8xbf16> {
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %l, %q scale = 0.5 : tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4xf32>
+  return %dq : tensor<1x2x4x8xbf16>
 }

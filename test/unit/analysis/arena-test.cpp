@@ -108,6 +108,13 @@ TEST(Arena, RandomLifetimesAreNeverWrong) {
   }
 }
 
+TEST(Footprint, AProductOfHalvesIsWidenedInPanels) {
+  int64_t panel = SHALE_GEMM_PANEL, depth = SHALE_GEMM_BLOCK;
+  EXPECT_EQ(productPanels(1 << 20, 1 << 20, 1 << 20, false), 4 * 2 * panel * depth);
+  EXPECT_EQ(productPanels(1 << 20, 1 << 20, 1 << 20, true), 4 * (2 * panel * depth + panel * panel));
+  EXPECT_EQ(productPanels(3, 5, 7, true), 4 * (32 + 48 + 16));
+}
+
 TEST(Footprint, AProductTakesNoMoreThanItsPiece) {
   int64_t most = productWorkspace(1 << 20, 1 << 20, 1 << 20);
   EXPECT_EQ(most, 4 * (SHALE_GEMM_COLUMNS * SHALE_GEMM_BLOCK + SHALE_GEMM_BLOCK * SHALE_GEMM_BLOCK) + 8192);

@@ -126,6 +126,16 @@ func.func @f(%x: tensor<4xCxf16>, %l: tensor<4xi64>, %t: tensor<9xCxf16>, %g: te
 })", GetParam()), 0.004);
 }
 
+// Two query heads to a key head, blocks of several rows, a mask that is rounded, too.
+TEST_P(HalfSizes, Attention) {
+  check(sized(R"(
+func.func @f(%q: tensor<2x4x70xCxbf16>, %k: tensor<2x2x70xCxbf16>, %v: tensor<2x2x70x9xbf16>, %m: tensor<1x1x70x70xbf16>, %dy: tensor<2x4x70x9xbf16>) -> (tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>, tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>) {
+  %y, %l = nn.attention %q, %k, %v mask %m : tensor<1x1x70x70xbf16> causal scale = 2.5e-01 : tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16> -> tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy mask %m : tensor<1x1x70x70xbf16> causal scale = 2.5e-01 : tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>, tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>
+  return %y, %l, %dq, %dk, %dv : tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>, tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>
+})", GetParam()), 0.02);
+}
+
 TEST(Half, UpdatesReadAndWriteEachType) {
   check(R"(
 func.func @f(%p: tensor<100xbf16>, %g: tensor<100xbf16>, %m: tensor<100xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<100xbf16>, tensor<100xbf16>) {

@@ -8,8 +8,11 @@
 #include "runtime/data/Order.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/data/Tokens.h"
+#include "runtime/device/host/Halves.h"
+#include "runtime/device/host/Host.h"
 #include "runtime/program/Options.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -461,6 +464,74 @@ TEST(Sum, IsInOrderAndRoundedOnce) {
   const void *halves[] = {&one, &small, &small};
   sumInOrder(SHALE_BF16, halves, 3, &result, 1); // each alone would round away
   EXPECT_EQ(bf16ToFloat(result), 1.0078125f);
+}
+
+/// Small whole numbers: every sum is exact, so pieces must not show.
+std::vector<uint16_t> wholeNumbers(Dtype type, int64_t count, int seed) {
+  std::vector<uint16_t> values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    float value = float((i * 7 + seed) % 11 - 5);
+    values[i] = type == Dtype::BF16 ? floatToBf16(value) : floatToF16(value);
+  }
+  return values;
+}
+
+TEST(Halves, VectorsRoundAsScalarsDo) {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < (uint64_t(1) << 32); bits += 65521) {
+    uint32_t word = bits;
+    float value;
+    std::memcpy(&value, &word, 4);
+    if (!std::isnan(value))
+      values.push_back(value);
+  }
+  for (Dtype type : {Dtype::BF16, Dtype::F16}) {
+    std::vector<uint16_t> rounded(values.size());
+    narrow(type, values.data(), rounded.data(), values.size());
+    std::vector<float> wide(values.size());
+    widen(type, rounded.data(), wide.data(), wide.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      bool bf16 = type == Dtype::BF16;
+      ASSERT_EQ(rounded[i], bf16 ? floatToBf16(values[i]) : floatToF16(values[i])) << values[i];
+      ASSERT_EQ(wide[i], bf16 ? bf16ToFloat(rounded[i]) : f16ToFloat(rounded[i]));
+    }
+    std::vector<float> nan(16, std::nanf(""));
+    uint16_t kept[16];
+    narrow(type, nan.data(), kept, 16);
+    for (uint16_t bits : kept)
+      EXPECT_TRUE(std::isnan(type == Dtype::BF16 ? bf16ToFloat(bits) : f16ToFloat(bits)));
+  }
+}
+
+TEST(Product, OfHalvesInPieces) {
+  // More than a panel in each direction, and none of them a multiple of it.
+  for (auto [m, n, k] : {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true})
+        for (Dtype type : {Dtype::BF16, Dtype::F16})
+          for (Dtype resultType : {type, Dtype::F32}) {
+            std::vector<uint16_t> a = wholeNumbers(type, m * k + 1, 1), b = wholeNumbers(type, k * n + 1, 2);
+            std::vector<float> c(m * n, -1);
+            multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(), transposeB ? k : n, 0,
+                      c.data(), n, type, resultType});
+            auto number = [&](const std::vector<uint16_t> &v, int64_t i) {
+              return type == Dtype::BF16 ? bf16ToFloat(v[i]) : f16ToFloat(v[i]);
+            };
+            for (int64_t i = 0; i < m; i += 1 + m / 13)
+              for (int64_t j = 0; j < n; j += 1 + n / 17) {
+                float sum = 0;
+                for (int64_t l = 0; l < k; ++l)
+                  sum += number(a, transposeA ? l * m + i : i * k + l) * number(b, transposeB ? j * k + l : l * n + j);
+                float got = c[i * n + j];
+                if (resultType != Dtype::F32) {
+                  uint16_t bits = reinterpret_cast<const uint16_t *>(c.data())[i * n + j];
+                  got = type == Dtype::BF16 ? bf16ToFloat(bits) : f16ToFloat(bits);
+                  sum = type == Dtype::BF16 ? bf16ToFloat(floatToBf16(sum)) : f16ToFloat(floatToF16(sum));
+                }
+                ASSERT_EQ(got, sum) << m << "x" << n << "x" << k << " at " << i << "," << j << " " << nameOf(type) << " to "
+                                    << nameOf(resultType);
+              }
+          }
 }
 
 } // namespace

@@ -34,10 +34,10 @@ void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *c
   kernel(args, 0, rows);
   (void)rank;
 }
-void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-  printf("gemm %d %d %dx%dx%d %g %g %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k, alpha, beta, place(a), (int)lda,
-         place(b), (int)ldb, place(c), (int)ldc);
+void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type) {
+  printf("gemm %d %d %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k, type, result_type, place(a),
+         (int)lda, place(b), (int)ldb, place(c), (int)ldc);
   (void)rank;
 }
 static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {

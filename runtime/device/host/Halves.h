@@ -1,0 +1,16 @@
+// Half types in vectors: between memory and f32 panels.
+#ifndef SHALE_RUNTIME_DEVICE_HOST_HALVES_H
+#define SHALE_RUNTIME_DEVICE_HOST_HALVES_H
+
+#include "runtime/core/Types.h"
+
+namespace shale::rt {
+
+/// `count` elements of BF16 or F16 to f32, exactly, and back, rounded to nearest
+/// even.
+void widen(Dtype half, const uint16_t *source, float *target, int64_t count);
+void narrow(Dtype half, const float *source, uint16_t *target, int64_t count);
+
+} // namespace shale::rt
+
+#endif
