@@ -25,8 +25,10 @@ static void keepGathered(ModuleOp module) {
 }
 
 /// Runs the stages after `from` (a stage's name) up to the one named `to`.
-static LogicalResult runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to) {
+static LogicalResult runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to,
+                               bool verify) {
   PassManager manager(module.getContext());
+  manager.enableVerifier(verify);
   bool inside = false;
   for (const Stage &stage : stagesFor(options, target)) {
     if (inside)
@@ -38,11 +40,11 @@ static LogicalResult runStages(ModuleOp module, const CompileOptions &options, c
   return manager.run(module);
 }
 
-OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target) {
+OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target, bool verify) {
   OwningOpRef<ModuleOp> module = partitioned.clone();
   if (!options.reshardAfterForward)
     keepGathered(*module);
-  if (failed(runStages(*module, options, target, "partition", "fusion")))
+  if (failed(runStages(*module, options, target, "partition", "fusion", verify)))
     return {};
   return module;
 }
@@ -51,11 +53,11 @@ std::string shale::fusedKey(const CompileOptions &o) {
   return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" + std::to_string(o.reshardAfterForward);
 }
 
-FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, const CpuTarget &target) {
+FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, const CpuTarget &target, bool verify) {
   Plan plan;
   plan.options = options;
   plan.module = std::move(fused);
-  if (failed(runStages(*plan.module, options, target, "fusion", "plan")))
+  if (failed(runStages(*plan.module, options, target, "fusion", "plan", verify)))
     return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(*plan.module);
   if (failed(summary))

@@ -35,11 +35,15 @@ mlir::FailureOr<Plan> lower(mlir::ModuleOp partitioned, const CompileOptions &op
 
 /// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
 /// an error. The same for options of equal `fusedKey`.
-mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target);
+/// Without `verify` IR is not verified after each pass, which takes a fifth of the time: for
+/// plans of many, of which the one that is taken is made again.
+mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target,
+                                               bool verify = true);
 std::string fusedKey(const CompileOptions &options);
 
 /// The second half: order and places. Takes the module.
-mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options, const CpuTarget &target);
+mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options, const CpuTarget &target,
+                                bool verify = true);
 
 /// The machine whose rates order plans for these options.
 const Rates &ratesFor(const CompileOptions &options);

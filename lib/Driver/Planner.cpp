@@ -133,13 +133,13 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
     parallelForEach(context, work, [&](const std::vector<size_t> &indices) {
       std::string wrong;
       errors.listen(&wrong);
-      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], target);
+      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], target, /*verify=*/false);
       for (size_t index : indices) {
         PlanOrError &made = plans[index];
         if (fused) {
           errors.listen(&made.wrong);
           OwningOpRef<ModuleOp> module = index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
-          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], target); succeeded(plan)) {
+          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], target, /*verify=*/false); succeeded(plan)) {
             made.plan = std::move(*plan);
             if (!keepModules)
               made.plan->module = {};

@@ -45,13 +45,12 @@ def main():
         last = 0.0
         for i in range(a.steps):
             limit = free - (free - smallest) * i // (a.steps - 1)
-            text = shalec("--plan-only", "--memory-limit", limit)
+            text = shalec("--memory-limit", limit, *(["-o", work / "train"] if a.run else ["--plan-only"]))
             peak, host, ms = VERDICT.search(text).groups()
             peak, host, ms = int(peak), int(host or 0), float(ms)
             flags = re.search(r"that fits, (.*)", text)[1]
             resident = 0
             if a.run:
-                shalec("--memory-limit", limit, "-o", work / "train")
                 out = work / f"run{i}"
                 subprocess.run([work / "train", "--data", work / "tokens.bin", "--steps", "2", "--out", out], check=True, capture_output=True)
                 resident = max(json.loads(line)["memory_bytes"] for line in open(out / "metrics.jsonl"))
