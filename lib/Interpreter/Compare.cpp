@@ -16,13 +16,13 @@ struct Difference {
   int64_t at = -1;     // element of the largest difference; -1: none differs
 };
 
-Difference difference(const Tensor &a, const Tensor &b) {
+Difference difference(const Tensor &a, const Tensor &b, double floor) {
   Difference result;
   if (a.shape() != b.shape() || (a.element() != b.element() && !(a.isFloat() && b.isFloat()))) {
     result.shapes = true;
     return result;
   }
-  double largest = 0, worst = -1;
+  double largest = floor, worst = -1;
   for (int64_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a.number(i)))
       largest = std::max(largest, std::fabs(a.number(i)));
@@ -50,16 +50,48 @@ bool isDifferent(const Tensor &a, const Tensor &b, const Difference &d,
   return !(d.relative <= options.tolerance);
 }
 
-FailureOr<NamedTensors> runAll(ModuleOp module, const CompareOptions &options,
-                               LogicalValues &inputs) {
-  NamedTensors all;
+CompareOptions exactly() {
+  CompareOptions options;
+  options.exact = true;
+  return options;
+}
+
+/// What a module's functions give, in their order.
+using Results = std::vector<std::pair<std::string, NamedTensors>>;
+
+FailureOr<Results> runAll(ModuleOp module, const CompareOptions &options, LogicalValues &inputs) {
+  Results all;
   for (const std::string &name : getAdapter(module).functions(module)) {
     auto results = runFunction(module, name, options, inputs);
     if (failed(results))
       return failure();
-    all.insert(results->begin(), results->end());
+    all.emplace_back(name, std::move(*results));
   }
   return all;
+}
+
+NamedTensors merged(const Results &functions) {
+  NamedTensors all;
+  for (const auto &[name, results] : functions)
+    all.insert(results.begin(), results.end());
+  return all;
+}
+
+LogicalResult comparePair(const Results &before, const Results &after, const CompareOptions &options,
+                          raw_ostream &report, double &worst) {
+  bool any = false;
+  LogicalResult result = success();
+  for (const auto &[name, results] : before) {
+    auto it = llvm::find_if(after, [&](const auto &other) { return other.first == name; });
+    if (it == after.end())
+      continue;
+    any = true;
+    if (failed(compareResults("@" + name, results, it->second, options, report, /*common=*/false, &worst)))
+      result = failure();
+  }
+  if (any)
+    return result;
+  return compareResults("all functions", merged(before), merged(after), options, report, /*common=*/true, &worst);
 }
 
 } // namespace
@@ -81,7 +113,7 @@ FailureOr<NamedTensors> runFunction(ModuleOp module, StringRef function,
 LogicalResult compareResults(StringRef what, const NamedTensors &before,
                              const NamedTensors &after,
                              const CompareOptions &options, raw_ostream &report,
-                             bool common) {
+                             bool common, double *largest) {
   int64_t compared = 0, differing = 0;
   double worst = 0;
   for (const auto &[name, a] : before) {
@@ -94,7 +126,7 @@ LogicalResult compareResults(StringRef what, const NamedTensors &before,
       continue;
     }
     ++compared;
-    Difference d = difference(a, it->second);
+    Difference d = difference(a, it->second, options.floor);
     worst = std::max(worst, d.relative);
     if (!isDifferent(a, it->second, d, options))
       continue;
@@ -118,41 +150,77 @@ LogicalResult compareResults(StringRef what, const NamedTensors &before,
   report << what << ": " << compared << " values, " << differing
          << " differ in " << (options.exact ? "their bits" : "value")
          << llvm::format("; largest relative difference %.3g\n", worst);
+  if (largest)
+    *largest = std::max(*largest, worst);
   return success(differing == 0 && compared != 0);
 }
 
-LogicalResult compareModules(ModuleOp before, ModuleOp after,
-                             const CompareOptions &options,
-                             raw_ostream &report) {
+/// Whether two programs have the same functions with the same results, to the
+/// bit.
+static bool sameBits(const Results &a, const Results &b) {
+  auto same = [](const NamedTensors &x, const NamedTensors &y) {
+    return x.size() == y.size() && llvm::all_of(x, [&](const auto &entry) {
+             auto it = y.find(entry.first);
+             return it != y.end() && it->second.shape() == entry.second.shape() &&
+                    !isDifferent(entry.second, it->second, {}, exactly());
+           });
+  };
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [&](const auto &pair) {
+           const auto &[x, y] = pair;
+           return x.first == y.first && same(x.second, y.second);
+         });
+}
+
+/// A line for each class of programs with the same bits that has several.
+static void reportBits(const std::vector<Results> &all, ArrayRef<std::string> names, raw_ostream &report) {
+  std::vector<bool> told(all.size(), false);
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::string line;
+    for (size_t j = i + 1; j < all.size() && !told[i]; ++j)
+      if (!told[j] && sameBits(all[i], all[j])) {
+        line += " " + names[j];
+        told[j] = true;
+      }
+    if (!line.empty())
+      report << "same bits: " << names[i] << line << "\n";
+  }
+}
+
+LogicalResult compareModules(ArrayRef<ModuleOp> modules, ArrayRef<std::string> names,
+                             const CompareOptions &options, raw_ostream &report) {
   LogicalValues inputs(options.seed);
   inputs.tensors = options.inputs;
   inputs.roundsCopies = !options.interpreter.asF64;
-  auto left = getAdapter(before).functions(before);
-  auto right = getAdapter(after).functions(after);
-  bool any = false;
-  LogicalResult result = success();
-  for (const std::string &name : left) {
-    if (!llvm::is_contained(right, name))
-      continue;
-    any = true;
-    auto a = runFunction(before, name, options, inputs);
-    if (failed(a))
+  std::vector<Results> all;
+  for (ModuleOp module : modules) {
+    auto results = runAll(module, options, inputs);
+    if (failed(results))
       return failure();
-    auto b = runFunction(after, name, options, inputs);
-    if (failed(b))
-      return failure();
-    if (failed(compareResults("@" + name, *a, *b, options, report, /*common=*/false)))
-      result = failure();
+    all.push_back(std::move(*results));
   }
-  if (any)
-    return result;
-  auto a = runAll(before, options, inputs);
-  if (failed(a))
-    return failure();
-  auto b = runAll(after, options, inputs);
-  if (failed(b))
-    return failure();
-  return compareResults("all functions", *a, *b, options, report, /*common=*/true);
+  double worst = 0;
+  if (all.size() == 2)
+    return comparePair(all[0], all[1], options, report, worst);
+  int64_t pairs = 0, differing = 0;
+  std::string worstPair;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j) {
+      std::string pair = names[i] + " and " + names[j], lines;
+      llvm::raw_string_ostream said(lines);
+      double before = worst;
+      bool differs = failed(comparePair(all[i], all[j], options, said, worst));
+      ++pairs;
+      differing += differs;
+      if (worst > before)
+        worstPair = " of " + pair;
+      if (differs)
+        report << pair << ":\n" << lines;
+    }
+  reportBits(all, names, report);
+  report << all.size() << " programs, " << pairs << " pairs, " << differing << " differ in "
+         << (options.exact ? "their bits" : "value")
+         << llvm::format("; largest relative difference %.3g", worst) << worstPair << "\n";
+  return success(differing == 0);
 }
 
 } // namespace shale::interp

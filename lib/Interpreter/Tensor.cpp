@@ -3,8 +3,10 @@
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 #include <cstring>
 #include <new>
+#include <vector>
 
 using namespace mlir;
 
@@ -76,13 +78,55 @@ static llvm::APFloat toHalf(Element element, double value) {
   return result;
 }
 
+/// To the nearest value with `kept` bits of fraction, ties to even, where those
+/// are what a half type keeps: above its smallest normal number, and no more
+/// than its largest. Everything else is as rare as APFloat is slow.
+static double roundToHalf(Element element, double value) {
+  bool f16 = element == Element::F16;
+  double smallest = f16 ? 0x1p-14 : 0x1p-126, largest = f16 ? 0x1.ffcp15 : 0x1.fep127;
+  double size = std::fabs(value);
+  if (size == 0)
+    return value;
+  if (!(size >= smallest && size <= largest))
+    return toHalf(element, value).convertToDouble();
+  int dropped = 52 - (f16 ? 10 : 7);
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits += ((bits >> dropped) & 1) + (uint64_t(1) << (dropped - 1)) - 1;
+  bits &= ~((uint64_t(1) << dropped) - 1);
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
+/// A number of a half type, as it is stored.
+static uint16_t halfBits(Element element, double value) {
+  float single = static_cast<float>(value);
+  if (element == Element::F16 || !(single == value))
+    return toHalf(element, value).bitcastToAPInt().getZExtValue();
+  uint32_t bits;
+  std::memcpy(&bits, &single, sizeof(bits));
+  return bits & 0xffff ? toHalf(element, value).bitcastToAPInt().getZExtValue() : bits >> 16;
+}
+
+/// What the 16 bits of a half type stand for.
+static const double *halfValues(Element element) {
+  auto make = [](const llvm::fltSemantics &semantics) {
+    std::vector<double> values(1 << 16);
+    for (size_t bits = 0; bits < values.size(); ++bits)
+      values[bits] = llvm::APFloat(semantics, llvm::APInt(16, bits)).convertToDouble();
+    return values;
+  };
+  static const std::vector<double> f16 = make(llvm::APFloat::IEEEhalf()), bf16 = make(llvm::APFloat::BFloat());
+  return element == Element::F16 ? f16.data() : bf16.data();
+}
+
 double roundFloat(Element element, double value) {
   switch (element) {
   case Element::F32:
     return static_cast<float>(value);
   case Element::BF16:
   case Element::F16:
-    return toHalf(element, value).convertToDouble();
+    return roundToHalf(element, value);
   default:
     return value;
   }
@@ -217,9 +261,7 @@ void Tensor::toBytes(char *bytes) const {
   case Element::BF16:
   case Element::F16:
     for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits = toHalf(elementKind, floats()[i])
-                          .bitcastToAPInt()
-                          .getZExtValue();
+      uint16_t bits = halfBits(elementKind, floats()[i]);
       std::memcpy(bytes + 2 * i, &bits, 2);
     }
     return;
@@ -246,14 +288,11 @@ Tensor Tensor::fromBytes(Element element, ArrayRef<int64_t> shape,
   case Element::BF16:
   case Element::F16: {
     double *to = result.mutableFloats();
+    const double *values = halfValues(element);
     for (int64_t i = 0; i < count; ++i) {
       uint16_t bits;
       std::memcpy(&bits, bytes + 2 * i, 2);
-      to[i] = llvm::APFloat(element == Element::F16
-                                ? llvm::APFloat::IEEEhalf()
-                                : llvm::APFloat::BFloat(),
-                            llvm::APInt(16, bits))
-                  .convertToDouble();
+      to[i] = values[bits];
     }
     break;
   }

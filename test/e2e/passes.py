@@ -1,57 +1,203 @@
 #!/usr/bin/env python3
-"""Every pass from recover to plan computes what was computed before it: the program of a fixture, in the interpreter,
-before and after each single pass on 1, 2 and 4 ranks (plain: 1, 2, 3), every strategy and
-kind of recomputation among them.
+"""Every pass alone and every two passes together compute what was computed before them, in the interpreter, on 1, 2 and 4
+ranks (plain: 1, 2, 3).
 
-usage: passes.py --build DIR --case test/models/gpt2
+usage: passes.py --build DIR --case test/models/gpt2 [--all] [--only REGEX] [--list]
 
-Up to fusion in f64 within 1e-12 relative (autodiff: the results that both programs have); schedule and plan, as
-declared, in identical bits.
+Two readings of "every pass, and every pair":
+
+1. A fixture is compiled with a set of flags and the program is kept after each pass that changes it. Each program runs once; each two
+   are compared: neighbours are a pass alone, all others are pass A to pass B with what stands between.
+   - In f64, all but the planned one, within 1e-12 (results that both have; a planned program has bytes and runs as declared).
+     Across the precision pass too: there a cast is nothing. Where it rounds what is kept (no masters, moments in bf16) the
+     programs before it and those from it on are compared apart, and with --accumulate those from autodiff on: the
+     loss of a step of several micro-batches is not that of the forward pass.
+   - As declared, all of them, within r u: u is the unit of the narrowest type (2^-24; bf16 2^-8, f16 2^-11) and r the
+     longest chain of values of that type in any of the programs, each of which rounds once.
+   - As declared, to the bit, where values move and none is computed: from partition to before the ops are decomposed
+     (recomputation, gathers, offload), and from there to plan (fusion, schedule, plan).
+2. The sets of flags are each policy alone, and each two that are not of one kind, the rest at their defaults with --shard full.
+   Those that only move data (recompute, offload, prefetch, gathers) give the planned program's bits of the set without them.
+
+--all runs every policy on each number of ranks and every two on one of them, in turn. Without it runs ctest's share: of the policies
+one in three, so that the three fixtures have all of them, and of the two together some, by SHARE. --only takes sets by name.
 """
+import itertools
+import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from runner import Case, Deviates, main, run, stage_files
 
-EXACT = ("plan",)  # stages that move values but compute none
-MOST = None  # 4, or 3
-RUNS = [(1, "full", []), (2, "none", ["--recompute", "block", "--offload", "activations:0.5"]), (2, "full", []),
-        (MOST, "optimizer", ["--offload", "grads,optimizer"]), (MOST, "grad", ["--recompute", "selective"]),
-        (MOST, "full", ["--recompute", "block", "--prefetch", "2", "--max-gathers-in-flight", "3", "--offload", "all"])]
+SHARE = {"gpt2": 40, "llama": 40, "plain": 120}  # plain takes four times as long
+# kind: policies by name. What only moves data:
+MOVES = {
+    "recompute": {"block": "--recompute block", "selective": "--recompute selective"},
+    "offload": {"all": "--offload all", "params": "--offload params", "grads": "--offload grads", "optimizer": "--offload optimizer",
+                "activations": "--offload activations:0.5"},
+    "gathers": {"prefetch-0": "--prefetch 0", "prefetch-2": "--prefetch 2 --max-gathers-in-flight 3", "keep": "--reshard-after-forward=false"},
+}
+# What also decides how numbers are rounded or added up:
+COMPUTES = {
+    "dtype": {"bf16": "--param-dtype bf16", "f16": "--param-dtype f16", "all-bf16": "--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16",
+              "no-master": "--param-dtype bf16 --master-dtype none --optimizer-dtype bf16"},
+    "shard": {"none": "--shard none", "optimizer": "--shard optimizer", "grad": "--shard grad", "hybrid": "--mesh replica=2,fsdp=2 --shard hybrid"},
+    "bucket": {"25MiB": "--bucket-size 25MiB", "64KiB": "--bucket-size 64KiB"},
+    "accumulate": {"each": "--accumulate 3", "once": "--accumulate 3 --sync-every-microbatch=false"},
+    "unit": {"size": "--unit size:20000", "match": "--unit match:mlp|layers"},
+    "train": {"freeze": "--freeze wte|embed|tok", "sgd": "--optimizer sgd"},
+    "import": {"no-recover": "--no-recover"},
+}
+POLICIES = [(kind, name, flags.split()) for table in (MOVES, COMPUTES) for kind, names in table.items() for name, flags in names.items()]
+ORDER = ("import", "recover", "annotate", "autodiff", "precision", "partition", "policies", "memory", "fusion", "plan")
+UNIT = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
 
 
-def compare(case, before, after, flags):
-    run([case.bin / "shale-run", before, f"--compare={after}", *flags], f"{before.name} and {after.name}")
+def longest_chain(text, kind):
+    """How many values of a type lie one after the other, at most, in a function: each rounds once."""
+    depth, longest = {}, 0
+    for line in text.split("\n"):
+        if "func.func" in line:
+            depth = {}
+        found = re.match(r"\s*(%[^=]+?) = \w+\.\w+", line)
+        if not found:
+            continue
+        rest = line.split(" = ", 1)[1]
+        here = max((depth.get(name, 0) for name in re.findall(r"%[\w]+", rest)), default=0)
+        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
+        here += bool(re.search(rf"[x<]{kind}>", types))
+        for name in re.findall(r"%[\w]+", found.group(1)):
+            depth[name] = here
+        longest = max(longest, here)
+    return longest
 
 
-def chain(case, folder, shard, ranks, flags):
-    """Pairs of neighbours that differ, with the flags of their comparison."""
-    files = list(stage_files(case, folder, "rt", shard, ranks, ["--save-temps-passes", *flags], {"sequence": 8}).items())
-    pairs = []
-    for (_, before), (name, after) in zip(files, files[1:]):
-        if before.read_bytes() == after.read_bytes():
-            continue  # a verifier, or nothing to do
-        stage = name.split("-")[0]
-        how = ["--exact"] if stage in EXACT else ["--as=f64"]
-        whole = [] if "dist.mesh" in before.read_text() else [f"--ranks={ranks}"]
-        pairs.append((before, after, how + whole))
-    return pairs
+def programs(case, folder, flags, ranks, *more):
+    """(stage and pass, file) of each program that differs from the one before it."""
+    words, shard = [*flags, *more], "full"
+    if case.most_ranks == 3:  # six rows
+        words = [word.replace("replica=2", "replica=3") for word in words]
+    if "--shard" in words:
+        at = words.index("--shard")
+        shard = words[at + 1]
+        del words[at:at + 2]
+    files = list(stage_files(case, folder, "rt", shard, ranks, words, {"sequence": 8}).items())
+    return files[:1] + [after for before, after in zip(files, files[1:]) if before[1].read_bytes() != after[1].read_bytes()]
+
+
+class Chain:
+    """The programs of a set of flags, one after each pass that changes something."""
+
+    def __init__(self, case, folder, flags, ranks):
+        self.case, self.flags, self.ranks = case, flags, ranks
+        found = programs(case, folder, flags, ranks, "--save-temps-passes")
+        self.names, self.files = [name for name, _ in found], [path for _, path in found]
+        if not self.names[-1].startswith("plan"):
+            raise Deviates(f"the last program is {self.names[-1]}, not the planned one")
+        self.passes = {name.split("-", 2)[-1] for name in self.names[1:]}
+        self.worst, self.pairs = {"f64": 0.0, "declared": 0.0}, {"f64": 0, "declared": 0, "bits": 0}
+
+    def first(self, stage, which=""):
+        """The index of the first program at or after a stage, that of a pass if one is named."""
+        return next(i for i, name in enumerate(self.names) if ORDER.index(name.split("-")[0]) >= ORDER.index(stage) and re.search(which, name))
+
+    def compare(self, kind, files, *how):
+        """Runs each program, compares every two; returns the classes of equal bits."""
+        # Of two the tool prints each function; the last again makes it count pairs.
+        others = files[1:] if len(files) > 2 else files[1:] * 2
+        said = run([self.case.bin / "shale-run", files[0], *(f"--compare={path}" for path in others), f"--ranks={self.ranks}", *how],
+                   f"{' '.join(self.flags)} on {self.ranks} ranks, {kind}").stdout
+        self.pairs[kind] += len(files) * (len(files) - 1) // 2
+        self.worst[kind] = max(self.worst[kind], float(re.search(r"pairs, .* difference (\S+)", said).group(1)))
+        return [line.split()[2:] for line in said.splitlines() if line.startswith("same bits: ")]
+
+    def check_bits(self, classes, files):
+        names = [path.name for path in files]
+        if len(names) > 1 and not any(set(names) <= set(kind) for kind in classes):
+            raise Deviates(f"{' '.join(self.flags)} on {self.ranks} ranks: {', '.join(names)} have not the same bits")
+        self.pairs["bits"] += len(names) * (len(names) - 1) // 2
+
+    def check(self, *same):
+        """`same`: planned programs of other flags that have the bits of this one."""
+        texts = [path.read_text() for path in self.files]
+        self.narrowest = next(kind for kind in ("bf16", "f16", "f32") if any(re.search(rf"[x<]{kind}>", text) for text in texts))
+        cuts = [self.first("autodiff")] if "--accumulate" in self.flags else []
+        floor = ["--floor=0.01"] if cuts else []  # gradients of key biases are zero but for rounding
+        rounds_state = [self.first("precision")] if "--master-dtype" in self.flags else []
+        tensors = len(self.files) - 1  # the last one is planned
+        for begin, end in zip([0, *cuts, *rounds_state], [*cuts, *rounds_state, tensors]):
+            self.compare("f64", self.files[begin:end], "--as=f64", *floor)
+        partitioned, fused, decomposed = self.first("partition", "partition$"), self.first("fusion"), self.first("fusion", "decompose$|fusion$")
+        self.bound = max(longest_chain(text, self.narrowest) for text in texts[:decomposed + 1]) * UNIT[self.narrowest]
+        declared = [f"--tolerance={self.bound}", *floor]
+        if cuts:
+            self.compare("declared", self.files[:cuts[0]], *declared)
+        classes = self.compare("declared", [*self.files[sum(cuts):], *same], *declared)
+        self.check_bits(classes, self.files[partitioned:fused])
+        self.check_bits(classes, [*self.files[decomposed:], *same])
+
+
+def sets_of(case, whole):
+    """(name, flags, flags without what only moves data, ranks) of every set."""
+    turn = ["gpt2", "llama", "plain"].index(case.folder.name)
+    numbers = [1, 2, case.most_ranks]
+    chosen = [[policy] for policy in POLICIES]
+    pairs = [list(pair) for pair in itertools.combinations(POLICIES, 2) if pair[0][0] != pair[1][0]]
+    found = [("none", [], [], ranks) for ranks in numbers]
+    for i, policies in enumerate(chosen + pairs):
+        alone = i < len(chosen)
+        if not whole and ((i + turn) % 3 if alone else (i + 13 * turn) % SHARE[case.folder.name]):
+            continue
+        name = "+".join(f"{kind}:{policy}" for kind, policy, _ in policies)
+        flags = [word for _, _, words in policies for word in words]
+        still = [word for kind, _, words in policies if kind not in MOVES for word in words]
+        for ranks in numbers if whole and alone else [numbers[(i // 3 if alone else i) % 3]]:
+            found.append((name, flags, still, ranks))
+    return found
+
+
+def check_set(case, work, number, name, flags, still, ranks):
+    chain, same = Chain(case, work / f"{number}", flags, ranks), []
+    if flags != still:
+        _, planned = programs(case, work / f"{number}-still", still, ranks)[-1]
+        same.append(planned.rename(work / f"{number}" / "still.mlir"))
+    chain.check(*same)
+    return chain
 
 
 def check(a, work):
-    count, passes = 0, set()
+    case = Case(a.build, a.case)
+    sets = [one for one in sets_of(case, a.all) if re.search(a.only, one[0])]
+    if a.list:
+        return "\n".join(f"{name} on {ranks}" for name, _, _, ranks in sets)
+    failures = []
+
+    def guarded(numbered):
+        number, (name, *rest) = numbered
+        try:
+            return check_set(case, work, number, name, *rest)
+        except Deviates as error:
+            failures.append(f"{name}: {error}")
+            if a.all:
+                print(failures[-1], file=sys.stderr, flush=True)
+
     with ThreadPoolExecutor(2) as pool:
-        for model in ("model.onnx", "model-default-export.onnx"):
-            case = Case(a.build, a.case, model=model)
-            for ranks, shard, flags in RUNS if model == "model.onnx" else RUNS[:1]:  # the other export differs up to recover only
-                ranks = ranks or case.most_ranks
-                pairs = chain(case, work / f"{model}-{shard}-{ranks}", shard, ranks, flags)
-                list(pool.map(lambda pair: compare(case, *pair), pairs))
-                count += len(pairs)
-                passes |= {after.stem.split("-", 1)[1] for _, after, _ in pairs}
-    if len(passes) < 10:
-        raise Deviates(f"only {sorted(passes)} changed anything")
-    return f"{count} pairs around {len(passes)} passes"
+        chains = list(pool.map(guarded, enumerate(sets)))
+        # The other export differs up to recover only.
+        other = Case(a.build, a.case, model="model-default-export.onnx")
+        if not a.only:
+            chains.append(Chain(other, work / "other", [], 1))
+            chains[-1].check()
+    if failures:
+        raise Deviates(f"{len(failures)} of {len(sets)} sets\n  " + "\n  ".join(failures))
+    pairs = {kind: sum(chain.pairs[kind] for chain in chains) for kind in chains[0].pairs}
+    passes = set().union(*(chain.passes for chain in chains))
+    most = lambda what, *kinds: max((chain.worst[what] for chain in chains if chain.narrowest in kinds), default=0)
+    return (f"{len(chains)} sets of flags, {sum(len(chain.files) for chain in chains)} programs around {len(passes)} passes; pairs: {pairs['f64']} in f64, "
+            f"worst {most('f64', *UNIT):.1e}; {pairs['declared']} as declared, worst in f32 {most('declared', 'f32'):.1e}, bf16 {most('declared', 'bf16'):.1e}, "
+            f"f16 {most('declared', 'f16'):.1e}; {pairs['bits']} to the bit")
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), success="equal:")
+    main(check, ("--case", {"required": True}), ("--all", {"action": "store_true"}), ("--only", {"default": ""}),
+         ("--list", {"action": "store_true"}), success="equal:")

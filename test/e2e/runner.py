@@ -96,7 +96,10 @@ class Case:
     def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):
         """Compiles; returns what the compiler said."""
         mesh = [] if any(str(flag).startswith("--mesh") for flag in flags) else ["--mesh", f"fsdp={ranks}"]
-        return run([self.bin / "shalec", self.folder / self.model, "-o", output, *self.model_flags(sizes), *self.policy_flags(), *mesh,
+        policy = self.policy_flags()
+        if "--optimizer" in flags:
+            del policy[:2]
+        return run([self.bin / "shalec", self.folder / self.model, "-o", output, *self.model_flags(sizes), *policy, *mesh,
                     "--shard", shard, *flags], "shalec").stdout
 
     def hyper_flags(self):

@@ -16,6 +16,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include <deque>
 
 using namespace mlir;
 using namespace shale;
@@ -35,8 +36,9 @@ cl::opt<std::string> as("as", cl::desc("declared: round by type; f64: compute al
 cl::opt<std::string> inputs("inputs", cl::desc("values to use instead of random ones"), cl::value_desc("file.safetensors"), cl::cat(category));
 cl::opt<std::string> out("out", cl::desc("write the results"), cl::value_desc("file.safetensors"), cl::cat(category));
 cl::opt<int64_t> print("print", cl::desc("elements printed of a result"), cl::init(8), cl::cat(category));
-cl::opt<std::string> compare("compare", cl::desc("run this program too, on the same values, and compare"), cl::value_desc("other.mlir"), cl::cat(category));
+cl::list<std::string> compare("compare", cl::desc("run this program too, on the same values, and compare; given more than once: every two"), cl::value_desc("other.mlir"), cl::cat(category));
 cl::opt<double> tolerance("tolerance", cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"), cl::init(0), cl::cat(category));
+cl::opt<double> smallest("floor", cl::desc("differences of smaller tensors are relative to this"), cl::init(0), cl::cat(category));
 cl::opt<bool> exact("exact", cl::desc("compare bits"), cl::cat(category));
 cl::opt<bool> mutate("mutate", cl::desc("delete each collective and wait in turn; fails if one is not missed"), cl::cat(category));
 cl::opt<bool> checkGradient("check-gradient", cl::desc("differentiate every function and compare with central differences"), cl::cat(category));
@@ -169,10 +171,24 @@ CompareOptions compareOptions(const Options &settings) {
   options.ranks = ranks;
   options.seed = seed;
   options.exact = exact;
+  options.floor = smallest;
   if (tolerance > 0)
     options.tolerance = tolerance;
   options.inputs = readIfGiven(inputs);
   return options;
+}
+
+LogicalResult compareWith(ModuleOp module, MLIRContext &context, const CompareOptions &options) {
+  std::vector<std::string> names{llvm::sys::path::filename(input).str()};
+  SmallVector<ModuleOp> modules{module};
+  std::deque<llvm::SourceMgr> sources;
+  std::vector<OwningOpRef<ModuleOp>> others;
+  for (const std::string &path : compare) {
+    others.push_back(parse(path, sources.emplace_back(), context));
+    modules.push_back(*others.back());
+    names.push_back(llvm::sys::path::filename(path).str());
+  }
+  return compareModules(modules, names, options, llvm::outs());
 }
 
 } // namespace
@@ -195,14 +211,13 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects(); // running a program makes ops that its text may lack
-  llvm::SourceMgr sources, otherSources;
+  llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
   Options settings;
   settings.asF64 = as == "f64";
   if (!compare.empty()) {
-    OwningOpRef<ModuleOp> other = parse(compare, otherSources, context);
-    return failed(compareModules(*module, *other, compareOptions(settings), llvm::outs()));
+    return failed(compareWith(*module, context, compareOptions(settings)));
   }
   if (mutate)
     return failed(mutateModule(*module, compareOptions(settings), llvm::outs()));

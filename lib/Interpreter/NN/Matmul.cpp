@@ -22,14 +22,20 @@ static void multiply(const double *a, const double *b, double *y, int64_t m,
   constexpr int64_t kBlock = 64; // rows of b that stay in the cache
   for (int64_t begin = 0; begin < k; begin += kBlock) {
     int64_t end = std::min(k, begin + kBlock);
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = begin; j < end; ++j) {
-        double factor = a[i * k + j];
-        const double *row = b + j * n;
-        double *out = y + i * n;
+    for (int64_t i = 0; i < m; ++i) {
+      const double *factors = a + i * k;
+      double *out = y + i * n;
+      int64_t j = begin;
+      for (; j + 4 <= end; j += 4) { // an element is loaded and stored once
+        const double *r0 = b + j * n, *r1 = r0 + n, *r2 = r1 + n, *r3 = r2 + n;
+        double f0 = factors[j], f1 = factors[j + 1], f2 = factors[j + 2], f3 = factors[j + 3];
         for (int64_t c = 0; c < n; ++c)
-          out[c] += factor * row[c];
+          out[c] = out[c] + f0 * r0[c] + f1 * r1[c] + f2 * r2[c] + f3 * r3[c];
       }
+      for (; j < end; ++j)
+        for (int64_t c = 0; c < n; ++c)
+          out[c] += factors[j] * b[j * n + c];
+    }
   }
 }
 

@@ -5,6 +5,25 @@
 // RUN: not shale-run %t/a.mlir --compare %t/nothing.mlir | FileCheck %s --check-prefix=NOTHING
 // RUN: not shale-run %t/a.mlir --compare %t/shape.mlir 2>&1 | FileCheck %s --check-prefix=SHAPE
 
+// More than two programs run once each; every two are compared.
+// RUN: shale-run --as f64 --seed 1 %t/a.mlir --compare %t/same.mlir --compare %t/a.mlir | FileCheck %s --check-prefix=THREE
+// RUN: not shale-run --as f64 %t/a.mlir --compare %t/same.mlir --compare %t/other.mlir | FileCheck %s --check-prefix=PAIRS
+// RUN: not shale-run --as f64 %t/a.mlir --compare %t/same.mlir --compare %t/nothing.mlir | FileCheck %s --check-prefix=EMPTY
+// THREE: {{^}}same bits: a.mlir a.mlir{{$}}
+// THREE-NEXT: {{^}}3 programs, 3 pairs, 0 differ in value; largest relative difference
+// PAIRS: {{^}}a.mlir and other.mlir:
+// PAIRS-NEXT: @f: 'new' differs
+// PAIRS-NEXT: @f: 2 values, 1 differ in value
+// PAIRS-NEXT: same.mlir and other.mlir:
+// PAIRS: 3 programs, 3 pairs, 2 differ in value; largest relative difference {{.*}} other.mlir
+// EMPTY: a.mlir and nothing.mlir:
+// EMPTY-NEXT: all functions: 0 values
+// EMPTY: 3 programs, 3 pairs, 2 differ
+
+// A tensor below the floor is held as if it were that large.
+// RUN: shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 1e9 | FileCheck %s --check-prefix=SAME
+// RUN: not shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 0.1 | FileCheck %s --check-prefix=OTHER
+
 // SAME: @f: 2 values, 0 differ in value
 // OTHER: @f: 'new' differs: element {{[0-9]+}} of 4xf32 is
 // OTHER: @f: 2 values, 1 differ in value
