@@ -19,8 +19,10 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <malloc.h>
 #include <map>
 #include <set>
+#include <thread>
 #include <unistd.h>
 
 using namespace shale::rt;
@@ -535,3 +537,33 @@ TEST(Product, OfHalvesInPieces) {
 }
 
 } // namespace
+
+// Products of many sizes on a new thread: its heap stays as large as what the
+// library takes for the largest of them at once, instead of a multiple.
+TEST(Products, BuffersDoNotPileUp) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "another allocator";
+#endif
+  constexpr int64_t kRows = 96, kDepth = 384, kMost = 2016, kUnit = 96;
+  std::vector<float> a(kRows * kDepth, 1), b(kDepth * kMost, 1),
+      c(kRows * kMost);
+  auto product = [&](int64_t columns) {
+    multiplyOnThread({false, true, kRows, columns, kDepth, 1, a.data(), kDepth,
+                      b.data(), kDepth, 0, c.data(), columns});
+  };
+  int64_t grown = 0;
+  std::thread([&] {
+    auto held = [] {
+      struct mallinfo2 info = mallinfo2();
+      return static_cast<int64_t>(info.arena + info.hblkhd);
+    };
+    int64_t before = held();
+    for (int times = 0; times < 4; ++times)
+      for (int64_t columns = kUnit; columns <= kMost; columns += kUnit)
+        product(columns);
+    grown = held() - before;
+  }).join();
+  int64_t largest = 4 * (kMost * kDepth + kDepth * kRows) + 8192;
+  EXPECT_LE(grown, largest + largest / 4);
+  EXPECT_EQ(c[0], kDepth);
+}
