@@ -18,7 +18,7 @@
 namespace shale::mem {
 /// Marks an op whose results are computed again for each interval of use.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
-/// Marks an op that computes again what an op with kRecomputeAttr did.
+/// Marks an op that computes again what an op with kRecomputeAttr did; in rt its call.
 inline constexpr llvm::StringLiteral kRecomputedAttr = "mem.recomputed";
 /// Marks an op whose results go to host memory when they are there.
 inline constexpr llvm::StringLiteral kOffloadAttr = "mem.offload";

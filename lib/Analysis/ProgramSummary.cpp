@@ -248,6 +248,14 @@ int64_t shale::kernelFlops(rt::KernelOp kernel) {
   return flops;
 }
 
+int64_t shale::callFlops(Operation *op) {
+  if (auto gemm = dyn_cast<rt::GemmOp>(op))
+    return gemm.getFlops();
+  auto launch = dyn_cast<rt::LaunchOp>(op);
+  auto kernel = launch ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, launch.getKernelAttr()) : rt::KernelOp();
+  return kernel ? kernelFlops(kernel) : 0;
+}
+
 static void addWork(ModuleOp module, ProgramSummary &summary) {
   DenseMap<StringAttr, int64_t> flops;
   for (auto kernel : module.getOps<rt::KernelOp>()) {

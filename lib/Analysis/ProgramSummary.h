@@ -89,6 +89,9 @@ struct ProgramSummary {
 /// Operations of one execution of a kernel: what its ops say, else one an element.
 int64_t kernelFlops(rt::KernelOp kernel);
 
+/// Operations of one execution of an op of a planned program; 0 of what only moves bytes.
+int64_t callFlops(mlir::Operation *op);
+
 /// Fails after an error.
 mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
 

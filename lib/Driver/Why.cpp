@@ -1,7 +1,11 @@
 //===- Why.cpp - Why a tensor is in memory --------------------------------===//
+#include "dialects/mem/Mem.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Driver/Planner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
@@ -34,6 +38,99 @@ static std::vector<int64_t> touches(const Timeline &timeline, const LiveTensor &
   return positions;
 }
 
+/// "4194304 flops, 21.3 a byte moved"; empty of what only moves bytes.
+static std::string costOf(Operation *op) {
+  int64_t flops = callFlops(op), moved = 0;
+  for (Value operand : op->getOperands())
+    if (auto type = dyn_cast<MemRefType>(operand.getType()))
+      moved += std::max<int64_t>(0, rt::bufferBytes(type));
+  return flops == 0 ? "" : llvm::formatv(", {0} flops, {1:f1} a byte moved", flops, double(flops) / std::max<int64_t>(1, moved)).str();
+}
+
+static bool inPhase(Operation *op, nn::Phase phase) {
+  auto attr = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+  return attr && attr.getValue() == phase;
+}
+
+namespace {
+/// What becomes of what a node makes in the forward pass.
+struct Fate {
+  /// Bytes that wait for the backward pass on the device, or wait in host memory.
+  int64_t keptBytes = 0, hostBytes = 0;
+  /// Operations that compute it again.
+  int64_t againFlops = 0;
+  bool recomputed = false;
+
+  /// One word or two, for a list of choices.
+  std::string word() const {
+    std::string text = recomputed ? "recomputed" : "";
+    if (hostBytes)
+      text += (text.empty() ? "" : "+") + std::string("offloaded");
+    return text.empty() ? (keptBytes ? "kept" : "not kept") : text;
+  }
+};
+} // namespace
+
+static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
+  Fate fate;
+  for (const Timeline &timeline : timelines) {
+    for (const LiveTensor &tensor : timeline.tensors) {
+      if (tensor.source != source)
+        continue;
+      if (tensor.host)
+        fate.hostBytes += tensor.bytes;
+      else if (inPhase(tensor.maker, nn::Phase::Forward) && inPhase(tensor.lastReader, nn::Phase::Backward))
+        fate.keptBytes += tensor.bytes;
+    }
+    for (Operation *op : timeline.ops)
+      if (op->hasAttr(mem::kRecomputedAttr) && sourceNode(op->getLoc()) == source) {
+        fate.recomputed = true;
+        fate.againFlops += callFlops(op);
+      }
+  }
+  return fate;
+}
+
+static void printFate(const Fate &fate, const CompileOptions &options, raw_ostream &os) {
+  os << "  recomputed    ";
+  if (fate.recomputed)
+    os << "yes, for the backward pass: " << fate.againFlops << " flops a step";
+  else if (fate.keptBytes || fate.hostBytes)
+    os << "no, --recompute " << options.recompute << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";
+  else
+    os << "no, nothing of it is read after the forward pass";
+  os << "\n  offloaded     ";
+  if (fate.hostBytes)
+    os << "yes, " << fate.hostBytes << " bytes wait in host memory";
+  else if (fate.recomputed)
+    os << "no, it is not kept";
+  else if (fate.keptBytes)
+    os << "no, --offload " << options.offload << " leaves " << fate.keptBytes << " bytes on the device";
+  else
+    os << "no, nothing of it waits";
+  os << "\n";
+}
+
+/// Of parameters gathered for use: how often, and which flag would keep them.
+static void printGathers(const Timeline &timeline, const LiveTensor &tensor, const CompileOptions &options, raw_ostream &os) {
+  int64_t gathers = 0;
+  for (Operation *op : timeline.ops)
+    if (auto gather = dyn_cast<rt::AllGatherOp>(op))
+      gathers += gather.getName() == tensor.name;
+  if (gathers)
+    os << "  gathered      " << gathers << " times in @" << timeline.function << ", --reshard-after-forward="
+       << (options.reshardAfterForward ? "true" : "false") << "\n";
+}
+
+static std::vector<Timeline> timelinesOf(ModuleOp module) {
+  std::vector<Timeline> timelines;
+  for (auto function : module.getOps<rt::FuncOp>())
+    if (FailureOr<Timeline> timeline = timelineOf(function); succeeded(timeline))
+      timelines.push_back(std::move(*timeline));
+  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  return timelines;
+}
+
 static bool matches(const LiveTensor &tensor, StringRef name, bool whole) {
   return whole ? tensor.name == name || tensor.source == name
                : StringRef(tensor.name).contains(name) || StringRef(tensor.source).contains(name);
@@ -41,25 +138,21 @@ static bool matches(const LiveTensor &tensor, StringRef name, bool whole) {
 
 static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_ostream &os) {
   os << tensor.name << (tensor.source.empty() ? "" : " (node '" + tensor.source + "')") << ": " << tensor.bytes << " bytes, "
-     << rt::stringifyCategory(tensor.category) << ", in @" << timeline.function << "\n";
-  os << "  made by       " << describe(timeline, tensor.begin) << "\n";
+     << rt::stringifyCategory(tensor.category) << ", in @" << timeline.function << (tensor.host ? ", in host memory" : "") << "\n";
+  os << "  made by       " << describe(timeline, tensor.begin) << costOf(tensor.maker) << "\n";
   std::vector<int64_t> positions = touches(timeline, tensor);
   os << "  touched by    " << positions.size() << " ops, last by " << describe(timeline, tensor.end) << "\n";
-  if (tensor.begin > timeline.peak || timeline.peak > tensor.end) {
-    os << "  at the peak   not there: op " << timeline.peak << " has the peak, it lives from " << tensor.begin << " to " << tensor.end << "\n";
+  int64_t peak = tensor.host ? timeline.hostPeak : timeline.peak;
+  if (tensor.begin > peak || peak > tensor.end) {
+    os << "  at the peak   not there: op " << peak << " has the peak, it lives from " << tensor.begin << " to " << tensor.end << "\n";
     return;
   }
-  auto next = llvm::find_if(positions, [&](int64_t at) { return at >= timeline.peak; });
-  os << "  at the peak   alive at op " << timeline.peak << ", kept for " << describe(timeline, next == positions.end() ? tensor.end : *next) << "\n";
+  auto next = llvm::find_if(positions, [&](int64_t at) { return at >= peak; });
+  os << "  at the peak   alive at op " << peak << ", kept for " << describe(timeline, next == positions.end() ? tensor.end : *next) << "\n";
 }
 
 bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ostream &os) {
-  std::vector<Timeline> timelines;
-  ModuleOp module = plan.module.get();
-  for (auto function : module.getOps<rt::FuncOp>())
-    if (FailureOr<Timeline> timeline = timelineOf(function); succeeded(timeline))
-      timelines.push_back(std::move(*timeline));
-  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  std::vector<Timeline> timelines = timelinesOf(*plan.module);
   const LiveTensor *first = nullptr;
   unsigned shown = 0;
   for (bool whole : {true, false}) {
@@ -67,13 +160,16 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
       for (const LiveTensor &tensor : timeline.tensors)
         if (matches(tensor, name, whole) && shown < 4) {
           printLife(timeline, tensor, os);
+          if (tensor.category == rt::Category::Parameters)
+            printGathers(timeline, tensor, plan.options, os);
           first = first ? first : &tensor;
           ++shown;
         }
     for (const LiveTensor &tensor : timelines.empty() ? std::vector<LiveTensor>() : timelines.front().state)
       if (matches(tensor, name, whole) && shown < 4) {
         os << tensor.name << ": " << tensor.bytes << " bytes of state (" << rt::stringifyCategory(tensor.category)
-           << "), there all the time\n";
+           << "), there all the time\n  offloaded     "
+           << (tensor.host ? "yes, its home is host memory" : "no, --offload " + plan.options.offload + " leaves it on the device") << "\n";
         ++shown;
       }
     if (shown)
@@ -83,17 +179,13 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
     llvm::errs() << "shalec: error: --why: no tensor and no node is named '" << name << "'; --report memory lists them\n";
     return false;
   }
-  os << "  other choices, each alone:\n";
+  bool made = first && !first->source.empty();
+  if (made)
+    printFate(fateOf(timelines, first->source), plan.options, os);
+  os << "  other choices, each alone" << (made ? ", and what becomes of it" : "") << ":\n";
   for (const Plan &other : neighbours(planner, plan, /*keepModules=*/true)) {
-    if (first && !first->source.empty()) {
-      FailureOr<Timeline> timeline = largestTimeline(*other.module);
-      if (failed(timeline))
-        continue;
-      bool alive = llvm::any_of(timeline->liveAt(timeline->peak), [&](const LiveTensor *tensor) {
-        return tensor->source == first->source && tensor->name == first->name;
-      });
-      os << (alive ? "  still there:" : "  gone:       ");
-    }
+    if (made)
+      os << "  " << llvm::left_justify(fateOf(timelinesOf(*other.module), first->source).word(), 20);
     printChange(plan, other, os);
   }
   return true;

@@ -345,13 +345,19 @@ LogicalResult Emitter::run() {
   program = createFunction();
   for (Operation &op : function.front()) {
     Operation *last = builder.getInsertionPoint()->getPrevNode();
+    bool recomputed = op.walk([](Operation *part) {
+                          return part->hasAttr(mem::kRecomputedAttr) ? WalkResult::interrupt() : WalkResult::advance();
+                        }).wasInterrupted();
     if (failed(emit(&op)))
       return failure();
-    // Reports tell the parts of the step apart.
+    // Reports tell the parts of the step apart, and what is done twice.
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
-    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp, rt::ReduceScatterOp>(made))
+    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp, rt::ReduceScatterOp>(made)) {
       made->setAttr(nn::kPhaseAttr, phase);
+      if (recomputed)
+        made->setAttr(mem::kRecomputedAttr, builder.getUnitAttr());
+    }
   }
   return success();
 }
