@@ -102,7 +102,7 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<PhaseAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be #nn.phase";
-  if (name == kClassesAttr) {
+  if (name == kClassesAttr || name == "nn.outputs") {
     auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
     return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
                ? success()

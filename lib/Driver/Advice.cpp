@@ -131,9 +131,13 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
   os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
   std::vector<Plan> others = neighbours(planner, plan);
+  MemoryLimit limit;
+  if (!plan.options.memoryLimit.empty())
+    (void)parseMemoryLimit(plan.options.memoryLimit, limit);
+  llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });
   std::vector<const Plan *> shown = chooseChanges(plan, others);
   if (shown.empty()) {
-    os << "  no single flag lowers it or speeds it up\n";
+    os << "  no single flag lowers it or speeds it up" << (limit.any() ? " within the limit" : "") << "\n";
     return;
   }
   os << "changes       one flag each:\n";
@@ -227,6 +231,9 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
     return wrong;
   std::vector<std::vector<std::string>> rows = {{"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
   const Plan *base = nullptr;
+  MemoryLimit limit;
+  if (!options.memoryLimit.empty())
+    (void)parseMemoryLimit(options.memoryLimit, limit);
   std::vector<PlanOrError> plans = planner.planAll(variants);
   for (auto [variant, made] : llvm::zip(variants, plans)) {
     std::string flags;
@@ -241,7 +248,7 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
     std::string ms;
     llvm::raw_string_ostream(ms) << llvm::format("%.4g", plan.seconds * 1e3);
     rows.push_back({std::to_string(plan.device()), std::to_string(plan.host()), std::to_string(plan.summary.sentBytes),
-                    signedNumber(plan.summary.flops - base->summary.flops), ms, flags});
+                    signedNumber(plan.summary.flops - base->summary.flops), ms, flags + (plan.fits(limit) ? "" : "   (above the limit)")});
   }
   os << "plans         bytes of a rank; flops beside the first row's; step time predicted, for ordering\n";
   printTable(rows, os);

@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Driver/Pipeline.h"
+#include "shale/Runtime.h"
 
 using namespace mlir;
 using namespace shale;
@@ -24,28 +25,35 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-/// Runs the stages after `from` (a stage's name) up to the one named `to`.
-static LogicalResult runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to,
-                               bool verify) {
-  PassManager manager(module.getContext());
-  manager.enableVerifier(verify);
+/// Runs the stages after `from` (a stage's name) up to the one named `to`; returns what the
+/// failure of a stage means, or 0.
+static int runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to, bool verify) {
   bool inside = false;
   for (const Stage &stage : stagesFor(options, target)) {
-    if (inside)
+    if (inside) {
+      PassManager manager(module.getContext());
+      manager.enableVerifier(verify);
       stage.build(manager);
+      if (failed(manager.run(module)))
+        return stage.exitCode;
+    }
     inside |= from == stage.name;
     if (to == stage.name)
       break;
   }
-  return manager.run(module);
+  return SHALE_EXIT_OK;
 }
 
-OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target, bool verify) {
+OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target, bool verify,
+                                          int *exitCode) {
   OwningOpRef<ModuleOp> module = partitioned.clone();
   if (!options.reshardAfterForward)
     keepGathered(*module);
-  if (failed(runStages(*module, options, target, "partition", "fusion", verify)))
+  if (int code = runStages(*module, options, target, "partition", "fusion", verify)) {
+    if (exitCode)
+      *exitCode = code;
     return {};
+  }
   return module;
 }
 
@@ -57,7 +65,7 @@ FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptio
   Plan plan;
   plan.options = options;
   plan.module = std::move(fused);
-  if (failed(runStages(*plan.module, options, target, "fusion", "plan", verify)))
+  if (runStages(*plan.module, options, target, "fusion", "plan", verify))
     return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(*plan.module);
   if (failed(summary))
@@ -65,11 +73,4 @@ FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptio
   plan.summary = std::move(*summary);
   plan.seconds = predictSeconds(*plan.module, ratesFor(options));
   return plan;
-}
-
-FailureOr<Plan> shale::lower(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target) {
-  OwningOpRef<ModuleOp> fused = lowerToFused(partitioned, options, target);
-  if (!fused)
-    return failure();
-  return planFused(std::move(fused), options, target);
 }

@@ -29,16 +29,13 @@ struct Plan {
   bool fits(const MemoryLimit &limit) const;
 };
 
-/// Plans a clone of `partitioned` under the flags of `options`. Fails after an
-/// error. May run on several threads at once, as the two halves may.
-mlir::FailureOr<Plan> lower(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target);
-
 /// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
-/// an error. The same for options of equal `fusedKey`.
+/// an error, with what it means for the program's end in `exitCode`. The same for options of
+/// equal `fusedKey`. Both halves may run on several threads at once.
 /// Without `verify` IR is not verified after each pass, which takes a fifth of the time: for
 /// plans of many, of which the one that is taken is made again.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target,
-                                               bool verify = true);
+                                               bool verify = true, int *exitCode = nullptr);
 std::string fusedKey(const CompileOptions &options);
 
 /// The second half: order and places. Takes the module.

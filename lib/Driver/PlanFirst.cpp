@@ -19,6 +19,10 @@ int shale::checkPlanOptions(const CompileOptions &options) {
   if (options.typed.count("memory-limit"))
     if (std::string wrong = parseMemoryLimit(options.memoryLimit, limit); !wrong.empty())
       return usageError("--memory-limit: " + wrong);
+  if (llvm::is_contained(options.why, ""))
+    return usageError("--why expects the name of a tensor, node, parameter, input or output");
+  if (options.typed.count("compare") && options.compare.empty())
+    return usageError("--compare expects flags, such as shard,recompute=none|block");
   if (!options.compare.empty() && !options.planOnly)
     return usageError("--compare makes no program: it needs --plan-only");
   for (StringRef report : options.reports)

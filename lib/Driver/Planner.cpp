@@ -52,7 +52,10 @@ FailureOr<Plan> Planner::plan(const CompileOptions &options) {
   if (failed(partition(options)))
     return failure();
   exitCode = SHALE_EXIT_INTERNAL;
-  return lower(*partitioned, options, target);
+  OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, options, target, /*verify=*/true, &exitCode);
+  if (!fused)
+    return failure();
+  return planFused(std::move(fused), options, target);
 }
 
 namespace {

@@ -1,5 +1,7 @@
 //===- Why.cpp - Why a tensor is in memory --------------------------------===//
 #include "dialects/mem/Mem.h"
+#include "lib/Analysis/Modules.h"
+#include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Driver/Planner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -151,14 +153,67 @@ static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_os
   os << "  at the peak   alive at op " << peak << ", kept for " << describe(timeline, next == positions.end() ? tensor.end : *next) << "\n";
 }
 
+namespace {
+/// What a name on the command line stands for.
+struct Subject {
+  std::string name;  ///< of tensors or of a source node
+  std::string group; ///< of a parameter: the group of the unit `name` that holds it
+
+  bool isParameter() const { return !group.empty(); }
+  bool is(const LiveTensor &tensor, bool whole) const {
+    if (!isParameter())
+      return matches(tensor, name, whole);
+    // Its unit at use, and what is stored of its group.
+    return tensor.name == name || tensor.name == group || StringRef(tensor.name).starts_with(group + ".");
+  }
+};
+} // namespace
+
+/// Parameters, inputs and outputs by the model's own names; prints what they are. Nothing more is
+/// to be said of an input: `done`.
+static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
+  for (auto state : module.getOps<nn::StateOp>()) {
+    if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) || !llvm::is_contained(namesOf(state), name))
+      continue;
+    for (auto unit : module.getOps<dist::UnitOp>())
+      for (auto group : unit.getGroups().getAsRange<dist::GroupAttr>())
+        if (dist::SegmentAttr segment = group.getSegment(state.getSymName())) {
+          os << name << (name == state.getSymName() ? "" : " (" + state.getSymName() + ")").str() << ": a parameter of "
+             << nn::tensorBytes(state.getTensorType()) << " bytes in unit '" << unit.getSymName() << "', elements "
+             << segment.getOffset() << " to " << segment.getOffset() + segment.getCount() << " of " << group.getCount()
+             << "; it is kept, gathered and offloaded with its unit:\n";
+          return {unit.getSymName().str(), (unit.getSymName() + "." + group.getName().getValue()).str()};
+        }
+  }
+  for (auto function : module.getOps<rt::FuncOp>())
+    for (auto input : function.getInputs().getAsRange<DictionaryAttr>())
+      if (auto known = input.getAs<StringAttr>("name"); known && known.getValue() == name) {
+        Type type = input.getAs<TypeAttr>("type").getValue();
+        os << name << ": an input, " << type << " of a rank, " << nn::tensorBytes(cast<RankedTensorType>(type))
+           << " bytes, there all the time; it is neither recomputed nor offloaded\n";
+        done = true;
+        return {};
+      }
+  if (auto outputs = module->getAttrOfType<DictionaryAttr>("nn.outputs"))
+    if (auto node = outputs.getAs<StringAttr>(name)) {
+      os << name << ": an output, made by node '" << node.getValue() << "':\n";
+      return {node.getValue().str(), ""};
+    }
+  return {name.str(), ""};
+}
+
 bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ostream &os) {
+  bool done = false;
+  Subject subject = findSubject(*plan.module, name, os, done);
+  if (done)
+    return true;
   std::vector<Timeline> timelines = timelinesOf(*plan.module);
   const LiveTensor *first = nullptr;
-  unsigned shown = 0;
+  unsigned shown = 0, most = subject.isParameter() ? 12 : 4;
   for (bool whole : {true, false}) {
     for (const Timeline &timeline : timelines)
       for (const LiveTensor &tensor : timeline.tensors)
-        if (matches(tensor, name, whole) && shown < 4) {
+        if (subject.is(tensor, whole) && shown < most) {
           printLife(timeline, tensor, os);
           if (tensor.category == rt::Category::Parameters)
             printGathers(timeline, tensor, plan.options, os);
@@ -166,7 +221,7 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
           ++shown;
         }
     for (const LiveTensor &tensor : timelines.empty() ? std::vector<LiveTensor>() : timelines.front().state)
-      if (matches(tensor, name, whole) && shown < 4) {
+      if (subject.is(tensor, whole) && shown < most) {
         os << tensor.name << ": " << tensor.bytes << " bytes of state (" << rt::stringifyCategory(tensor.category)
            << "), there all the time\n  offloaded     "
            << (tensor.host ? "yes, its home is host memory" : "no, --offload " + plan.options.offload + " leaves it on the device") << "\n";
@@ -176,10 +231,11 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
       break;
   }
   if (!shown) {
-    llvm::errs() << "shalec: error: --why: no tensor and no node is named '" << name << "'; --report memory lists them\n";
+    llvm::errs() << "shalec: error: --why: no tensor, node, parameter, input or output is named '" << name
+                 << "'; --report memory lists tensors, --describe the others\n";
     return false;
   }
-  bool made = first && !first->source.empty();
+  bool made = first && !first->source.empty() && !subject.isParameter();
   if (made)
     printFate(fateOf(timelines, first->source), plan.options, os);
   os << "  other choices, each alone" << (made ? ", and what becomes of it" : "") << ":\n";

@@ -14,6 +14,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/ADT/StringSet.h"
+#include <map>
 
 using namespace mlir;
 using namespace shale;
@@ -292,6 +294,19 @@ LogicalResult Importer::finish() {
   SmallString<256> path(model.path());
   (void)llvm::sys::fs::make_absolute(path);
   (*module)->setAttr("nn.model", builder.getStringAttr(path));
+  // Which node makes what the graph calls an output: reports know it by that name.
+  llvm::StringSet<> outputNames;
+  std::map<std::string, std::string> makers;
+  for (const ValueInfoProto &output : model.proto().graph().output())
+    outputNames.insert(output.name());
+  for (const NodeProto &node : model.proto().graph().node())
+    for (const std::string &name : node.output())
+      if (!name.empty() && outputNames.contains(name))
+        makers[displayName(name)] = displayName(node.name());
+  SmallVector<NamedAttribute> outputs;
+  for (const auto &[name, node] : makers)
+    outputs.push_back(builder.getNamedAttr(name, builder.getStringAttr(node)));
+  (*module)->setAttr("nn.outputs", builder.getDictionaryAttr(outputs));
   SmallVector<NamedAttribute> classList;
   for (auto &entry : classes)
     classList.push_back(builder.getNamedAttr(

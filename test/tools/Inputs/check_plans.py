@@ -2,13 +2,19 @@
 and is never faster, below the smallest limit the exit code is 78, the largest batch fits and one more row a rank does not,
 and --recompute auto takes the fastest row of the table that fits.
 
-    check_plans.py MODELS
+    check_plans.py MODELS [--count N] [--seed S]      N more programs, their flags drawn at random
 """
+import argparse
+import random
 import re
 import subprocess
-import sys
 
-MODELS = sys.argv[1]
+parser = argparse.ArgumentParser()
+parser.add_argument("models")
+parser.add_argument("--count", type=int, default=6)
+parser.add_argument("--seed", type=int, default=7)
+args = parser.parse_args()
+MODELS = args.models
 VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
 CHANGE = re.compile(r"^  (--[a-z-]+) (\S+) +device ([+-]\d+) bytes[^,]*(?:, host ([+-]\d+) bytes)?, flops ([+-]\d+)[^,]*(?:, sent ([+-]\d+) bytes)?"
                     r", predicted step (\S+) -> (\S+) ms", re.M)
@@ -28,6 +34,24 @@ PROGRAMS = [
     model("gpt2", "--dim", "batch=4", "--offload", "activations:0.5"),
     model("gpt2", "--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "optimizer", "--accumulate", "3"),
 ]
+
+
+def drawn(rng):
+    """A program of any policies that a user may write together."""
+    name = rng.choice(["gpt2", "llama", "plain"])
+    replicas = "replica=3,fsdp=2" if name == "plain" else "replica=2,fsdp=2"
+    return [f"{MODELS}/{name}/model.onnx", "--dim", "batch=12", *(["--loss", "cross-entropy:scores,targets"] if name == "plain" else ["--dim", "sequence=64"]),
+            *rng.choice([[], *(["--mesh", "fsdp=2", "--shard", s] for s in ("full", "grad", "optimizer", "none")), ["--mesh", replicas, "--shard", "hybrid"]]),
+            *rng.choice([[], *(["--recompute", r] for r in ("block", "selective", "match:mlp"))]),
+            *rng.choice([[], *(["--offload", o] for o in ("all", "params:0.5", "optimizer", "activations:0.3", "grads,optimizer:0.4"))]),
+            *rng.choice([[], ["--param-dtype", "bf16"], ["--param-dtype", "f16"], ["--param-dtype", "bf16", "--master-dtype", "none", "--optimizer-dtype", "bf16"]]),
+            *rng.choice([[], [], ["--accumulate", "2"], ["--accumulate", "3", "--sync-every-microbatch", "false"]]),
+            *rng.choice([[], ["--unit", "size:50K"], ["--unit", "match:mlp"], ["--freeze", "norm|ln_1"]])]
+
+
+def refused(flags):
+    """Some policies are not for each other, which is an error of usage."""
+    return subprocess.run(["shalec", *flags, "--plan-only"], capture_output=True).returncode == 64
 
 
 def shalec(flags, *more, code=0):
@@ -58,18 +82,19 @@ def replaced(flags, flag, value):
 def check_changes(flags):
     device, host, milliseconds, text = plan(flags)
     changes = CHANGE.findall(text)
-    assert 1 <= len(changes) <= 3 and len({c[0] for c in changes}) == len(changes), text
+    assert len(changes) <= 3 and len({c[0] for c in changes}) == len(changes) and (changes or "no single flag" in text), text
     for flag, value, more_device, more_host, more_flops, more_sent, before, after in changes:
         device2, host2, milliseconds2, text2 = plan(replaced(flags, flag, value))
         promised = [int(more_device), int(more_host or 0), int(more_sent or 0), float(before), float(after)]
-        assert promised == [device2 - device, host2 - host, sent(text2) - sent(text), milliseconds, milliseconds2], (flag, value, promised)
+        assert value in replaced(flags, flag, value) and promised == [device2 - device, host2 - host, sent(text2) - sent(text), milliseconds, milliseconds2], (flag, value, promised)
         # The table says operations exactly.
         rows = table(flags, f"{flag[2:]}={current(flags, flag)}|{value}")
         assert rows[1]["flops"] - rows[0]["flops"] == int(more_flops) and rows[1]["device"] == device2 and rows[1]["host"] == host2, (flag, rows)
+    return len(changes)
 
 
 def current(flags, flag):
-    defaults = {"--bucket-size": "0" if "full" in flags else "25MiB", "--reshard-after-forward": "true", "--prefetch": "1",
+    defaults = {"--bucket-size": "0" if "full" in flags or "hybrid" in flags else "25MiB", "--reshard-after-forward": "true", "--prefetch": "1",
                 "--max-gathers-in-flight": "2", "--param-dtype": "f32", "--shard": "none"}
     return flags[flags.index(flag) + 1] if flag in flags else defaults.get(flag, "none")
 
@@ -136,8 +161,12 @@ def check_auto(flags):
         assert device == best["device"] and (best["flags"] in text or "as they are" in text), (limit, best, text)
 
 
-for program in PROGRAMS:
-    check_changes(program)
+rng = random.Random(args.seed)
+programs = [program for program in (drawn(rng) for _ in range(args.count)) if not refused(program)]
+assert 2 * len(programs) >= args.count
+checked = sum(check_changes(program) for program in PROGRAMS + programs)
+print(checked, "changes of", len(PROGRAMS + programs), "plans are true")
+assert checked >= len(PROGRAMS + programs)
 check_limits(GPT2 + FEW, 6)
 check_host(GPT2 + FEW)
 check_batch(GPT2, *FEW)
