@@ -225,7 +225,8 @@ typedef struct {
   const ShaleState *states;
   const ShaleInput *inputs;
   /* lr, beta1, beta2, eps, weight_decay, momentum, clip_grad_norm (0: off),
-   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = step + 1, step (from 0) */
+   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = updates applied so far + 1,
+   * step (from 0) */
   const char *const *hyper;
   const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied), and
                                       loss_scale where the loss is scaled: then a run goes on after a skip */

@@ -17,7 +17,7 @@ static bool isStart(Operation *op) {
   return op->getNumResults() == 1 && isa<rt::TokenType>(op->getResult(0).getType());
 }
 
-LogicalResult ProgramLiveness::run(rt::FuncOp function) {
+LogicalResult ProgramLiveness::run(rt::FuncOp function, bool strict) {
   llvm::MapVector<Operation *, LiveBuffer> found;
   int64_t position = 0;
   for (Operation &op : function.getBody().front())
@@ -29,9 +29,9 @@ LogicalResult ProgramLiveness::run(rt::FuncOp function) {
     int64_t begin = positions[&op], end = begin;
     if (isStart(&op)) {
       Operation *wait = waitOf(&op);
-      if (!wait)
+      if (!wait && strict)
         return op.emitOpError("is never waited for");
-      end = positions[wait];
+      end = wait ? positions[wait] : begin;
     }
     SmallVector<MemoryEffects::EffectInstance> instances;
     effects.getEffects(instances);
@@ -47,7 +47,7 @@ LogicalResult ProgramLiveness::run(rt::FuncOp function) {
         return op.emitOpError("accesses what is no rt.buffer");
       auto it = found.find(buffer);
       if (it == found.end()) {
-        if (isa<MemoryEffects::Read>(instance.getEffect()) && buffer.getSpace() == rt::Space::Arena)
+        if (strict && isa<MemoryEffects::Read>(instance.getEffect()) && buffer.getSpace() == rt::Space::Arena)
           return op.emitOpError() << "reads '" << buffer.getName() << "' before it is written";
         it = found.insert({buffer, LiveBuffer{buffer, rt::bufferBytes(buffer.getType()), begin, end}}).first;
       }

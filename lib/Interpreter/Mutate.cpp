@@ -1,4 +1,4 @@
-//===- Mutate.cpp - Programs without one of their collectives -------------===//
+//===- Mutate.cpp - Programs without a collective, copy or wait -----------===//
 #include "lib/Interpreter/Mutate.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/rt/RT.h"
@@ -60,6 +60,13 @@ bool isPlannedStart(Operation *op) {
   return isa<rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op);
 }
 
+/// Start and wait.
+void dropTransfer(Operation *start) {
+  for (Operation *user : llvm::make_early_inc_range(start->getUsers()))
+    user->erase();
+  start->erase();
+}
+
 /// Of a planned program: copies take the place of start and wait.
 void dropPlanned(Operation *start) {
   OpBuilder builder(start);
@@ -115,16 +122,19 @@ public:
         return failure();
       original[name] = std::move(*results);
     }
-    SmallVector<Operation *> collectives, waits;
+    SmallVector<Operation *> collectives, copies, waits;
     module.walk([&](Operation *op) {
       if (isa<Collective>(op) || isPlannedStart(op))
         collectives.push_back(op);
+      else if (isa<rt::TransferOp>(op))
+        copies.push_back(op);
       else if (isa<rt::WaitOp>(op))
         waits.push_back(op);
     });
     bool noticed = tryEach("collectives", collectives);
+    noticed &= tryEach("copies", copies);
     noticed &= tryEach("waits", waits);
-    return success(noticed && !collectives.empty());
+    return success(noticed && !(collectives.empty() && copies.empty()));
   }
 
 private:
@@ -152,6 +162,8 @@ private:
       dropCollective(collective);
     else if (isPlannedStart(copy))
       dropPlanned(copy);
+    else if (isa<rt::TransferOp>(copy))
+      dropTransfer(copy);
     else
       copy->erase();
     // Errors are what is hoped for.

@@ -42,7 +42,7 @@ LogicalResult RtMachine::prepare() {
     }
   }
   ProgramLiveness liveness;
-  if (failed(liveness.run(function)))
+  if (failed(liveness.run(function, /*strict=*/false)))
     return failure();
   SmallVector<Operation *> ops;
   for (Operation &op : function.getBody().front())

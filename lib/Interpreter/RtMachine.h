@@ -1,8 +1,8 @@
 //===- RtMachine.h - Runs rt on N virtual ranks ---------------------------===//
 //
 // Memory is bytes, as in the compiled program, and hostile: what is not written
-// yet, what is freed and what is being received reads as NaN, and a collective
-// happens only when it is waited for.
+// yet, what is freed and what is being received reads as NaN, and a collective or
+// copy happens only when it is waited for: without a wait, never.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERPRETER_RTMACHINE_H

@@ -7,7 +7,8 @@ using namespace mlir;
 
 namespace shale::interp {
 
-static void setHypers(const TrainingOptions &options, int64_t step,
+/// `updates` were applied before: steps less those that were skipped.
+static void setHypers(const TrainingOptions &options, int64_t updates,
                       LogicalValues &values) {
   auto set = [&](const char *name, double value) {
     Tensor scalar = Tensor::scalar(Element::F32, value);
@@ -21,8 +22,8 @@ static void setHypers(const TrainingOptions &options, int64_t step,
   set("weight_decay", options.weightDecay);
   set("momentum", options.momentum);
   set("clip_grad_norm", options.clipGradNorm);
-  set("bias1", 1 - std::pow(options.beta1, step + 1));
-  set("bias2", 1 - std::pow(options.beta2, step + 1));
+  set("bias1", 1 - std::pow(options.beta1, updates + 1));
+  set("bias2", 1 - std::pow(options.beta2, updates + 1));
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and
@@ -68,8 +69,9 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
       values.set(name, value);
     return next;
   };
+  int64_t updates = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
-    setHypers(options, step, values);
+    setHypers(options, updates, values);
     LogicalValues results;
     for (int64_t m = 0; m < microbatches; ++m) {
       if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))
@@ -87,7 +89,9 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
     for (const char *metric : {"loss", "grad_norm"})
       if (const Tensor *value = results.find(metric))
         log << llvm::format(", \"%s\": %.9g", metric, value->number(0));
-    if (const Tensor *enable = results.find("enable"))
+    const Tensor *enable = results.find("enable");
+    updates += !enable || enable->number(0) != 0;
+    if (enable)
       log << ", \"enable\": " << (enable->number(0) ? "true" : "false");
     log << "}\n";
     state = keep(results);

@@ -212,7 +212,7 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       bool atEnd = strategy && strategy.getValue() == "optimizer";
       scheduleReductions(block, bucketSize, atEnd);
       prefetchGathers(block, prefetch, maxGathersInFlight);
-      scheduleTransfers(block, prefetch > 0);
+      scheduleTransfers(block, prefetch > 0, maxGathersInFlight);
       remarkOverlap(function);
     }
   }

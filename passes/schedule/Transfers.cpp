@@ -4,6 +4,7 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -12,7 +13,7 @@ namespace {
 struct Transfer {
   mem::StartOp start;
   mem::WaitOp wait;
-  Operation *reader; // the first
+  Operation *reader, *last; // the first and the last
 };
 } // namespace
 
@@ -26,7 +27,7 @@ static Transfer split(Operation *op) {
   wait->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   op->getResult(0).replaceAllUsesWith(wait.getResult());
   op->erase();
-  return {start, wait, nullptr};
+  return {start, wait, nullptr, nullptr};
 }
 
 /// The first op that reads the value or a view of it.
@@ -44,6 +45,27 @@ static Operation *firstReader(Value value) {
   return first;
 }
 
+/// The last op that reads the value or a view of it.
+static Operation *lastReader(Value value) {
+  Operation *last = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner(), *reader = nullptr;
+    if (isView(user))
+      reader = lastReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()));
+    if (!reader)
+      reader = user;
+    if (!last || last->isBeforeInBlock(reader))
+      last = reader;
+  }
+  return last;
+}
+
+/// The unit of which the copy is a whole group, read in place; else null.
+static StringAttr wholeUnit(mem::WaitOp wait) {
+  auto view = dyn_cast<dist::UnitViewOp>(*wait->user_begin());
+  return view ? view.getUnitAttr().getAttr() : StringAttr();
+}
+
 static void moveAfterMaker(mem::StartOp start) {
   Operation *last = start.getInput().getDefiningOp();
   if (last && last->getNextNode() != start)
@@ -59,13 +81,47 @@ static void startAt(mem::StartOp start, Operation *place) {
     start->moveBefore(place);
 }
 
-static bool isWantedLate(Transfer &transfer) {
-  auto phase = transfer.start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  bool update = phase && phase.getValue() == nn::Phase::Update;
-  return transfer.reader->hasTrait<OpTrait::IsTerminator>() || (transfer.start.getToHost() && !update);
+static bool isOfUpdate(mem::StartOp start) {
+  auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+  return phase && phase.getValue() == nn::Phase::Update;
 }
 
-void shale::scheduleTransfers(Block &block, bool ahead) {
+static bool isWantedLate(Transfer &transfer) {
+  return transfer.reader->hasTrait<OpTrait::IsTerminator>() || (transfer.start.getToHost() && !isOfUpdate(transfer.start));
+}
+
+/// Where copies for the first update start: what the ranks exchange about all
+/// gradients gives them time.
+static Operation *lead(Operation *place) {
+  for (Operation *op = place; op; op = op->getPrevNode())
+    if (isa<dist::WaitOp>(op))
+      return op;
+  return place;
+}
+
+/// `place`, or later, from where on at most `most` units are whole with this one.
+static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operation *place, int64_t most) {
+  StringAttr unit = wholeUnit(wait);
+  if (!unit)
+    return place;
+  for (;;) {
+    llvm::SmallSetVector<StringAttr, 4> alive;
+    Operation *firstEnd = nullptr;
+    for (const Transfer &other : before) {
+      StringAttr otherUnit = wholeUnit(other.wait);
+      if (!otherUnit || otherUnit == unit || other.last->isBeforeInBlock(place))
+        continue;
+      alive.insert(otherUnit);
+      if (!firstEnd || other.last->isBeforeInBlock(firstEnd))
+        firstEnd = other.last;
+    }
+    if (int64_t(alive.size()) < most || !firstEnd->isBeforeInBlock(wait))
+      return place;
+    place = firstEnd->getNextNode();
+  }
+}
+
+void shale::scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   SmallVector<Operation *> ops;
   for (Operation &op : block)
     if (isa<mem::OffloadOp, mem::ReloadOp>(op))
@@ -76,6 +132,7 @@ void shale::scheduleTransfers(Block &block, bool ahead) {
     transfers.push_back(split(op));
   for (Transfer &transfer : transfers) {
     transfer.reader = firstReader(transfer.wait.getResult());
+    transfer.last = lastReader(transfer.wait.getResult());
     if (!transfer.reader) {
       transfer.wait->erase();
       transfer.start->erase();
@@ -111,15 +168,20 @@ void shale::scheduleTransfers(Block &block, bool ahead) {
   if (!ahead)
     return;
   llvm::stable_sort(soon, [&](auto &a, auto &b) { return before(a.wait, b.wait); });
-  // The place where copies for the reader before are waited for.
+  // Copies for one reader start together: where those for the reader before are
+  // waited for.
   Operation *place = nullptr, *next = nullptr, *reader = nullptr;
-  for (Transfer &transfer : soon) {
+  bool updating = false;
+  for (auto [index, transfer] : llvm::enumerate(soon)) {
     if (transfer.reader != reader) {
-      place = next;
+      place = next ? next : transfer.wait;
       next = transfer.wait;
       reader = transfer.reader;
+      if (!updating && isOfUpdate(transfer.start)) {
+        updating = true;
+        place = lead(next);
+      }
     }
-    if (place)
-      startAt(transfer.start, place);
+    startAt(transfer.start, boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index), place, mostWhole));
   }
 }

@@ -10,8 +10,10 @@ namespace shale {
 /// is wanted later (offloaded activations and gradients, state that goes home)
 /// leaves as soon as it is there and is waited for when the next such copy starts,
 /// so that at most one buffer waits to be free. What is wanted soon starts, with
-/// `ahead`, when the copies for the reader before are waited for.
-void scheduleTransfers(mlir::Block &block, bool ahead);
+/// `ahead`, when the copies for the reader before are waited for, for the first update
+/// while ranks exchange the gradients' norm; but no unit is read whole from a copy that
+/// makes more than `mostWhole` of them whole or on their way at once.
+void scheduleTransfers(mlir::Block &block, bool ahead, int64_t mostWhole);
 
 } // namespace shale
 

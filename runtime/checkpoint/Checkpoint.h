@@ -19,6 +19,7 @@ namespace shale::rt {
 /// Where the run stands: all that is not in the state block.
 struct Position {
   int64_t step = 0; // to run next
+  int64_t updates = 0; // of the optimizer so far: steps less those that were skipped
   int64_t row = 0;  // next row of the data's order
   uint64_t seed = 0;
   std::string folder; // that it was read from

@@ -87,6 +87,12 @@ Manifest parse(const std::string &folder, const std::string &text) {
     throw std::runtime_error("it is not of format shale-checkpoint, version 1");
   Manifest manifest;
   manifest.position.step = natural(body.at("step"));
+  // Files from before updates were counted: none was skipped.
+  manifest.position.updates = body.contains("updates")
+                                  ? natural(body.at("updates"))
+                                  : manifest.position.step;
+  if (manifest.position.updates > manifest.position.step)
+    throw std::runtime_error("it has more updates than steps");
   manifest.position.row = natural(body.at("data_row"));
   manifest.position.seed = body.at("seed").get<uint64_t>();
   manifest.position.folder = folder;
@@ -129,7 +135,8 @@ std::string manifestText(const ShaleProgram &program,
                          const Manifest &manifest) {
   json body = {
       {"format", "shale-checkpoint"},    {"version", 1},
-      {"step", manifest.position.step},  {"data_row", manifest.position.row},
+      {"step", manifest.position.step},  {"updates", manifest.position.updates},
+      {"data_row", manifest.position.row},
       {"seed", manifest.position.seed},  {"model", baseName(program.model)},
       {"strategy", program.strategy},    {"optimizer", program.optimizer},
       {"world_size", program.world_size}};

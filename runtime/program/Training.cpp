@@ -129,6 +129,7 @@ void Training::restore() {
   if (loadCheckpoint(program, place.rank, state.data(), *communicator,
                      options.out, options.resume, position)) {
     current = savedStep = position.step;
+    updates = position.updates;
     firstRow = position.row;
     if (!options.seedGiven)
       options.seed = position.seed;
@@ -161,7 +162,8 @@ void Training::introduce() {
 }
 
 void Training::setHyper() {
-  double t = static_cast<double>(current) + 1;
+  // A step that is skipped is none of the optimizer's, as with PyTorch's GradScaler.
+  double t = static_cast<double>(updates) + 1;
   const std::pair<const char *, double> values[] = {
       {"lr", learningRate(options, current)},
       {"beta1", options.beta1},
@@ -236,6 +238,7 @@ bool Training::step() {
   m.skipped = m.scaled && !applied;
   bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
   ++current;
+  updates += metric("enable", 1) != 0;
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
   if (applied && evalData && (due || current == options.end())) {
     m.evaluated = true;
@@ -278,6 +281,7 @@ void Training::save(bool last) {
     return;
   Position position;
   position.step = current;
+  position.updates = updates;
   position.row = firstRow;
   position.seed = options.seed;
   std::string trouble;

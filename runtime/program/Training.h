@@ -54,6 +54,7 @@ private:
   std::optional<Watch> watch;
   int lock = -1;
   int64_t current = 0;  // the step to run next
+  int64_t updates = 0;  // that were applied: steps less those that were skipped
   int64_t firstRow = 0; // its position in a token file's order
   int64_t savedStep = -1;
   int failedSaves = 0;
