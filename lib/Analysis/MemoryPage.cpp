@@ -1,7 +1,8 @@
 //===- MemoryPage.cpp - Memory over a step, drawn -------------------------===//
 //
-// Offsets are real: a rectangle is a buffer at its place in the arena from its
-// first to its last op, and above it the sum over time by category.
+// For each memory two pictures over the ops of a function: the sum of what is live by
+// category, and each buffer at its real offset from its first to its last op. The page
+// stands alone: no network, no other file.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/MemoryPage.h"
@@ -11,55 +12,97 @@ using namespace shale;
 static const char *const kHead = R"html(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Shale memory plan</title>
 <style>
-body{font:14px/1.4 system-ui,sans-serif;margin:20px;max-width:1200px;color:#222}
-h1{font-size:18px;margin:0 0 4px}table{border-collapse:collapse;margin:8px 0}td{padding:1px 12px 1px 0}
-td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;border:1px solid #ccc;background:#fff;display:block}
-rect.t:hover,path.t:hover{stroke:#000;stroke-width:1.5;vector-effect:non-scaling-stroke}
-#tip{position:fixed;pointer-events:none;background:#222;color:#fff;padding:6px 9px;border-radius:4px;font-size:12px;white-space:pre;display:none;z-index:9}
-.key span{display:inline-block;margin-right:14px}.key i{display:inline-block;width:11px;height:11px;margin-right:4px}
+body{font:14px/1.4 system-ui,sans-serif;margin:20px auto;max-width:1200px;padding:0 16px;color:#222}
+h1{font-size:19px;margin:0 0 4px}h2{font-size:16px;margin:22px 0 2px}h3{font-size:13px;font-weight:600;margin:12px 0 2px}
+p{margin:2px 0 6px;color:#555}table{border-collapse:collapse;margin:8px 0}td,th{padding:1px 14px 1px 0;text-align:left}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.sum td{border-top:1px solid #999;font-weight:600}
+svg{width:100%;background:#fff;display:block}svg text{font:11px system-ui,sans-serif;fill:#444}svg text.in{fill:#fff;pointer-events:none}
+.t:hover{stroke:#000;stroke-width:1.5}
+#tip{position:fixed;pointer-events:none;background:#222;color:#fff;padding:6px 9px;border-radius:4px;font-size:12px;white-space:pre-wrap;
+overflow-wrap:anywhere;max-width:560px;display:none;z-index:9}
+.key span{display:inline-block;margin-right:16px}.key i{display:inline-block;width:11px;height:11px;margin-right:5px}
 select{font:inherit;margin:6px 0}
 </style></head><body>
 <h1>Memory of a rank</h1><div id="sum"></div>
 <label>Function <select id="fn"></select></label><div class="key" id="key"></div>
-<p>Live bytes over the step, by category; state and fixed costs below</p><svg id="area" viewBox="0 0 1000 300" preserveAspectRatio="none"></svg>
-<p>The arena: each buffer at its offset, from its first to its last op</p><svg id="arena" viewBox="0 0 1000 420" preserveAspectRatio="none"></svg>
-<table id="lines"></table><div id="tip"></div>
+<p>From left to right the function's ops in their order. Point at a colour or a box to see which tensor it is and which node of the model made it.</p>
+<div id="memories"></div><div id="tip"></div>
 <script>const R=)html";
 
 static const char *const kTail = R"html(;
-const C={parameters:'#4878cf',gradients:'#d65f5f',optimizer:'#8c6bb1',activations:'#6acc65',communication:'#ee854a',workspace:'#b0a070',fixed:'#999'};
-const NS='http://www.w3.org/2000/svg',$=id=>document.getElementById(id),tip=$('tip');
-function bytes(b){const u=['B','KiB','MiB','GiB','TiB'];let i=0,v=b;while(v>=1024&&i<4){v/=1024;i++}return (i?v.toFixed(2):v)+' '+u[i]+(i?' ('+b+' bytes)':'')}
-function el(svg,name,a){const e=document.createElementNS(NS,name);for(const k in a)e.setAttribute(k,a[k]);svg.appendChild(e);return e}
+const C={parameters:'#4878cf',gradients:'#d65f5f',optimizer:'#8c6bb1',activations:'#4daf4a',communication:'#ee854a',workspace:'#b0a070',fixed:'#999'};
+const ORDER=['fixed','workspace','optimizer','parameters','gradients','communication','activations'];
+const NS='http://www.w3.org/2000/svg',$=id=>document.getElementById(id),tip=$('tip'),W=1180,L=78,T=18;
+const UNITS=['B','KiB','MiB','GiB','TiB'];
+function short(b,digits){let i=0,v=b;while(v>=1024&&i<4){v/=1024;i++}return (i?v.toFixed(digits===undefined?2:digits):v)+' '+UNITS[i]}
+function bytes(b){return short(b)+(b>=1024?' ('+b.toLocaleString('en-US')+' bytes)':'')}
+function node(parent,name,text,cls){const e=document.createElement(name);if(text!==undefined)e.textContent=text;if(cls)e.className=cls;parent.append(e);return e}
+function el(svg,name,a,text){const e=document.createElementNS(NS,name);for(const k in a)e.setAttribute(k,a[k]);if(text!==undefined)e.textContent=text;svg.append(e);return e}
 function hover(e,text){e.classList.add('t');e.addEventListener('mousemove',m=>{tip.textContent=typeof text==='function'?text(m):text;tip.style.display='block';
- tip.style.left=Math.min(m.clientX+14,innerWidth-tip.offsetWidth-8)+'px';tip.style.top=Math.min(m.clientY+14,innerHeight-tip.offsetHeight-8)+'px'});
+ const x=m.clientX+14,y=m.clientY+14;tip.style.left=Math.max(4,Math.min(x,innerWidth-tip.offsetWidth-8))+'px';
+ tip.style.top=(y+tip.offsetHeight+8>innerHeight?Math.max(4,m.clientY-tip.offsetHeight-10):y)+'px'});
  e.addEventListener('mouseleave',()=>tip.style.display='none')}
-function about(t){return t.name+'\n'+(t.node?'node '+t.node+'\n':'')+bytes(t.bytes)+'\n'+t.category+(t.space==='state'?', all the time':', ops '+t.begin+' to '+t.end+', offset '+t.offset)}
-$('sum').textContent='peak '+bytes(R.peak_bytes)+', '+R.ranks+' rank(s); state '+bytes(R.state_bytes)+', arena '+bytes(R.arena_bytes);
-for(const c in C){const s=document.createElement('span'),i=document.createElement('i');i.style.background=C[c];s.append(i,c);$('key').append(s)}
-for(const l of R.lines){const r=$('lines').insertRow();r.insertCell().textContent=l.category;const n=r.insertCell();n.className='n';n.textContent=l.bytes;r.insertCell().textContent=l.what}
-R.functions.forEach((f,i)=>{const o=document.createElement('option');o.value=i;o.textContent='@'+f.name+', '+bytes(f.peak_bytes);$('fn').append(o)});
-function draw(){const f=R.functions[$('fn').value],n=Math.max(f.ops.length,1),area=$('area'),arena=$('arena');area.replaceChildren();arena.replaceChildren();
- const first=f.tensors.reduce((s,t)=>Math.min(s,t.begin),n-1),X=p=>1000*(p-first)/(n-first);
- // Bands: what is there all the time, then each category's sum by position.
- const base={};for(const t of R.state)base[t.category]=(base[t.category]||0)+t.bytes;
- for(const l of R.lines)if(!/arena|at rest|optimizer state|alignment/.test(l.what))base[l.category]=(base[l.category]||0)+l.bytes;
- const live={};for(const c in C)live[c]=new Float64Array(n+1).fill(0);
- for(const t of f.tensors){const d=live[t.category];d[t.begin]+=t.bytes;if(t.end+1<=n)d[t.end+1]-=t.bytes}
+function about(t,f){const at=p=>p+(f.ops[p]?' ('+f.ops[p]+')':'');
+ return t.name+'\n'+(t.node?'node '+t.node+'\n':'')+bytes(t.bytes)+', '+t.category+
+  (t.space==='state'?'\nthere all the time':'\nfrom op '+at(t.begin)+'\nto op '+at(t.end)+'\noffset '+t.offset.toLocaleString('en-US')+' in the arena')}
+// Bytes between ticks: a power of two, or five of them at most.
+function ticks(top){let s=1;while(top/s>6)s*=2;const list=[];for(let b=s;b<=top;b+=s)list.push(b);return list}
+const names=['device','host'].filter(m=>R[m+'_peak_bytes']>0);
+$('sum').textContent=R.ranks+' rank(s); stated peak of a rank '+names.map(m=>bytes(R[m+'_peak_bytes'])+(names.length>1?' of '+m+' memory':'')).join(', ');
+for(const c in C){const s=node($('key'),'span'),i=node(s,'i');i.style.background=C[c];s.append(c)}
+R.functions.forEach((f,i)=>{const o=node($('fn'),'option','@'+f.name+', '+short(f.peak_bytes)+' of the arena');o.value=i});
+function frame(svg,H,top,f,X,title){
+ for(const b of ticks(top)){const y=T+(H-T-20)*(1-b/top);el(svg,'line',{x1:L,x2:W,y1:y,y2:y,stroke:'#eee'});el(svg,'text',{x:L-6,y:y+4,'text-anchor':'end'},short(b,b%(1<<20)?2:0))}
+ el(svg,'text',{x:L-6,y:H-16,'text-anchor':'end'},'0');
+ const first=X.first,n=f.ops.length,decade=Math.pow(10,Math.floor(Math.log10(Math.max(10,n-first)))),step=(n-first)/decade>4?decade:(n-first)/decade>2?decade/2:decade/5;
+ for(let p=Math.ceil(first/step)*step;p<n;p+=step)el(svg,'text',{x:X(p),y:H-6,'text-anchor':'middle'},p);
+ el(svg,'text',{x:L-6,y:H-4,'text-anchor':'end'},'op');
+ f.phases.forEach((p,i)=>{const x=i?X(p.begin):L;el(svg,'line',{x1:x,x2:x,y1:2,y2:H-20,stroke:'#bbb'});el(svg,'text',{x:x>W-60?x-4:x+4,y:12,'text-anchor':x>W-60?'end':'start'},p.name)});
+ el(svg,'path',{d:'M'+L+' '+T+'V'+(H-20)+'H'+W,stroke:'#888',fill:'none'})}
+function mark(svg,H,x,text){el(svg,'line',{x1:x,x2:x,y1:T-2,y2:H-20,stroke:'#000','stroke-dasharray':'4 3','pointer-events':'none'});
+ el(svg,'text',{x:x>W/2?x-5:x+5,y:T+34,'text-anchor':x>W/2?'end':'start','font-weight':'bold'},text)}
+function area(svg,H,f,m,X){
+ const n=Math.max(f.ops.length,1),first=X.first,base={},tensors=f.tensors.filter(t=>t.memory===m),state=R.state.filter(t=>t.memory===m);
+ for(const t of state)base[t.category]=(base[t.category]||0)+t.bytes;
+ for(const l of R.lines)if(l.memory===m&&!l.held)base[l.category]=(base[l.category]||0)+l.bytes;
+ const live={};for(const c in C)live[c]=new Float64Array(n+1);
+ for(const t of tensors){const d=live[t.category];d[t.begin]+=t.bytes;if(t.end+1<=n)d[t.end+1]-=t.bytes}
  for(const c in C){let s=0;for(let p=0;p<=n;p++){s+=live[c][p];live[c][p]=s+(base[c]||0)}}
- const order=['fixed','workspace','optimizer','parameters','gradients','communication','activations'],low=new Float64Array(n+1);let top=0;
- for(let p=0;p<n;p++){let s=0;for(const c of order)s+=live[c][p];top=Math.max(top,s)}
- const Y=b=>296-290*b/Math.max(top,1);
- for(const c of order){let up='',down='';for(let p=first;p<n;p++){const a=low[p],b=a+live[c][p];up+='L'+X(p).toFixed(2)+' '+Y(b).toFixed(2)+'L'+X(p+1).toFixed(2)+' '+Y(b).toFixed(2);
-   down='L'+X(p+1).toFixed(2)+' '+Y(a).toFixed(2)+'L'+X(p).toFixed(2)+' '+Y(a).toFixed(2)+down;low[p]=b}
-  const e=el(area,'path',{d:'M'+up.slice(1)+down+'Z',fill:C[c]});
-  hover(e,m=>{const r=area.getBoundingClientRect(),p=Math.min(n-1,Math.max(0,first+Math.floor((n-first)*(m.clientX-r.left)/r.width)));
-   const big=(c==='optimizer'||c==='parameters'?R.state:[]).concat(f.tensors).filter(t=>t.category===c&&(t.space==='state'||(t.begin<=p&&p<=t.end))).sort((a,b)=>b.bytes-a.bytes).slice(0,5);
-   return c+', op '+p+(f.ops[p]?' (node '+f.ops[p]+')':'')+': '+bytes(live[c][p])+big.map(t=>'\n  '+bytes(t.bytes)+'  '+t.name+(t.node?' <- '+t.node:'')).join('')})}
- const x=X(f.peak+.5);el(area,'line',{x1:x,x2:x,y1:0,y2:300,stroke:'#000','stroke-dasharray':'4 3','vector-effect':'non-scaling-stroke'});
- for(const t of f.tensors){const y=416-412*(t.offset+t.bytes)/Math.max(R.arena_bytes,1);
-  hover(el(arena,'rect',{class:'t',x:X(t.begin),y:y,width:Math.max(X(t.end+1)-X(t.begin),.3),height:Math.max(412*t.bytes/Math.max(R.arena_bytes,1),.3),fill:C[t.category],stroke:'#fff','stroke-width':.3,'vector-effect':'non-scaling-stroke'}),about(t))}
- el(arena,'line',{x1:x,x2:x,y1:0,y2:420,stroke:'#000','stroke-dasharray':'4 3','vector-effect':'non-scaling-stroke'})}
+ const stated=R[m+'_peak_bytes'],top=stated*1.06,Y=b=>T+(H-T-20)*(1-b/top),low=new Float64Array(n+1);
+ frame(svg,H,top,f,X);
+ for(const c of ORDER){let up='',down='',any=false,last=-1;
+  for(let p=first;p<n;p++){const a=low[p],b=a+live[c][p];any=any||b>a;
+   up+='L'+X(p).toFixed(1)+' '+Y(b).toFixed(1)+'L'+X(p+1).toFixed(1)+' '+Y(b).toFixed(1);
+   down='L'+X(p+1).toFixed(1)+' '+Y(a).toFixed(1)+'L'+X(p).toFixed(1)+' '+Y(a).toFixed(1)+down;low[p]=b}
+  if(!any)continue;
+  const e=el(svg,'path',{d:'M'+up.slice(1)+down+'Z',fill:C[c],'data-category':c});
+  hover(e,v=>{const r=svg.getBoundingClientRect(),p=Math.min(n-1,Math.max(first,X.back((v.clientX-r.left)*W/r.width)));
+   const big=state.concat(tensors).filter(t=>t.category===c&&(t.space==='state'||(t.begin<=p&&p<=t.end))).sort((a,b)=>b.bytes-a.bytes);
+   const lines=R.lines.filter(l=>l.memory===m&&!l.held&&l.category===c);
+   return c+' at op '+p+(f.ops[p]?' (node '+f.ops[p]+')':'')+': '+bytes(live[c][p])+
+    lines.map(l=>'\n  '+short(l.bytes)+'  '+l.what).join('')+
+    big.slice(0,6).map(t=>'\n  '+short(t.bytes)+'  '+t.name+(t.node?', node '+t.node:'')).join('')+(big.length>6?'\n  and '+(big.length-6)+' more':'')})}
+ el(svg,'line',{x1:L,x2:W,y1:Y(stated),y2:Y(stated),stroke:'#a00','stroke-dasharray':'2 3'});
+ el(svg,'text',{x:W-4,y:Y(stated)-4,'text-anchor':'end'},'stated peak '+short(stated));
+ const p=m==='host'?f.host_peak:f.peak,sum=ORDER.reduce((s,c)=>s+live[c][p],0);mark(svg,H,X(p+.5),'most live: '+short(sum)+' at op '+p)}
+function boxes(svg,H,f,m,X){
+ const whole=R[m==='host'?'host_arena_bytes':'arena_bytes'],top=Math.max(whole,1),S=(H-T-20)/top;
+ frame(svg,H,top,f,X);
+ for(const t of f.tensors.filter(t=>t.memory===m)){const x=X(t.begin),w=Math.max(X(t.end+1)-x,.4),h=Math.max(t.bytes*S,.4),y=H-20-(t.offset+t.bytes)*S;
+  hover(el(svg,'rect',{x:x.toFixed(1),y:y.toFixed(1),width:w.toFixed(1),height:h.toFixed(1),fill:C[t.category],stroke:'#fff','stroke-width':.4}),about(t,f));
+  if(w>64&&h>12){const most=Math.floor((w-8)/6.2);el(svg,'text',{class:'in',x:(x+4).toFixed(1),y:(y+h/2+4).toFixed(1)},t.name.length>most?t.name.slice(0,most-1)+'\u2026':t.name)}}
+ mark(svg,H,X((m==='host'?f.host_peak:f.peak)+.5),'')}
+function lines(parent,m){const t=node(parent,'table'),head=t.insertRow();for(const [x,c] of [['category',''],['bytes','n'],['','n'],['what','']])node(head,'th',x,c);
+ let sum=0;for(const l of R.lines)if(l.memory===m){const r=t.insertRow();sum+=l.bytes;const k=node(r,'td');const i=node(k,'i');i.style.cssText='display:inline-block;width:9px;height:9px;margin-right:6px;background:'+C[l.category];k.append(l.category);
+  node(r,'td',l.bytes.toLocaleString('en-US'),'n');node(r,'td',short(l.bytes),'n');node(r,'td',l.what)}
+ const r=t.insertRow();r.className='sum';node(r,'td','stated peak');node(r,'td',sum.toLocaleString('en-US'),'n');node(r,'td',short(sum),'n');node(r,'td','')}
+function draw(){const f=R.functions[$('fn').value||0],n=Math.max(f.ops.length,1),all=$('memories');all.replaceChildren();tip.style.display='none';
+ const first=f.tensors.reduce((s,t)=>Math.min(s,t.begin),n-1),X=p=>L+(W-L)*(p-first)/(n-first);X.first=first;X.back=x=>first+Math.floor((n-first)*(x-L)/(W-L));
+ for(const m of names){node(all,'h2',m==='host'?'Host memory':names.length>1?'Device memory':'Memory');
+  node(all,'h3','Live bytes by category, with state and fixed costs below');area(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 320','data-memory':m}),320,f,m,X);
+  if(f.tensors.some(t=>t.memory===m)){node(all,'h3','The arena: each buffer at its offset, from its first to its last op; white is free');
+   boxes(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 440'}),440,f,m,X)}
+  lines(all,m)}}
 $('fn').addEventListener('change',draw);draw();
 </script></body></html>
 )html";

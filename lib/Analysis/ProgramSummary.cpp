@@ -58,7 +58,7 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
       summary.lines.push_back({category, category == rt::Category::Parameters  ? "parameters at rest"
                                          : category == rt::Category::Gradients ? "gradient accumulators"
                                                                                : "optimizer state",
-                               size, host});
+                               size, host, true});
       sum += size;
     }
     int64_t whole = host ? summary.hostStateBytes : summary.stateBytes;
@@ -178,10 +178,10 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool hos
                                       "optimizer state, at the arena's peak", "activations, at the arena's peak",
                                       "copies on their way, at the arena's peak", "", ""};
   for (auto [category, bytes] : largest.atPeak)
-    summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host});
+    summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host, true});
   int64_t whole = host ? summary.hostArenaBytes : summary.arenaBytes;
   if (whole > largest.peakBytes)
-    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host});
+    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host, true});
   return success();
 }
 

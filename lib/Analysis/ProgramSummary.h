@@ -22,6 +22,9 @@ struct PlanLine {
   int64_t bytes;
   /// In host memory, where offloading is asked for; else the device's.
   bool host = false;
+  /// Of what states and buffers of the arena hold, or gaps between these; else there
+  /// all the time beside them.
+  bool held = false;
 };
 
 struct PlannedBuffer {

@@ -14,10 +14,26 @@ ReportForm shale::reportFormOf(StringRef path) {
   return path.ends_with(".json") ? ReportForm::Json : path.ends_with(".html") ? ReportForm::Html : ReportForm::Text;
 }
 
+static StringRef memoryOf(bool host) { return host ? "host" : "device"; }
+
 static llvm::json::Object tensorJson(const LiveTensor &tensor) {
   return llvm::json::Object{{"name", tensor.name}, {"node", tensor.source}, {"category", rt::stringifyCategory(tensor.category)},
-                            {"space", rt::stringifySpace(tensor.space)}, {"bytes", tensor.bytes}, {"offset", tensor.offset},
-                            {"begin", tensor.begin}, {"end", tensor.end}};
+                            {"memory", memoryOf(tensor.host)}, {"space", rt::stringifySpace(tensor.space)}, {"bytes", tensor.bytes},
+                            {"offset", tensor.offset}, {"begin", tensor.begin}, {"end", tensor.end}};
+}
+
+/// Where forward, backward and update begin: the first op of each.
+static llvm::json::Array phasesOf(const Timeline &timeline) {
+  llvm::json::Array phases;
+  int last = -1;
+  for (auto [position, op] : llvm::enumerate(timeline.ops)) {
+    auto phase = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    if (!phase || int(phase.getValue()) <= last)
+      continue;
+    last = int(phase.getValue());
+    phases.push_back(llvm::json::Object{{"name", nn::stringifyPhase(phase.getValue())}, {"begin", int64_t(position)}});
+  }
+  return phases;
 }
 
 /// What a page and a program read: lines of the plan, then each function with its
@@ -25,7 +41,8 @@ static llvm::json::Object tensorJson(const LiveTensor &tensor) {
 static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Timeline> timelines) {
   llvm::json::Array lines, functions, state;
   for (const PlanLine &line : summary.lines)
-    lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)}, {"what", line.what}, {"bytes", line.bytes}});
+    lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)}, {"memory", memoryOf(line.host)},
+                                       {"what", line.what}, {"bytes", line.bytes}, {"held", line.held}});
   for (const Timeline &timeline : timelines) {
     llvm::json::Array tensors, ops;
     for (const LiveTensor &tensor : timeline.tensors)
@@ -33,28 +50,41 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
     for (Operation *op : timeline.ops)
       ops.push_back(sourceNode(op->getLoc()));
     functions.push_back(llvm::json::Object{{"name", timeline.function}, {"peak", timeline.peak}, {"peak_bytes", timeline.peakBytes},
-                                           {"tensors", std::move(tensors)}, {"ops", std::move(ops)}});
+                                           {"host_peak", timeline.hostPeak}, {"host_peak_bytes", timeline.hostPeakBytes},
+                                           {"phases", phasesOf(timeline)}, {"tensors", std::move(tensors)}, {"ops", std::move(ops)}});
   }
   if (!timelines.empty())
     for (const LiveTensor &tensor : timelines.front().state)
       state.push_back(tensorJson(tensor));
-  return llvm::json::Object{{"peak_bytes", summary.peakBytes()}, {"state_bytes", summary.stateBytes}, {"arena_bytes", summary.arenaBytes},
-                            {"ranks", summary.ranks}, {"lines", std::move(lines)}, {"state", std::move(state)},
-                            {"functions", std::move(functions)}};
+  return llvm::json::Object{{"peak_bytes", summary.peakBytes()}, {"device_peak_bytes", summary.peakBytes(false)},
+                            {"host_peak_bytes", summary.peakBytes(true)}, {"state_bytes", summary.stateBytes},
+                            {"arena_bytes", summary.arenaBytes}, {"host_state_bytes", summary.hostStateBytes},
+                            {"host_arena_bytes", summary.hostArenaBytes}, {"ranks", summary.ranks}, {"lines", std::move(lines)},
+                            {"state", std::move(state)}, {"functions", std::move(functions)}};
 }
 
 static void printMemory(const ProgramSummary &summary, ArrayRef<Timeline> timelines, raw_ostream &os) {
-  os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes() << " bytes\n";
+  bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
+  os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes() << " bytes";
+  if (offloads)
+    os << ", " << summary.peakBytes(false) << " of the device and " << summary.peakBytes(true) << " of the host";
+  os << "\n";
   for (const PlanLine &line : summary.lines)
-    os << llvm::format("  %15lld  ", (long long)line.bytes) << llvm::left_justify(rt::stringifyCategory(line.category), 14) << line.what << "\n";
-  for (const Timeline &timeline : timelines) {
-    os << "@" << timeline.function << ": " << timeline.peakBytes << " bytes of the arena live at op " << timeline.peak << " of "
-       << timeline.ops.size() << "\n  bytes            category      life           tensor (source node)\n";
-    for (const LiveTensor *tensor : timeline.liveAt(timeline.peak))
-      os << llvm::format("  %15lld  ", (long long)tensor->bytes) << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
-         << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end), 15) << tensor->name
-         << (tensor->source.empty() ? "" : " (" + tensor->source + ")") << "\n";
-  }
+    os << llvm::format("  %15lld  ", (long long)line.bytes) << llvm::left_justify(rt::stringifyCategory(line.category), 14)
+       << (!offloads ? "" : line.host ? "host    " : "device  ") << line.what << "\n";
+  for (const Timeline &timeline : timelines)
+    for (bool host : {false, true}) {
+      if (host && timeline.hostPeakBytes == 0)
+        continue;
+      int64_t peak = host ? timeline.hostPeak : timeline.peak;
+      os << "@" << timeline.function << ": " << (host ? timeline.hostPeakBytes : timeline.peakBytes) << " bytes of the "
+         << (host ? "host's " : "") << "arena live at op " << peak << " of " << timeline.ops.size()
+         << "\n  bytes            category      life           tensor (source node)\n";
+      for (const LiveTensor *tensor : timeline.liveAt(peak, host))
+        os << llvm::format("  %15lld  ", (long long)tensor->bytes) << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
+           << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end), 15) << tensor->name
+           << (tensor->source.empty() ? "" : " (" + tensor->source + ")") << "\n";
+    }
 }
 
 LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary, ReportForm form, raw_ostream &os) {
@@ -79,10 +109,27 @@ LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary
 namespace {
 /// One collective of a function, from its start to its wait.
 struct Exchange {
-  std::string kind, name, axis, type, function, overlaps;
-  int64_t site, bytes, sent, start, wait;
-  double seconds, exposed;
+  std::string kind, name, axis, type, function, phase, longest;
+  int64_t site, bytes, sent, start, wait, ops;
+  double begin, seconds, exposed;
+
+  std::string overlaps() const {
+    return ops == 0 ? "nothing" : std::to_string(ops) + " ops" + (longest.empty() ? "" : ", the longest at '" + longest + "'");
+  }
 };
+
+/// A name for an op: the node of the model, else what it writes.
+std::string nameOf(Operation *op) {
+  std::string name = sourceNode(op->getLoc());
+  if (!name.empty())
+    return name;
+  auto launch = dyn_cast<rt::LaunchOp>(op);
+  Value written = launch && !launch.getOutputs().empty() ? launch.getOutputs().front()
+                  : op->getNumOperands()                 ? op->getOperands().back()
+                                                         : Value();
+  rt::BufferOp buffer = written ? rt::allocationOf(written) : rt::BufferOp();
+  return buffer && !buffer.getName().empty() ? buffer.getName().str() : op->getName().stripDialect().str();
+}
 } // namespace
 
 static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, const Rates &rates) {
@@ -94,6 +141,7 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
   DenseMap<Operation *, const TimedOp *> times;
   for (const TimedOp &op : timed.ops)
     times[op.op] = &op;
+  StringRef phase = "forward"; // what it starts in
   auto add = [&](auto start, StringRef kind, int64_t sent) {
     Exchange e;
     Operation *wait = start.getToken().use_empty() ? start.getOperation() : *start.getToken().getUsers().begin();
@@ -107,28 +155,29 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
     e.sent = sent;
     e.start = positions.lookup(start);
     e.wait = positions.lookup(wait);
-    int64_t ops = 0;
-    double beside = 0;
-    std::string longest;
-    double longestSeconds = 0;
+    e.ops = 0;
+    double beside = 0, longestSeconds = -1;
     const TimedOp *own = times.lookup(start);
     for (Operation *op = start->getNextNode(); op && op != wait; op = op->getNextNode()) {
       const TimedOp *timedOp = times.lookup(op);
       if (!timedOp || timedOp->stream != TimedOp::Compute)
         continue;
-      ++ops;
+      ++e.ops;
       beside += timedOp->end - timedOp->begin;
       if (timedOp->end - timedOp->begin > longestSeconds) {
         longestSeconds = timedOp->end - timedOp->begin;
-        longest = sourceNode(op->getLoc());
+        e.longest = nameOf(op);
       }
     }
+    e.phase = phase.str();
+    e.begin = own ? own->begin : 0;
     e.seconds = own ? own->end - own->begin : 0;
     e.exposed = std::max(0.0, e.seconds - beside);
-    e.overlaps = ops == 0 ? "nothing" : std::to_string(ops) + " ops" + (longest.empty() ? "" : ", the longest at '" + longest + "'");
     list.push_back(std::move(e));
   };
   for (Operation &op : function.getBody().front()) {
+    if (auto attr = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr))
+      phase = nn::stringifyPhase(attr.getValue());
     auto bytes = [](Value buffer) { return rt::bufferBytes(cast<MemRefType>(buffer.getType())); };
     if (auto gather = dyn_cast<rt::AllGatherOp>(op))
       add(gather, "all-gather", bytes(gather.getSend()) * (dist::getAxisSize(module, gather.getAxis()) - 1));
@@ -147,7 +196,7 @@ LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, Re
   llvm::json::Array all;
   if (form != ReportForm::Json)
     os << "collectives of a rank; times by the rates of '" << rates.name << "', for ordering\n"
-       << "  site  kind            axis      type           sent bytes  ops            ms     exposed  what | overlapped with\n";
+       << "  site  kind            axis      type           sent bytes  ops         phase      at ms       ms    exposed  what | overlapped with\n";
   for (auto function : module.getOps<rt::FuncOp>()) {
     if (form != ReportForm::Json)
       os << "@" << function.getSymName() << "\n";
@@ -155,13 +204,16 @@ LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, Re
       if (form == ReportForm::Json) {
         all.push_back(llvm::json::Object{{"function", e.function}, {"site", e.site}, {"kind", e.kind}, {"name", e.name}, {"axis", e.axis},
                                          {"type", e.type}, {"bytes", e.bytes}, {"sent_bytes", e.sent}, {"start", e.start}, {"wait", e.wait},
-                                         {"seconds", e.seconds}, {"exposed_seconds", e.exposed}, {"overlapped_with", e.overlaps}});
+                                         {"phase", e.phase}, {"begin_seconds", e.begin}, {"seconds", e.seconds},
+                                         {"exposed_seconds", e.exposed}, {"overlapped_ops", e.ops}, {"overlapped_longest", e.longest},
+                                         {"overlapped_with", e.overlaps()}});
         continue;
       }
       os << llvm::format("  %4lld  ", (long long)e.site) << llvm::left_justify(e.kind, 16) << llvm::left_justify(e.axis, 10)
          << llvm::left_justify(e.type, 6) << llvm::format("%19lld  ", (long long)e.sent)
          << llvm::left_justify(std::to_string(e.start) + "-" + std::to_string(e.wait), 12)
-         << llvm::format("%7.3f %11.3f  ", e.seconds * 1e3, e.exposed * 1e3) << e.name << " | " << e.overlaps << "\n";
+         << llvm::left_justify(e.phase, 9) << llvm::format("%7.1f  %7.3f %10.3f  ", e.begin * 1e3, e.seconds * 1e3, e.exposed * 1e3)
+         << e.name << " | " << e.overlaps() << "\n";
     }
   }
   if (form == ReportForm::Json)
