@@ -11,7 +11,7 @@ enum class Numeric {
   Compute,     ///< the compute type: that of the parameters at use
   Full,        ///< f32: statistics, losses, scalars of the optimizer
   Follows,     ///< that of the other operands that follow: the compute type if one of them has it
-  Accumulates, ///< result: a sum that is kept in f32 where its users want it so, else rounded once
+  Accumulates, ///< result: a sum, kept in f32 where its users want it so, else rounded once; operand: wants it so
   Any          ///< operand: taken as it comes, widened inside
 };
 

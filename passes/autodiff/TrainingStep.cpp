@@ -5,6 +5,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/autodiff/GradientBuilder.h"
+#include "passes/autodiff/Mean.h"
+#include "llvm/ADT/bit.h"
 #include <limits>
 
 using namespace mlir;
@@ -123,6 +125,10 @@ private:
     Value value, next;
   };
   Scaling scale, goodSteps;
+  /// Gradients of a sum over many labels would leave f16 at scales that suit those of
+  /// the mean: a power of two as large as these labels is taken out of the seed, and
+  /// put back with the scale.
+  double divisor = 1;
   // With several micro-batches a step: what the loss is the quotient of, of one
   // micro-batch, then of the step.
   Value sum, count;
@@ -291,14 +297,21 @@ LogicalResult StepBuilder::buildBackward() {
     // Gradients are those of the sum: the step divides by its whole count.
     findMean();
     loss = sum;
+    if (scale.value)
+      divisor = countScale(count);
+    // The sum of all micro-batches is what may be sent in f16.
+    if (scale.value && module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr).getReduce().isF16())
+      divisor *= llvm::bit_floor<uint64_t>(microbatches);
   }
   Value seed = scale.value;
-  if (!seed) {
-    seed = nn::splat(builder, loss.getLoc(),
-                     cast<RankedTensorType>(loss.getType()), 1.0);
-    seed.getDefiningOp()->setAttr(
-        nn::kPhaseAttr,
-        nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward));
+  auto backward = nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
+  if (!seed || divisor != 1) {
+    seed = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1 / divisor);
+    seed.getDefiningOp()->setAttr(nn::kPhaseAttr, backward);
+  }
+  if (scale.value && divisor != 1) {
+    seed = nn::MulOp::create(builder, loss.getLoc(), scalarType(), scale.value, seed);
+    seed.getDefiningOp()->setAttr(nn::kPhaseAttr, backward);
   }
   gradients.accumulate(loss, seed);
   if (failed(gradients.run()))
@@ -317,17 +330,6 @@ LogicalResult StepBuilder::buildBackward() {
 }
 
 //===- Several micro-batches a step ---------------------------------------===//
-
-/// Whether loss = sum / count, or sum / max(count, 1).
-static bool isMean(Value loss, Value sum, Value count) {
-  auto quotient = loss.getDefiningOp<nn::DivOp>();
-  if (!quotient || quotient.getLhs() != sum)
-    return false;
-  auto atLeastOne = quotient.getRhs().getDefiningOp<nn::MaxOp>();
-  return quotient.getRhs() == count ||
-         (atLeastOne &&
-          (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
-}
 
 void StepBuilder::findMean() {
   Operation *terminator = function.getBody().front().getTerminator();
@@ -426,8 +428,7 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
 void StepBuilder::addAccumulators() {
   Block &body = function.getBody().front();
   builder.setInsertionPoint(body.getTerminator());
-  auto phase =
-      nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
+  auto phase = nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
   for (Trained &t : trained) {
     Value before = addArgument(t.accumulator.getTensorType(),
                                stateAttr(t.accumulator), t.value.getLoc());
@@ -449,8 +450,7 @@ void StepBuilder::addAccumulators() {
   for (auto [state, value] :
        {std::pair(sumState, &sum), std::pair(countState, &count)}) {
     Value before = addArgument(scalarType(), stateAttr(state), value->getLoc());
-    *value =
-        nn::AddOp::create(builder, value->getLoc(), before, toF32(*value));
+    *value = nn::AddOp::create(builder, value->getLoc(), before, toF32(*value));
   }
   count = nn::MaxOp::create(builder, count.getLoc(), count, constant(1));
   Value loss = nn::DivOp::create(builder, sum.getLoc(), sum, count);
@@ -493,7 +493,7 @@ void StepBuilder::buildUpdate() {
   Value squares =
       nn::SumSquaresOp::create(builder, loc, scalarType(), gradients);
   Value norm = nn::SqrtOp::create(builder, loc, scalarType(), squares);
-  Value unscale = scale.value ? binary(nn::DivOp(), constant(1), scale.value) : Value();
+  Value unscale = scale.value ? binary(nn::DivOp(), constant(divisor), scale.value) : Value();
   if (unscale)
     norm = binary(nn::MulOp(), norm, unscale);
   if (microbatches > 1)

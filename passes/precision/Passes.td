@@ -17,9 +17,10 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
       type; element by element everything is computed in f32 and rounded where
       another kind of op, or another phase, reads it; statistics of norms, losses, sums and scalars stay in f32, and so does what
       lies between the last product and the loss;
-    - a parameter's gradient is summed in f32 where gradients are reduced in f32,
-      and cast to the reduce type in front of the update and of the norm, which
-      read the same value;
+    - a parameter's gradient is summed in f32, over micro-batches too, and cast to
+      the reduce type in front of the update and of the norm, which read the same
+      value; where products give the reduce type and there is one micro-batch, they
+      round;
     - buffers and the optimizer's state have the types that the policy says.
 
     A cast stands once a value and type, never as a pair that cancels. The

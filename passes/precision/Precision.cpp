@@ -31,8 +31,10 @@ public:
   Retyper(func::FuncOp function, nn::PrecisionAttr policy)
       : function(function), policy(policy), builder(function.getContext()), single(builder.getF32Type()),
         loss(lossRegion(function)) {
-    // Sums need not be rounded on their way to a wider reduction.
-    if (policy.getReduce().isF32())
+    // Sums need not be rounded on their way to another type. Where gradients are reduced in the type that
+    // products give, they are rounded to it at once.
+    bool accumulates = function->getParentOfType<ModuleOp>()->hasAttr(nn::kAccumulateAttr);
+    if (policy.getReduce() != policy.getParam() || accumulates)
       gradients = gradientRegion(function);
   }
 

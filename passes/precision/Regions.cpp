@@ -50,7 +50,10 @@ OpSet gradientRegion(func::FuncOp function) {
     if (isa<ElementReduction>(user))
       return true;
     auto precision = dyn_cast<Precision>(user);
-    return region.contains(user) && precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Follows;
+    if (!precision)
+      return false;
+    Numeric numeric = precision.getOperandNumeric(use.getOperandNumber());
+    return numeric == Numeric::Accumulates || (region.contains(user) && numeric == Numeric::Follows);
   };
   for (Operation &op : llvm::reverse(function.getBody().front())) {
     auto precision = dyn_cast<Precision>(op);

@@ -14,8 +14,8 @@ using OpSet = llvm::DenseSet<mlir::Operation *>;
 OpSet lossRegion(mlir::func::FuncOp function);
 
 /// Ops that do nothing but make gradients of parameters: each use of their
-/// result is an update, the norm, or such an op that only moves or combines
-/// elements. A product among them need not round its sums.
+/// result is an update, the norm, a sum over micro-batches, or such an op that only
+/// moves or combines elements. A product among them need not round its sums.
 OpSet gradientRegion(mlir::func::FuncOp function);
 
 } // namespace shale

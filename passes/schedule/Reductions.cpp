@@ -32,8 +32,10 @@ static Operation *lastDefinition(Operation *op) {
   return last;
 }
 
-/// The packed gradient that is reduced, as it is or added to earlier ones; null
-/// for other values.
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+/// The packed gradient that is reduced, as it is or added to earlier ones and
+/// rounded; null for other values.
 static dist::UnitPackOp packOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -43,7 +45,7 @@ static dist::UnitPackOp packOf(Value value) {
   if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
     return nullptr;
   for (Value operand : op->getOperands())
-    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && operand.getType() == value.getType())
+    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && shapeOf(operand) == shapeOf(value))
       return pack;
   return nullptr;
 }
@@ -82,7 +84,7 @@ struct Reduction {
       user = onlyUser(second.getWait());
     }
     if (!user || user->getNumResults() != 1 || !isMemoryEffectFree(user) ||
-        user->getResult(0).getType() != last().getWait().getType())
+        shapeOf(user->getResult(0)) != shapeOf(last().getWait()))
       return;
     auto phase = user->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
     if (phase && phase.getValue() == nn::Phase::Backward)
@@ -117,8 +119,9 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
     dist::UnitPackOp pack = isReduction(start) ? packOf(start.getInput()) : dist::UnitPackOp();
     if (!pack)
       continue;
-    Bucket next{kindOf(start), start.getCollective().getCollectiveAxis(), pack.getType().getElementType(),
-                pack.getUnitAttr().getAttr(), nn::tensorBytes(pack.getType()), {}};
+    auto sent = cast<RankedTensorType>(start.getInput().getType());
+    Bucket next{kindOf(start), start.getCollective().getCollectiveAxis(), sent.getElementType(),
+                pack.getUnitAttr().getAttr(), nn::tensorBytes(sent), {}};
     next.members.emplace_back(start);
     auto fits = [&](size_t index) {
       const Bucket &bucket = buckets[index];

@@ -34,18 +34,28 @@ LogicalResult Partitioner::noteGradients(Operation *op) {
   return success();
 }
 
-/// `now` and what the micro-batches before have left. In the order in which the
-/// sum takes the accumulator's place.
+Value Partitioner::castTo(Value value, Type element) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == element)
+    return value;
+  return nn::CastOp::create(builder, value.getLoc(), type.clone(element), value);
+}
+
+/// `now` and what the micro-batches before have left, in the accumulator's type.
+/// In the order in which the sum takes the accumulator's place.
 Value Partitioner::addToAccumulator(Group &group, Value now) {
   GroupValues &values = valuesOf(group);
-  if (!values.accumulates || values.begins)
+  if (!values.accumulates)
+    return now;
+  now = castTo(now, group.accumulator.op.getTensorType().getElementType());
+  if (values.begins)
     return now;
   return nn::AddOp::create(builder, group.unit.getLoc(), values.accumulator,
                            now);
 }
 
-/// Packs the gradients of a group, partial over data axes; with `reduceOnce`
-/// those of the micro-batches before are in it.
+/// Packs the gradients of a group, partial over data axes, in the reduce type; with
+/// `reduceOnce` those of the micro-batches before are in it, in the type of the sum.
 LogicalResult Partitioner::packGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.packed)
@@ -68,6 +78,9 @@ LogicalResult Partitioner::packGradients(Group &group) {
     nn::StateOp accumulator = group.accumulator.op;
     accumulator->setAttr(dist::kPartialAttr, builder.getStrArrayAttr(partialAxes));
   }
+  Type element = group.attr.getReduce();
+  if (sumsWhole)
+    element = group.accumulator.op.getTensorType().getElementType();
   SmallVector<Value> parts;
   SmallVector<Attribute> names;
   for (auto [i, param] : llvm::enumerate(group.params)) {
@@ -75,11 +88,10 @@ LogicalResult Partitioner::packGradients(Group &group) {
     for (StringRef axis : partialAxes)
       layout.partial.emplace_back(axis, dist::Reduction::Sum);
     llvm::sort(layout.partial);
-    parts.push_back(converted(values.gradients[i], layout));
+    parts.push_back(castTo(converted(values.gradients[i], layout), element));
     names.push_back(FlatSymbolRefAttr::get(param));
   }
-  auto flat = RankedTensorType::get({group.attr.getCount()},
-                                    group.attr.getReduce());
+  auto flat = RankedTensorType::get({group.attr.getCount()}, element);
   values.packed = dist::UnitPackOp::create(
       builder, group.unit.getLoc(), flat, group.unit.getSymName(), group.index,
       builder.getArrayAttr(names), parts);
@@ -98,7 +110,7 @@ LogicalResult Partitioner::reduceGradients(Group &group) {
   if (failed(packGradients(group)))
     return failure();
   Location loc = group.unit.getLoc();
-  Value value = values.packed;
+  Value value = castTo(values.packed, group.attr.getReduce());
   auto sliced = RankedTensorType::get(
       {group.attr.getCount() / units.axisSize}, group.attr.getReduce());
   // Over the axis of storage first: what other axes then reduce is smaller.
@@ -165,6 +177,8 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {
       --count;
+      if (Operation *rounding = operand.getDefiningOp(); roundings.erase(rounding) && failed(partitionOp(rounding)))
+        return failure();
       auto type = cast<RankedTensorType>(operand.getType());
       add({}, converted(operand, Layout::replicated(type.getRank())));
     }

@@ -128,6 +128,16 @@ void Partitioner::makeSignature() {
   builder.setInsertionPointToEnd(body);
 }
 
+/// The gradient as the backward pass makes it. What rounds it for the reduction is put off until it is packed:
+/// a sum over ranks that is cast here would have to be whole, and reduced parameter by parameter.
+Value Partitioner::beforeRounding(Value gradient) {
+  auto cast = gradient.getDefiningOp<nn::CastOp>();
+  if (!cast || !llvm::all_of(cast->getUsers(), llvm::IsaPred<OptimizerUpdate, ElementReduction, nn::AccumulateOp>))
+    return gradient;
+  roundings.insert(cast);
+  return cast.getInput();
+}
+
 LogicalResult Partitioner::collectUpdates() {
   for (Group &group : units.groups) {
     valuesOf(group).updates.resize(group.params.size());
@@ -147,7 +157,7 @@ LogicalResult Partitioner::collectUpdates() {
              << "' has no accumulator, or is accumulated twice";
     valuesOf(*group).accumulates = true;
     valuesOf(*group).begins = !accumulate.getInto();
-    addGradient(group, place, accumulate.getGradient());
+    addGradient(group, place, beforeRounding(accumulate.getGradient()));
   }
   for (auto update : function.getOps<OptimizerUpdate>()) {
     auto argument = cast<BlockArgument>(update.getParameterOperand().get());
@@ -156,13 +166,11 @@ LogicalResult Partitioner::collectUpdates() {
     GroupValues &values = valuesOf(*group);
     values.updates[place] = update;
     ++values.updatesToCome;
-    Value gradient = update.getGradientOperand().get();
+    Value gradient = beforeRounding(update.getGradientOperand().get());
     if (!values.gradients[place])
       addGradient(group, place, gradient);
     else if (!gradient.getDefiningOp<nn::AccumulateOp>())
-      return update->emitOpError("reads another type than gradients are "
-                                 "accumulated in: with several micro-batches a "
-                                 "step they are reduced in f32");
+      return update->emitOpError("must read the sum of the gradients of all micro-batches");
   }
   for (Group &group : units.groups) {
     int64_t updates = valuesOf(group).updatesToCome,
@@ -359,7 +367,7 @@ LogicalResult Partitioner::run() {
       result = partitionUpdate(update);
     else if (isa<ElementReduction>(op))
       result = partitionReduction(&op);
-    else if (isa<nn::AccumulateOp>(op))
+    else if (isa<nn::AccumulateOp>(op) || roundings.contains(&op))
       continue; // made of the flat groups, once their gradients are complete
     else if (op.hasTrait<OpTrait::IsTerminator>())
       result = partitionReturn(&op);

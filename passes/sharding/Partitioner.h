@@ -5,6 +5,7 @@
 #include "passes/sharding/Reshard.h"
 #include "passes/sharding/Units.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace shale {
 inline namespace sharding {
@@ -50,6 +51,7 @@ private:
 
   // Partition.cpp
   mlir::LogicalResult collectUpdates();
+  mlir::Value beforeRounding(mlir::Value gradient);
   void makeSignature();
   mlir::LogicalResult partitionOp(mlir::Operation *op);
   bool isViewCast(mlir::Operation *op);
@@ -66,6 +68,7 @@ private:
   mlir::LogicalResult reduceGradients(Group &group);
   mlir::LogicalResult reduceAllGradients();
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
+  mlir::Value castTo(mlir::Value value, mlir::Type element);
   mlir::LogicalResult partitionReduction(mlir::Operation *op);
   mlir::LogicalResult partitionUpdate(OptimizerUpdate update);
   mlir::LogicalResult buildUpdate(Group &group);
@@ -83,7 +86,9 @@ private:
   llvm::DenseMap<mlir::Value, Local> locals;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> cache;
   llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // arguments
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients; // unrounded
+  /// Casts between a gradient and its update, norm or sum: the flat group is cast instead.
+  llvm::DenseSet<mlir::Operation *> roundings;
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument
 };
 

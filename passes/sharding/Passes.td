@@ -49,6 +49,10 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     | grad | whole | reduce-scatter, as soon as complete | slice |
     | full | slice | reduce-scatter, as soon as complete | slice |
 
+    A cast of a gradient in front of its update becomes one of what each rank packs.
+    Micro-batches are added up in the accumulator's type: whole sums are cast to the
+    reduce type when all are in them, a reduced slice is cast back and added.
+
     Requires: what `--shale-verify-sharded` checks. Ensures: no `dist.sharding`
     is left; the function's states are those with `dist.unit`.
   }];

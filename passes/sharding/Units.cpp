@@ -2,7 +2,6 @@
 #include "passes/sharding/Units.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -49,7 +48,7 @@ private:
   OpBuilder builder;
   Units units;
   llvm::StringMap<TrainedParameter> trained;
-  llvm::StringSet<> accumulated; // parameters with a gradient accumulator
+  llvm::StringMap<Type> accumulated; // by parameter: the type of its gradient accumulator
   llvm::StringMap<Layout> layouts;
   /// By parameter: what its gradient is reduced in, and what all its uses but the
   /// update cast it to (null: they do not agree).
@@ -313,7 +312,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     if (group.trained && accumulated.contains(group.params.front().getSymName()))
       made.accumulator = declare(
           base + ".grad_accumulator", nn::Role::GradAccumulator,
-          attrs[index].getReduce(), unit, index, attrs[index],
+          accumulated.lookup(group.params.front().getSymName()), unit, index, attrs[index],
           splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
     for (auto [i, param] : llvm::enumerate(group.params))
       units.places[param.getSymName()] = {units.groups.size(), i};
@@ -328,7 +327,7 @@ FailureOr<Units> UnitsBuilder::build() {
   for (auto state : module.getOps<nn::StateOp>()) {
     bool accumulator = state.getRole() == nn::Role::GradAccumulator;
     if (accumulator && state.getOf())
-      accumulated.insert(*state.getOf());
+      accumulated[*state.getOf()] = state.getTensorType().getElementType();
     if (state.getOf() || accumulator)
       continue;
     if (state.getRole() == nn::Role::LossScale)

@@ -2,55 +2,84 @@
 """Follows PyTorch's run of two micro-batches a step, for every strategy and both ways to synchronise, and holds the bytes
 on the wire against design and the communicator's count.
 
-usage: accumulate.py --build DIR --case test/models/gpt2
+usage: accumulate.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--bar 0.02]
 
-With P the padded bytes of all parameters (f32), N ranks and K micro-batches a rank sends a step: none 2P; optimizer and grad
-P for the gathers and P for the reduction, grad K P for the reduction when it synchronises each micro-batch; full K times the
-gathers, and K P or P for the reduction; each times (N-1)/N, and listed scalars. The accumulators are whole unless each
-micro-batch is synchronised over their slices.
+With W and R the padded bytes of all parameters in the wire and the reduce type, N ranks and K micro-batches a rank sends a
+step: none 2R; optimizer and grad W for the gathers and R for the reduction, grad K R for the reduction when it synchronises
+each micro-batch; full K times the gathers of W, and K R or R for the reduction; each times (N-1)/N, and listed scalars. On
+two replicas of two shards half of each reduction comes to it. The accumulators are in f32 whatever is reduced, and whole
+unless each micro-batch is synchronised over their slices.
+
+--flags: with half types, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
+skipped.
 """
 import re
 
-from bytes import planned_collectives
 from runner import Case, Deviates, main, metrics, run
 
-# strategy, flag, reductions of P in a step of K, whether accumulators are whole
+# strategy, flags, reductions of R in a step of K, whether accumulators are whole
 WAYS = [("none", "", None, True), ("optimizer", "", 1, True), ("grad", "", 2, False),
         ("grad", "--sync-every-microbatch=false", 1, True), ("full", "", 2, False), ("full", "--sync-every-microbatch=false", 1, True)]
+REPLICAS = [("full", "--mesh=replica=2,fsdp=2", 2, False), ("grad", "--mesh=replica=2,fsdp=2 --sync-every-microbatch=false", 1, True)]
 K = 2
 
 
-def check_wire(way, ranks, whole, plan):
-    strategy, _, reductions, _ = way
-    share, scalars = whole * (ranks - 1) // ranks, 512 * ranks
-    gathered, scattered, reduced = (plan.get(kind, (0, 0))[1] for kind in ("all-gather", "reduce-scatter", "all-reduce"))
+def check_wire(way, ranks, wire, reduced_bytes, plan):
+    strategy, flags, reductions, _ = way
+    shards, scalars = (2 if "replica" in flags else ranks), 512 * ranks
+    share, reduce_share = wire * (shards - 1) // shards, reduced_bytes * (shards - 1) // shards
+    gathered, scattered, reduced = (plan.get(kind, 0) for kind in ("all-gather", "reduce-scatter", "all-reduce"))
     if strategy == "none":
-        holds = gathered == scattered == 0 and 2 * share <= reduced <= 2 * share + scalars
+        holds = gathered == scattered == 0 and 2 * reduce_share <= reduced <= 2 * reduce_share + scalars
     else:
         low, high = (K * share, 2 * K * share) if strategy == "full" else (share, share)
-        holds = scattered == reductions * share and low <= gathered <= high and reduced <= scalars
+        over_replicas = reductions * reduced_bytes // shards if shards < ranks else 0
+        holds = scattered == reductions * reduce_share and low <= gathered <= high and 0 <= reduced - over_replicas <= scalars
     if not holds:
-        raise Deviates(f"{way} on {ranks} ranks plans {plan}; parameters have {whole} bytes")
+        raise Deviates(f"{way} on {ranks} ranks plans {plan}; W is {wire}, R {reduced_bytes} bytes")
 
 
-def follow(case, work, way, ranks):
-    strategy, flag, _, accumulators_whole = way
-    name = f"{strategy}-{ranks}-{len(flag)}"
+def widths(flags):
+    """Bytes of an element that is sent, and of one that is reduced."""
+    half = [f"--{what}-dtype" in flags and not re.search(f"--{what}-dtype[ =]f32", flags) for what in ("param", "reduce")]
+    return [2 if is_half else 4 for is_half in half]
+
+
+def check_loss(case, out, bar):
+    lines, wanted = metrics(out), case.trajectory["steps"]
+    skipped = [line["step"] for line in lines if line.get("skipped")]
+    if skipped or len(lines) != len(wanted):
+        raise Deviates(f"{len(lines)} steps, skipped {skipped}")
+    loss, norm = (max(abs(line[what] - step[what]) for line, step in zip(lines, wanted)) for what in ("loss", "grad_norm"))
+    if not loss <= bar:
+        raise Deviates(f"loss is off by {loss:.4f} (bar {bar})")
+    return loss, norm
+
+
+def follow(case, work, way, ranks, flags, bar):
+    strategy, own, _, accumulators_whole = way
+    name = f"{strategy}-{ranks}-{len(own)}"
     program, out = work / name, work / f"run-{name}"
-    plan = planned_collectives(case.shalec(program, strategy, ranks, flag.split()))
+    said = case.shalec(program, strategy, ranks, [*own.split(), *flags.split()])
+    plan = {}
+    for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", said, re.M):
+        plan[kind] = plan.get(kind, 0) + int(size)
     case.train(program, out)
-    loss, norm = case.check_metrics(out)
+    loss, norm = check_loss(case, out, bar) if bar else case.check_metrics(out)
     described = run([program, "--describe"], "--describe").stdout
     state = {}
     for size, category in re.findall(r"^ +state +\d+ +(\d+) +\d+ +(\w+) ", described, re.M):
         state[category] = state.get(category, 0) + int(size)
-    whole = state["parameters"] * (ranks if strategy == "full" else 1)
-    expected = (whole if accumulators_whole else whole // ranks) + 8  # and the sums of loss and count
+    shards = 2 if "replica" in own else ranks
+    # Moments are two f32 an element; the loss scale and its counter stand beside them.
+    scale = 8 if re.search(r"[ =]f16", flags) else 0
+    elements = (state["optimizer"] - scale) // 8 * (1 if strategy == "none" else shards)
+    expected = 4 * elements // (1 if accumulators_whole else shards) + 8  # and the sums of loss and count
     if state["gradients"] != expected:
         raise Deviates(f"{way} on {ranks} ranks has accumulators of {state['gradients']} bytes; {expected} expected")
     if ranks > 1:
-        check_wire(way, ranks, whole, plan)
-    total = sum(size for _, size in plan.values())
+        check_wire(way, ranks, *(width * elements for width in widths(flags)), plan)
+    total = sum(plan.values())
     counted = {line["comm_bytes"] for line in metrics(out)}
     if counted != {total}:
         raise Deviates(f"{way} on {ranks} ranks sent {counted} bytes a step; the plan says {total}")
@@ -61,9 +90,11 @@ def check(a, work):
     case = Case(a.build, a.case, "trajectory-accumulate.json")
     # On one rank nothing is sliced: one strategy stands for all.
     runs = [(WAYS[0], 1), (WAYS[4], 1)] + [(way, 2) for way in WAYS] + [(WAYS[4], 4)]
-    found = [follow(case, work, way, ranks) for way, ranks in runs]
+    if a.bar:  # what half types change
+        runs = [(WAYS[0], 1)] + [(way, 2) for way in WAYS] + [(way, 4) for way in REPLICAS]
+    found = [follow(case, work, *one, a.flags, a.bar) for one in runs]
     return f"{len(runs)} programs, loss {max(l for l, _ in found):.1e}, norm {max(n for _, n in found):.1e}; bytes as designed and as counted"
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}))
+    main(check, ("--case", {"required": True}), ("--flags", {"default": ""}), ("--bar", {"type": float, "default": 0}))

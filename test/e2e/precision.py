@@ -10,6 +10,8 @@ Each strategy on each number of ranks: the loss of every step within the bar; th
 16 E/N with full, by plan and by the running program's table; it sends, with W = 2 E bytes in the wire type and R = 4 E in
 the reduce type, 2R with none, W + R with optimizer and grad, at most 2W + R with full, each times (N-1)/N, and scalars.
 --twice: the last program run again gives the same bits.
+--combine: half types with several micro-batches a step, frozen parameters, offload and replicas at once (COMBINED): each loss
+within the bar of the f32 run of the same flags on one rank, no step skipped, and offload changes no bit.
 --skips N: at least N steps are skipped, because the loss scale is too large at first; the others are held against the
 trajectory from its first step on.
 """
@@ -53,7 +55,44 @@ def check_bytes(what, shard, ranks, said, described, report, sent):
     return f", {sum(wanted)} bytes of {elements} elements"
 
 
+# strategy, ranks, flags; what is offloaded
+COMBINED = [
+    ("hybrid", 4, "--mesh=replica=2,fsdp=2 --param-dtype bf16 --recompute block", "all"),
+    ("full", 2, "--param-dtype f16", "optimizer,grads"),
+    ("grad", 2, "--param-dtype f16 --reduce-dtype f16 --sync-every-microbatch=false", "optimizer"),
+    ("grad", 4, "--mesh=replica=2,fsdp=2 --param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", "params,optimizer"),
+    ("optimizer", 2, "--param-dtype bf16 --reduce-dtype bf16", "grads"),
+    ("none", 2, "--param-dtype f16 --master-dtype none --optimizer-dtype bf16", "params"),
+]
+
+
+def check_combined(a, work):
+    case = Case(a.build, a.case, "trajectory-accumulate.json")
+    frozen = ["--freeze", Case(a.build, a.case, "trajectory-frozen.json").trajectory["frozen"]]
+
+    def losses(name, shard, ranks, *flags):
+        case.shalec(work / name, shard, ranks, [*frozen, *flags])
+        case.train(work / name, work / f"run-{name}")
+        lines = metrics(work / f"run-{name}")
+        if len(lines) != case.steps or any(line.get("skipped") for line in lines):
+            raise Deviates(f"{shard} {flags}: {len(lines)} steps, skipped {[line['step'] for line in lines if line.get('skipped')]}")
+        return [line["loss"] for line in lines]
+
+    wanted, found = losses("f32", "none", 1), []
+    for index, (shard, ranks, text, offload) in enumerate(COMBINED):
+        what, flags = f"{shard} on {ranks} ranks {text}", text.split()
+        loss = max(abs(got - want) for got, want in zip(losses(f"{index}", shard, ranks, *flags), wanted))
+        found.append(f"{what}: loss {loss:.4f}")
+        if not loss <= (0.1 if "none" in flags else a.bar):
+            raise Deviates(found[-1])
+        losses(f"{index}-offload", shard, ranks, *flags, "--offload", offload)
+        same_bits(work / f"run-{index}", work / f"run-{index}-offload", f"{what}, with and without --offload {offload},")
+    return "\n  ".join([f"half types, micro-batches, {' '.join(frozen)}, offload"] + found)
+
+
 def check(a, work):
+    if a.combine:
+        return check_combined(a, work)
     case = Case(a.build, a.case)
     wanted = [step["loss"] for step in case.trajectory["steps"]]
     norms = [step["grad_norm"] for step in case.trajectory["steps"]]
@@ -95,4 +134,4 @@ def check(a, work):
 if __name__ == "__main__":
     main(check, ("--case", {"required": True}), ("--flags", {"default": "--param-dtype bf16"}), ("--bar", {"type": float, "default": 0.02}),
          ("--shard", {"default": "none,optimizer,grad,full"}), ("--ranks", {"default": "1,2"}), ("--bytes", {"action": "store_true"}),
-         ("--twice", {"action": "store_true"}), ("--skips", {"type": int, "default": 0}), success="follows:")
+         ("--twice", {"action": "store_true"}), ("--combine", {"action": "store_true"}), ("--skips", {"type": int, "default": 0}), success="follows:")

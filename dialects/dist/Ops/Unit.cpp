@@ -168,8 +168,11 @@ LogicalResult UnitPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
   GroupAttr group = lookupGroup(*this, symbols, unit);
   if (!group)
     return failure();
+  Type element = cast<RankedTensorType>(getResult().getType()).getElementType();
+  if (element != accumulatorType(group.getReduce()))
+    element = group.getReduce();
   if (getParams().size() != getInputs().size() ||
-      !isFlat(getResult().getType(), group.getCount(), group.getReduce())) // unit_pack_c2
+      !isFlat(getResult().getType(), group.getCount(), element)) // unit_pack_c2
     return emitOpError("expected one operand per name and a result of ")
            << group.getCount() << " elements of " << group.getReduce();
   llvm::StringSet<> seen;
@@ -180,7 +183,7 @@ LogicalResult UnitPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("the group has no parameter '")
              << name << "', or it is named twice";
     if (input.getType() !=
-        RankedTensorType::get(segment.getShape(), group.getReduce())) // unit_pack_c2
+        RankedTensorType::get(segment.getShape(), element)) // unit_pack_c2
       return emitOpError("type ") << input.getType()
                                   << " does not fit segment " << segment;
   }

@@ -86,7 +86,7 @@ def Dist_UnitPackOp : Dist_UnitUser<"unit_pack"> {
 
     Constraints:
     - (C1) the unit exists, has that group, and the group has a segment of each of `params`, none twice.
-    - (C2) there is one operand per name, of the segment's shape; the result is the group's count; all have one element type, the group's reduce type.
+    - (C2) there is one operand per name, of the segment's shape; the result is the group's count; all have one element type, the group's reduce type or that of its sums (f32 for half types), in which micro-batches are added up.
 
     Example: `%1 = dist.unit_pack @h.0[0] [@w](%0) : (tensor<4x8xf32>) -> tensor<32xf32>`
   }];

@@ -75,7 +75,7 @@ RESULT(CrossEntropyGradOp) { return Numeric::Follows; }
 
 // ---- optimizer: computed in f32 whatever is stored
 
-OPERAND(AccumulateOp) { return Numeric::Full; }
+OPERAND(AccumulateOp) { return Numeric::Accumulates; }
 RESULT(AccumulateOp) { return Numeric::Full; }
 OPERAND(SumSquaresOp) { return Numeric::Any; }
 RESULT(SumSquaresOp) { return Numeric::Full; }

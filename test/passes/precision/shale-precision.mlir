@@ -69,3 +69,35 @@ func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state
   return %n, %p, %v1 : tensor<f32>, tensor<8xf32>, tensor<8xf32>
 }
 }
+
+// -----
+
+// Several micro-batches a step: products and sums reach the accumulator in f32 as they would reach the update, whatever is
+// reduced; the sum of all is rounded to the reduce type.
+module attributes {nn.accumulate = 2 : i64, nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = f32, master = f32, optimizer = f32>} {
+nn.state @w role = param type = tensor<8x8xf32>
+nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @a role = grad_accumulator type = tensor<8x8xf32> {of = @w}
+
+// CHECK-LABEL: func.func @step
+// CHECK: %[[G1:.*]] = nn.matmul {{.*}} (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+// CHECK: %[[G2:.*]] = nn.embedding_grad {{.*}} -> tensor<8x8xf32>
+// CHECK-NEXT: %[[G:.*]] = nn.add %[[G1]], %[[G2]] {{.*}} : tensor<8x8xf32>
+// CHECK-NEXT: %[[SUM:.*]] = nn.accumulate @w %[[G]] into %{{.*}} : tensor<8x8xf32>
+// CHECK-NEXT: %[[ROUNDED:.*]] = nn.cast %[[SUM]] {{.*}} : tensor<8x8xf32> -> tensor<8x8xbf16>
+// CHECK-NEXT: nn.sum_squares %[[ROUNDED]]
+// CHECK-NEXT: nn.sgd %{{.*}}, %[[ROUNDED]],
+func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %i: tensor<4xi64> {nn.role = #nn.role<input>, nn.name = "i"},
+                %w: tensor<8x8xf32> {nn.state = @w}, %v: tensor<8x8xf32> {nn.state = @v}, %a: tensor<8x8xf32> {nn.state = @a},
+                %h: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}, %e: tensor<i1> {nn.role = #nn.role<input>, nn.name = "e"})
+    -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "norm"}, tensor<8x8xf32> {nn.state = @w}, tensor<8x8xf32> {nn.state = @v}) {
+  %y = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %g1 = nn.matmul %x, %y transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %g2 = nn.embedding_grad %i, %y {nn.phase = #nn.phase<backward>} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %g = nn.add %g1, %g2 {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
+  %all = nn.accumulate @w %g into %a : tensor<8x8xf32> {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
+  %n = nn.sum_squares %all {nn.phase = #nn.phase<update>} : (tensor<8x8xf32>) -> tensor<f32>
+  %p, %v1 = nn.sgd %w, %all, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  return %n, %p, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
