@@ -43,13 +43,13 @@ llvm::ArrayRef<Knob> shale::allKnobs() {
        [](StringRef v) { return oneOf(v, {"none", "optimizer", "grad", "full", "hybrid"}); }, true},
       {"param-dtype", {"f32", "bf16"}, [](const O &o) { return o.paramDtype; },
        [](O &o, StringRef v) { o.paramDtype = v.str(); }, [](StringRef v) { return oneOf(v, {"f32", "bf16", "f16"}); }, true},
-      {"recompute", {"none", "selective", "block"}, [](const O &o) { return o.recompute; },
+      {"recompute", {"none", "selective", "block", "block:0.25", "block:0.5", "block:0.75"}, [](const O &o) { return o.recompute; },
        [](O &o, StringRef v) { o.recompute = v.str(); },
        [](StringRef v) {
-         return v.starts_with("class:") || v.starts_with("match:") ? ""
-                                                                   : oneOf(v, {"none", "selective", "block", "class:NAME", "match:REGEX"});
+         bool open = v.starts_with("class:") || v.starts_with("match:") || v.starts_with("block:"); // the pass knows more
+         return open ? "" : oneOf(v, {"none", "selective", "block", "block:FRACTION", "class:NAME", "match:REGEX"});
        },
-       false},
+       false, {"none", "selective", "block"}},
       // From what costs least to what frees most.
       {"offload",
        {"none", "optimizer", "activations:0.5", "activations", "optimizer,activations", "params,grads,optimizer", "all"},
@@ -61,7 +61,8 @@ llvm::ArrayRef<Knob> shale::allKnobs() {
        false, {"none", "optimizer", "activations", "all"}},
       {"bucket-size", {"0", "25MiB", "4MiB"}, [](const O &o) { return o.bucketSize ? bucketText(*o.bucketSize) : ""; },
        [](O &o, StringRef v) { o.bucketSize = parseByteSize(v); },
-       [](StringRef v) { return std::string(parseByteSize(v) ? "" : "expects a size such as 25MiB, or 0"); }, false},
+       [](StringRef v) { return std::string(parseByteSize(v) ? "" : "expects a size such as 25MiB, or 0"); }, false,
+       {}, {"0", "25MiB"}},
       {"reshard-after-forward", {"true", "false"}, [](const O &o) { return std::string(o.reshardAfterForward ? "true" : "false"); },
        [](O &o, StringRef v) { o.reshardAfterForward = v == "true"; }, [](StringRef v) { return oneOf(v, {"true", "false"}); }, false},
       {"prefetch", {"1", "0", "2"}, [](const O &o) { return std::to_string(o.prefetch); },
@@ -131,7 +132,7 @@ std::vector<CompileOptions> shale::candidates(const CompileOptions &options) {
   std::vector<CompileOptions> list = {options}, kept;
   for (const Knob &knob : allKnobs())
     if (!knob.graph && !options.typed.count(knob.flag))
-      multiply(list, knob, knob.values, /*asItIs=*/true);
+      multiply(list, knob, knob.searched(options), /*asItIs=*/true);
   std::set<std::string> known;
   int64_t ranks = rankCount(options);
   for (CompileOptions &each : list)

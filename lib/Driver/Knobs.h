@@ -22,6 +22,11 @@ struct Knob {
   /// What tables and advice show, where that is less.
   std::vector<std::string> few = {};
   llvm::ArrayRef<std::string> shown() const { return few.empty() ? values : few; }
+  /// What a search tries where units are gathered, if that is something else.
+  std::vector<std::string> gathered = {};
+  llvm::ArrayRef<std::string> searched(const CompileOptions &options) const {
+    return gathered.empty() || !options.gathersUnits() ? values : gathered;
+  }
 };
 
 llvm::ArrayRef<Knob> allKnobs();

@@ -172,7 +172,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory and plan";
-  app.add_option("--recompute", o.recompute, "none | block | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->type_name("POLICY")->group(memory);
+  app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->type_name("POLICY")->group(memory);
   app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(offloadPolicy())->type_name("WHAT")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 

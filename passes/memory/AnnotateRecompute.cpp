@@ -7,6 +7,7 @@
 #include "passes/memory/Passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Regex.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -116,18 +117,25 @@ FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
   Policy policy;
   if (text == "none")
     return policy;
-  if (text == "selective" || text == "block") {
-    policy.kind = text == "block" ? Policy::Block : Policy::Selective;
+  if (text == "selective" || text == "block" || text.starts_with("block:")) {
+    policy.kind = text == "selective" ? Policy::Selective : Policy::Block;
     policy.scopes = findBlocks(module);
     if (policy.kind == Policy::Block && policy.scopes.empty())
       return emitError(module.getLoc(), "--recompute block: the model has no blocks (modules that repeat with an index); "
                                         "use selective, class:NAME or match:REGEX");
+    if (text.consume_front("block:")) {
+      double fraction;
+      if (text.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1))
+        return emitError(module.getLoc(), "--recompute block: expects a fraction from 0 to 1 after ':'; got '") << text << "'";
+      // When the first blocks are computed again, what the last ones kept is free.
+      policy.scopes.resize(std::ceil(fraction * policy.scopes.size()));
+    }
     return policy;
   }
   policy.kind = Policy::Block;
   bool byName = text.consume_front("match:");
   if (!byName && !text.consume_front("class:"))
-    return emitError(module.getLoc(), "--recompute ") << text << " is none of none, block, selective, class:NAME, match:REGEX";
+    return emitError(module.getLoc(), "--recompute ") << text << " is none of none, block[:FRACTION], selective, class:NAME, match:REGEX";
   auto scopes = byName ? matchScopes(module, text) : scopesOfClass(module, text, "--recompute");
   if (failed(scopes))
     return failure();

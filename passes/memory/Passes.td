@@ -9,7 +9,8 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
   let description = [{
     Sets `mem.recompute` on forward ops of functions with a backward pass. With
     `block` on all of every block (the scopes that repeat with an index) whose
-    results only their block reads: what remains are the blocks' inputs. With
+    results only their block reads: what remains are the blocks' inputs; with
+    `block:0.5` in the first half of the blocks, rounded up. With
     `class:NAME` or `match:REGEX` the same of the modules of a class, or of the
     outermost scopes around parameters in whose names REGEX matches. With `selective` on
     ops, in blocks or not, that cost less than 2 operations a byte they move
@@ -17,7 +18,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
     read. Collectives are never done again, but for gathers of units.
   }];
   let options = [Option<"policy", "policy", "std::string", "\"none\"",
-                        "none, block, selective, class:NAME or match:REGEX">];
+                        "none, block[:FRACTION], selective, class:NAME or match:REGEX">];
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 

@@ -1,6 +1,10 @@
 // RUN: shale-opt %s --shale-annotate-recompute=policy=block | FileCheck %s --check-prefix=BLOCK
 // RUN: shale-opt %s --shale-annotate-recompute=policy=selective | FileCheck %s --check-prefix=SELECT
 // RUN: shale-opt %s --shale-annotate-recompute=policy=match:h.1 | FileCheck %s --check-prefix=MATCH
+// RUN: shale-opt %s --shale-annotate-recompute=policy=block:0.5 | FileCheck %s --check-prefix=HALF
+// RUN: shale-opt %s --shale-annotate-recompute=policy=block:0 | FileCheck %s --implicit-check-not=mem.recompute
+// RUN: not shale-opt %s --shale-annotate-recompute=policy=block:2 2>&1 | FileCheck %s --check-prefix=FRACTION
+// FRACTION: --recompute block: expects a fraction from 0 to 1 after ':'; got '2'
 // RUN: shale-opt %s --shale-annotate-recompute=policy=none | FileCheck %s --implicit-check-not=mem.recompute
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=match:zzz 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=match:[ 2>&1 | FileCheck %s --check-prefix=REGEX
@@ -9,7 +13,7 @@
 // REGEX: --recompute match:[: no regular expression
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=class:Foo 2>&1 | FileCheck %s --check-prefix=CLASS
 // CLASS: --recompute
-// UNKNOWN: --recompute everything is none of none, block, selective
+// UNKNOWN: --recompute everything is none of none, block[:FRACTION], selective
 
 nn.state @h.0.w role = param type = tensor<64x64xf32>
 nn.state @h.1.w role = param type = tensor<64x64xf32>
@@ -19,10 +23,12 @@ nn.state @h.1.w role = param type = tensor<64x64xf32>
 // BLOCK-LABEL: func.func @step
 // SELECT-LABEL: func.func @step
 // MATCH-LABEL: func.func @step
+// HALF-LABEL: func.func @step
 func.func @step(%x: tensor<64x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64xf32>) -> tensor<64x64xf32> {
   // BLOCK: nn.matmul %{{.*}} {mem.recompute
   // SELECT: nn.matmul %{{[^{]*}} {nn.phase
   // MATCH: nn.matmul %{{[^{]*}} {nn.phase
+  // HALF: nn.matmul %{{.*}} {mem.recompute
   %0 = nn.matmul %x, %w0 {nn.phase = #nn.phase<forward>, nn.scope = "h.0.fc"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   // BLOCK: nn.tanh %{{.*}} {mem.recompute
   // SELECT: nn.tanh %{{.*}} {mem.recompute
@@ -35,6 +41,7 @@ func.func @step(%x: tensor<64x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64
   // BLOCK: nn.matmul %{{.*}} {mem.recompute
   // SELECT: nn.matmul %{{[^{]*}} {nn.phase
   // MATCH: nn.matmul %{{.*}} {mem.recompute
+  // HALF: nn.matmul %{{[^{]*}} {nn.phase
   %4 = nn.matmul %3, %w1 {nn.phase = #nn.phase<forward>, nn.scope = "h.1.fc"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   // BLOCK: nn.tanh %{{.*}} {mem.recompute
   // SELECT: nn.tanh %{{.*}} {mem.recompute

@@ -153,12 +153,18 @@ def check_batch(flags, *fixed):
 def check_auto(flags):
     """--recompute auto is the fastest row of the table that fits; without a limit the fastest."""
     fixed = [*flags, *FEW, "--offload", "none"]
-    rows = sorted(table(fixed, "recompute"), key=lambda row: row["ms"])
+    rows = sorted(table(fixed, "recompute=none|selective|block|block:0.25|block:0.5|block:0.75"), key=lambda row: row["ms"])
     assert plan(fixed, "--recompute", "auto")[:3] == plan(fixed, *rows[0]["flags"].split())[:3]
     for limit in {row["device"] for row in rows}:
         best = next(row for row in rows if row["device"] <= limit)
         device, _, _, text = plan(fixed, "--recompute", "auto", "--memory-limit", limit)
         assert device == best["device"] and (best["flags"] in text or "as they are" in text), (limit, best, text)
+
+
+def check_accumulation(flags):
+    """Each function counts as often as a step calls it."""
+    times = [plan(flags, "--accumulate", k)[2] for k in (2, 3, 5)]
+    assert abs((times[2] - times[1]) - 2 * (times[1] - times[0])) < 1e-3 * times[2] and times[1] > 1.2 * times[0], times
 
 
 rng = random.Random(args.seed)
@@ -171,3 +177,4 @@ check_limits(GPT2 + FEW, 6)
 check_host(GPT2 + FEW)
 check_batch(GPT2, *FEW)
 check_auto(GPT2)
+check_accumulation(GPT2)
