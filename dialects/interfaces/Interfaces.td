@@ -272,6 +272,20 @@ def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
   ];
 }
 
+def StochasticInterface : OpInterface<"Stochastic"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that draws random numbers where something is learnt, and none where it is
+    only evaluated.
+  }];
+  let methods = [
+    InterfaceMethod<"Whether this op draws any, as it stands.",
+    "bool", "drawsRandom", (ins), "", "return true;">,
+    InterfaceMethod<"Builds at `builder` what the op means in an evaluation; one value per result.",
+    "::llvm::SmallVector<::mlir::Value>", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
 def CollectiveInterface : OpInterface<"Collective"> {
   let cppNamespace = "::shale";
   let description = [{

@@ -131,4 +131,16 @@ def NN_SegmentAttr : NN_Attr<"Segment", "segment"> {
   let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay `>`";
 }
 
+def NN_DropAttr : NN_Attr<"Drop", "drop"> {
+  let summary = "Which elements are dropped inside of an op";
+  let description = [{
+    As `nn.dropout` of `ratio` and `id` says, of a tensor whose shape, or that of
+    the whole of which it is a part, is `of`.
+
+    Example: `#nn.drop<ratio = 1.000000e-01 : f64, id = 3>`
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$ratio, "int64_t":$id, OptionalArrayRefParameter<"int64_t">:$whole);
+  let assemblyFormat = "`<` `ratio` `=` $ratio `,` `id` `=` $id (`,` `of` `=` `[` $whole^ `]`)? `>`";
+}
+
 #endif // SHALE_NN_ATTRS_TD

@@ -19,6 +19,8 @@ def NN_NumberTensor : StaticShapeTensorOf<[NN_Float, NN_Int]>;
 def NN_BoolTensor : StaticShapeTensorOf<[I1]>;
 def NN_FloatScalar : 0DTensorOf<[NN_Float]>;
 def NN_BoolScalar : 0DTensorOf<[I1]>;
+/// What random numbers are drawn from: seed, step, micro-batch, a place.
+def NN_RandomScalar : 0DTensorOf<[I64]>;
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, traits>;
@@ -38,6 +40,8 @@ def NN_View : DeclareOpInterfaceMethods<ViewInterface>;
 def NN_Moves : DeclareOpInterfaceMethods<ElementMoveInterface>;
 def NN_MovesSome : DeclareOpInterfaceMethods<ElementMoveInterface, ["getMovedElements"]>;
 def NN_IndexUser : DeclareOpInterfaceMethods<IndexUserInterface>;
+def NN_Stochastic : DeclareOpInterfaceMethods<StochasticInterface>;
+def NN_StochasticWhere : DeclareOpInterfaceMethods<StochasticInterface, ["drawsRandom"]>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
 // Follows: every float has the type of the others (no method to declare). AnyNumeric: nothing is computed.
 def NN_Follows : DeclareOpInterfaceMethods<PrecisionInterface>;

@@ -197,10 +197,11 @@ void StepBuilder::makeEvaluate() {
   SmallVector<DictionaryAttr> attrs{metric("loss_sum"), metric("count")};
   evaluate.setAllResultAttrs(attrs);
   // A random op says what it is where nothing is learnt.
-  for (auto dropout : llvm::make_early_inc_range(body.getOps<nn::DropoutOp>())) {
-    dropout.replaceAllUsesWith(dropout.getInput());
-    dropout.erase();
-  }
+  for (auto random : llvm::make_early_inc_range(body.getOps<Stochastic>()))
+    if (OpBuilder place(random); random.drawsRandom()) {
+      random->replaceAllUsesWith(random.buildEvaluation(place));
+      random->erase();
+    }
   removeDeadCode(body);
   function.setSymName("step");
 }

@@ -47,6 +47,32 @@ bool isCheap(Operation *op) {
          }) <= 1;
 }
 
+/// What is widened and then moved or repeated is moved first: it is half as much,
+/// and the cast becomes part of what computes with it.
+void sinkCasts(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    auto precision = dyn_cast<Precision>(op);
+    if (!precision || !precision.movesOnly() || op.getNumOperands() != 1 || !isFusible(&op))
+      continue;
+    auto cast = op.getOperand(0).getDefiningOp<nn::CastOp>();
+    // What the op adds itself (padding) need not be a number of the half type.
+    bool adds = elements(op.getResult(0)) > elements(op.getOperand(0)) && !isRepetition(&op);
+    auto from = cast ? cast.getInput().getType() : RankedTensorType();
+    auto type = llvm::cast<RankedTensorType>(op.getResult(0).getType());
+    if (!cast || adds || !isHalf(from.getElementType()) || !type.getElementType().isF32())
+      continue;
+    OpBuilder builder(&op);
+    builder.setInsertionPointAfter(&op);
+    op.setOperand(0, cast.getInput());
+    op.getResult(0).setType(type.clone(from.getElementType()));
+    auto after = nn::CastOp::create(builder, op.getLoc(), type, op.getResult(0));
+    after->setDiscardableAttrs(op.getDiscardableAttrDictionary());
+    op.getResult(0).replaceAllUsesExcept(after.getResult(), after);
+    if (cast.use_empty())
+      cast.erase();
+  }
+}
+
 /// Gives each reader a copy of what is computed again rather than kept.
 void duplicate(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
@@ -58,6 +84,49 @@ void duplicate(Block &block) {
     builder.setInsertionPointAfter(&op);
     for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getResult(0).getUses())))
       use.set(builder.clone(op)->getResult(0));
+  }
+}
+
+bool isWidening(Operation *op) {
+  auto cast = dyn_cast<nn::CastOp>(op);
+  return cast && isHalf(cast.getInput().getType().getElementType()) && cast.getResult().getType().getElementType().isF32();
+}
+
+/// A half value that other groups read wide is widened there: what is between is
+/// stored as it is.
+void widenAtReaders(ArrayRef<FusionGroup *> groups) {
+  DenseMap<Operation *, FusionGroup *> groupOf;
+  for (FusionGroup *group : groups)
+    for (Operation *op : group->ops)
+      groupOf[op] = group;
+  for (FusionGroup *group : groups) {
+    for (Operation *op : llvm::to_vector(group->ops)) {
+      if (!isWidening(op))
+        continue;
+      for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
+        Operation *user = use.getOwner();
+        FusionGroup *reader = groupOf.lookup(user);
+        auto indexed = dyn_cast<Indexed>(user);
+        if (!reader || reader == group || (indexed && indexed.readsMemory(use.getOperandNumber())))
+          continue;
+        OpBuilder builder(user);
+        Operation *copy = builder.clone(*op);
+        copy->setDiscardableAttrs(user->getDiscardableAttrDictionary());
+        Access access = accessOf(user, use.getOperandNumber());
+        bool inPlace = access == Access::Same || access == Access::Rows || access == Access::Reduces;
+        if (!inPlace || reader->prologue.contains(user))
+          reader->prologue.insert(copy);
+        reader->ops.insert(llvm::find(reader->ops, user), copy);
+        groupOf[copy] = reader;
+        use.set(copy->getResult(0));
+      }
+      if (!op->use_empty())
+        continue;
+      group->ops.erase(llvm::find(group->ops, op));
+      group->prologue.erase(op);
+      groupOf.erase(op);
+      op->erase();
+    }
   }
 }
 
@@ -222,12 +291,17 @@ void remarkClusters(Block &block) {
 }
 
 void fuseBlock(Block &block, bool singletons) {
-  if (!singletons)
+  if (!singletons) {
+    sinkCasts(block);
     duplicate(block);
+  }
   Groups groups(block);
   if (!singletons)
     groups.merge();
-  for (FusionGroup *group : groups.list()) {
+  std::vector<FusionGroup *> list = groups.list();
+  if (!singletons)
+    widenAtReaders(list);
+  for (FusionGroup *group : list) {
     stripAliases(*group);
     if (!group->ops.empty())
       buildCluster(*group);

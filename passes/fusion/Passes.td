@@ -47,7 +47,8 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     After it, no `Elementwise` op and no `Indexed` op that moves or computes
     anything is outside of a cluster. A cluster has one domain of R rows and C
     columns: its values have R*C elements or, one for each row, R; anything else is read
-    through an index map on the way in. Fusion changes no bits. With
+    through an index map on the way in. A half value that is read wide is stored as
+    it is, and widened by each cluster that reads it. Fusion changes no bits. With
     `singletons` each op becomes a cluster of its own.
   }];
   let options = [Option<"singletons", "singletons", "bool", "false", "One op a cluster">];

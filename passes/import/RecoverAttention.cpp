@@ -200,8 +200,11 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     if (tensor(op).getRank() != 4 || op.getTransposeLhs() ||
         op.getTransposeRhs())
       return failure();
-    // select(is_nan(p), 0, p)
     Value weights = op.getLhs();
+    auto dropout = weights.getDefiningOp<nn::DropoutOp>();
+    if (dropout)
+      weights = dropout.getInput();
+    // select(is_nan(p), 0, p)
     bool guarded = false;
     if (auto select = weights.getDefiningOp<nn::SelectOp>()) {
       auto isNan = select.getCondition().getDefiningOp<nn::IsNanOp>();
@@ -212,7 +215,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
       guarded = true;
     }
     auto softmax = weights.getDefiningOp<nn::SoftmaxOp>();
-    if (!softmax)
+    if (!softmax || (dropout && dropout.getGlobalShape()))
       return failure();
     int64_t queries = tensor(softmax).getDimSize(2),
             keys = tensor(softmax).getDimSize(3);
@@ -281,8 +284,12 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
                                      tensor(op).getElementType());
     auto attention = nn::AttentionOp::create(
         rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value,
-        operand, mask.causal ? rewriter.getUnitAttr() : UnitAttr(),
-        rewriter.getF64FloatAttr(scale));
+        operand, dropout ? dropout->getOperands().drop_front() : ValueRange(),
+        mask.causal ? rewriter.getUnitAttr() : UnitAttr(),
+        rewriter.getF64FloatAttr(scale),
+        dropout ? nn::DropAttr::get(getContext(), dropout.getRatioAttr(),
+                                    dropout.getId(), {})
+                : nn::DropAttr());
     inherit(softmax, attention);
     rewriter.replaceOp(op, attention.getResult());
     return success();

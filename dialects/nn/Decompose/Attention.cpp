@@ -37,6 +37,27 @@ Value scores(Composer &b, const Heads &h, Value query, Value key, Value mask, bo
   Value last = b.add(row, b.splat(places, double(h.keys - h.rows)));
   return b.select(b.compare(Predicate::LE, column, last), s, b.splat(s, -std::numeric_limits<double>::infinity()));
 }
+
+/// What `nn.dropout` makes of the probabilities, or of their gradient.
+template <typename OpT> Value dropped(Composer &b, OpT op, Value p) {
+  DropAttr dropout = op.getDropoutAttr();
+  if (!dropout)
+    return p;
+  SmallVector<int64_t> shape(Composer::type(p).getShape()), local = shape;
+  DenseI64ArrayAttr whole;
+  Value offset;
+  if (!dropout.getWhole().empty()) {
+    // [B, G, R, T, S]: heads of several groups are not one run of the whole's.
+    int64_t groups = Composer::type(op.getKey()).getDimSize(1);
+    local = {shape[0], groups, shape[1] / groups, shape[2], shape[3]};
+    whole = DenseI64ArrayAttr::get(op.getContext(), dropout.getWhole());
+    offset = op.getRandom()[3];
+  }
+  auto id = IntegerAttr::get(IntegerType::get(op.getContext(), 64), dropout.getId());
+  return b.reshape(b.dropout(b.reshape(p, local), op.getRandom()[0], op.getRandom()[1], op.getRandom()[2], offset,
+                             dropout.getRatio(), id, whole),
+                   shape);
+}
 } // namespace
 
 Values AttentionOp::decompose(OpBuilder &builder) {
@@ -46,7 +67,7 @@ Values AttentionOp::decompose(OpBuilder &builder) {
   Value highest = b.reduceRows(ReduceKind::Max, s);
   Value e = b.exp(b.sub(s, b.alongRows(highest, s)));
   Value total = b.reduceRows(ReduceKind::Sum, e);
-  Value p = b.div(e, b.alongRows(total, e));
+  Value p = dropped(b, *this, b.div(e, b.alongRows(total, e)));
   Value v = b.reshape(getValue(), {h.batch * h.groups, h.keys, h.width});
   Value o = b.matmul(b.reshape(p, {h.batch * h.groups, h.shared(), h.keys}), v, false, false);
   return {b.reshape(o, Composer::type(getResult()).getShape()), b.add(b.log(total), highest)};
@@ -59,11 +80,11 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   double scale = getScale().convertToDouble();
   Value s = scores(b, h, getQuery(), getKey(), getMask(), getCausal(), scale);
   Value p = b.exp(b.sub(s, b.alongRows(getLse(), s)));
-  Value flat = b.reshape(p, {n, h.shared(), h.keys});
+  Value flat = b.reshape(dropped(b, *this, p), {n, h.shared(), h.keys});
   Value dout = b.reshape(getGrad(), {n, h.shared(), h.width});
   Value dv = b.matmul(flat, dout, true, false);
   Value dp = b.matmul(dout, b.reshape(getValue(), {n, h.keys, h.width}), false, true);
-  dp = b.reshape(dp, Composer::type(p).getShape());
+  dp = dropped(b, *this, b.reshape(dp, Composer::type(p).getShape()));
   Value delta = b.reduceRows(ReduceKind::Sum, b.mul(getGrad(), getOutput()));
   Value ds = b.mul(p, b.sub(dp, b.alongRows(delta, dp)));
   ds = b.reshape(b.mul(ds, b.splat(ds, scale)), {n, h.shared(), h.keys});

@@ -35,6 +35,10 @@ public:
   mlir::Value splat(mlir::RankedTensorType type, double value) {
     return marked(nn::splat(b, loc, type, value));
   }
+  mlir::Value dropout(mlir::Value x, mlir::Value seed, mlir::Value step, mlir::Value microbatch, mlir::Value offset,
+                      mlir::FloatAttr ratio, mlir::IntegerAttr id, mlir::DenseI64ArrayAttr whole) {
+    return make<DropoutOp>(x.getType(), x, seed, step, microbatch, offset, ratio, id, whole);
+  }
   mlir::Value iota(mlir::RankedTensorType type, int64_t dim) { return make<IotaOp>(type, dim); }
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape) {
     return shape == type(x).getShape() ? x : mlir::Value(make<ReshapeOp>(withShape(x, shape), x));

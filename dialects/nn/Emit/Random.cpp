@@ -1,65 +1,10 @@
 //===- Random.cpp - Elements of ops that draw random numbers ---------------===//
+#include "dialects/nn/Emit/Random.h"
 #include "dialects/nn/NN.h"
-#include "dialects/nn/Philox.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
-
-namespace {
-
-/// Words of 32 bits, scalars or vectors.
-struct Words {
-  OpBuilder &b;
-  Location loc;
-
-  Value constant(uint32_t value) {
-    return arith::ConstantOp::create(b, loc, b.getIntegerAttr(b.getI32Type(), APInt(32, value)));
-  }
-  void match(Value &x, Value &y) {
-    Value both[] = {x, y};
-    matchLanes(b, loc, both);
-    x = both[0], y = both[1];
-  }
-  Value exclusive(Value x, Value y) {
-    match(x, y);
-    return arith::XOrIOp::create(b, loc, x, y);
-  }
-  Value sum(Value x, Value y) {
-    match(x, y);
-    return arith::AddIOp::create(b, loc, x, y);
-  }
-  /// Low and high word of a product.
-  std::pair<Value, Value> product(Value x, Value y) {
-    match(x, y);
-    auto op = arith::MulUIExtendedOp::create(b, loc, x, y);
-    return {op.getLow(), op.getHigh()};
-  }
-  /// Low and high word of an i64.
-  std::pair<Value, Value> split(Value wide) {
-    Type half = b.getI32Type();
-    if (auto type = dyn_cast<VectorType>(wide.getType()))
-      half = type.clone(half);
-    Value high = arith::ShRUIOp::create(b, loc, wide, constantLike(b, loc, wide.getType(), 32));
-    return {arith::TruncIOp::create(b, loc, half, wide), arith::TruncIOp::create(b, loc, half, high)};
-  }
-  /// Word 0 of philox() in dialects/nn/Philox.h.
-  Value philox(std::array<Value, 4> x, Value key0, Value key1) {
-    Value m0 = constant(kPhiloxMultipliers[0]), m1 = constant(kPhiloxMultipliers[1]);
-    Value w0 = constant(kPhiloxWeyl[0]), w1 = constant(kPhiloxWeyl[1]);
-    for (int round = 0; round < kPhiloxRounds; ++round) {
-      auto [low0, high0] = product(x[0], m0);
-      auto [low1, high1] = product(x[2], m1);
-      x = {exclusive(exclusive(high1, x[1]), key0), low1, exclusive(exclusive(high0, x[3]), key1), low0};
-      key0 = sum(key0, w0);
-      key1 = sum(key1, w1);
-    }
-    return x[0];
-  }
-};
-
-} // namespace
 
 Access DropoutOp::getAccess(unsigned number) { return number == 0 ? Access::Same : Access::Any; }
 
@@ -83,7 +28,7 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   if (!input || !seed || !step || !microbatch || (getOffset() && !offset))
     return nullptr;
 
-  Words words{b, loc};
+  RandomWords words{b, loc};
   int64_t count = 1;
   for (int64_t size : whole)
     count *= size;

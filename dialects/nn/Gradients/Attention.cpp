@@ -17,7 +17,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   auto grads = AttentionGradOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(),
       getValue().getType(), getQuery(), getKey(), getValue(), getResult(),
-      getLse(), resultGrads[0], getMask(), getCausal(), getScale());
+      getLse(), resultGrads[0], getMask(), getRandom(), getCausalAttr(),
+      getScaleAttr(), getDropoutAttr());
   for (unsigned i = 0; i < 3; ++i)
     operandGrads[i] = grads->getResult(i);
   return success();

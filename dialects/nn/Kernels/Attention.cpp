@@ -9,12 +9,14 @@
 // results a block at a time; sums are f32 and rounded once.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Emit/Random.h"
 #include "dialects/nn/Kernels/Loops.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir;
 using namespace shale::nn;
@@ -135,8 +137,70 @@ public:
   SmallVector<int64_t> maskStrides;
 };
 
+/// Which probabilities are dropped (nn.dropout), a vector of a row at a time.
+class Drops {
+public:
+  /// `random` is what they are drawn from, in memory.
+  Drops(Loops &l, const Shape &s, DropAttr dropout, ValueRange random) : l(l), s(s), words{l.b, l.loc}, dropout(dropout) {
+    if (!dropout)
+      return;
+    auto scalar = [&](unsigned i) { return memref::LoadOp::create(l.b, l.loc, random[i], ValueRange{l.index(0)}); };
+    std::tie(key0, key1) = words.split(scalar(0));
+    step = words.split(scalar(1)).first;
+    microbatch = arith::ShLIOp::create(l.b, l.loc, words.split(scalar(2)).first, words.constant(16));
+    groups = s.groups, shared = s.heads / s.groups;
+    if (dropout.getWhole().empty())
+      return;
+    groups = dropout.getWhole()[1], shared = dropout.getWhole()[2];
+    offset = arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), scalar(3));
+  }
+
+  explicit operator bool() const { return bool(dropout); }
+
+  /// The number of a row's first probability in the whole.
+  Value rowStart(Value batch, Value head, Value row) {
+    if (!dropout)
+      return {};
+    Value here = l.index(s.heads / s.groups);
+    Value group = l.add(l.mul(batch, l.index(groups)), l.div(head, here));
+    Value number = l.add(l.mul(group, l.index(shared)), l.rem(head, here));
+    number = l.mul(l.add(l.mul(number, l.index(s.rows)), row), l.index(s.keys));
+    return offset ? l.add(number, offset) : number;
+  }
+
+  /// What becomes of the vector at column `j` of that row.
+  Value isKept(Value start, Value j) {
+    Type i64 = l.b.getI64Type();
+    Value first = arith::IndexCastOp::create(l.b, l.loc, i64, l.add(start, j));
+    SmallVector<int64_t> steps(l.lanes);
+    std::iota(steps.begin(), steps.end(), 0);
+    auto type = VectorType::get({l.lanes}, i64);
+    Value lanes = arith::ConstantOp::create(l.b, l.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+    auto [low, high] = words.split(arith::AddIOp::create(l.b, l.loc, l.splat(first), lanes));
+    Value id = words.constant(static_cast<uint32_t>(dropout.getId()));
+    Value word = words.philox({low, words.sum(high, microbatch), step, id}, key0, key1);
+    Value threshold = words.constant(dropThreshold(dropout.getRatio().getValueAsDouble()));
+    words.match(word, threshold);
+    return arith::CmpIOp::create(l.b, l.loc, arith::CmpIPredicate::uge, word, threshold);
+  }
+  Value apply(Value kept, Value x) {
+    Value factor = l.splat(l.real(1 / (1 - dropout.getRatio().getValueAsDouble())));
+    return arith::SelectOp::create(l.b, l.loc, kept, arith::MulFOp::create(l.b, l.loc, x, factor), l.splat(l.real(0)));
+  }
+
+private:
+  Loops &l;
+  const Shape &s;
+  RandomWords words;
+  DropAttr dropout;
+  Value key0, key1, step, microbatch, offset;
+  int64_t groups = 1, shared = 1;
+};
+
 LogicalResult checkElement(Operation *op, Value lse) {
   for (Value operand : op->getOperands()) {
+    if (cast<RankedTensorType>(operand.getType()).getElementType().isInteger())
+      continue; // what is drawn from
     Type element = cast<RankedTensorType>(operand.getType()).getElementType();
     if (!element.isF32() && !shale::isHalf(element))
       return op->emitOpError() << "has a kernel for f32 and half types only; got " << operand.getType();
@@ -171,6 +235,7 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
   Value out = results[0], lse = results[1];
   Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(),
                 getScale().convertToDouble());
+  Drops drops(l, s, getDropoutAttr(), operands.take_back(getRandom().size()));
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
   Value scores = l.scratch(entry, s.scores());
@@ -226,10 +291,10 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
       blocks.zero(scores, l.add(at, seen), l.add(at, limit));
       Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
       memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
-      Value divisor = l.splat(total);
+      Value divisor = l.splat(total), start = drops.rowStart(batch, head, row);
       l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
-        Value x = l.load(scores, l.add(at, j), m);
-        l.store(scores, l.add(at, j), m, arith::DivFOp::create(b, loc, x, divisor));
+        Value x = arith::DivFOp::create(b, loc, l.load(scores, l.add(at, j), m), divisor);
+        l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(start, j), x) : x);
         return {};
       });
     });
@@ -267,6 +332,7 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
   Value dq = results[0], dk = results[1], dv = results[2];
   double scale = getScale().convertToDouble();
   Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(), scale);
+  Drops drops(l, s, getDropoutAttr(), operands.take_back(getRandom().size()));
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
   Value p = l.scratch(entry, s.scores()), dp = l.scratch(entry, s.scores());
@@ -314,12 +380,15 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
             return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
           })[0];
           Value shift = l.splat(memref::LoadOp::create(b, loc, lse, l.add(row0, r)));
+          Value start = drops.rowStart(batch, head, row);
           Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
           l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
             Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
             Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+            Value kept = drops ? drops.isKept(start, j) : Value();
+            y = kept ? drops.apply(kept, y) : y;
             Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
-            l.store(p, l.add(at, j), m, e);
+            l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
             l.store(dp, l.add(at, j), m, arith::MulFOp::create(b, loc, d, factor));
             return {};
           });

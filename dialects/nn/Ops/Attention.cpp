@@ -1,9 +1,38 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
 #include "dialects/nn/NN.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace shale::nn;
+
+/// Checks what is dropped, and from what it is drawn.
+static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAttr dropout, OperandRange random) {
+  if (!dropout)
+    return random.empty() ? success() : op->emitOpError("has random operands but drops nothing"); // attention_c5
+  double ratio = dropout.getRatio().getValueAsDouble();
+  if (!(ratio >= 0 && ratio < 1) || dropout.getId() < 0 || dropout.getId() > UINT32_MAX) // attention_c5
+    return op->emitOpError() << "drops with a ratio in [0, 1) and an id in [0, 2^32); got " << ratio << " and "
+                             << dropout.getId();
+  ArrayRef<int64_t> whole = dropout.getWhole();
+  if (random.size() != (whole.empty() ? 3 : 4)) // attention_c5
+    return op->emitOpError() << "draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got "
+                             << random.size() << " random operands";
+  auto q = cast<RankedTensorType>(query.getType()), k = cast<RankedTensorType>(key.getType());
+  int64_t groups = k.getDimSize(1), local[] = {q.getDimSize(0), groups, groups ? q.getDimSize(1) / groups : 0, q.getDimSize(2),
+                                               k.getDimSize(2)};
+  ArrayRef<int64_t> sizes = whole.empty() ? ArrayRef<int64_t>(local) : whole;
+  bool fits = sizes.size() == 5;
+  for (unsigned i = 0; fits && i < 5; ++i)
+    fits = i < 3 ? sizes[i] >= local[i] : sizes[i] == local[i];
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    if (fits && (llvm::MulOverflow(count, size, count) || count > (int64_t(1) << 48)))
+      return op->emitOpError("the whole must have at most 2^48 probabilities"); // attention_c5
+  if (!fits) // attention_c5
+    return op->emitOpError("the whole must be [B, G, R, T, S] with no dimension smaller than here");
+  return success();
+}
 
 /// Checks the types and attributes that attention and its gradient share.
 static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask,
@@ -55,15 +84,28 @@ static int64_t attentionFlops(Value query, Value key, Value value, bool causal) 
 }
 
 LogicalResult AttentionOp::verify() {
-  return verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getResult().getType(),
-                         getLse().getType(), getScale().convertToDouble());
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getResult().getType(),
+                             getLse().getType(), getScale().convertToDouble())))
+    return failure();
+  return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
+}
+
+bool AttentionOp::drawsRandom() { return bool(getDropoutAttr()); }
+
+SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
+  auto plain = cast<AttentionOp>(builder.clone(**this));
+  plain.removeDropoutAttr();
+  plain.getRandomMutable().clear();
+  return plain->getResults();
 }
 
 int64_t AttentionOp::getFlops() { return attentionFlops(getQuery(), getKey(), getValue(), getCausal()); }
 
 LogicalResult AttentionGradOp::verify() { // attention_grad_c1
-  return verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getOutput().getType(),
-                         getLse().getType(), getScale().convertToDouble());
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getOutput().getType(),
+                             getLse().getType(), getScale().convertToDouble())))
+    return failure();
+  return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
 }
 
 int64_t AttentionGradOp::getFlops() {

@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_NumericKernel, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Sharded, NN_Partitionable, NN_StochasticWhere, NN_NumericKernel, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
   let summary = "Scaled dot-product attention";
   let description = [{
     result = softmax(scale * q k^T + mask) v for each batch row and head; with
@@ -12,6 +12,10 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_NumericKernel, NN_
     keys. H is a multiple of the number of key heads G: query head h reads key
     head h / (H / G) (grouped-query attention). `lse` is the logarithm of each
     row's sum of exponentials, kept for the gradient.
+
+    With `dropout` elements of the softmax, [B, H, T, S], are dropped as `nn.dropout`
+    of that tensor would, before they meet v; `random` is the seed, the step, the
+    micro-batch and, in a local form, the number of its first element.
 
     Life: made by recover; becomes a blocked kernel around gemm, which never
     holds a T x S matrix for all heads.
@@ -22,21 +26,24 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, NN_Sharded, NN_NumericKernel, NN_
     - (C2) H is a positive multiple of G.
     - (C3) mask, if there, has rank 4 and each size is 1 or that of [B, H, T, S].
     - (C4) scale is finite.
+    - (C5) with `dropout` there are three random operands, or four and `of` = [B, G, R, T, S] of the whole with
+      R query heads to a key head; without it there are none. Ratio and id are as in `nn.dropout`.
 
     Example: `%o, %lse = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
-                       Optional<NN_FloatTensor>:$mask, UnitAttr:$causal, F64Attr:$scale);
+                       Optional<NN_FloatTensor>:$mask, Variadic<NN_RandomScalar>:$random, UnitAttr:$causal, F64Attr:$scale,
+                       OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`mask` $mask^ `:` type($mask))? (`causal` $causal^)? `scale` `=` $scale
-    attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
+    (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
   }];
   let hasVerifier = 1;
 }
 
-def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AllTypesMatch<["query", "query_grad"]>,
-    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_NumericKernel, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments, AllTypesMatch<["query", "query_grad"]>,
+    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Partitionable, NN_NumericKernel, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
   let summary = "Gradient of attention";
   let description = [{
     From the forward pass' operands, its result and lse, and the gradient of the
@@ -51,11 +58,13 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AllTypesMatch<["query", 
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        NN_FloatTensor:$output, NN_FloatTensor:$lse, NN_FloatTensor:$grad,
-                       Optional<NN_FloatTensor>:$mask, UnitAttr:$causal, F64Attr:$scale);
+                       Optional<NN_FloatTensor>:$mask, Variadic<NN_RandomScalar>:$random, UnitAttr:$causal, F64Attr:$scale,
+                       OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$query_grad, NN_FloatTensor:$key_grad, NN_FloatTensor:$value_grad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`mask` $mask^ `:` type($mask))?
-    (`causal` $causal^)? `scale` `=` $scale attr-dict `:` type($query) `,` type($key) `,` type($value) `,`
+    (`causal` $causal^)? `scale` `=` $scale
+    (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `,`
     type($output) `,` type($lse)
   }];
   let hasVerifier = 1;

@@ -4,11 +4,9 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_RandomScalar : 0DTensorOf<[I64]>;
-
 def NN_DropoutOp : NN_Op<"dropout", [Pure, AllTypesMatch<["input", "result"]>,
                                      AllTypesMatch<["seed", "step", "microbatch"]>, NN_Differentiable, NN_Sharded,
-                                     NN_Partitionable, NN_IndexedMove, NN_Cost, NN_Follows]> {
+                                     NN_Partitionable, NN_Stochastic, NN_IndexedMove, NN_Cost, NN_Follows]> {
   let summary = "Zeroes elements at random and scales up the others";
   let description = [{
     Element e is 0 with probability `ratio`, else input * 1 / (1 - ratio). Which

@@ -1,5 +1,6 @@
 //===- Attention.cpp - Batch rows and heads in parallel -------------------===//
 #include "dialects/nn/Sharding/Rules.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace shale;
@@ -35,12 +36,71 @@ struct AttentionFactors {
 };
 } // namespace
 
+/// The local form: a rank drops the elements that it has, by their numbers in the
+/// whole. Its heads are those of some groups, or some heads of each group.
+template <typename OpT>
+static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &builder, const LocalForm &local) {
+  IRMapping mapping;
+  mapping.map(op->getOperands(), local.operands);
+  auto made = cast<OpT>(builder.cloneWithoutRegions(*op.getOperation(), mapping));
+  made->setDiscardableAttrs(DictionaryAttr::get(op.getContext()));
+  for (auto [result, type] : llvm::zip(made->getResults(), local.types))
+    result.setType(type);
+  DropAttr dropout = op.getDropoutAttr();
+  if (!dropout)
+    return SmallVector<Value>(made->getResults());
+  if (!dropout.getWhole().empty())
+    return op.emitOpError("is a local form already"), failure();
+  int64_t batch = shapeOf(op.getQuery())[0], heads = shapeOf(op.getQuery())[1], groups = shapeOf(op.getKey())[1];
+  int64_t whole[] = {batch, groups, heads / groups, shapeOf(op.getQuery())[2], shapeOf(op.getKey())[2]};
+  ArrayRef<int64_t> query = shapeOf(made.getQuery());
+  int64_t localGroups = shapeOf(made.getKey())[1];
+  int64_t piece[] = {query[0], localGroups, query[1] / localGroups};
+  // Of batch rows, groups and heads of a group: the factors in the order in which the rule makes them.
+  TensorFactors factors = op.getShardingRule().operands[0];
+  SmallVector<int64_t> ids(3, -1);
+  unsigned next = 0;
+  if (batch > 1)
+    ids[0] = factors[0][0];
+  if (groups > 1)
+    ids[1] = factors[1][next++];
+  if (heads > groups)
+    ids[2] = factors[1][next];
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  int64_t stride = whole[3] * whole[4];
+  builder.setInsertionPoint(made);
+  Value offset;
+  for (int i = 2; i >= 0; --i) {
+    if (ids[i] >= 0 && !local.axes[ids[i]].empty()) {
+      Value begin = pieceOffset(builder, op.getLoc(), local.axes[ids[i]], piece[i] * stride, scalar);
+      offset = offset ? AddOp::create(builder, op.getLoc(), offset, begin).getResult() : begin;
+    }
+    stride *= whole[i];
+  }
+  builder.setInsertionPointAfter(made);
+  if (offset) { // else nothing of the probabilities is split
+    made.getRandomMutable().append(offset);
+    made.setDropoutAttr(DropAttr::get(op.getContext(), dropout.getRatio(), dropout.getId(), whole));
+  }
+  return SmallVector<Value>(made->getResults());
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::partition(OpBuilder &builder, const LocalForm &local) {
+  return partitionAttention(*this, builder, local);
+}
+
+FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder, const LocalForm &local) {
+  return partitionAttention(*this, builder, local);
+}
+
 ShardingRule AttentionOp::getShardingRule() {
   RuleBuilder rule;
   AttentionFactors f(rule, getQuery(), getKey(), getValue(), getMask());
   rule.operand(f.query).operand(f.key).operand(f.value);
   if (getMask())
     rule.operand(f.mask);
+  for (unsigned i = 0; i < getRandom().size(); ++i)
+    rule.operand({});
   return rule.result(f.output).result(f.lse).take();
 }
 
@@ -55,6 +115,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
       .operand(f.output);
   if (getMask())
     rule.operand(f.mask);
+  for (unsigned i = 0; i < getRandom().size(); ++i)
+    rule.operand({});
   return rule.result(f.query).result(f.key).result(f.value).linear({5}).take();
 }
 

@@ -1,5 +1,6 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Philox.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>
@@ -60,10 +61,59 @@ struct Heads {
   double scale;
 };
 
+/// What multiplies each probability: 0, or 1 / (1 - ratio); see nn.dropout.
+class Dropped {
+public:
+  template <typename OpT>
+  Dropped(OpT op, Call &call, Element element) : dropout(op.getDropoutAttr()) {
+    if (!dropout)
+      return;
+    unsigned at = op->getNumOperands() - op.getRandom().size();
+    auto scalar = [&](unsigned i) {
+      return static_cast<uint64_t>(call.operand(at + i).ints()[0]);
+    };
+    place = {scalar(0), scalar(1), scalar(2),
+             static_cast<uint64_t>(dropout.getId())};
+    double ratio = dropout.getRatio().getValueAsDouble();
+    threshold = nn::dropThreshold(ratio);
+    Tensor exact = Tensor::scalar(element, 1 / (1 - ratio));
+    if (!call.interpreter.options.asF64)
+      exact.roundToElement();
+    factor = exact.floats()[0];
+    auto q = cast<RankedTensorType>(op.getQuery().getType()).getShape();
+    auto k = cast<RankedTensorType>(op.getKey().getType()).getShape();
+    shared = q[1] / k[1], rows = q[2], keys = k[2];
+    wholeGroups = k[1], wholeShared = shared;
+    if (!dropout.getWhole().empty()) {
+      offset = scalar(3);
+      wholeGroups = dropout.getWhole()[1], wholeShared = dropout.getWhole()[2];
+    }
+  }
+
+  double operator()(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    if (!dropout)
+      return 1;
+    uint64_t head = (b * wholeGroups + h / shared) * wholeShared + h % shared;
+    uint64_t element = offset + (head * rows + t) * keys + s;
+    uint32_t word = nn::philox(place.counterOf(element), place.key())[0];
+    return word >= threshold ? factor : 0;
+  }
+
+private:
+  nn::DropAttr dropout;
+  nn::RandomPlace place{};
+  uint32_t threshold = 0;
+  double factor = 1;
+  uint64_t offset = 0;
+  int64_t shared = 1, rows = 0, keys = 0, wholeGroups = 1,
+          wholeShared = 1;
+};
+
 LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
   const Tensor *mask = op.getMask() ? &call.operand(3) : nullptr;
   Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
               op.getCausal(), op.getScale().convertToDouble());
+  Dropped dropped(op, call, call.result(1).element());
   const double *v = call.operand(2).floats();
   double *y = call.result(0).mutableFloats();
   double *lse = call.result(1).mutableFloats();
@@ -81,20 +131,24 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
         int64_t row = heads.queryHead(b, h) + t;
         lse[row] = std::isinf(largest) ? largest : largest + std::log(sum);
         const double *values = v + heads.keyHead(b, h) * heads.E;
-        for (int64_t s = 0; s < heads.S; ++s)
+        for (int64_t s = 0; s < heads.S; ++s) {
+          double weight = p[s] / sum * dropped(b, h, t, s);
           for (int64_t e = 0; e < heads.E; ++e)
-            y[row * heads.E + e] += p[s] / sum * values[s * heads.E + e];
+            y[row * heads.E + e] += weight * values[s * heads.E + e];
+        }
       }
   return success();
 }
 
 // With P = exp(scores - lse): dV = P^T dO, dP = dO V^T,
-// dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q.
+// dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q;
+// where P is dropped and scaled before it meets V, so is dP.
 LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
   const Tensor *mask = op.getMask() ? &call.operand(6) : nullptr;
   double scale = op.getScale().convertToDouble();
   Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
               op.getCausal(), scale);
+  Dropped dropped(op, call, call.operand(4).element());
   const double *v = call.operand(2).floats(), *o = call.operand(3).floats();
   const double *lse = call.operand(4).floats(), *dO = call.operand(5).floats();
   for (unsigned i = 0; i < 3; ++i)
@@ -117,11 +171,12 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
           if (heads.causal && s > t + (heads.S - heads.T))
             continue;
           double weight = std::exp(p[s] - lse[row]), dP = 0;
+          double kept = dropped(b, h, t, s);
           for (int64_t e = 0; e < E; ++e) {
             dP += grad[e] * v[(key + s) * E + e];
-            dV[(key + s) * E + e] += weight * grad[e];
+            dV[(key + s) * E + e] += weight * kept * grad[e];
           }
-          double dScore = weight * (dP - dot) * scale;
+          double dScore = weight * (kept * dP - dot) * scale;
           for (int64_t d = 0; d < D; ++d) {
             dQ[row * D + d] += dScore * heads.k[(key + s) * D + d];
             dK[(key + s) * D + d] += dScore * heads.q[row * D + d];

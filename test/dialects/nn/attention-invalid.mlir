@@ -78,3 +78,48 @@ func.func @rope_c1_positions(%x: tensor<2x4x8x16xf32>, %c: tensor<7x8xf32>) {
   %0 = nn.rope %x, %c, %c : tensor<2x4x8x16xf32>, tensor<7x8xf32>
   return
 }
+
+// -----
+
+// attention_c5_ratio: a ratio below 1
+func.func @attention_c5_ratio(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
+  // expected-error@+1 {{drops with a ratio in [0, 1) and an id in [0, 2^32); got 1.000000e+00 and 3}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 1.0 : f64, id = 3> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c5_random: what is drawn from
+func.func @attention_c5_random(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
+  // expected-error@+1 {{draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got 2 random operands}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3> (%s, %s : tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c5_place: a part has a place
+func.func @attention_c5_place(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
+  // expected-error@+1 {{got 3 random operands}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3, of = [4, 4, 1, 8, 8]> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c5_whole: a whole that holds it
+func.func @attention_c5_whole(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
+  // expected-error@+1 {{the whole must be [B, G, R, T, S] with no dimension smaller than here}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3, of = [4, 4, 1, 8, 9]> (%s, %s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c5_count: a number that fits
+func.func @attention_c5_count(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
+  // expected-error@+1 {{the whole must have at most 2^48 probabilities}}
+  %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3, of = [4611686018427387904, 4, 1, 8, 8]> (%s, %s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}

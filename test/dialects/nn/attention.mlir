@@ -22,3 +22,13 @@ func.func @rope(%x: tensor<2x4x8x16xf32>, %c: tensor<8x8xf32>) {
   %1 = nn.rope %x, %c, %c interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
   return
 }
+
+// Dropped probabilities, whole and as a rank's part.
+// CHECK-LABEL: func.func @dropout
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3>(%{{.*}}, %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64>, tensor<i64>)
+// CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3, of = [4, 2, 2, 8, 8]>(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>)
+func.func @dropout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %s: tensor<i64>) {
+  %o, %l = nn.attention %q, %k, %k causal scale = 2.500000e-01 dropout <ratio = 0.1 : f64, id = 3> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k, %o, %l, %o causal scale = 2.500000e-01 dropout <ratio = 0.1 : f64, id = 3, of = [4, 2, 2, 8, 8]> (%s, %s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}

@@ -63,3 +63,22 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
   %1 = nn.reshape %0 : tensor<4x4xf32> -> tensor<16xf32>
   return %1 : tensor<16xf32>
 }
+
+// A half value is stored as it is and widened by each kernel that reads it; what is moved is the half type.
+// CHECK-LABEL: @halves
+// CHECK: nn.cluster
+// CHECK: nn.yield {{.*}} : tensor<4x8xbf16>
+// CHECK: nn.sum_squares
+// CHECK: nn.cluster (%[[H:.*]] = {{.*}} : tensor<4x8xbf16>
+// CHECK: %[[T:.*]] = nn.transpose %[[H]] {{.*}} : tensor<4x8xbf16> -> tensor<8x4xbf16>
+// CHECK: %[[W:.*]] = nn.cast %[[T]] {{.*}} : tensor<8x4xbf16> -> tensor<8x4xf32>
+// CHECK: nn.tanh %[[W]]
+func.func @halves(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.cast %0 : tensor<4x8xf32> -> tensor<4x8xbf16>
+  %2 = nn.cast %1 : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %3 = nn.sum_squares %1 : (tensor<4x8xbf16>) -> tensor<f32>
+  %4 = nn.transpose %2 perm = [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  %5 = nn.tanh %4 : tensor<8x4xf32>
+  return %3, %5 : tensor<f32>, tensor<8x4xf32>
+}

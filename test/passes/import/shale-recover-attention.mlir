@@ -71,3 +71,17 @@ func.func @hidden_row(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
   %8 = nn.matmul %7, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %8 : tensor<1x2x3x4xf32>
 }
+
+// What is dropped of the probabilities is dropped inside.
+// CHECK-LABEL: func.func @dropout
+// CHECK: nn.attention %arg0, %arg1, %arg2 scale = 5.000000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3>(%arg3, %arg4, %arg4 : tensor<i64>, tensor<i64>, tensor<i64>)
+// CHECK-NOT: nn.dropout
+func.func @dropout(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>, %seed: tensor<i64>, %step: tensor<i64>) -> tensor<1x2x3x4xf32> {
+  %s = nn.constant dense<2.0> : tensor<1x2x3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %1 = nn.div %0, %s : tensor<1x2x3x3xf32>
+  %2 = nn.softmax %1 : tensor<1x2x3x3xf32>
+  %3 = nn.dropout %2 seed %seed step %step microbatch %step ratio = 0.1 id = 3 : tensor<1x2x3x3xf32>, tensor<i64>
+  %4 = nn.matmul %3, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %4 : tensor<1x2x3x4xf32>
+}

@@ -196,6 +196,30 @@ func.func @f(%x: tensor<4xCxf32>, %s: tensor<i64>, %t: tensor<i64>, %m: tensor<i
 })", {{"C", GetParam()}}));
 }
 
+// Whole, and as a rank's part with some heads of each group, its elements counted in 64 bits.
+TEST(Attention, DropsProbabilities) {
+  for (auto [of, place] : {std::pair<const char *, const char *>{"", ""},
+                           {", of = [4, 2, 6, 70, 70]", ", %o"},
+                           {", of = [1048576, 2, 6, 70, 70]", ", %far"}}) {
+    std::string types = *of ? "tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>" : "tensor<i64>, tensor<i64>, tensor<i64>";
+    std::string drop = std::string("dropout <ratio = 0.3 : f64, id = 5") + of + "> (%s, %t, %m" + place + " : " + types + ")";
+    std::string text = R"(
+func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x70x9xf32>, %dy: tensor<2x4x70x9xf32>) -> (tensor<2x4x70x9xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>) {
+  %s = nn.constant dense<81985529216486895> : tensor<i64>
+  %t = nn.constant dense<5> : tensor<i64>
+  %m = nn.constant dense<2> : tensor<i64>
+  %o = nn.constant dense<9800> : tensor<i64>
+  %far = nn.constant dense<123456789012> : tensor<i64>
+  %y, %l = nn.attention %q, %k, %v causal scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32> -> tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy causal scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  return %y, %dq, %dk, %dv : tensor<2x4x70x9xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>
+})";
+    for (size_t at; (at = text.find("DROP")) != std::string::npos;)
+      text.replace(at, 4, drop);
+    check(text);
+  }
+}
+
 TEST(Rope, BothForms) {
   for (const char *form : {"", "interleaved", "inverse", "interleaved inverse"})
     check(replace(std::string(R"(

@@ -14,6 +14,12 @@ func.func @masked(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1
   %o, %l = nn.attention %q, %k, %v mask %m : tensor<1x1x3x3xf64> scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
   return %o : tensor<1x2x3x2xf64>
 }
+// What is dropped is dropped in both directions; two query heads read one key head.
+func.func @dropped(%q: tensor<2x4x3x2xf64>, %k: tensor<2x2x3x2xf64>, %v: tensor<2x2x3x2xf64>) -> tensor<2x4x3x2xf64> {
+  %s = nn.constant dense<3> : tensor<i64>
+  %o, %l = nn.attention %q, %k, %v causal scale = 7.000000e-01 dropout <ratio = 0.4 : f64, id = 7> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x3x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x4x3x2xf64>, tensor<2x4x3xf64>
+  return %o : tensor<2x4x3x2xf64>
+}
 // CHECK: @causal argument 0: 48 elements
 // CHECK: @causal argument 1: 48 elements
 // CHECK: @causal argument 2: 120 elements
@@ -23,3 +29,6 @@ func.func @masked(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1
 // CHECK: @masked argument 0: 12 elements
 // CHECK: @masked argument 1: 12 elements
 // CHECK: @masked argument 2: 12 elements
+// CHECK: @dropped argument 0: 48 elements
+// CHECK: @dropped argument 1: 24 elements
+// CHECK: @dropped argument 2: 24 elements

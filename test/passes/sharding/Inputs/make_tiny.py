@@ -1,6 +1,6 @@
 """Writes a small transformer in nn, for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys]...   (keys: without the key's bias, whose true gradient is zero)
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout]...   (dropout: of attention probabilities; keys: without the key's bias, whose true gradient is zero)
 """
 import sys
 
@@ -85,7 +85,11 @@ for layer in range(L):
         heads.append(emit(f"nn.transpose {z} perm = [0, 2, 1, 3] : {ty(batch, T, H, C // H)} -> {ty(batch, H, T, C // H)}"))
     h = ty(batch, H, T, C // H)
     o = new()
-    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} causal scale = 5.000000e-01 {{nn.scope = \"{scope}\"}} : {h}, {h}, {h} -> {h}, {ty(batch, H, T)}")
+    drop = ""
+    if "dropout" in flags:
+        seed, step = emit("nn.constant dense<11> : tensor<i64>"), emit("nn.constant dense<2> : tensor<i64>")
+        drop = f"dropout <ratio = 0.3 : f64, id = {4 + layer}> ({seed}, {step}, {step} : tensor<i64>, tensor<i64>, tensor<i64>) "
+    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} causal scale = 5.000000e-01 {drop}{{nn.scope = \"{scope}\"}} : {h}, {h}, {h} -> {h}, {ty(batch, H, T)}")
     o = emit(f"nn.transpose {o} perm = [0, 2, 1, 3] : {h} -> {ty(batch, T, H, C // H)}")
     o = emit(f"nn.reshape {o} : {ty(batch, T, H, C // H)} -> {ty(N, C)}")
     o = linear(o, f"{scope}.attn.proj", C, C, scope, trained, split=0)
