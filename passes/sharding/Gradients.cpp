@@ -41,6 +41,21 @@ Value Partitioner::castTo(Value value, Type element) {
   return nn::CastOp::create(builder, value.getLoc(), type.clone(element), value);
 }
 
+/// The gradient in another type, from where it is made: nobody else reads the wider one.
+static Value castAtOnce(OpBuilder &builder, Value gradient, Type element) {
+  auto type = cast<RankedTensorType>(gradient.getType());
+  if (type.getElementType() == element)
+    return gradient;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(gradient);
+  auto made = nn::CastOp::create(builder, gradient.getLoc(), type.clone(element), gradient);
+  if (Operation *definition = gradient.getDefiningOp())
+    for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
+      if (Attribute attr = definition->getAttr(name))
+        made->setAttr(name, attr);
+  return made;
+}
+
 /// `now` and what the micro-batches before have left, in the accumulator's type.
 /// In the order in which the sum takes the accumulator's place.
 Value Partitioner::addToAccumulator(Group &group, Value now) {
@@ -88,7 +103,7 @@ LogicalResult Partitioner::packGradients(Group &group) {
     for (StringRef axis : partialAxes)
       layout.partial.emplace_back(axis, dist::Reduction::Sum);
     llvm::sort(layout.partial);
-    parts.push_back(castTo(converted(values.gradients[i], layout), element));
+    parts.push_back(castAtOnce(builder, converted(values.gradients[i], layout), element));
     names.push_back(FlatSymbolRefAttr::get(param));
   }
   auto flat = RankedTensorType::get({group.attr.getCount()}, element);

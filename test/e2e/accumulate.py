@@ -2,7 +2,7 @@
 """Follows PyTorch's run of two micro-batches a step, for every strategy and both ways to synchronise, and holds the bytes
 on the wire against design and the communicator's count.
 
-usage: accumulate.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--bar 0.02]
+usage: accumulate.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--bar 0.02] [--brief]
 
 With W and R the padded bytes of all parameters in the wire and the reduce type, N ranks and K micro-batches a rank sends a
 step: none 2R; optimizer and grad W for the gathers and R for the reduction, grad K R for the reduction when it synchronises
@@ -11,7 +11,7 @@ two replicas of two shards half of each reduction comes to it. The accumulators 
 unless each micro-batch is synchronised over their slices.
 
 --flags: with half types, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
-skipped.
+skipped. --brief: three of the programs.
 """
 import re
 
@@ -92,9 +92,11 @@ def check(a, work):
     runs = [(WAYS[0], 1), (WAYS[4], 1)] + [(way, 2) for way in WAYS] + [(WAYS[4], 4)]
     if a.bar:  # what half types change
         runs = [(WAYS[0], 1)] + [(way, 2) for way in WAYS] + [(way, 4) for way in REPLICAS]
+    if a.brief:
+        runs = [(WAYS[0], 1), (WAYS[3], 2), (WAYS[4], 2)]
     found = [follow(case, work, *one, a.flags, a.bar) for one in runs]
     return f"{len(runs)} programs, loss {max(l for l, _ in found):.1e}, norm {max(n for _, n in found):.1e}; bytes as designed and as counted"
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--flags", {"default": ""}), ("--bar", {"type": float, "default": 0}))
+    main(check, ("--case", {"required": True}), ("--flags", {"default": ""}), ("--bar", {"type": float, "default": 0}), ("--brief", {"action": "store_true"}))

@@ -5,7 +5,7 @@ usage: precision.py --build DIR --case test/models/gpt2 --flags "--param-dtype b
                     [--shard none,optimizer,grad,full] [--ranks 1,2] [--bytes] [--twice] [--skips N]
 
 Each strategy on each number of ranks: the loss of every step within the bar; the gradient norm is reported, not held.
---bytes (bf16 with master and reduction in f32): with E padded elements and N ranks, a rank keeps, when the update begins,
+--bytes (bf16 with master in f32; here reduction in f32, in bf16 a gradient has half the bytes): with E padded elements and N ranks, a rank keeps, when the update begins,
 18 E bytes of parameters, gradients and optimizer state with none, (6 + 12/N) E with optimizer, (2 + 16/N) E with grad and
 16 E/N with full, by plan and by the running program's table; it sends, with W = 2 E bytes in the wire type and R = 4 E in
 the reduce type, 2R with none, W + R with optimizer and grad, at most 2W + R with full, each times (N-1)/N, and scalars.
@@ -28,21 +28,21 @@ def totals(rows):
     return {kept: sum(size for category, size in rows if category == kept) for kept in KEPT}
 
 
-def check_bytes(what, shard, ranks, said, described, report, sent):
+def check_bytes(what, shard, ranks, reduced_width, said, described, report, sent):
     planned = totals([(category, int(size)) for size, category in
                       re.findall(r"^ +(?:state|arena) +\d+ +(\d+) +\d+ +(\w+) ", described, re.M)])
     split = 1 if shard == "none" else ranks
     elements = planned["optimizer"] * split // 8
-    part = elements // ranks
-    wanted = {"none": (6 * elements, 4 * elements, 8 * elements), "optimizer": (2 * elements + 4 * part, 4 * elements, 8 * part),
-              "grad": (2 * elements + 4 * part, 4 * part, 8 * part), "full": (4 * part, 4 * part, 8 * part)}[shard]
+    part, grad = elements // ranks, reduced_width
+    wanted = {"none": (6 * elements, grad * elements, 8 * elements), "optimizer": (2 * elements + 4 * part, grad * elements, 8 * part),
+              "grad": (2 * elements + 4 * part, grad * part, 8 * part), "full": (4 * part, grad * part, 8 * part)}[shard]
     tables = [("by plan", planned)] + [(f"running, rank {rank['rank']}", totals([(row["category"], row["bytes"]) for row in rank["when_update_begins"]]))
                                        for rank in report]
     for where, have in tables:
         if tuple(have[kept] for kept in KEPT) != wanted:
             raise Deviates(f"{what}, {where}: holds {have}; {dict(zip(KEPT, wanted))} expected of {elements} padded elements")
     collectives = {kind: int(size) for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", said, re.M)}
-    wire, reduced = (size * elements * (ranks - 1) // ranks for size in (2, 4))
+    wire, reduced = (size * elements * (ranks - 1) // ranks for size in (2, grad))
     gathered, scattered, summed = (collectives.get(kind, 0) for kind in ("all-gather", "reduce-scatter", "all-reduce"))
     holds = {"none": gathered == scattered == 0 and 2 * reduced <= summed <= 2 * reduced + SCALARS,
              "optimizer": gathered == wire and scattered == reduced and summed <= SCALARS,
@@ -123,7 +123,7 @@ def check(a, work):
                 report = work / "report.json"
                 case.train(program, work / f"short-{shard}-{ranks}", steps=2, flags=["--report-buffers", report])
                 described = run([program, "--describe"], "--describe").stdout
-                found[-1] += check_bytes(what, shard, ranks, said, described, json.loads(report.read_text()), {line["comm_bytes"] for line in lines})
+                found[-1] += check_bytes(what, shard, ranks, 2 if "--reduce-dtype" in a.flags else 4, said, described, json.loads(report.read_text()), {line["comm_bytes"] for line in lines})
     if a.twice:
         case.train(program, work / "again")
         same_bits(out, work / "again", "two runs")

@@ -155,3 +155,14 @@ func.func @f(%a: tensor<8x4xf32>) {
   %0 = dist.unit_pack @u[0] [@w](%a) : (tensor<8x4xf32>) -> tensor<32xf32>
   return
 }
+
+// -----
+
+// unit_pack_c2: neither what is reduced nor what is summed in
+dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = bf16, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<4x8xf16>) {
+  // expected-error@+1 {{a result of 32 elements of 'bf16'}}
+  %0 = dist.unit_pack @u[0] [@w](%a) : (tensor<4x8xf16>) -> tensor<32xf16>
+  return
+}

@@ -69,3 +69,23 @@ module {
     return %p, %q, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A gradient that is added up, and an update that reads the last micro-batch's alone.
+module attributes {nn.accumulate = 2 : i64} {
+  dist.mesh @mesh <["fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
+  nn.state @a.sum role = grad_accumulator type = tensor<4xf32> {of = @a}
+  func.func @step(%a: tensor<4xf32> {nn.state = @a}, %sum: tensor<4xf32> {nn.state = @a.sum}, %ma: tensor<4xf32> {nn.state = @a.momentum},
+      %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @a.momentum}) {
+    %g = nn.neg %a : tensor<4xf32>
+    %all = nn.accumulate @a %g into %sum : tensor<4xf32> : tensor<4xf32>
+    %e = nn.constant dense<true> : tensor<i1>
+    // expected-error@+1 {{must read the sum of the gradients of all micro-batches}}
+    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    return %p, %v : tensor<4xf32>, tensor<4xf32>
+  }
+}
