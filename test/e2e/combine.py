@@ -2,17 +2,24 @@
 """Random combinations of everything that must not change a run: each follows PyTorch's trajectory, and those that differ
 in data movement alone have the same bits.
 
-usage: combine.py --build DIR [--count 60] [--seed 0]
+usage: combine.py --build DIR [--count 60] [--seed 0] [--extras-only]
 
 A class is a fixture, a mesh, a strategy, units, buckets, micro-batches a step and how they are synchronised: what decides in
-which order numbers are added. Its members differ in what is computed again, what is kept on the host, how far ahead units are
-gathered, how many at once, and whether they are dropped after forward: every member has the bits of the first. With K micro-batches a
-step the rows of each batch are cut into K. All follows from the seed alone.
+which order numbers are added; a class of gpt2 may have frozen parameters, which keep their first bits. Its members differ in what
+is computed again, what is kept on the host, how far ahead units are gathered, how many at once, and whether they are dropped after
+forward: every member has the bits of the first. With K micro-batches a step the rows of each batch are cut into K. All follows from
+the seed alone.
+
+Beside `count` of these in f32, one class in two has a companion: the model with dropout (which follows the interpreter's run of
+the unsharded step), a fixture in half types (loss within that type's bar, norms and weights not held), or both.
 """
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-from runner import MODELS, Case, Deviates, main, read_safetensors, same_bits, save_safetensors
+from dropout import Dropout
+from dropout import off as off_by
+from follow import check_frozen
+from runner import LOSS, MODELS, NORM, Case, Deviates, main, metrics, read_safetensors, same_bits, save_safetensors
 
 MEMBERS = 4
 # Rows of a batch, and meshes by the data ranks that they have.
@@ -20,8 +27,13 @@ CASES = {"gpt2": 4, "llama": 4, "plain": 6}
 MESHES = {1: ["fsdp=1"], 2: ["fsdp=2"], 3: ["fsdp=3"], 4: ["fsdp=4", "replica=2,fsdp=2"], 6: ["replica=3,fsdp=2"]}
 STRATEGIES = ("none", "optimizer", "grad", "full", "full")
 MICRO_BATCHES = (1, 1, 2)
+TRAJECTORIES = {"gpt2": ("trajectory.json", "trajectory.json", "trajectory-frozen.json")}
+# Flags of half types, and how far from the f32 run the loss may be.
+HALVES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
+          ("--param-dtype bf16 --master-dtype none --optimizer-dtype bf16", 0.1), ("--param-dtype f16", 0.02))
+EXTRAS = ((True, True), (False, True), (True, False))  # dropout, half types
 # (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
-CLASS = [("--unit", ("block", "block", "size:20000", "match:mlp|layers"), None),
+CLASS = [("--unit", ("block", "block", "size:20000", "match:mlp|layers|h\\..*up"), None),
          ("--bucket-size", ("0", "25MiB", "64KiB"), None)]
 MEMBER = [("--recompute", ("none", "block", "selective"), None),
           ("--offload", ("none", "all", "optimizer", "params,grads", "activations:0.5", "grads,optimizer:0.5,activations"), None),
@@ -34,29 +46,74 @@ def draw_flags(rng, table, shard):
     return [word for flag, values, only in table if only in (None, shard) for word in (flag, rng.choice(values))]
 
 
-def draw_class(rng):
-    name, shard = rng.choice(sorted(CASES)), rng.choice(STRATEGIES)
+def draw_class(rng, dropout=False, half=False):
+    name, shard = "dropout" if dropout else rng.choice(sorted(CASES)), rng.choice(STRATEGIES)
     pieces = rng.choice(MICRO_BATCHES)
-    rows = CASES[name] // pieces
+    rows = 4 if dropout else CASES[name] // pieces
     mesh = rng.choice([mesh for ranks, meshes in sorted(MESHES.items()) if rows % ranks == 0 for mesh in meshes])
-    flags = ["--mesh", mesh, *draw_flags(rng, CLASS, shard)]
+    dtypes, bar = rng.choice(HALVES) if half else ("", None)
+    flags = ["--mesh", mesh, *dtypes.split(), *draw_flags(rng, CLASS, shard)]
     if pieces > 1:
         flags += ["--accumulate", str(pieces)]
         if shard in ("grad", "full"):
             flags += ["--sync-every-microbatch", rng.choice(("true", "false"))]
-    return {"case": name, "shard": shard, "flags": flags, "pieces": pieces}
+    return {"case": name, "shard": shard, "flags": flags, "pieces": pieces, "bar": bar,
+            "trajectory": rng.choice(TRAJECTORIES.get(name, ("trajectory.json",)))}
 
 
 def draw(seed, count):
-    """Classes with their members, `count` of these in all."""
-    rng = random.Random(seed)
-    classes = []
+    """Classes with their members, `count` of these in f32 on the fixtures, and those beside them."""
+    rng, more = random.Random(seed), random.Random(seed + 1000)
+    classes, extras = [], []
     while count > 0:
         kind = draw_class(rng)
         kind["members"] = [draw_flags(rng, MEMBER, kind["shard"]) for _ in range(min(MEMBERS, count))]
         count -= len(kind["members"])
+        if len(classes) % 2 == 0:
+            extras.append(draw_class(more, *EXTRAS[len(extras) % len(EXTRAS)]))
+            extras[-1]["members"] = [draw_flags(more, MEMBER, extras[-1]["shard"]) for _ in range(MEMBERS)]
         classes.append(kind)
-    return classes
+    return classes, extras
+
+
+class DropoutCase(Dropout):
+    """The model with dropout, as Case is a fixture; it follows the interpreter."""
+
+    def __init__(self, build, work, pieces):
+        work.mkdir()
+        super().__init__(build, work)
+        self.wanted = self.interpret(*(("--accumulate", pieces) if pieces > 1 else ()))
+
+    def shalec(self, output, shard, flags):
+        self.compile(output, "--shard", shard, *flags)
+
+    def train(self, program, out):
+        super().train(program, out)
+
+    def losses(self):
+        return [line["loss"] for line in self.wanted]
+
+    def check_metrics(self, out):
+        loss, norm = off_by(metrics(out), self.wanted)
+        if not (loss <= LOSS and norm <= NORM):
+            raise Deviates(f"loss is off by {loss:.1e}, gradient norm by {norm:.1e}")
+        return loss, norm
+
+    def check_weights(self, out):
+        return 0.0
+
+
+class FixtureCase(Case):
+    def losses(self):
+        return [step["loss"] for step in self.trajectory["steps"]]
+
+    def check_weights(self, out):
+        if not self.trajectory.get("frozen"):
+            return super().check_weights(out)
+        start = out.with_suffix(".start")
+        self.train(out.with_suffix(".train"), start, steps=0)
+        check_frozen(out, start, self.trajectory["frozen"])
+        return 0.0
 
 
 def cut(case, path, pieces):
@@ -67,37 +124,57 @@ def cut(case, path, pieces):
     case.batches = path
 
 
+def check_losses(case, out, bar):
+    """Loss of every step within the bar; the largest difference."""
+    lines = metrics(out)
+    skipped = [line["step"] for line in lines if line.get("skipped")]
+    off = max(abs(line["loss"] - want) for line, want in zip(lines, case.losses()))
+    if skipped or len(lines) != len(case.losses()) or not off <= bar:
+        raise Deviates(f"{len(lines)} steps, skipped {skipped}, loss is off by {off:.4f} (bar {bar})")
+    return off
+
+
 def follow_class(a, work, number, kind):
     """Runs all members; returns the largest differences from the trajectory, and a line for each that fails."""
-    case = Case(a.build, MODELS / kind["case"])
-    if kind["pieces"] > 1:
-        cut(case, work / f"{number}.safetensors", kind["pieces"])
+    if kind["case"] == "dropout":
+        case = DropoutCase(a.build, work / f"{number}", kind["pieces"])
+    else:
+        case = FixtureCase(a.build, MODELS / kind["case"], kind["trajectory"])
+        if kind["pieces"] > 1:
+            cut(case, work / f"{number}.safetensors", kind["pieces"])
     worst, failures, first = [0.0, 0.0, 0.0], [], None
     for index, member in enumerate(kind["members"]):
         out = work / f"{number}-{index}"
         try:
             case.shalec(out.with_suffix(".train"), kind["shard"], flags=kind["flags"] + member)
             case.train(out.with_suffix(".train"), out)
-            found = [*case.check_metrics(out), case.check_weights(out)]
+            found = [check_losses(case, out, kind["bar"])] if kind["bar"] else [*case.check_metrics(out), case.check_weights(out)]
             first = first or (out, member)
             same_bits(first[0], out, f"it and the one with {' '.join(first[1])}")
         except Deviates as error:
             failures.append(f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}: {error}")
             continue
-        worst = [max(pair) for pair in zip(worst, found)]
+        worst = [max(pair) for pair in zip(worst, found + [0.0, 0.0])]
     return worst, failures
 
 
 def check(a, work):
-    classes = draw(a.seed, a.count)
+    classes, extras = draw(a.seed, a.count)
+    if a.extras_only:
+        classes = []
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda numbered: follow_class(a, work, *numbered), enumerate(classes)))
+        found = list(pool.map(lambda numbered: follow_class(a, work, *numbered), enumerate(classes + extras)))
     failures = [line for _, lines in found for line in lines]
     if failures:
-        raise Deviates(f"{len(failures)} of {a.count}\n  " + "\n  ".join(failures))
-    loss, norm, weights = (max(column) for column in zip(*(worst for worst, _ in found)))
-    return (f"{a.count} combinations in {len(classes)} classes of equal bits; loss {loss:.1e}, norm {norm:.1e}, weights {weights:.1e}")
+        raise Deviates(f"{len(failures)} failed\n  " + "\n  ".join(failures))
+    beside = {what: max((worst[0] for (worst, _), kind in zip(found, classes + extras) if kind in extras and bool(kind["bar"]) == half), default=0)
+              for what, half in (("half", True), ("dropout", False))}
+    loss, norm, weights = (max(column) for column in zip(*([worst for worst, _ in found[:len(classes)]] or [[0, 0, 0]])))
+    return (f"{sum(len(kind['members']) for kind in classes)} combinations in {len(classes)} classes of equal bits; loss {loss:.1e}, norm {norm:.1e}, "
+            f"weights {weights:.1e}; beside them {sum(len(kind['members']) for kind in extras)} in {len(extras)} classes: "
+            f"dropout in f32, loss {beside['dropout']:.1e}; half types {beside['half']:.4f}")
 
 
 if __name__ == "__main__":
-    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}), success="combines:")
+    main(check, ("--count", {"type": int, "default": 8}), ("--seed", {"type": int, "default": 0}),
+         ("--extras-only", {"action": "store_true"}), success="combines:")

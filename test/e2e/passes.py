@@ -2,7 +2,7 @@
 """Every pass alone and every two passes together compute what was computed before them, in the interpreter, on 1, 2 and 4
 ranks (plain: 1, 2, 3).
 
-usage: passes.py --build DIR --case test/models/gpt2 [--all] [--only REGEX] [--list]
+usage: passes.py --build DIR --case test/models/gpt2 [--all | --share N] [--only REGEX] [--list]
 
 Two readings of "every pass, and every pair":
 
@@ -20,7 +20,7 @@ Two readings of "every pass, and every pair":
    Those that only move data (recompute, offload, prefetch, gathers) give the planned program's bits of the set without them.
 
 --all runs every policy on each number of ranks and every two on one of them, in turn. Without it runs ctest's share: of the policies
-one in three, so that the three fixtures have all of them, and of the two together some, by SHARE. --only takes sets by name.
+one in three, so that the three fixtures have all of them, and of the two together one in SHARE, or in N. --only takes sets by name.
 """
 import itertools
 import re
@@ -137,7 +137,7 @@ class Chain:
         self.check_bits(classes, [*self.files[decomposed:], *same])
 
 
-def sets_of(case, whole):
+def sets_of(case, whole, share):
     """(name, flags, flags without what only moves data, ranks) of every set."""
     turn = ["gpt2", "llama", "plain"].index(case.folder.name)
     numbers = [1, 2, case.most_ranks]
@@ -146,7 +146,7 @@ def sets_of(case, whole):
     found = [("none", [], [], ranks) for ranks in numbers]
     for i, policies in enumerate(chosen + pairs):
         alone = i < len(chosen)
-        if not whole and ((i + turn) % 3 if alone else (i + 13 * turn) % SHARE[case.folder.name]):
+        if not whole and ((i + turn) % 3 if alone else (i + 13 * turn) % (share or SHARE[case.folder.name])):
             continue
         name = "+".join(f"{kind}:{policy}" for kind, policy, _ in policies)
         flags = [word for _, _, words in policies for word in words]
@@ -167,7 +167,7 @@ def check_set(case, work, number, name, flags, still, ranks):
 
 def check(a, work):
     case = Case(a.build, a.case)
-    sets = [one for one in sets_of(case, a.all) if re.search(a.only, one[0])]
+    sets = [one for one in sets_of(case, a.all, a.share) if re.search(a.only, one[0])]
     if a.list:
         return "\n".join(f"{name} on {ranks}" for name, _, _, ranks in sets)
     failures = []
@@ -188,16 +188,18 @@ def check(a, work):
         if not a.only:
             chains.append(Chain(other, work / "other", [], 1))
             chains[-1].check()
-    if failures:
-        raise Deviates(f"{len(failures)} of {len(sets)} sets\n  " + "\n  ".join(failures))
-    pairs = {kind: sum(chain.pairs[kind] for chain in chains) for kind in chains[0].pairs}
+    chains = [chain for chain in chains if chain]
+    pairs = {kind: sum(chain.pairs[kind] for chain in chains) for kind in ("f64", "declared", "bits")}
     passes = set().union(*(chain.passes for chain in chains))
     most = lambda what, *kinds: max((chain.worst[what] for chain in chains if chain.narrowest in kinds), default=0)
-    return (f"{len(chains)} sets of flags, {sum(len(chain.files) for chain in chains)} programs around {len(passes)} passes; pairs: {pairs['f64']} in f64, "
+    said = (f"{len(chains)} sets of flags, {sum(len(chain.files) for chain in chains)} programs around {len(passes)} passes; pairs: {pairs['f64']} in f64, "
             f"worst {most('f64', *UNIT):.1e}; {pairs['declared']} as declared, worst in f32 {most('declared', 'f32'):.1e}, bf16 {most('declared', 'bf16'):.1e}, "
             f"f16 {most('declared', 'f16'):.1e}; {pairs['bits']} to the bit")
+    if failures:
+        raise Deviates(f"{len(failures)} of {len(sets)} sets\n  " + "\n  ".join(failures) + f"\nthe others: {said}")
+    return said
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--all", {"action": "store_true"}), ("--only", {"default": ""}),
+    main(check, ("--case", {"required": True}), ("--all", {"action": "store_true"}), ("--share", {"type": int, "default": 0}), ("--only", {"default": ""}),
          ("--list", {"action": "store_true"}), success="equal:")
