@@ -1,5 +1,6 @@
 // RUN: shale-opt %s --shale-annotate-offload=policy=all | FileCheck %s --check-prefix=ALL
 // RUN: shale-opt %s --shale-annotate-offload=policy=params:0.5 | FileCheck %s --check-prefix=HALF
+// RUN: shale-opt %s --shale-annotate-offload=policy=params:0.75 | FileCheck %s --check-prefix=MOST
 // RUN: shale-opt %s --shale-annotate-offload=policy=none | FileCheck %s --implicit-check-not=mem.offload --implicit-check-not=mem.space
 // RUN: not shale-opt %s --shale-annotate-offload=policy=params:2 2>&1 | FileCheck %s --check-prefix=FRACTION
 // RUN: not shale-opt %s --shale-annotate-offload=policy=weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
@@ -9,12 +10,15 @@
 dist.mesh @mesh <["fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
-// The largest first.
+// The largest first, until they have the fraction: of 96 the 64 are half, not three quarters.
 // ALL: nn.state @a.f32 {{.*}}mem.space = "host"
 // HALF: nn.state @a.f32 {{.*}}mem.space = "host"
+// MOST: nn.state @a.f32 {{.*}}mem.space = "host"
 nn.state @a.f32 role = param type = tensor<64xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
 // ALL: nn.state @b.f32 {{.*}}mem.space = "host"
+// MOST: nn.state @b.f32 {{.*}}mem.space = "host"
 // HALF-NOT: mem.space
+// MOST-NOT: mem.space
 nn.state @b.f32 role = param type = tensor<32xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @b}
 // ALL: nn.state @a.f32.momentum {{.*}}mem.space = "host"
 nn.state @a.f32.momentum role = momentum type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
