@@ -17,6 +17,7 @@ h1{font-size:19px;margin:0 0 4px}h2{font-size:16px;margin:22px 0 2px}h3{font-siz
 p{margin:2px 0 6px;color:#555}table{border-collapse:collapse;margin:8px 0}td,th{padding:1px 14px 1px 0;text-align:left}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.sum td{border-top:1px solid #999;font-weight:600}
 svg{width:100%;background:#fff;display:block}svg text{font:11px system-ui,sans-serif;fill:#444}svg text.in{fill:#fff;pointer-events:none}
+svg text.over{paint-order:stroke;stroke:#fff;stroke-width:3px;pointer-events:none}
 .t:hover{stroke:#000;stroke-width:1.5}
 #tip{position:fixed;pointer-events:none;background:#222;color:#fff;padding:6px 9px;border-radius:4px;font-size:12px;white-space:pre-wrap;
 overflow-wrap:anywhere;max-width:560px;display:none;z-index:9}
@@ -55,12 +56,12 @@ function frame(svg,H,top,f,X,title){
  for(const b of ticks(top)){const y=T+(H-T-20)*(1-b/top);el(svg,'line',{x1:L,x2:W,y1:y,y2:y,stroke:'#eee'});el(svg,'text',{x:L-6,y:y+4,'text-anchor':'end'},short(b,b%(1<<20)?2:0))}
  el(svg,'text',{x:L-6,y:H-16,'text-anchor':'end'},'0');
  const first=X.first,n=f.ops.length,decade=Math.pow(10,Math.floor(Math.log10(Math.max(10,n-first)))),step=(n-first)/decade>4?decade:(n-first)/decade>2?decade/2:decade/5;
- for(let p=Math.ceil(first/step)*step;p<n;p+=step)el(svg,'text',{x:X(p),y:H-6,'text-anchor':'middle'},p);
- el(svg,'text',{x:L-6,y:H-4,'text-anchor':'end'},'op');
+ for(let p=Math.ceil(first/step)*step;p<n;p+=step)if(X(p)>L+24)el(svg,'text',{x:X(p),y:H-6,'text-anchor':'middle'},p);
+ el(svg,'text',{x:L,y:H-6},'op');
  f.phases.forEach((p,i)=>{const x=i?X(p.begin):L;el(svg,'line',{x1:x,x2:x,y1:2,y2:H-20,stroke:'#bbb'});el(svg,'text',{x:x>W-60?x-4:x+4,y:12,'text-anchor':x>W-60?'end':'start'},p.name)});
  el(svg,'path',{d:'M'+L+' '+T+'V'+(H-20)+'H'+W,stroke:'#888',fill:'none'})}
 function mark(svg,H,x,text){el(svg,'line',{x1:x,x2:x,y1:T-2,y2:H-20,stroke:'#000','stroke-dasharray':'4 3','pointer-events':'none'});
- el(svg,'text',{x:x>W/2?x-5:x+5,y:T+34,'text-anchor':x>W/2?'end':'start','font-weight':'bold'},text)}
+ el(svg,'text',{class:'over',x:x>W/2?x-5:x+5,y:T+34,'text-anchor':x>W/2?'end':'start','font-weight':'bold'},text)}
 function area(svg,H,f,m,X){
  const n=Math.max(f.ops.length,1),first=X.first,base={},tensors=f.tensors.filter(t=>t.memory===m),state=R.state.filter(t=>t.memory===m);
  for(const t of state)base[t.category]=(base[t.category]||0)+t.bytes;
@@ -83,13 +84,13 @@ function area(svg,H,f,m,X){
     lines.map(l=>'\n  '+short(l.bytes)+'  '+l.what).join('')+
     big.slice(0,6).map(t=>'\n  '+short(t.bytes)+'  '+t.name+(t.node?', node '+t.node:'')).join('')+(big.length>6?'\n  and '+(big.length-6)+' more':'')})}
  el(svg,'line',{x1:L,x2:W,y1:Y(stated),y2:Y(stated),stroke:'#a00','stroke-dasharray':'2 3'});
- el(svg,'text',{x:W-4,y:Y(stated)-4,'text-anchor':'end'},'stated peak '+short(stated));
+ el(svg,'text',{class:'over',x:W-4,y:Y(stated)-4,'text-anchor':'end'},'stated peak '+short(stated));
  const p=m==='host'?f.host_peak:f.peak,sum=ORDER.reduce((s,c)=>s+live[c][p],0);mark(svg,H,X(p+.5),'most live: '+short(sum)+' at op '+p)}
 function boxes(svg,H,f,m,X){
  const whole=R[m==='host'?'host_arena_bytes':'arena_bytes'],top=Math.max(whole,1),S=(H-T-20)/top;
  frame(svg,H,top,f,X);
  for(const t of f.tensors.filter(t=>t.memory===m)){const x=X(t.begin),w=Math.max(X(t.end+1)-x,.4),h=Math.max(t.bytes*S,.4),y=H-20-(t.offset+t.bytes)*S;
-  hover(el(svg,'rect',{x:x.toFixed(1),y:y.toFixed(1),width:w.toFixed(1),height:h.toFixed(1),fill:C[t.category],stroke:'#fff','stroke-width':.4}),about(t,f));
+  hover(el(svg,'rect',{x:x.toFixed(1),y:y.toFixed(1),width:w.toFixed(1),height:h.toFixed(1),fill:C[t.category],stroke:w>3&&h>3?'#fff':'none','stroke-width':.4}),about(t,f));
   if(w>64&&h>12){const most=Math.floor((w-8)/6.2);el(svg,'text',{class:'in',x:(x+4).toFixed(1),y:(y+h/2+4).toFixed(1)},t.name.length>most?t.name.slice(0,most-1)+'\u2026':t.name)}}
  mark(svg,H,X((m==='host'?f.host_peak:f.peak)+.5),'')}
 function lines(parent,m){const t=node(parent,'table'),head=t.insertRow();for(const [x,c] of [['category',''],['bytes','n'],['','n'],['what','']])node(head,'th',x,c);
