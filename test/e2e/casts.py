@@ -90,8 +90,11 @@ def check_program(text, what):
                 if not state and not last.get(value, set()) & SUMS:
                     raise Deviates(f"{what}: @{launch[1]} only casts what {sorted(last.get(value, {'nothing'}))} made")
         made = set(kernel.ops)
+        before = set().union(*(last.get(value, set()) for value in inputs))
         if made <= MOVES:
-            made = made.union(*(last.get(value, set()) for value in inputs))
+            made |= before
+        elif "add" in made: # a part of a sum, as of a tied table's gradient: it is rounded with the update
+            made |= before & SUMS
         for value in outputs:
             last[value] = made
     return len(kernels), rounds
