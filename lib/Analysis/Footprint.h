@@ -22,6 +22,8 @@ struct Footprint {
   int64_t communicator = 0;
   /// Pieces in which state goes to disk.
   int64_t saving = 0;
+  /// Small blocks of heaps, and stacks, all threads.
+  int64_t heap = 0;
   /// Code, libraries, what oneDNN compiles at run time, the heap's rest.
   int64_t process = 0;
 };

@@ -309,6 +309,7 @@ static void addFootprint(ModuleOp module, ProgramSummary &summary) {
       inputs += nn::tensorBytes(cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()));
   add(rt::Category::Fixed, "constants and inputs", constants + inputs);
   add(rt::Category::Fixed, "pieces of what is saved", footprint.saving);
+  add(rt::Category::Fixed, "heap and stacks, " + many, footprint.heap);
   add(rt::Category::Fixed, "process, code and libraries, measured", footprint.process);
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,18 @@ struct Child {
   bool running;
 };
 
+/// glibc reads it before main. False where the environment says something about
+/// it already.
+bool switchCachesOff() {
+  const char *before = std::getenv("GLIBC_TUNABLES");
+  std::string tunables = before ? before : "";
+  if (tunables.find("glibc.malloc.tcache_count=") != std::string::npos)
+    return false;
+  tunables +=
+      std::string(tunables.empty() ? "" : ":") + "glibc.malloc.tcache_count=0";
+  return setenv("GLIBC_TUNABLES", tunables.c_str(), 1) == 0;
+}
+
 /// The environment of a rank. OMP_NUM_THREADS is read when libgomp loads, so it
 /// has to be there before exec.
 void setEnvironment(int rank, int count, const std::string &store) {
@@ -33,6 +46,7 @@ void setEnvironment(int rank, int count, const std::string &store) {
   std::string threads = std::to_string(std::max(1, availableCpus() / count));
   setenv("OMP_NUM_THREADS", threads.c_str(), 0);
   setenv("OMP_DYNAMIC", "false", 0);
+  switchCachesOff();
   // Ranks that share cores must not spin while others work.
   if (count > availableCpus())
     setenv("OMP_WAIT_POLICY", "passive", 0);
@@ -142,6 +156,12 @@ private:
   Clock::time_point deadline;
 };
 } // namespace
+
+void executeWithoutCaches(char **argv) {
+  // With other rights than the user's, tunables do not come through.
+  if (getauxval(AT_SECURE) == 0 && switchCachesOff())
+    execv("/proc/self/exe", argv);
+}
 
 int launchRanks(int count, char **argv) {
   const char *temporary = std::getenv("TMPDIR");

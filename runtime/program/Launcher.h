@@ -10,6 +10,15 @@ namespace shale::rt {
 /// 76 (the consequence of another's end). Must run before OpenMP does anything.
 int launchRanks(int count, char **argv);
 
+/// Executes /proc/self/exe again, unless the environment has it already, with
+/// glibc's per-thread caches of freed memory off. To align a buffer glibc cuts
+/// off what lies before and behind, and such a cut, small enough, goes to the
+/// cache, where it stays apart: what is freed then lacks these bytes for the
+/// next buffer of its size, which is taken from new memory. oneDNN asks for an
+/// aligned buffer a product: a thread was seen to keep 26 MB for buffers
+/// of 3.6. Returns where nothing is to be done or it cannot be done.
+void executeWithoutCaches(char **argv);
+
 } // namespace shale::rt
 
 #endif

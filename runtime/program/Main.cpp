@@ -53,6 +53,7 @@ static int start(int argc, char **argv) {
     checkOptions(shale_program, options);
   if (!launched && world > 1)
     return launchRanks(world, argv);
+  executeWithoutCaches(argv);
   // Never destroyed: the communicator's thread may wait within it, and on a
   // failure nobody will wake that thread.
   return (new Training(shale_program, options, place))->run();

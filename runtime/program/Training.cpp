@@ -213,7 +213,6 @@ bool Training::step() {
   if (self.watch)
     watch->endStep();
   self.watch = nullptr;
-  settleProducts();
   m.seconds = now() - start;
   if (tracing() && current == options.traceLast)
     traceWrite(*communicator, place.rank, options.traceFile);

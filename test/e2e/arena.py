@@ -1,33 +1,59 @@
 #!/usr/bin/env python3
-"""The arena is at most 1.05 times the largest sum of bytes that are live at once: every fixture, each strategy, with and
-without recomputation.
+"""The arenas of device and host are at most 1.05 times the largest sum of bytes that are live at once: every fixture, each
+strategy, with and without recomputation, each kind of offload, micro-batches and half types; and a model with dropout.
 
 usage: arena.py --build DIR
 """
 import re
 
-from runner import MODELS, Case, Deviates, main
+from runner import MODELS, Case, Deviates, main, run
 
 BAR = 1.05
 PLACES = "at the arena's peak"
 
 
+MORE = [["--offload", "all"], ["--offload", "optimizer"], ["--offload", "activations", "--recompute", "selective"],
+        ["--accumulate", 2], ["--accumulate", 2, "--offload", "all", "--recompute", "block"], ["--param-dtype", "bf16"],
+        ["--param-dtype", "bf16", "--offload", "all"]]
+DROPOUT = ["--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "full", "--bind", "ids=tokens", "--bind", "labels=tokens+1"]
+
+
+def ratios(said):
+    """Of each memory that has an arena: its size to what is live at its peak."""
+    for memory in said.split("host memory"):
+        lines = re.findall(r"^  \w+ +(\d+)  (.*)$", memory, re.M)
+        live = sum(int(size) for size, what in lines if PLACES in what)
+        gaps = sum(int(size) for size, what in lines if what == "gaps of the arena")
+        if live:
+            yield (live + gaps) / live
+
+
 def check(a, work):
-    worst, compiled = (1, ""), 0
+    worst, compiled, arenas = (1, ""), 0, 0
+
+    def look(name, said):
+        nonlocal worst, compiled, arenas
+        found = list(ratios(said))
+        if not found:
+            raise Deviates("the summary has no line of the arena")
+        worst = max(worst, (max(found), name))
+        compiled += 1
+        arenas += len(found)
+
     for name, most in (("gpt2", 4), ("llama", 4), ("plain", 3)):
         case = Case(a.build, MODELS / name)
         for shard, ranks in (("none", 1), ("optimizer", 2), ("grad", 2), ("full", 2), ("full", most)):
             for recompute in ("none", "selective", "block"):
                 said = case.shalec(work / "step.o", shard, ranks, ["--emit", "object", "--recompute", recompute])
-                live = sum(int(size) for size, what in re.findall(r"^  \w+ +(\d+)  (.*)$", said, re.M) if PLACES in what)
-                gaps = sum(int(size) for size, what in re.findall(r"^  \w+ +(\d+)  (.*)$", said, re.M) if what == "gaps of the arena")
-                if not live:
-                    raise Deviates("the summary has no line of the arena")
-                worst = max(worst, ((live + gaps) / live, f"{name} {shard} {ranks} ranks, recompute {recompute}"))
-                compiled += 1
+                look(f"{name} {shard} {ranks} ranks, recompute {recompute}", said)
+        for flags in MORE:
+            look(f"{name} full 2 ranks, {flags}", case.shalec(work / "step.o", "full", 2, ["--emit", "object", *flags]))
+    for flags in ([], ["--offload", "all"]):
+        said = run([f"{a.build}/bin/shalec", MODELS / "dropout/model.onnx", "-o", work / "step.o", "--emit", "object", *DROPOUT, *flags], "shalec").stdout
+        look(f"dropout, {flags}", said)
     if worst[0] > BAR:
         raise Deviates(f"the arena of {worst[1]} is {worst[0]:.3f} times what is live")
-    return f"{compiled} programs; at most {worst[0]:.4f} times what is live ({worst[1]})"
+    return f"{compiled} programs, {arenas} arenas; at most {worst[0]:.4f} times what is live ({worst[1]})"
 
 
 if __name__ == "__main__":

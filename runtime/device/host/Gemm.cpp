@@ -11,24 +11,18 @@
 // that can be measured.
 //
 // Half types are widened a piece at a time in the thread's scratch, so that no
-// f32 copy of an operand or a result stands in memory: SHALE_GEMM_PANEL rows and
-// columns, SHALE_GEMM_BLOCK deep (productPanels in lib/Analysis/Footprint.h). How
-// the depth is cut follows from k alone, so that bits do not depend on threads.
+// f32 copy of an operand or a result stands in memory: SHALE_GEMM_PANEL rows
+// and columns, SHALE_GEMM_BLOCK deep (productPanels in
+// lib/Analysis/Footprint.h). How the depth is cut follows from k alone, so that
+// bits do not depend on threads.
 //
-// glibc would keep many such buffers. To align one it cuts off what lies before
-// and behind, up to 4 KiB, and a cut small enough goes to the thread's cache,
-// where it stays apart: what is freed then lacks these bytes for the next
-// buffer of its size, which is taken from new memory, until the cache is full
-// (seven of each of 64 sizes; seen: 26 MB of a thread for buffers of 3.6). So
-// the cache is filled first.
+// The C library keeps one such buffer a thread only where it does not cache
+// what it cuts off to align them (runtime/program/Launcher.h).
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Halves.h"
 #include "runtime/device/host/Host.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -43,42 +37,18 @@ static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
 /// Below these operations threads are not worth waking.
 constexpr int64_t kSmallProduct = 1 << 18;
 
-/// Fills the calling thread's cache of free memory. About 230 KiB.
-void fillCache() {
-  constexpr size_t kSizes = 64, kOfASize = 7, kStep = 16;
-  std::array<void *, kSizes * kOfASize> held;
-  for (size_t i = 0; i < held.size(); ++i)
-    held[i] = std::malloc((i / kOfASize + 1) * kStep + kStep / 2);
-  for (void *memory : held)
-    std::free(memory);
-}
-
-std::atomic<bool> settled{false};
-
-/// Before a call of the library. What it keeps for itself when it compiles a
-/// kernel comes out of the cache as well: that is filled again after some
-/// calls.
-void keepCacheFull() {
-  thread_local int64_t calls = 0, next = 1;
-  if (settled.load(std::memory_order_relaxed) || ++calls < next)
-    return;
-  next *= 2;
-  fillCache();
-}
-
 void call(const Product &p, int64_t row, int64_t rows, int64_t column,
           int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
-  keepCacheFull();
-  const float *a = static_cast<const float *>(p.a) +
-                   (p.transposeA ? row : row * p.lda);
+  const float *a =
+      static_cast<const float *>(p.a) + (p.transposeA ? row : row * p.lda);
   const float *b = static_cast<const float *>(p.b) +
                    (p.transposeB ? column * p.ldb : column);
-  dnnl_status_t status = dnnl_sgemm(
-      p.transposeA ? 'T' : 'N', p.transposeB ? 'T' : 'N', rows, columns, p.k,
-      p.alpha, a, p.lda, b, p.ldb, p.beta,
-      static_cast<float *>(p.c) + row * p.ldc + column, p.ldc);
+  dnnl_status_t status =
+      dnnl_sgemm(p.transposeA ? 'T' : 'N', p.transposeB ? 'T' : 'N', rows,
+                 columns, p.k, p.alpha, a, p.lda, b, p.ldb, p.beta,
+                 static_cast<float *>(p.c) + row * p.ldc + column, p.ldc);
   if (status != dnnl_success)
     die(SHALE_EXIT_INTERNAL,
         format("sgemm of %lld x %lld x %lld (lda %lld, ldb %lld, ldc %lld) "
@@ -215,8 +185,6 @@ void multiply(const Product &p) {
     piecewise(p, row, rows, column, columns);
   }
 }
-
-void settleProducts() { settled = true; }
 
 void multiplyOnThread(const Product &p) {
   if (p.m == 0 || p.n == 0)

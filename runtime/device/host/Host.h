@@ -49,9 +49,6 @@ struct Product {
 /// By all threads, or by the calling one (Gemm.cpp).
 void multiply(const Product &product);
 void multiplyOnThread(const Product &product);
-/// From here on products allocate nothing of their own; the library has compiled
-/// what it needs.
-void settleProducts();
 
 /// `bytes` that belong to the calling thread until it asks for more.
 char *threadScratch(int64_t bytes);

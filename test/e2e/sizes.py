@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Bytes a parameter, by the resident memory of two models that differ in the number of their blocks and in nothing else.
+
+usage: sizes.py --build DIR [--width 512] [--blocks 8 24]
+
+A block is one linear map, rows are few and units equal, so that what the larger model has more is its parameters,
+gradients and optimizer state. For every strategy, on 1 to 4 ranks, what rank 0 has more of resident memory after three steps is within
+5 % of what the two plans differ in, and both of design's bytes a parameter (f32, AdamW) times the difference in parameters.
+"""
+import importlib.util
+import os
+import re
+
+import numpy as np
+
+from runner import MODELS, Deviates, main, metrics, run, save_safetensors
+
+STEPS, ROWS, BAR = 3, 2, 0.05
+DESIGN = {"none": lambda n: 16, "optimizer": lambda n: 8 + 8 / n, "grad": lambda n: 4 + 12 / n, "full": lambda n: 16 / n}
+CASES = [("none", 1), ("none", 2), ("optimizer", 2), ("grad", 2), ("full", 2), ("full", 4)]
+
+
+def export(folder, blocks, width):
+    spec = importlib.util.spec_from_file_location("export", MODELS / "blocks" / "export.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder.mkdir()
+    module.write(folder, blocks, width)
+
+
+def measure(a, folder, strategy, ranks):
+    """Parameters, bytes that the plan states, bytes resident."""
+    shape = (STEPS, ROWS * ranks, a.width)
+    rng = np.random.default_rng(1)
+    save_safetensors(folder / "data.safetensors", {name: rng.standard_normal(shape, np.float32) for name in ("x", "target")})
+    said = run([f"{a.build}/bin/shalec", folder / "model.onnx", "-o", folder / "train", "--dim", f"batch={ROWS}/rank", "--loss", "mse:y,target",
+                "--mesh", f"fsdp={ranks}", "--shard", strategy, "--bucket-size", 0, "--threads", 1], "shalec").stdout
+    out = folder / f"{strategy}{ranks}"
+    run([folder / "train", "--data", folder / "data.safetensors", "--steps", STEPS, "--save-every", 0, "--out", out], f"{strategy}, {ranks} rank(s)",
+        {**os.environ, "OMP_NUM_THREADS": "1"})
+    parameters = int(re.search(r"^parameters +(\d+)", said, re.M).group(1))
+    stated = int(re.search(r"^  peak +(\d+)", said, re.M).group(1))
+    return np.array([parameters, stated, max(line["memory_bytes"] for line in metrics(out))])
+
+
+def check(a, work):
+    for blocks in a.blocks:
+        export(work / str(blocks), blocks, a.width)
+    found = []
+    for strategy, ranks in CASES:
+        small, large = (measure(a, work / str(blocks), strategy, ranks) for blocks in a.blocks)
+        parameters, stated, resident = large - small
+        wanted = DESIGN[strategy](ranks) * parameters
+        found.append(f"{strategy}, {ranks} rank(s): {parameters} parameters more, by design {wanted / 1e6:.2f} MB, stated {stated / 1e6:.2f}, "
+                     f"resident {resident / 1e6:.2f}: {resident / parameters:.2f} bytes a parameter")
+        for of in (stated, wanted):
+            if abs(resident / of - 1) > BAR:
+                raise Deviates("\n  ".join(found))
+    return "\n  ".join([f"resident memory of {a.blocks[0]} and {a.blocks[1]} blocks of width {a.width}", *found])
+
+
+if __name__ == "__main__":
+    main(check, ("--width", {"type": int, "default": 512}), ("--blocks", {"type": int, "nargs": 2, "default": (8, 24)}), success="sizes:")
