@@ -71,7 +71,7 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
 // CHECK: nn.sum_squares
 // CHECK: nn.cluster (%[[H:.*]] = {{.*}} : tensor<4x8xbf16>
 // CHECK: %[[T:.*]] = nn.transpose %[[H]] {{.*}} : tensor<4x8xbf16> -> tensor<8x4xbf16>
-// CHECK: %[[W:.*]] = nn.cast %[[T]] {{.*}} : tensor<8x4xbf16> -> tensor<8x4xf32>
+// CHECK: %[[W:.*]] = nn.cast %[[T]] : tensor<8x4xbf16> -> tensor<8x4xf32>
 // CHECK: nn.tanh %[[W]]
 func.func @halves(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
   %0 = nn.exp %x : tensor<4x8xf32>
