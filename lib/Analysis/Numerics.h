@@ -2,6 +2,7 @@
 #ifndef SHALE_ANALYSIS_NUMERICS_H
 #define SHALE_ANALYSIS_NUMERICS_H
 
+#include "lib/Analysis/Report.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -9,8 +10,9 @@ namespace shale {
 
 /// Writes, for each trained parameter of a step after the precision stage, every
 /// type in which it is kept and used and its gradient computed, accumulated,
-/// reduced and applied: `--report numerics`.
-void reportNumerics(mlir::ModuleOp module, llvm::raw_ostream &os);
+/// reduced and applied, micro-batches before the last included: `--report numerics`,
+/// as text or JSON.
+void reportNumerics(mlir::ModuleOp module, ReportForm form, llvm::raw_ostream &os);
 
 } // namespace shale
 

@@ -1,6 +1,8 @@
 //===- Compile.cpp - From an ONNX file to a training program --------------===//
 #include "lib/Driver/Compile.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Driver/Interrupt.h"
+#include "lib/Driver/Outputs.h"
 #include "lib/Driver/Pipeline.h"
 #include "lib/Driver/PlanFirst.h"
 #include "lib/Driver/Planner.h"
@@ -20,7 +22,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/Signals.h"
+#include "passes/memory/Passes.h"
 
 using namespace mlir;
 using namespace shale;
@@ -65,6 +68,9 @@ int64_t parseSize(StringRef text, int64_t ranks) {
   return size;
 }
 
+/// The largest that fits; it is a multiple of the ranks, so that "of a rank" says the same.
+bool isMax(StringRef text) { return text == "max" || text == "max/rank"; }
+
 /// Checks what can be checked before the model is read. Returns an exit code.
 int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import) {
   MeshSpec mesh;
@@ -72,11 +78,11 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
     return usageError("--mesh: " + wrong);
   int64_t ranks = dataRanks(mesh);
   for (const auto &[name, text] : options.dims) {
-    if (text == "max")
+    if (isMax(text))
       continue; // found by planning
     int64_t size = parseSize(text, ranks);
     if (size < 0)
-      return usageError("--dim " + name + " expects a positive size, N or N/rank; got '" + text + "'");
+      return usageError("--dim " + name + " expects a positive size, N or N/rank, or max; got '" + text + "'");
     if (!import.dims.try_emplace(name, size).second)
       return usageError("--dim " + name + " is given twice");
   }
@@ -92,31 +98,14 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   return SHALE_EXIT_OK;
 }
 
-/// The file appears whole or not at all.
-int writeFile(StringRef path, llvm::function_ref<void(raw_ostream &)> write) {
-  if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
-        write(os);
-        return llvm::Error::success();
-      })) {
-    llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
-    return SHALE_EXIT_IO;
-  }
-  return SHALE_EXIT_OK;
-}
-
 /// Writes the module's text to `path` ("-" is standard output).
 int writeText(ModuleOp module, StringRef path) {
-  auto print = [&](raw_ostream &os) {
+  return writeOutput(path, [&](raw_ostream &os) {
     OpPrintingFlags flags;
-    flags.elideLargeElementsAttrs(path == "-" ? 64 : 4096);
+    flags.elideLargeElementsAttrs(64);
     module.print(os, path == "-" ? flags : OpPrintingFlags());
     os << "\n";
-  };
-  if (path == "-") {
-    print(llvm::outs());
-    return SHALE_EXIT_OK;
-  }
-  return writeFile(path, print);
+  });
 }
 
 /// The runtime that emitted programs link: beside this executable, in ../lib.
@@ -161,12 +150,18 @@ public:
       return code;
     if (int code = checkPlanOptions(options))
       return code;
+    if (int code = checkFlags(options))
+      return code;
+    if (int code = checkOutputs(options, {}))
+      return code;
     if (int code = chooseBatch(import))
       return code;
     import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
     module = onnx::importOnnx(options.model, import, &context, &code);
     if (!module)
+      return code;
+    if (int code = checkOutputs(options, *module))
       return code;
     if (int code = saveStage("import"))
       return code;
@@ -178,8 +173,10 @@ public:
         return SHALE_EXIT_OK;
       }
       if (StringRef(stage.name) == "recover") {
+        if (failed(checkRecompute(*module, options.recompute))) // before plans are made that cannot be
+          return SHALE_EXIT_USAGE;
         if (int code = planFirst(*module, options, target, stop); code || stop)
-          return code;
+          return code ? code : reportNumericsOfPlan();
         if (options.emit == Emit::Program)
           planner.emplace(module->clone(), target);
       }
@@ -194,7 +191,7 @@ private:
   int chooseBatch(onnx::ImportOptions &import) {
     std::string name;
     for (const auto &[dim, text] : options.dims)
-      if (text == "max") {
+      if (isMax(text)) {
         if (!name.empty())
           return usageError("--dim: only one dimension can be max");
         name = dim;
@@ -246,12 +243,35 @@ private:
     }
     // The stage that gave every value its type is the one to ask.
     if (StringRef(stage.name) == "precision")
-      for (StringRef report : options.reports)
-        if (auto [kind, path] = report.split('='); kind == "numerics")
-          if (int code = path.empty() ? (reportNumerics(*module, llvm::outs()), 0)
-                                      : writeFile(path, [&](raw_ostream &os) { reportNumerics(*module, os); }))
-            return code;
+      if (int code = writeNumerics(*module))
+        return code;
     return saveStage(stage.name);
+  }
+
+  int writeNumerics(ModuleOp typed) {
+    for (StringRef report : options.reports)
+      if (auto [kind, path] = report.split('='); kind == "numerics")
+        if (int code = writeOutput(path.empty() ? "-" : path,
+                                   [&, path = path](raw_ostream &os) { reportNumerics(typed, reportFormOf(path), os); }))
+          return code;
+    return SHALE_EXIT_OK;
+  }
+
+  /// Of a plan without a program, whose stages ran on clones.
+  int reportNumericsOfPlan() {
+    if (llvm::none_of(options.reports, [](StringRef report) { return report.split('=').first == "numerics"; }))
+      return SHALE_EXIT_OK;
+    bool inside = false;
+    for (const Stage &stage : stagesFor(options, target)) {
+      PassManager manager(&context);
+      stage.build(manager);
+      if (inside && failed(manager.run(*module)))
+        return stage.exitCode;
+      inside |= StringRef(stage.name) == "recover";
+      if (StringRef(stage.name) == "precision")
+        break;
+    }
+    return writeNumerics(*module);
   }
 
   int saveStage(StringRef name) {
@@ -283,10 +303,12 @@ private:
       return SHALE_EXIT_IO;
     }
     llvm::FileRemover remover(object, /*deleteIt=*/options.emit != Emit::Object);
+    if (options.emit != Emit::Object)
+      llvm::sys::RemoveFileOnSignal(object);
     llvm::SmallVector<char, 0> code;
     if (failed(emitObject(*module, target, code)))
       return SHALE_EXIT_INTERNAL;
-    if (int failed = writeFile(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
+    if (int failed = writeOutput(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
       return failed;
     if (options.emit == Emit::Program) {
       LinkOptions link;
@@ -318,4 +340,14 @@ private:
 
 } // namespace
 
-int shale::compile(const CompileOptions &options) { return Compilation(options).run(); }
+int shale::compile(const CompileOptions &options) {
+  handleInterrupts();
+  int code = Compilation(options).run();
+  llvm::outs().flush();
+  if (std::error_code error = llvm::outs().error()) {
+    llvm::outs().clear_error(); // LLVM would abort
+    llvm::errs() << "shalec: error: cannot write standard output: " << error.message() << "\n";
+    return code ? code : SHALE_EXIT_IO;
+  }
+  return code;
+}

@@ -54,6 +54,19 @@ CLI::Validator offloadPolicy() {
   return CLI::Validator([](std::string &text) { OffloadPolicy policy; return parseOffload(text, policy); }, "");
 }
 
+/// The words of --recompute; what its names mean is checked against the model.
+CLI::Validator recomputePolicy() {
+  return CLI::Validator(
+      [](std::string &text) -> std::string {
+        StringRef word(text);
+        bool named = word.consume_front("class:") || word.consume_front("match:") || word.consume_front("block:");
+        if (named ? !word.empty() : llvm::is_contained({"none", "block", "selective", "auto"}, word))
+          return "";
+        return "'" + text + "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX";
+      },
+      "");
+}
+
 /// Splits "name=value"; throws CLI::ValidationError otherwise.
 std::pair<std::string, std::string> splitPair(const std::string &text, const char *flag) {
   auto [name, value] = StringRef(text).split('=');
@@ -172,7 +185,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory and plan";
-  app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->type_name("POLICY")->group(memory);
+  app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->check(recomputePolicy())->type_name("POLICY")->group(memory);
   app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(offloadPolicy())->type_name("WHAT")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
@@ -180,7 +193,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
   app.add_flag("--plan-only", o.planOnly, "plan, print the verdict, and stop: no code, no weights needed")->group(plan);
   app.add_option("--compare", o.compare, "a table of plans, one for each combination: shard,recompute=none|block")->type_name("FLAG,..")->group(plan);
-  app.add_option("--report", o.reports, "memory | comm | numerics, or KIND=FILE (.json, .html: a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
+  app.add_option("--report", o.reports, "memory | comm | numerics, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
   app.add_option("--why", o.why, "plan, say why a tensor or a node's result is in memory, and stop")->type_name("TENSOR")->allow_extra_args(false)->group(plan);
   app.add_option("--machine", o.machine, "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)")
       ->check(oneOf({"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);

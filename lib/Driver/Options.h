@@ -79,6 +79,10 @@ struct ParsedOptions {
 };
 ParsedOptions parseOptions(int argc, char **argv);
 
+/// Refuses flags that contradict each other and warns of those that have no effect.
+/// Returns an exit code.
+int checkFlags(const CompileOptions &options);
+
 /// Returns Shale's flag for a flag of FSDP, DeepSpeed or torchtitan ("sharding-strategy"
 /// -> "--shard none|optimizer|grad|full"), or an empty string.
 llvm::StringRef flagForForeignWord(llvm::StringRef word);

@@ -1,10 +1,9 @@
 //===- PlanFirst.cpp - What is decided before a program is made -----------===//
 #include "lib/Driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
+#include "lib/Driver/Outputs.h"
 #include "lib/Driver/Planner.h"
 #include "shale/Runtime.h"
-#include "llvm/Support/ToolOutputFile.h"
-#include "llvm/Support/FileUtilities.h"
 
 using namespace mlir;
 using namespace shale;
@@ -42,17 +41,8 @@ int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const C
     if (failed(kind == "memory" ? reportMemory(planned, summary, form, os)
                                 : reportCommunication(planned, ratesFor(options), form, os)))
       return SHALE_EXIT_INTERNAL;
-    if (path.empty()) {
-      llvm::outs() << text;
-      continue;
-    }
-    if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &file) {
-          file << text;
-          return llvm::Error::success();
-        })) {
-      llvm::errs() << "shalec: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
-      return SHALE_EXIT_IO;
-    }
+    if (int code = writeOutput(path.empty() ? "-" : path, [&](llvm::raw_ostream &file) { file << text; }))
+      return code;
   }
   return SHALE_EXIT_OK;
 }

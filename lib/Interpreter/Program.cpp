@@ -23,6 +23,22 @@ const ProgramAdapter &getAdapter(ModuleOp module) {
   return *adapters.back();
 }
 
+int64_t LogicalValues::bytes() const {
+  int64_t sum = 0;
+  for (auto &[name, value] : tensors)
+    sum += value.size() * 8;
+  return sum;
+}
+
+bool LogicalValues::hasRoomFor(ArrayRef<int64_t> shape, int64_t ranks) const {
+  int64_t more = 8;
+  for (int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(more, size, &more))
+      return false;
+  return !__builtin_mul_overflow(more, ranks, &more) &&
+         more <= maxBytes - std::min(maxBytes, bytes());
+}
+
 FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
   // A value that another program keeps in another float type is rounded.
   if (const Tensor *known = find(spec.name)) {
@@ -33,6 +49,10 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
       !llvm::is_contained({nn::Role::Input, nn::Role::Label, nn::Role::Hyper,
                            nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch},
                           spec.role);
+  if (!hasRoomFor(spec.shape))
+    return emitError(loc) << "the value of '" << spec.name
+                          << "' and those before it exceed the interpreter's "
+                          << (maxBytes >> 20) << " MiB";
   Tensor made;
   if (stateFromInit && isState) {
     auto read = readInit(spec, folder);

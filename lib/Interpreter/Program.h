@@ -48,6 +48,12 @@ public:
   /// Fails after an error at `loc`.
   mlir::FailureOr<Tensor> get(const ValueSpec &spec, mlir::Location loc);
 
+  /// Bytes of all values, in cells of 8; what is made stays below `maxBytes`.
+  int64_t bytes() const;
+  /// Whether a value of this shape on each of `ranks` ranks has room, too.
+  bool hasRoomFor(llvm::ArrayRef<int64_t> shape, int64_t ranks = 1) const;
+
+  int64_t maxBytes = interp::Options().maxBytes;
   uint64_t seed;
   bool stateFromInit = false;
   /// Whether what a program keeps as a rounded copy is rounded: not in f64.

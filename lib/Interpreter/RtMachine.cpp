@@ -21,7 +21,13 @@ LogicalResult RtMachine::prepare() {
   int64_t total = 0;
   bool overflows = false;
   for (StringRef name : {rt::kStateBytesAttr, rt::kArenaBytesAttr, rt::kHostStateBytesAttr, rt::kHostArenaBytesAttr})
-    overflows |= __builtin_add_overflow(total, size(name), &total);
+    overflows |= size(name) < 0 || __builtin_add_overflow(total, size(name), &total);
+  for (auto constant : module.getOps<rt::ConstantOp>()) {
+    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
+    if (bytes < 0 || !elementOf(constant.getValue().getElementType()))
+      return constant.emitError("is no constant that the interpreter has");
+    overflows |= bytes > interpreter.options.maxBytes / 8 || __builtin_add_overflow(total, bytes, &total);
+  }
   if (overflows ||
       total > interpreter.options.maxBytes / ranks)
     return function.emitError("needs more memory than the interpreter's ") << (interpreter.options.maxBytes >> 20) << " MiB";

@@ -143,9 +143,13 @@ int64_t wrapInt(Element element, int64_t value) {
 Tensor::Tensor(Element element, ArrayRef<int64_t> shape)
     : elementKind(element), dims(shape) {
   count = 1;
+  bool overflows = false;
   for (int64_t size : shape)
-    count *= size;
-  storage = std::shared_ptr<void>(::operator new((count ? count : 1) * 8),
+    overflows |= __builtin_mul_overflow(count, size, &count);
+  int64_t bytes;
+  if (overflows || __builtin_mul_overflow(count ? count : 1, 8, &bytes))
+    throw std::bad_alloc();
+  storage = std::shared_ptr<void>(::operator new(bytes),
                                   [](void *p) { ::operator delete(p); });
 }
 

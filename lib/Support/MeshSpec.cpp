@@ -16,6 +16,10 @@ std::string shale::parseMesh(StringRef text, MeshSpec &mesh) {
         (ranks *= count) > kMostRanks)
       return ("mesh '" + text + "' is not of the form axis=size,axis=size with sizes from 1 on and at most 1048576 ranks")
           .str();
+    if (!llvm::is_contained({"replica", "fsdp", "tp"}, name))
+      return ("mesh '" + text + "' has an axis '" + name +
+              "', which says nothing of what is split over it; the axes are replica and fsdp (the batch) and tp (tensors)")
+          .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();
     mesh.names.push_back(name.str());

@@ -18,7 +18,9 @@ struct MeshSpec {
   llvm::SmallVector<int64_t> sizes;
 };
 
-/// Parses `replica=2,fsdp=4`. Returns what is wrong with it, or an empty string.
+/// Parses `replica=2,fsdp=4`. Axes are replica, fsdp and tp: compiler and runtime
+/// (`isDataAxis`) tell by the name which of them share out the batch. Returns what is
+/// wrong, or an empty string.
 std::string parseMesh(llvm::StringRef text, MeshSpec &mesh);
 
 } // namespace shale

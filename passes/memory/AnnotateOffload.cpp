@@ -6,6 +6,7 @@
 #include "passes/memory/Offload.h"
 #include "passes/memory/Passes.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -20,8 +21,11 @@ std::string parseOffload(StringRef text, OffloadPolicy &policy) {
     return "";
   SmallVector<StringRef> parts;
   text.split(parts, ',');
+  llvm::StringSet<> given;
   for (StringRef part : parts) {
     auto [kind, number] = part.split(':');
+    if (!given.insert(kind).second || (given.contains("all") && given.size() > 1))
+      return "'" + text.str() + "' says twice what becomes of " + (kind == "all" || given.contains("all") ? "the same" : kind.str());
     double fraction = 1;
     if (part.contains(':') && (number.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1)))
       return "expects a fraction from 0 to 1 after ':'; got '" + part.str() + "'";

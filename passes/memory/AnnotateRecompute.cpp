@@ -98,15 +98,22 @@ FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex
   std::string reason;
   if (!pattern.isValid(reason))
     return emitError(module.getLoc(), "--recompute match:") << regex << ": no regular expression: " << reason;
-  llvm::SetVector<StringRef> found;
+  llvm::SetVector<StringRef> found, all;
+  for (auto state : module.getOps<nn::StateOp>())
+    all.insert_range(scopesOf(state.getSymName(), false));
   for (auto state : module.getOps<nn::StateOp>())
     for (StringRef scope : scopesOf(state.getSymName(), false))
       if (pattern.match(scope)) {
         found.insert(scope);
         break;
       }
-  if (found.empty())
-    return emitError(module.getLoc(), "--recompute match:") << regex << " matches no module scope";
+  if (found.empty()) {
+    std::string list;
+    for (StringRef scope : llvm::ArrayRef(all.getArrayRef()).take_front(8))
+      list += (list.empty() ? "" : ", ") + scope.str();
+    return emitError(module.getLoc(), "--recompute match:")
+           << regex << " matches no module scope; there are " << (list.empty() ? "none" : list) << (all.size() > 8 ? ", ..." : "");
+  }
   std::vector<std::string> scopes;
   for (StringRef scope : found)
     scopes.push_back(scope.str());
@@ -160,5 +167,7 @@ struct AnnotateRecomputePass : impl::AnnotateRecomputePassBase<AnnotateRecompute
 };
 
 } // namespace
+
+LogicalResult checkRecompute(ModuleOp module, StringRef policy) { return parsePolicy(module, policy); }
 
 } // namespace shale

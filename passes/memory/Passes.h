@@ -21,6 +21,10 @@ struct MemoryOptions {
   std::string offload = "none";
 };
 
+/// Checks a policy of `--shale-annotate-recompute` against the modules of a model; fails
+/// after an error.
+mlir::LogicalResult checkRecompute(mlir::ModuleOp module, llvm::StringRef policy);
+
 /// The policies, as annotations. What fails here is a flag. For modules.
 void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager,
                                  const MemoryOptions &options = {});

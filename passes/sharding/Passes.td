@@ -59,4 +59,13 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect", "::shale::nn::NNDialect"];
 }
 
+def VerifyCollectivesPass : Pass<"shale-verify-collectives", "::mlir::ModuleOp"> {
+  let summary = "Checks that the runtime has the collectives of a program";
+  let description = [{
+    The exit contract of the stage: sums, and pieces along the first dimension,
+    are what ranks exchange. A batch that is split along a dimension which an op
+    needs whole leads to others; the error is at that op.
+  }];
+}
+
 #endif // SHALE_SHARDING_PASSES_TD

@@ -12,6 +12,8 @@ void buildShardingPipeline(mlir::OpPassManager &manager,
   manager.addPass(createVerifyShardedPass());
   // Types become local, collectives appear where layouts differ.
   manager.addPass(createPartitionPass());
+  // What a flag asks for and ranks cannot exchange is told here, where the op is still the model's.
+  manager.addPass(createVerifyCollectivesPass());
 }
 
 } // namespace shale

@@ -187,6 +187,19 @@ std::vector<std::string> listCheckpoints(const std::string &out) {
   return folders;
 }
 
+std::string brokenCheckpoint(const std::string &out) {
+  std::pair<int64_t, std::string> newest{-1, ""};
+  for (const std::string &name : listFolder(root(out))) {
+    std::string folder = root(out) + "/" + name;
+    if (stepOf(name) > newest.first && !exists(folder + "/manifest.json") &&
+        !listFolder(folder).empty())
+      newest = {stepOf(name), folder};
+  }
+  std::vector<std::string> whole = listCheckpoints(out);
+  bool newer = whole.empty() || stepOf(baseName(whole.back())) < newest.first;
+  return newer ? newest.second : "";
+}
+
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
                     Communicator &communicator, const std::string &out,
                     const std::string &form, int64_t keep, Position position) {

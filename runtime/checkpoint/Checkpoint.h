@@ -28,6 +28,10 @@ struct Position {
 /// Folders of the complete checkpoints below `out`, oldest first.
 std::vector<std::string> listCheckpoints(const std::string &out);
 
+/// The folder of a step with data but no manifest, if no complete checkpoint is as
+/// new; else empty. Saving leaves none: someone took the manifest away.
+std::string brokenCheckpoint(const std::string &out);
+
 /// Every rank calls it. `form`: "sharded", "full" (rank 0 writes all of it) or
 /// "both" (sharded, and the full state beside it). Older checkpoints beyond
 /// `keep` are removed when the new one is safe. On failure nothing remains of

@@ -34,7 +34,7 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank);
 const char *roleName(int32_t role);
 
 /// The program's tables are consistent: every index and range is inside what it
-/// refers to. Otherwise exit code 70.
+/// refers to. Otherwise exit code 70; 65 for a mesh with unknown axes.
 void checkProgram(const ShaleProgram &program);
 
 } // namespace shale::rt

@@ -25,14 +25,38 @@ std::map<std::string, int> namesOf(const ShaleProgram &program) {
   return names;
 }
 
-/// A checkpoint of another model is told by what differs.
+/// Parameters of either side that are numbers of the loss scaling.
+std::set<std::string> lossScales(const ShaleProgram &program,
+                                 const Manifest &manifest) {
+  std::set<std::string> names;
+  std::string role = roleName(SHALE_ROLE_LOSS_SCALE);
+  for (const StoredPiece &piece : manifest.pieces)
+    if (piece.role == role)
+      names.insert(piece.parameter);
+  for (int i = 0; i < program.state_count; ++i) {
+    const ShaleGroup &group = program.groups[program.states[i].group];
+    if (program.states[i].role == SHALE_ROLE_LOSS_SCALE)
+      for (int s = 0; s < group.segment_count; ++s)
+        names.insert(program.parameters[group.segments[s].parameter].name);
+  }
+  return names;
+}
+
+/// A checkpoint of another model is told by what differs, one of other precision
+/// flags by that.
 void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
   std::map<std::string, int> names = namesOf(program);
   std::set<int> seen;
+  std::set<std::string> scales = lossScales(program, manifest);
   std::vector<std::string> differences;
+  bool scaleLacks = false, scaleIsNew = false;
   for (const StoredParameter &stored : manifest.parameters) {
     auto found = names.find(stored.name);
     if (found == names.end()) {
+      if (scales.count(stored.name)) {
+        scaleLacks = true;
+        continue;
+      }
       differences.push_back("unexpected " + stored.name);
       continue;
     }
@@ -42,9 +66,20 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
       differences.push_back("another shape of " + stored.name);
   }
   for (int p = 0; p < program.parameter_count; ++p)
-    if (!seen.count(p))
-      differences.push_back("missing " +
-                            std::string(program.parameters[p].name));
+    if (!seen.count(p)) {
+      if (scales.count(program.parameters[p].name))
+        scaleIsNew = true;
+      else
+        differences.push_back("missing " +
+                              std::string(program.parameters[p].name));
+    }
+  if (differences.empty() && (scaleLacks || scaleIsNew))
+    fail(SHALE_EXIT_DATA,
+         "checkpoint '%s' was saved with other precision flags: %s; compile "
+         "with the --param-dtype of that run",
+         manifest.position.folder.c_str(),
+         scaleLacks ? "that program scaled the loss (f16), this one does not"
+                    : "that program did not scale the loss, this one does (f16)");
   if (differences.empty())
     return;
   std::string list;

@@ -23,7 +23,12 @@ int64_t meshSize(const ShaleProgram &program) {
 }
 
 bool isDataAxis(const ShaleAxis &axis) {
-  return std::strcmp(axis.name, "tp") != 0;
+  return std::strcmp(axis.name, "replica") == 0 ||
+         std::strcmp(axis.name, "fsdp") == 0;
+}
+
+bool isKnownAxis(const ShaleAxis &axis) {
+  return isDataAxis(axis) || std::strcmp(axis.name, "tp") == 0;
 }
 
 int64_t dataParts(const ShaleProgram &program) {

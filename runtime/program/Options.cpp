@@ -157,10 +157,16 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
   number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd",
          0, 1);
-  number(g, "--beta1", o.beta1, "X", "AdamW", 0, 1);
-  number(g, "--beta2", o.beta2, "X", "AdamW", 0, 1);
-  number(g, "--eps", o.eps, "X", "AdamW", 0, 1e6);
-  number(g, "--momentum", o.momentum, "X", "SGD", 0, 1);
+  // Flags of the optimizer that the program was not compiled with.
+  std::vector<CLI::Option *> foreign;
+  auto only = [&](bool own, CLI::Option *option) {
+    if (!own)
+      foreign.push_back(option);
+  };
+  only(!sgd, number(g, "--beta1", o.beta1, "X", "AdamW", 0, 1));
+  only(!sgd, number(g, "--beta2", o.beta2, "X", "AdamW", 0, 1));
+  only(!sgd, number(g, "--eps", o.eps, "X", "AdamW", 0, 1e6));
+  only(sgd, number(g, "--momentum", o.momentum, "X", "SGD", 0, 1));
   number(g, "--weight-decay", o.weightDecay, "X", "weight decay", 0, 1e6);
   number(g, "--clip-grad-norm", o.clipGradNorm, "X", "largest norm; 0: off", 0,
          1e30);
@@ -237,6 +243,11 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                            (long long)o.traceLast));
     o.traceFile = trace[1];
   }
+  for (const CLI::Option *option : foreign)
+    if (option->count() > 0)
+      o.warnings.push_back(format(
+          "--%s has no effect: the program was compiled with --optimizer %s",
+          option->get_lnames().front().c_str(), sgd ? "sgd" : "adamw"));
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   return parsed;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shale::rt {
 
@@ -31,6 +32,8 @@ struct Options {
   double commTimeout = 300;
   bool describe = false;
   std::string reportBuffers;
+
+  std::vector<std::string> warnings; // of flags without effect
 
   std::string traceFile; // empty: off
   int64_t traceFirst = 0, traceLast = -1;

@@ -56,8 +56,23 @@ int find(const char *const *names, int count, const char *name) {
 } // namespace
 
 void checkOptions(const ShaleProgram &program, const Options &options) {
+  for (const std::string &warning : options.warnings)
+    warn("%s", warning.c_str());
   bool resumes = false;
   std::vector<std::string> found = listCheckpoints(options.out);
+  std::string broken = brokenCheckpoint(options.out);
+  if (!broken.empty() && options.resume == "auto" && !found.empty())
+    warn("'%s' has no manifest.json; trying the checkpoint before it",
+         broken.c_str());
+  else if (!broken.empty() &&
+           (options.resume == "auto" || options.resume == "must"))
+    fail(SHALE_EXIT_DATA,
+         "'%s' has no manifest.json and cannot be resumed from; take it away "
+         "to %s, or give another --out",
+         broken.c_str(),
+         found.empty() ? "begin with step 0" : "resume from the one before it");
+  else if (!broken.empty() && options.resume == "never")
+    found.push_back(broken);
   if (options.resume == "never" && !found.empty())
     fail(SHALE_EXIT_USAGE,
          "'%s' has a checkpoint (%s) and --resume is never; give another --out "

@@ -3,7 +3,8 @@
 
 Checks that nothing else stands at the top, that each pass has a file, a flag and
 a test of its name, that each op family has one stem in td, cpp and test, that no
-source file is longer than agreed, and that includes follow the layers.
+source file is longer than agreed, that includes follow the layers, and that each
+constraint of an op has a negative test.
 Exit 0 when all holds, 1 with one line for each breach.
 """
 import pathlib
@@ -98,9 +99,19 @@ def check_twins(files):
                     yield f"{path}: defines {name[0]}::{name[1]}, as {other} does"
 
 
+def check_constraints(files):
+    """Each constraint of an op has a negative test that cites it: (C2) of `copy` as copy_c2."""
+    tests = "".join((ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir")
+    for td in (p for p in files if p.parts[0] == "dialects" and p.suffix == ".td"):
+        for op, text in re.findall(r'def \w+ : \w+<"(\w+)"(.*?)(?=\ndef |\Z)', (ROOT / td).read_text(), re.S):
+            for number in re.findall(r"^ *- \(C(\d+)\)", text, re.M):
+                if not re.search(rf"\b{op}_c{number}(?![0-9a-z])", tests):
+                    yield f"{td}: no test cites {op}_c{number}"
+
+
 def main():
     files = tracked()
-    breaches = [*check(files), *check_twins(files)]
+    breaches = [*check(files), *check_twins(files), *check_constraints(files)]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

@@ -17,6 +17,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <deque>
+#include <new>
 
 using namespace mlir;
 using namespace shale;
@@ -193,8 +194,20 @@ LogicalResult compareWith(ModuleOp module, MLIRContext &context, const CompareOp
 
 } // namespace
 
+static int start(int argc, char **argv);
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  std::set_new_handler(nullptr); // LLVM's would abort
+  try {
+    return start(argc, argv);
+  } catch (const std::exception &) { // bad_alloc, length_error
+    llvm::errs() << "shale-run: error: the program does not fit into memory\n";
+    return SHALE_EXIT_DATA;
+  }
+}
+
+static int start(int argc, char **argv) {
   cl::HideUnrelatedOptions({&category, &training});
   cl::ParseCommandLineOptions(
       argc, argv,
@@ -224,6 +237,6 @@ int main(int argc, char **argv) {
   if (checkGradient)
     return failed(runGradientChecks(*module));
   if (steps > 0)
-    return failed(runTraining(*module, settings));
-  return failed(runFunctions(*module, settings));
+    return failed(runTraining(*module, settings)) ? SHALE_EXIT_DATA : SHALE_EXIT_OK;
+  return failed(runFunctions(*module, settings)) ? SHALE_EXIT_DATA : SHALE_EXIT_OK;
 }

@@ -101,6 +101,10 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   if (mesh.getRankCount() != ranks)
     return mesh.emitError("has ")
            << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
+  if (!inputs.hasRoomFor({group.getCount()}, ranks))
+    return state.emitError("of ")
+           << group.getCount() << " elements on " << ranks
+           << " ranks exceeds the interpreter's " << (inputs.maxBytes >> 20) << " MiB";
   std::vector<Tensor> flats;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     flats.emplace_back(element, ArrayRef<int64_t>{group.getCount()});

@@ -118,6 +118,8 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
   double *y = call.result(0).mutableFloats();
   double *lse = call.result(1).mutableFloats();
   std::fill_n(y, call.result(0).size(), 0.0);
+  if (heads.S > call.interpreter.options.maxBytes / 8) // rows without elements may be that many
+    return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)
     for (int64_t h = 0; h < heads.H; ++h)
@@ -157,6 +159,8 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
   double *dK = call.result(1).mutableFloats();
   double *dV = call.result(2).mutableFloats();
   int64_t D = heads.D, E = heads.E;
+  if (heads.S > call.interpreter.options.maxBytes / 8) // rows without elements may be that many
+    return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)
     for (int64_t h = 0; h < heads.H; ++h)

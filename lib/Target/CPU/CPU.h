@@ -30,6 +30,9 @@ struct LinkOptions {
   std::vector<std::string> libraries; ///< further arguments, in order
 };
 
+/// Stops a linker that runs; for handlers of signals.
+void stopLinker();
+
 /// Links object files and the runtime to a program at `output`. Runs no shell.
 bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
                  std::string &error);

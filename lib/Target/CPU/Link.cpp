@@ -3,8 +3,27 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
+#include <atomic>
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace shale;
+
+/// The session of the linker that runs; 0: none.
+static std::atomic<pid_t> linker{0};
+
+void shale::stopLinker() {
+  pid_t session = linker.exchange(0);
+  if (session <= 0)
+    return;
+  // A compiler driver removes its own files when it is asked to end; two seconds for that.
+  kill(-session, SIGTERM);
+  for (int i = 0; i < 200 && waitpid(session, nullptr, WNOHANG) == 0; ++i)
+    usleep(10000);
+  kill(-session, SIGKILL);
+}
 
 bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
                         std::string &error) {
@@ -21,8 +40,13 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     }
   }
   // The program appears under its name only when it is whole.
-  std::string partial = (output + ".partial").str();
-  std::vector<std::string> arguments = {driver, "-o", partial};
+  llvm::SmallString<128> partial;
+  if (std::error_code code = llvm::sys::fs::getPotentiallyUniqueFileName(output + ".%%%%%%.partial", partial)) {
+    error = "cannot make a temporary file: " + code.message();
+    return false;
+  }
+  llvm::sys::RemoveFileOnSignal(partial);
+  std::vector<std::string> arguments = {driver, "-o", partial.str().str()};
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   if (!options.runtime.empty())
     arguments.push_back(options.runtime);
@@ -32,10 +56,20 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     error = "cannot make a temporary file: " + code.message();
     return false;
   }
+  llvm::sys::RemoveFileOnSignal(log);
   std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(driver, views, std::nullopt, redirects, 0, 0, &message);
+  bool failed = false;
+  // In a session of its own: what stops the compiler stops it, and once.
+  llvm::sys::ProcessInfo process = llvm::sys::ExecuteNoWait(driver, views, std::nullopt, redirects, 0, &message, &failed,
+                                                            nullptr, /*DetachProcess=*/true);
+  int status = -1;
+  if (!failed) {
+    linker = process.Pid;
+    status = llvm::sys::Wait(process, std::nullopt, &message).ReturnCode;
+    linker = 0;
+  }
   if (status != 0) {
     error = driver + " failed to link " + output.str();
     if (!message.empty())
@@ -51,5 +85,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     }
   if (status != 0)
     llvm::sys::fs::remove(partial);
+  llvm::sys::DontRemoveFileOnSignal(partial);
+  llvm::sys::DontRemoveFileOnSignal(log);
   return status == 0;
 }

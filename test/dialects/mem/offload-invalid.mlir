@@ -34,3 +34,19 @@ func.func @offload(%0: tensor<4xf32>) -> tensor<4xf32> {
   %1 = nn.exp %0 {mem.offload = 1 : i64} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+func.func @offload_c1(%0: tensor<4xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{all of {input, result} have same type}}
+  %1 = "mem.offload"(%0) : (tensor<4xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// -----
+
+func.func @reload_c1(%0: tensor<4xf32>) -> tensor<4xbf16> {
+  // expected-error@+1 {{all of {input, result} have same type}}
+  %1 = "mem.reload"(%0) : (tensor<4xf32>) -> tensor<4xbf16>
+  return %1 : tensor<4xbf16>
+}

@@ -81,3 +81,37 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // expected-error @+1 {{cannot copy}}
   rt.copy %0 to %1 : memref<4xf32> to memref<3xf32>
 }
+
+// -----
+
+// buffer_c6
+rt.func @step inputs = [] hyper = ["lr"] metrics = [] {
+  // expected-error @+1 {{cannot be in host memory}}
+  %0 = rt.buffer hyper host index = 0 fixed "lr" : memref<f32>
+}
+
+// -----
+
+// transfer_c1
+module attributes {rt.arena_bytes = 128 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %0 = rt.buffer arena offset = 0 activations "x" : memref<4xf32>
+    %1 = rt.buffer arena host offset = 0 activations "x" : memref<8xf32>
+    // expected-error @+1 {{cannot copy 'memref<4xf32>' to 'memref<8xf32>'}}
+    %2 = rt.transfer %0 to %1 index = 0 name = "x" : memref<4xf32> to memref<8xf32>
+    rt.wait %2
+  }
+}
+
+// -----
+
+// transfer_c1
+module attributes {rt.arena_bytes = 128 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %0 = rt.buffer arena offset = 0 activations "x" : memref<4xf32>
+    %1 = rt.buffer arena offset = 64 activations "y" : memref<4xf32>
+    // expected-error @+1 {{must copy between the device's memory and the host's}}
+    %2 = rt.transfer %0 to %1 index = 0 name = "x" : memref<4xf32> to memref<4xf32>
+    rt.wait %2
+  }
+}

@@ -12,6 +12,12 @@
 // RUN: not shale-run %t/recursion.mlir 2>&1 | FileCheck %s --check-prefix=RECURSION
 // RUN: not shale-run %t/gather.mlir 2>&1 | FileCheck %s --check-prefix=GATHER
 // RUN: not shale-run %t/empty.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/rows.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/state.mlir 2>&1 | FileCheck %s --check-prefix=STATE
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run --steps=1 %t/state.mlir 2>&1 | FileCheck %s --check-prefix=STATE
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/sum.mlir 2>&1 | FileCheck %s --check-prefix=SUM
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/unit.mlir 2>&1 | FileCheck %s --check-prefix=UNIT
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/constant.mlir 2>&1 | FileCheck %s --check-prefix=CONSTANT
 // RUN: not shale-run %t/file.mlir --steps=1 2>&1 | FileCheck %s --check-prefix=FILE
 // RUN: not shale-run %t/gather.mlir --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY
 // RUN: not shale-run %t/gather.mlir --as=f16 2>&1 | FileCheck %s --check-prefix=AS
@@ -29,6 +35,10 @@
 // RECURSION: error: calls nest more than 64 deep
 // GATHER: error: reads index 5 of 4
 // EMPTY: error: does not fit into memory
+// STATE: error: argument 0 of type 'tensor<4294967296x4xf32>' is no static tensor that the interpreter has room for
+// SUM: error: the value of 'b' and those before it exceed the interpreter's 16384 MiB
+// UNIT: error: {{.*}}exceeds the interpreter's 16384 MiB
+// CONSTANT: error: needs more memory than the interpreter's 16384 MiB
 // FILE: error: initial value of 'w': {{.*}}nowhere.bin: No such file
 // NOBODY: error: there is no function @nobody
 // AS: shale-run: error: --as is declared or f64
@@ -66,4 +76,32 @@ func.func @f(%q: tensor<1x1x1x0xf32>, %k: tensor<1x1x1152921504606846976x0xf32>)
 nn.state @w role = param type = tensor<1xf32> {init = #nn.file<"nowhere.bin", offset = 0, length = 4, transposed = false>}
 func.func @step(%w: tensor<1xf32> {nn.state = @w}) {
   return
+}
+//--- rows.mlir
+func.func @f(%q: tensor<1x1x1x0xf32>, %k: tensor<1x1x8589934592x0xf32>) -> tensor<1x1x1xf32> {
+  %o, %l = nn.attention %q, %k, %k scale = 1.0 : tensor<1x1x1x0xf32>, tensor<1x1x8589934592x0xf32>, tensor<1x1x8589934592x0xf32> -> tensor<1x1x1x0xf32>, tensor<1x1x1xf32>
+  return %l : tensor<1x1x1xf32>
+}
+//--- state.mlir
+nn.state @w role = param type = tensor<4294967296x4xf32>
+func.func @step(%w: tensor<4294967296x4xf32> {nn.state = @w}) {
+  return
+}
+//--- sum.mlir
+func.func @f(%a: tensor<16384x16384xf32> {nn.name = "a"}, %b: tensor<16384x65536xf32> {nn.name = "b"}, %c: tensor<16384x65536xf32> {nn.name = "b"}) {
+  return
+}
+//--- unit.mlir
+dist.mesh @mesh <["fsdp"=1024]>
+nn.state @w role = param type = tensor<16777216xf32> {unit = "root"}
+dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16777216, segments = [#dist.segment<@w, offset = 0, shape = [16777216], decay = 1.0 : f64>]>]
+nn.state @flat role = param type = tensor<16777216xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root}
+func.func @step(%w: tensor<16384xf32> {nn.state = @flat}) {
+  return
+}
+//--- constant.mlir
+module attributes {rt.arena_bytes = 64 : i64, rt.state_bytes = 64 : i64} {
+  rt.constant @c dense<1.0> : tensor<4294967296x4xf32>
+  rt.func @step inputs = [] hyper = [] metrics = [] signature = () -> () {
+  }
 }

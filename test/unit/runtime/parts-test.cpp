@@ -327,6 +327,24 @@ TEST(Layout, EveryElementOnce) {
   EXPECT_EQ(local[2].offset, 64 + 32 * 2);
 }
 
+/// The compiler replicates over every axis that is no data axis; a runtime that
+/// shared the batch out over one would train on rows that are never reduced.
+TEST(Layout, UnknownAxesAre65) {
+  for (const char *name : {"dp", "data", "FSDP", ""}) {
+    Tables tables;
+    tables.axis.name = name;
+    EXPECT_FALSE(isDataAxis(tables.axis));
+    try {
+      checkProgram(tables.program);
+      ADD_FAILURE() << name;
+    } catch (const Error &error) {
+      EXPECT_EQ(error.code, SHALE_EXIT_DATA);
+    }
+  }
+  EXPECT_TRUE(isDataAxis({"replica", 2}) && isDataAxis({"fsdp", 2}));
+  EXPECT_TRUE(isKnownAxis({"tp", 2}) && !isDataAxis({"tp", 2}));
+}
+
 TEST(Layout, InconsistentTablesAre70) {
   auto broken = [](const std::function<void(Tables &)> &change) {
     Tables tables;

@@ -339,6 +339,44 @@ TEST_F(Program, ResumeNeverAndDamage) {
   EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
 }
 
+TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
+  ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
+  std::string before = bytes("r/metrics.jsonl");
+  ASSERT_TRUE(removeTree(work + "/r/checkpoints/step-00000006/manifest.json"));
+  // The one before it is taken, and that is said; asked for, it is an error.
+  Result must = train("2-full", "r", "--steps 9 --resume must");
+  EXPECT_EQ(must.code, 65) << must.text;
+  Result result = train("2-full", "r", "--steps 9 --stop-after 4");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("step-00000006' has no manifest.json; trying"),
+            std::string::npos)
+      << result.text;
+  EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
+  // None is left: nothing is trained from step 0 over what was there.
+  ASSERT_EQ(train("2-full", "q", "--steps 3").code, 0);
+  before = bytes("q/metrics.jsonl");
+  ASSERT_TRUE(removeTree(work + "/q/checkpoints/step-00000003/manifest.json"));
+  for (const char *how : {"auto", "must"}) {
+    Result none =
+        train("2-full", "q", std::string("--steps 3 --resume ") + how);
+    EXPECT_EQ(none.code, 65) << none.text;
+    EXPECT_NE(none.text.find("has no manifest.json"), std::string::npos);
+  }
+  EXPECT_EQ(train("2-full", "q", "--steps 3 --resume never").code, 64);
+  EXPECT_EQ(bytes("q/metrics.jsonl"), before);
+}
+
+TEST_F(Program, FlagsOfTheOtherOptimizerAreWarnedOf) {
+  Result result = train("1", "r", "--steps 1 --beta1 0.5 --momentum 0.5");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("warning: --"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("has no effect: the program was compiled with "
+                             "--optimizer"),
+            std::string::npos)
+      << result.text;
+  EXPECT_EQ(result.text.find("warning"), result.text.rfind("warning"));
+}
+
 TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
   std::string flags =
       "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";

@@ -1,0 +1,56 @@
+//===- CheckFlags.cpp - Flags that say nothing, or against each other -----===//
+//
+// One rule: what contradicts another flag, so that one of the two cannot be meant, is an
+// error; what merely has no effect beside the others is a warning.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Analysis/Report.h"
+#include "lib/Driver/Options.h"
+#include "shale/Runtime.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace shale;
+
+static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " << what << "\n"; }
+
+/// What contradicts itself; an empty string if nothing does.
+static std::string contradiction(const CompileOptions &o) {
+  if (o.savePasses && o.saveTemps.empty())
+    return "--save-temps-passes needs --save-temps DIR, where the files go";
+  if (!o.why.empty() && !o.compare.empty())
+    return "--why and --compare answer two questions: ask one at a time";
+  bool planned = o.planOnly || o.emit >= Emit::RT;
+  for (llvm::StringRef report : o.reports) {
+    auto [kind, path] = report.split('=');
+    if (report.contains('=') && path.empty())
+      return "--report " + kind.str() + "= names no file";
+    if (kind == "memory" || kind == "comm") {
+      if (!planned)
+        return "--report " + kind.str() + " needs a plan, which --emit nn and --emit dist do not make";
+      if (o.describe)
+        return "--report " + kind.str() + " needs a plan, which --describe does not make";
+    }
+    if ((kind == "comm" || kind == "numerics") && reportFormOf(path) == ReportForm::Html)
+      return "--report " + kind.str() + " is text or JSON, not a page: give it another name than '" + path.str() + "'";
+  }
+  return "";
+}
+
+int shale::checkFlags(const CompileOptions &o) {
+  if (std::string wrong = contradiction(o); !wrong.empty()) {
+    llvm::errs() << "shalec: error: " << wrong << "\n";
+    return SHALE_EXIT_USAGE;
+  }
+  auto typed = [&](const char *flag) { return o.typed.count(flag) > 0; };
+  bool comparesShard = llvm::StringRef(o.compare).contains("shard");
+  if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() && !comparesShard)
+    warn("--reshard-after-forward=false has no effect with --shard " + o.shard + ": nothing is gathered");
+  if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
+    if (o.accumulate == 1)
+      warn("--sync-every-microbatch=false has no effect without --accumulate");
+    else if (o.shard == "none" || o.shard == "optimizer")
+      warn("--sync-every-microbatch=false has no effect with --shard " + o.shard + ": gradients are reduced once a step");
+  }
+  return SHALE_EXIT_OK;
+}
