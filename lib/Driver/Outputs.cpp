@@ -126,7 +126,11 @@ int shale::writeOutput(StringRef path, llvm::function_ref<void(raw_ostream &)> w
   }
   if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
         write(os);
-        return llvm::Error::success();
+        auto &file = static_cast<llvm::raw_fd_ostream &>(os); // a temporary file's
+        file.flush();
+        std::error_code wrong = file.error();
+        file.clear_error(); // an error that nobody looks at is the end of the process
+        return llvm::errorCodeToError(wrong);
       }))
     return cannotWrite(path, llvm::toString(std::move(error)));
   return SHALE_EXIT_OK;

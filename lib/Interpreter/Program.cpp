@@ -31,9 +31,9 @@ int64_t LogicalValues::bytes() const {
 }
 
 bool LogicalValues::hasRoomFor(ArrayRef<int64_t> shape, int64_t ranks) const {
-  int64_t more = 8;
+  int64_t more = llvm::is_contained(shape, 0) ? 0 : 8;
   for (int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(more, size, &more))
+    if (size < 0 || (more && __builtin_mul_overflow(more, size, &more)))
       return false;
   return !__builtin_mul_overflow(more, ranks, &more) &&
          more <= maxBytes - std::min(maxBytes, bytes());

@@ -7,7 +7,8 @@ import sys
 import time
 
 code, name, command = int(sys.argv[1]), "SIG" + sys.argv[2], sys.argv[3:]
-process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+# What this process was told to ignore, the command must not.
+process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(getattr(signal, name), signal.SIG_DFL))
 while process.poll() is None and not any(f.endswith(".partial") for f in os.listdir(os.environ["TMPDIR"])):
     time.sleep(0.01)
 process.send_signal(getattr(signal, name))

@@ -15,7 +15,6 @@
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/rows.mlir 2>&1 | FileCheck %s --check-prefix=EMPTY
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/state.mlir 2>&1 | FileCheck %s --check-prefix=STATE
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run --steps=1 %t/state.mlir 2>&1 | FileCheck %s --check-prefix=STATE
-// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/sum.mlir 2>&1 | FileCheck %s --check-prefix=SUM
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/unit.mlir 2>&1 | FileCheck %s --check-prefix=UNIT
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/constant.mlir 2>&1 | FileCheck %s --check-prefix=CONSTANT
 // RUN: not shale-run %t/file.mlir --steps=1 2>&1 | FileCheck %s --check-prefix=FILE
@@ -36,7 +35,6 @@
 // GATHER: error: reads index 5 of 4
 // EMPTY: error: does not fit into memory
 // STATE: error: argument 0 of type 'tensor<4294967296x4xf32>' is no static tensor that the interpreter has room for
-// SUM: error: the value of 'b' and those before it exceed the interpreter's 16384 MiB
 // UNIT: error: {{.*}}exceeds the interpreter's 16384 MiB
 // CONSTANT: error: needs more memory than the interpreter's 16384 MiB
 // FILE: error: initial value of 'w': {{.*}}nowhere.bin: No such file
@@ -87,10 +85,6 @@ nn.state @w role = param type = tensor<4294967296x4xf32>
 func.func @step(%w: tensor<4294967296x4xf32> {nn.state = @w}) {
   return
 }
-//--- sum.mlir
-func.func @f(%a: tensor<16384x16384xf32> {nn.name = "a"}, %b: tensor<16384x65536xf32> {nn.name = "b"}, %c: tensor<16384x65536xf32> {nn.name = "b"}) {
-  return
-}
 //--- unit.mlir
 dist.mesh @mesh <["fsdp"=1024]>
 nn.state @w role = param type = tensor<16777216xf32> {unit = "root"}
@@ -102,6 +96,6 @@ func.func @step(%w: tensor<16384xf32> {nn.state = @flat}) {
 //--- constant.mlir
 module attributes {rt.arena_bytes = 64 : i64, rt.state_bytes = 64 : i64} {
   rt.constant @c dense<1.0> : tensor<4294967296x4xf32>
-  rt.func @step inputs = [] hyper = [] metrics = [] signature = () -> () {
+  rt.func @step inputs = [] hyper = [] metrics = [] attributes {signature = () -> ()} {
   }
 }
