@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
 #include "runtime/data/Order.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/data/Tokens.h"
