@@ -10,12 +10,13 @@ using namespace shale;
 
 // cpu: measured on two cores with AVX-512 (oneDNN 2.6 sgemm 300-410 GFLOP/s, bf16 is
 // storage there; a pass over memory 12 GB/s; ranks exchange through loopback).
-// GPUs: vendor data sheets, dense, at 60 % of peak for products and 80 % of memory and link.
+// GPUs: vendor data sheets, dense, at 60 % of peak for products and 80 % of memory and link; host memory
+// an eighth of that of two sockets of eight channels (DDR4-3200, DDR5-4800), as in DGX machines.
 static const Rates kRates[] = {
-    {"cpu", 330e9, 330e9, 12e9, 1.5e9, 6e9, 3e-6, 60e-6, "measured on two cores of an AVX-512 server"},
-    {"a100", 0.6 * 156e12, 0.6 * 312e12, 0.8 * 2.039e12, 0.8 * 300e9, 25e9, 4e-6, 20e-6, "NVIDIA A100 80GB SXM data sheet (TF32, BF16)"},
-    {"h100", 0.6 * 494e12, 0.6 * 989e12, 0.8 * 3.35e12, 0.8 * 450e9, 50e9, 3e-6, 20e-6, "NVIDIA H100 SXM data sheet (TF32, BF16)"},
-    {"h200", 0.6 * 494e12, 0.6 * 989e12, 0.8 * 4.8e12, 0.8 * 450e9, 50e9, 3e-6, 20e-6, "NVIDIA H200 SXM data sheet (TF32, BF16)"},
+    {"cpu", 330e9, 330e9, 12e9, 1.5e9, 6e9, 12e9, 3e-6, 60e-6, "measured on two cores of an AVX-512 server"},
+    {"a100", 0.6 * 156e12, 0.6 * 312e12, 0.8 * 2.039e12, 0.8 * 300e9, 25e9, 0.8 * 409.6e9 / 8, 4e-6, 20e-6, "NVIDIA A100 80GB SXM data sheet (TF32, BF16)"},
+    {"h100", 0.6 * 494e12, 0.6 * 989e12, 0.8 * 3.35e12, 0.8 * 450e9, 50e9, 0.8 * 614.4e9 / 8, 3e-6, 20e-6, "NVIDIA H100 SXM data sheet (TF32, BF16)"},
+    {"h200", 0.6 * 494e12, 0.6 * 989e12, 0.8 * 4.8e12, 0.8 * 450e9, 50e9, 0.8 * 614.4e9 / 8, 3e-6, 20e-6, "NVIDIA H200 SXM data sheet (TF32, BF16)"},
 };
 
 ArrayRef<Rates> shale::knownRates() { return kRates; }
@@ -33,6 +34,17 @@ static int64_t bytesOf(ValueRange buffers) {
     if (auto type = dyn_cast<MemRefType>(buffer.getType()))
       bytes += std::max<int64_t>(0, rt::bufferBytes(type));
   return bytes;
+}
+
+/// Seconds to pass over what the op touches, each part in its memory.
+static double passSeconds(Operation *op, const Rates &rates) {
+  double seconds = 0;
+  for (Value operand : op->getOperands())
+    if (isa<MemRefType>(operand.getType())) {
+      rt::BufferOp buffer = rt::allocationOf(operand);
+      seconds += bytesOf(operand) / (buffer && buffer.getHost() ? rates.hostMemory : rates.memory);
+    }
+  return seconds;
 }
 
 namespace {
@@ -95,7 +107,7 @@ private:
       }
     if (!isa<MemoryEffectOpInterface>(op))
       return;
-    double seconds = bytesOf(op->getOperands()) / rates.memory;
+    double seconds = passSeconds(op, rates);
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
       bool half = gemm.getA().getType().getElementTypeBitWidth() == 16;
       seconds = std::max(seconds, gemm.getFlops() / (half ? rates.halfFlops : rates.flops));

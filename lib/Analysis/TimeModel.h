@@ -22,6 +22,7 @@ struct Rates {
   double memory;    ///< bytes read or written by kernels
   double link;      ///< bytes that a rank sends to others
   double host;      ///< bytes copied between device and host
+  double hostMemory; ///< bytes of host memory read or written by what runs there, a rank's share
   double launch;    ///< seconds before a kernel or product begins
   double collective; ///< seconds before a collective's first byte
   const char *source; ///< where the figures come from

@@ -167,6 +167,12 @@ def check_accumulation(flags):
     assert abs((times[2] - times[1]) - 2 * (times[1] - times[0])) < 1e-3 * times[2] and times[1] > 1.2 * times[0], times
 
 
+def check_machine(flags):
+    """What is updated on the host passes over the host's memory, at the host's rate."""
+    none, optimizer = table([*flags, "--machine", "h100"], "offload=none|optimizer")
+    assert optimizer["ms"] - none["ms"] >= 1e3 * optimizer["host"] / 62e9, (none, optimizer)
+
+
 rng = random.Random(args.seed)
 programs = [program for program in (drawn(rng) for _ in range(args.count)) if not refused(program)]
 assert 2 * len(programs) >= args.count
@@ -178,3 +184,4 @@ check_host(GPT2 + FEW)
 check_batch(GPT2, *FEW)
 check_auto(GPT2)
 check_accumulation(GPT2)
+check_machine(GPT2)
