@@ -153,15 +153,18 @@ Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc)
 
 Value Emitter::bufferAt(Place place, MemRefType type, Location loc) {
   Value buffer = allocationBuffer(place.allocation);
-  if (!place.axis)
+  if (!place.isSliced())
     return view(buffer, place.offset, type, loc);
-  int64_t element = nn::elementBytes(type.getElementType());
-  int64_t ranks = dist::getAxisSize(module, place.axis.getValue());
-  auto slice = MemRefType::get({place.shard / element}, type.getElementType());
-  auto whole = MemRefType::get({place.shard / element * ranks}, type.getElementType());
-  buffer = view(buffer, place.offset, whole, loc);
-  buffer = rt::ShardOp::create(builder, loc, slice, buffer, place.axis);
-  return view(buffer, place.inner, type, loc);
+  int64_t element = nn::elementBytes(type.getElementType()), offset = place.offset;
+  for (const PlaceSlice &slice : place.slices) {
+    int64_t ranks = dist::getAxisSize(module, slice.axis.getValue());
+    auto part = MemRefType::get({slice.shard / element}, type.getElementType());
+    auto whole = MemRefType::get({slice.shard / element * ranks}, type.getElementType());
+    buffer = view(buffer, offset, whole, loc);
+    buffer = rt::ShardOp::create(builder, loc, part, buffer, slice.axis);
+    offset = slice.inner;
+  }
+  return view(buffer, offset, type, loc);
 }
 
 void Emitter::launch(Location loc, const KernelTable::Use &use, ValueRange outputs) {
@@ -277,7 +280,7 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
     auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
     if (!state)
       return function.emitOpError() << "result " << index << " is neither a metric nor state";
-    if (allocation.space == rt::Space::State && allocation.symbol == state.getAttr() && place.offset == 0 && !place.axis)
+    if (allocation.space == rt::Space::State && allocation.symbol == state.getAttr() && place.offset == 0 && !place.isSliced())
       continue;
     if (allocation.space == rt::Space::State)
       return function.emitOpError() << "result " << index << " is the value of another state or a part of one; that is not supported";

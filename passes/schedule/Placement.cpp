@@ -99,7 +99,7 @@ static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bByt
   if (a.allocation != b.allocation)
     return false;
   // A slice's place depends on the rank: it may be anywhere.
-  if (a.axis || b.axis)
+  if (a.isSliced() || b.isSliced())
     return true;
   return a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
 }
@@ -200,7 +200,7 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   if (allocation.space == rt::Space::State) {
     if (stateThatBecomes(result) != allocation.symbol && !isSpent(allocation.symbol))
       return false;
-  } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.axis ||
+  } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.isSliced() ||
              allocation.bytes != bytesOf(result)) {
     // Taking a part would keep the rest of a larger allocation alive.
     return false;
@@ -209,21 +209,15 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
 }
 
 /// Views lie where their interface says.
-FailureOr<bool> Placement::placeAlias(Operation *op) {
+bool Placement::placeAlias(Operation *op) {
   if (!isView(op))
     return false;
   for (OpResult result : op->getResults()) {
     ViewPlace view = *cast<View>(op).getViewPlace(result.getResultNumber());
     Place place = places.lookup(op->getOperand(view.operand));
-    if (view.axis.empty()) {
-      (place.axis ? place.inner : place.offset) += view.offset;
-    } else {
-      if (place.axis)
-        return op->emitOpError("is a slice of a slice: its place is not known"), failure();
-      place.offset += view.offset;
-      place.axis = StringAttr::get(op->getContext(), view.axis);
-      place.shard = bytesOf(result);
-    }
+    (place.isSliced() ? place.slices.back().inner : place.offset) += view.offset;
+    if (!view.axis.empty())
+      place.slice(StringAttr::get(op->getContext(), view.axis), bytesOf(result));
     places[result] = place;
     members[resolve(place).allocation].push_back(result);
   }
@@ -243,8 +237,8 @@ void Placement::placeStarted(dist::StartOp start) {
   switch (collective.getCollectiveKind()) {
   case CollectiveKind::AllGather:
     // A slice that was updated in place: the whole is its allocation.
-    if (source.space == rt::Space::State && place.axis && place.axis.getValue() == collective.getCollectiveAxis() &&
-        place.inner == 0 && stateThatBecomes(result) == source.symbol) {
+    if (source.space == rt::Space::State && place.slices.size() == 1 &&
+        place.slices[0].axis.getValue() == collective.getCollectiveAxis() && place.slices[0].inner == 0 && stateThatBecomes(result) == source.symbol) {
       Place whole;
       whole.allocation = place.allocation;
       whole.offset = place.offset;
@@ -262,10 +256,9 @@ void Placement::placeStarted(dist::StartOp start) {
     // elsewhere a slice in place would keep the whole.
     auto strategy = function->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
     if (strategy && strategy.getValue() == "optimizer" && source.space == rt::Space::Arena && place.offset == 0 &&
-        !place.axis && source.bytes == bytesOf(operand.get()) &&
+        !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
         isDeadAfter(place, source.bytes, start, &operand)) {
-      place.axis = StringAttr::get(start.getContext(), collective.getCollectiveAxis());
-      place.shard = bytesOf(result);
+      place.slice(StringAttr::get(start.getContext(), collective.getCollectiveAxis()), bytesOf(result));
       return take(place);
     }
     break;
@@ -318,7 +311,7 @@ void Placement::placePack(dist::UnitPackOp pack) {
     int64_t offset = group.getSegment(param.getValue()).getOffset() * element;
     Place place = placeOf(operand.get());
     Allocation &source = allocations[place.allocation];
-    bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 && !place.axis &&
+    bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 && !place.isSliced() &&
                  source.bytes == bytesOf(operand.get());
     if (!whole || !isDeadAfter(place, source.bytes, pack, &operand)) {
       copies.insert({pack, operand.getOperandNumber()});
@@ -379,10 +372,9 @@ LogicalResult Placement::placeResults(Operation *op) {
     placePack(pack);
     return success();
   }
-  FailureOr<bool> alias = placeAlias(op);
-  if (succeeded(alias) && !*alias)
+  if (!placeAlias(op))
     placeComputed(op);
-  return alias;
+  return success();
 }
 
 /// A metric that is computed as f32 is computed in its place.

@@ -19,18 +19,30 @@ namespace shale {
 /// The category of state of a role.
 rt::Category categoryOf(nn::Role role);
 
-/// Bytes of one allocation. With an axis they are a rank's slice: `shard` bytes
-/// each, at offset + coordinate * shard, and `inner` further on.
-struct Place {
-  int64_t allocation = -1;
-  int64_t offset = 0;
+/// A rank's slice of what is there: `shard` bytes for each coordinate on the
+/// axis, and `inner` further on.
+struct PlaceSlice {
   mlir::StringAttr axis;
   int64_t shard = 0;
   int64_t inner = 0;
 
+  bool operator==(const PlaceSlice &other) const {
+    return axis == other.axis && shard == other.shard && inner == other.inner;
+  }
+};
+
+/// Bytes of one allocation, from an offset; with `slices` a slice of them, of
+/// which the next one is a slice.
+struct Place {
+  int64_t allocation = -1;
+  int64_t offset = 0;
+  llvm::SmallVector<PlaceSlice, 1> slices;
+
+  /// Whether where it begins depends on the rank.
+  bool isSliced() const { return !slices.empty(); }
+  void slice(mlir::StringAttr axis, int64_t bytes) { slices.push_back({axis, bytes, 0}); }
   bool operator==(const Place &other) const {
-    return allocation == other.allocation && offset == other.offset && axis == other.axis &&
-           shard == other.shard && inner == other.inner;
+    return allocation == other.allocation && offset == other.offset && slices == other.slices;
   }
 };
 
@@ -83,7 +95,7 @@ private:
   void placeTransfer(mem::StartOp start);
   void placePack(dist::UnitPackOp pack);
   void placeComputed(mlir::Operation *op);
-  mlir::FailureOr<bool> placeAlias(mlir::Operation *op);
+  bool placeAlias(mlir::Operation *op);
   void placeMetrics();
   void findLifetimes();
   void nameCategories();
