@@ -6,8 +6,9 @@
 
 // CHECK-LABEL: rt.func @step
 // CHECK: %[[ROWS:.*]] = rt.buffer constant
-// CHECK: %[[HALF:.*]] = rt.shard %[[ROWS]] axis = "replica" : memref<8x2xf32> -> memref<8xf32>
-// CHECK: %[[QUARTER:.*]] = rt.shard %{{.*}} axis = "fsdp" : memref<8xf32> -> memref<4xf32>
+// CHECK: %[[FLAT:.*]] = rt.view %[[ROWS]] offset = 0 : memref<8x2xf32> -> memref<16xf32>
+// CHECK: %[[HALF:.*]] = rt.shard %[[FLAT]] axis = "replica" : memref<16xf32> -> memref<8xf32>
+// CHECK: rt.shard %[[HALF]] axis = "fsdp" : memref<8xf32> -> memref<4xf32>
 module {
   dist.mesh @mesh <["replica"=2, "fsdp"=2]>
   func.func @step(%x: tensor<2x2xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.binding = "tokens", nn.batch_dim = 0 : i64})
