@@ -49,11 +49,13 @@ static int start(int argc, char **argv) {
          shale_program.world_size, shale_program.world_size == 1 ? "" : "s",
          meshText(shale_program).c_str(), world, shale_program.world_size);
   checkCpu(shale_program.target);
+  bool trains = launched || world == 1;
+  if (trains)
+    executeWithoutCaches(argv); // starts over: before anything is said
   if (place.launcher != "shale" && place.rank == 0)
     checkOptions(shale_program, options);
-  if (!launched && world > 1)
+  if (!trains)
     return launchRanks(world, argv);
-  executeWithoutCaches(argv);
   // Never destroyed: the communicator's thread may wait within it, and on a
   // failure nobody will wake that thread.
   return (new Training(shale_program, options, place))->run();
