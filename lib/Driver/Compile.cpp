@@ -229,10 +229,13 @@ private:
   int runStage(const Stage &stage) {
     PassManager manager(&context);
     stage.build(manager);
-    if (options.savePasses && !options.saveTemps.empty())
-      savePasses(manager, stagePath(stage.name));
+    int saved = SHALE_EXIT_OK;
+    if (options.savePasses)
+      savePasses(manager, stagePath(stage.name), saved);
     if (failed(manager.run(*module)))
       return stage.exitCode;
+    if (saved)
+      return saved;
     if (stage.last && stage.level == Emit::RT) { // codegen forgets what plan knows
       FailureOr<ProgramSummary> planned = summarizeProgram(*module);
       if (failed(planned))

@@ -1,9 +1,8 @@
 //===- SavePasses.cpp - The module after each pass, as files --------------===//
 #include "lib/Driver/SavePasses.h"
-#include "mlir/IR/BuiltinOps.h"
+#include "lib/Driver/Outputs.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -11,31 +10,30 @@ using namespace mlir;
 namespace {
 class PassFiles : public PassInstrumentation {
 public:
-  explicit PassFiles(StringRef prefix) : prefix(prefix.str()) {}
+  PassFiles(StringRef prefix, int &code) : prefix(prefix.str()), code(code) {}
 
   void runAfterPass(Pass *pass, Operation *op) override {
     StringRef name = pass->getArgument();
-    if (name.empty()) // an adaptor of nested passes
+    if (name.empty() || code) // an adaptor of nested passes; or the last could not be written
       return;
     name.consume_front("shale-");
     auto module = dyn_cast<ModuleOp>(op);
     if (!module)
       module = op->getParentOfType<ModuleOp>();
     std::string path = llvm::formatv("{0}-{1,0+2}-{2}.mlir", prefix, ++number, name);
-    if (llvm::Error error = llvm::writeToOutput(path, [&](raw_ostream &os) {
-          module.print(os);
-          os << "\n";
-          return llvm::Error::success();
-        }))
-      module.emitError("cannot write '") << path << "': " << llvm::toString(std::move(error));
+    code = shale::writeOutput(path, [&](raw_ostream &os) {
+      module.print(os);
+      os << "\n";
+    });
   }
 
 private:
   std::string prefix;
+  int &code;
   int number = 0;
 };
 } // namespace
 
-void shale::savePasses(PassManager &manager, StringRef prefix) {
-  manager.addInstrumentation(std::make_unique<PassFiles>(prefix));
+void shale::savePasses(PassManager &manager, StringRef prefix, int &code) {
+  manager.addInstrumentation(std::make_unique<PassFiles>(prefix, code));
 }

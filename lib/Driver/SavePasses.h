@@ -7,9 +7,10 @@
 namespace shale {
 
 /// Makes `manager` write the whole module after each of its passes to
-/// PREFIX-NN-PASS.mlir. The context must not run passes in threads. A file that
-/// cannot be written is reported; the passes go on.
-void savePasses(mlir::PassManager &manager, llvm::StringRef prefix);
+/// PREFIX-NN-PASS.mlir. The context must not run passes in threads. Where a file
+/// cannot be written this says so, writes no more and sets `code`, which is 0, to the
+/// exit code; the passes go on.
+void savePasses(mlir::PassManager &manager, llvm::StringRef prefix, int &code);
 
 } // namespace shale
 
