@@ -5,6 +5,7 @@
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Offload.h"
 #include "passes/memory/Passes.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -54,7 +55,7 @@ int64_t bytesOf(Type type) { return nn::tensorBytes(cast<RankedTensorType>(type)
 
 template <typename T> struct Candidate {
   T what;
-  int64_t bytes;
+  int64_t bytes = 0;
 };
 
 /// Calls `take` on candidates, the largest first, until they have `fraction` of
@@ -80,18 +81,25 @@ bool isOfKind(nn::Role role, bool parameters) {
   return role == nn::Role::Moment1 || role == nn::Role::Moment2 || role == nn::Role::Momentum;
 }
 
+/// The states of one parameter go together: its update runs in one memory, and what is in
+/// the other is copied there and back.
 void annotateStates(ModuleOp module, bool parameters, double fraction) {
   llvm::SetVector<StringAttr> used;
-  SmallVector<Candidate<nn::StateOp>> candidates;
+  llvm::MapVector<StringAttr, Candidate<SmallVector<nn::StateOp>>> together;
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
       if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
         if (used.insert(symbol.getAttr()))
           if (auto state = module.lookupSymbol<nn::StateOp>(symbol))
-            if (state->hasAttr(dist::kUnitAttr) && isOfKind(state.getRole(), parameters))
-              candidates.push_back({state, bytesOf(argument.getType())});
-  takeLargest<nn::StateOp>(candidates, fraction, [](nn::StateOp state) {
-    state->setAttr(mem::kSpaceAttr, StringAttr::get(state.getContext(), "host"));
+            if (state->hasAttr(dist::kUnitAttr) && isOfKind(state.getRole(), parameters)) {
+              auto &candidate = together[(state.getOfAttr() ? state.getOfAttr() : symbol).getAttr()];
+              candidate.what.push_back(state);
+              candidate.bytes += bytesOf(argument.getType());
+            }
+  SmallVector<Candidate<SmallVector<nn::StateOp>>> candidates(llvm::make_second_range(together));
+  takeLargest<SmallVector<nn::StateOp>>(candidates, fraction, [](ArrayRef<nn::StateOp> states) {
+    for (nn::StateOp state : states)
+      state->setAttr(mem::kSpaceAttr, StringAttr::get(state.getContext(), "host"));
   });
 }
 

@@ -8,7 +8,7 @@
 namespace shale {
 
 /// Of each kind of memory the fraction of bytes that goes to the host, the
-/// largest tensors first.
+/// largest tensors first. The states of one parameter's optimizer go together.
 struct OffloadPolicy {
   double params = 0, grads = 0, optimizer = 0, activations = 0;
   bool any() const { return params + grads + optimizer + activations > 0; }

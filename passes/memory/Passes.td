@@ -51,7 +51,8 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     `mem.offload` on the ops that make the gradients that updates read;
     `activations` on forward ops whose results the backward pass reads after at
     least two ops of 2 operations a byte or more have run. With a fraction the
-    largest go first. Runs when it is settled what is recomputed.
+    largest go first, the states of one parameter's optimizer together. Runs when
+    it is settled what is recomputed.
   }];
   let options = [Option<"policy", "policy", "std::string", "\"none\"",
                         "none, all, or a list of params, grads, optimizer, activations, each with :FRACTION or without">];

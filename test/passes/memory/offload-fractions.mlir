@@ -3,6 +3,8 @@
 // RUN: shale-opt %s --shale-annotate-offload=policy=activations:0.6 | FileCheck %s --check-prefix=MORE
 // RUN: shale-opt %s --shale-annotate-offload=policy=activations:0 | FileCheck %s --check-prefix=NOTHING --implicit-check-not=mem.offload
 // RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.5 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
+// RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.1 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
+// RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.7 | FileCheck %s --check-prefix=PAIRS
 // RUN: not shale-opt %s --shale-annotate-offload=policy=activations:-0.1 2>&1 | FileCheck %s --check-prefix=BAD
 // BAD: --offload expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
 // NOTHING: func.func @step
@@ -12,11 +14,16 @@ dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 nn.state @a.f32 role = param type = tensor<32xf32> {dist.group = 0 : i64, dist.unit = @a}
 nn.state @b.f32 role = param type = tensor<64xf32> {dist.group = 0 : i64, dist.unit = @b}
-// Both moments of the larger group, none of the other.
+// Both moments of the larger group, none of the other: of 192 elements the first moment alone has more than a tenth.
 // OPTIMIZER: nn.state @a.moment1
 // OPTIMIZER-NOT: mem.space
 // OPTIMIZER: nn.state @b.moment1 {{.*}}mem.space = "host"
 // OPTIMIZER-NEXT: nn.state @b.moment2 {{.*}}mem.space = "host"
+// Nor are those of the smaller one parted where one of them would be enough.
+// PAIRS: nn.state @a.moment1 {{.*}}mem.space = "host"
+// PAIRS-NEXT: nn.state @a.moment2 {{.*}}mem.space = "host"
+// PAIRS-NEXT: nn.state @b.moment1 {{.*}}mem.space = "host"
+// PAIRS-NEXT: nn.state @b.moment2 {{.*}}mem.space = "host"
 nn.state @a.moment1 role = moment1 type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
 nn.state @a.moment2 role = moment2 type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
 nn.state @b.moment1 role = moment1 type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
