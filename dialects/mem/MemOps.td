@@ -11,8 +11,9 @@ def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewIn
     RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {
   let summary = "Its operands again, which nobody may know to be the same";
   let description = [{
-    Result i is operand i. Not pure and not foldable: two pure ops that compute
-    one thing would be merged, and what was to be computed again would be kept.
+    Result i is operand i. Not foldable, and said to take memory for its results:
+    two pure ops that compute one thing would be merged, and what was to be computed
+    again would be kept; a barrier that nobody reads is dead.
 
     Life: made by `--shale-materialize-recompute` in front of clones; after plan
     it is an alias.
@@ -23,7 +24,7 @@ def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewIn
     Example: `%1 = mem.barrier %0 : tensor<4xf32>`
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs);
-  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let results = (outs Res<Variadic<AnyRankedTensor>, "values of their own", [MemAlloc]>:$results);
   let assemblyFormat = "$inputs attr-dict `:` type($inputs)";
 }
 

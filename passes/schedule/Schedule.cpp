@@ -53,12 +53,9 @@ static void splitCollectives(func::FuncOp function) {
 }
 
 static void eraseUnused(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (!op.use_empty() || op.hasTrait<OpTrait::IsTerminator>())
-      continue;
-    if (isMemoryEffectFree(&op) || isa<mem::BarrierOp>(op))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
       op.erase();
-  }
 }
 
 static void sinkToUses(Block &block) {
@@ -122,12 +119,11 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
-/// What has to move with a gather: the barrier or copy of its shard and what casts it, last
-/// first. False where the shard comes from elsewhere.
+/// What has to move with a gather: what makes its shard of state and does nothing else (a
+/// barrier, a copy from the host, a cast), last first. False where the shard comes from elsewhere.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
-  while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() &&
-         (isa<mem::BarrierOp, mem::ReloadOp>(maker) || isMemoryEffectFree(maker))) {
+  while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() && wouldOpBeTriviallyDead(maker)) {
     makers.push_back(maker);
     maker = maker->getOperand(0).getDefiningOp();
   }

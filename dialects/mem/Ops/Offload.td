@@ -8,15 +8,16 @@ include "dialects/mem/MemDialect.td"
 
 class Mem_MoveOp<string mnemonic> : Op<Mem_Dialect, mnemonic, [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<PlacedAtUseInterface>]> {
   let arguments = (ins AnyStaticShapeTensor:$input);
-  let results = (outs AnyStaticShapeTensor:$result);
+  let results = (outs Res<AnyStaticShapeTensor, "a copy", [MemAlloc]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 def Mem_OffloadOp : Mem_MoveOp<"offload"> {
   let summary = "A value's copy in host memory";
   let description = [{
-    The operand is in device memory, the result in host memory. Not pure: nothing
-    may merge two copies or see through one.
+    The operand is in device memory, the result in host memory. All that it does is
+    to take memory for its result: nothing may merge two copies or see through one,
+    but a copy that nobody reads is dead.
 
     Life: made by `--shale-materialize-offload`; schedule makes `mem.start` and
     `mem.wait` of it.

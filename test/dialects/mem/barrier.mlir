@@ -11,3 +11,12 @@ func.func @kept(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %2 = nn.neg %1 {mem.recompute} : tensor<4xf32>
   return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }
+
+// One that nobody reads is dead.
+// CHECK-LABEL: func.func @unread
+func.func @unread(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: return
+  %0 = mem.barrier %a : tensor<4xf32>
+  %1:2 = mem.barrier %0, %a : tensor<4xf32>, tensor<4xf32>
+  return %a : tensor<4xf32>
+}

@@ -1,4 +1,5 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
+// RUN: shale-opt %s --cse --canonicalize | FileCheck %s --check-prefix=MERGED
 
 // CHECK-LABEL: func.func @moves
 func.func @moves(%0: tensor<4xf32>) -> tensor<4xf32> {
@@ -16,4 +17,17 @@ func.func @halves(%0: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: mem.wait %[[P]] : !dist.pending<tensor<4xf32>> -> tensor<4xf32>
   %1 = mem.wait %p : !dist.pending<tensor<4xf32>> -> tensor<4xf32>
   return %1 : tensor<4xf32>
+}
+
+// Two copies of one value are two; one that nobody reads is dead.
+// MERGED-LABEL: func.func @two
+func.func @two(%0: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // MERGED-COUNT-4: mem.{{offload|reload}}
+  // MERGED-NOT: mem.
+  %1 = mem.offload %0 : tensor<4xf32>
+  %2 = mem.offload %0 : tensor<4xf32>
+  %3 = mem.reload %1 : tensor<4xf32>
+  %4 = mem.reload %2 : tensor<4xf32>
+  %5 = mem.reload %2 : tensor<4xf32>
+  return %3, %4 : tensor<4xf32>, tensor<4xf32>
 }

@@ -79,3 +79,12 @@ func.func @step(%x: tensor<4x4xf32>, %fa: tensor<16xf32> {nn.state = @fa}, %fb: 
   %b:2 = nn.sgd %fb, %gb, %mb enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<16xf32>, tensor<f32>
   return %a#0, %a#1, %b#0, %b#1 : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
 }
+
+// A copy that nobody reads is not made.
+// CHECK-LABEL: func.func @unread
+// CHECK-NEXT: return
+func.func @unread(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = mem.offload %x : tensor<16xf32>
+  %1 = mem.reload %0 : tensor<16xf32>
+  return %x : tensor<16xf32>
+}
