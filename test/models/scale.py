@@ -243,20 +243,14 @@ class Scaler:
 
     def output(self, value):
         """The logits' last dimension is the vocabulary's size."""
-        return value.replace(field(1, field(1, SMALL_VOCAB)), b"") if False else self.replace_dim(value)
-
-    def replace_dim(self, value):
-        fields = decode(value)
-        def walk(data, depth):
-            # ValueInfo.type(2).tensor_type(1).shape(2).dim(1).dim_value(1)
-            path = [2, 1, 2, 1, 1]
+        def walk(data, path):
             out = []
             for n, v in decode(data):
-                if n == path[depth]:
-                    v = (self.size["vocab"] if v == SMALL_VOCAB else v) if depth == 4 else walk(v, depth + 1) if isinstance(v, bytes) else v
+                if n == path[0]:
+                    v = (self.size["vocab"] if v == SMALL_VOCAB else v) if len(path) == 1 else walk(v, path[1:]) if isinstance(v, bytes) else v
                 out.append((n, v))
             return encode(out)
-        return walk(encode(fields), 0)
+        return walk(value, [2, 1, 2, 1, 1])  # type.tensor_type.shape.dim.dim_value
 
 
 def write_weights(path, weights):

@@ -1,0 +1,23 @@
+"""Runs the commands of README.md and of the pages in docs as they are written: every line of a block that begins with shalec.
+
+    pages.py SOURCE FOLDER NAME.onnx=MODEL...
+
+A command's NAME.onnx is a copy of MODEL in FOLDER, where all of them run.
+"""
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+for argument in sys.argv[3:]:
+    name, model = argument.split("=")
+    shutil.copy(model, folder / name)
+for page in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
+    blocks = page.read_text().split("```")[1::2]
+    for command in [line for block in blocks for line in block.splitlines() if line.startswith("shalec ")]:
+        run = subprocess.run(shlex.split(command, comments=True), cwd=folder, capture_output=True, text=True)
+        if run.returncode:
+            sys.exit(f"{page}: {command}\nended with {run.returncode}: {run.stderr[-500:]}")
+        print(f"{page.relative_to(source)}: {command}", run.stdout, sep="\n")
