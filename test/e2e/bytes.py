@@ -10,7 +10,8 @@ With P the padded bytes of all parameters (f32) and N ranks, a rank
   same run;
 - sends a step: none 2P, optimizer and grad 2P, full P for the reduction and at most 2P for the gathers, each times
   (N-1)/N, and listed scalars; which is what the communicator counts;
-- with full has at most two units whole or on their way at once, the root unit counted.
+- with full has at most two units whole or on their way at once, the root unit counted, and gathers none more than twice a
+  micro-batch, with --recompute block too.
 
 --offload: on 2 ranks, with each kind of state in host memory and with all of it. The same bytes as above, over both
 memories; what is being copied when the update begins is where it comes from, its copy is on its way. State of an offloaded
@@ -19,6 +20,7 @@ all functions of a step, and accumulators stand beside.
 """
 import json
 import re
+from collections import Counter
 
 from runner import Case, Deviates, main, metrics, run, same_bits
 
@@ -115,22 +117,26 @@ def check_running(what, report, wanted, whole, elements, accumulators=0):
     return max(padding)
 
 
-def check_gathers(what, report, said):
+def check_gathers(what, report, said, batches):
     at_once = max(rank["units_at_once"] for rank in report)
     planned = int(re.search(r"^units +at most (\d+) whole", said, re.M).group(1))
     if at_once > 2 or planned > 2:
         raise Deviates(f"{what} has {at_once} units whole or on their way at once, {planned} by plan")
     if not any("root" == gather["unit"] for gather in report[0]["gathers"]):
         raise Deviates(f"{what} never gathers the root unit")
+    for rank in report:
+        times = Counter(gather["unit"] for gather in rank["gathers"])
+        if max(times.values()) > 2 * batches:
+            raise Deviates(f"{what}, rank {rank['rank']}: units are gathered {dict(times)} times in {batches} micro-batches")
     return at_once, planned
 
 
-def check_program(case, work, shard, ranks, offload="none"):
+def check_program(case, work, shard, ranks, offload="none", recompute="none"):
     """One line of what was found."""
-    what = f"{shard} on {ranks} ranks" + (f", {offload} offloaded" if offload != "none" else "")
+    what = f"{shard} on {ranks} ranks" + (f", {offload} offloaded" if offload != "none" else "") + (f", {recompute} recomputed" if recompute != "none" else "")
     name = f"{shard}-{ranks}-{offload}"
     program, out, report_file = work / f"train-{name}", work / f"run-{name}", work / f"report-{name}.json"
-    said = case.shalec(program, shard, ranks, ["--offload", offload])
+    said = case.shalec(program, shard, ranks, ["--offload", offload, "--recompute", recompute])
     plan = planned_collectives(said)
     described = run([program, "--describe"], "--describe").stdout
     planned = described_rows(described)
@@ -157,7 +163,7 @@ def check_program(case, work, shard, ranks, offload="none"):
     check_spaces(what, planned, report, offload)
     found = f"{what}: {wanted}, {padding} of padding"
     if shard == "full":
-        found += ", units at once %d, by plan %d" % check_gathers(what, report, said)
+        found += ", units at once %d, by plan %d" % check_gathers(what, report, said, case.trajectory.get("accumulate") or 1)
     counted = {line["comm_bytes"] for line in metrics(out)}
     total = sum(size for _, size in plan.values())
     if counted != {total}:
@@ -175,6 +181,7 @@ def check(a, work):
         programs = [(case, shard, 2, kind) for shard, kind in kinds]
     else:
         programs = [(case, shard, ranks, "none") for shard in STRATEGIES for ranks in (2, case.most_ranks)]
+        programs.append((case, "full", 2, "none", "block"))
     if a.accumulate:
         twice = Case(a.build, a.case, "trajectory-accumulate.json")
         programs += [(twice, shard, 2, kind) for shard in ("none", "full") for kind in ("none", "all")]

@@ -4,8 +4,9 @@
 usage: sizes.py --build DIR [--width 512] [--blocks 8 24]
 
 A block is one linear map, rows are few and units equal, so that what the larger model has more is its parameters,
-gradients and optimizer state. For every strategy, on 1 to 4 ranks, what rank 0 has more of resident memory after three steps is within
-5 % of what the two plans differ in, and both of design's bytes a parameter (f32, AdamW) times the difference in parameters.
+gradients and optimizer state. For every strategy, on 1 to 4 ranks, in f32 and in bf16 with f32 masters and reduction, what rank 0 has
+more of resident memory after three steps is within 5 % of what the two plans differ in, and both of design's bytes a parameter (AdamW)
+times the difference in parameters.
 """
 import importlib.util
 import os
@@ -16,8 +17,10 @@ import numpy as np
 from runner import MODELS, Deviates, main, metrics, run, save_safetensors
 
 STEPS, ROWS, BAR = 3, 2, 0.05
-DESIGN = {"none": lambda n: 16, "optimizer": lambda n: 8 + 8 / n, "grad": lambda n: 4 + 12 / n, "full": lambda n: 16 / n}
-CASES = [("none", 1), ("none", 2), ("optimizer", 2), ("grad", 2), ("full", 2), ("full", 4)]
+DESIGN = {"f32": {"none": lambda n: 16, "optimizer": lambda n: 8 + 8 / n, "grad": lambda n: 4 + 12 / n, "full": lambda n: 16 / n},
+          "bf16": {"none": lambda n: 18, "optimizer": lambda n: 6 + 12 / n, "grad": lambda n: 2 + 16 / n, "full": lambda n: 16 / n}}
+CASES = [("f32", "none", 1), ("f32", "none", 2), ("f32", "optimizer", 2), ("f32", "grad", 2), ("f32", "full", 2), ("f32", "full", 4),
+         ("bf16", "none", 2), ("bf16", "optimizer", 2), ("bf16", "grad", 2), ("bf16", "full", 2)]
 
 
 def export(folder, blocks, width):
@@ -28,14 +31,14 @@ def export(folder, blocks, width):
     module.write(folder, blocks, width)
 
 
-def measure(a, folder, strategy, ranks):
+def measure(a, folder, dtype, strategy, ranks):
     """Parameters, bytes that the plan states, bytes resident."""
     shape = (STEPS, ROWS * ranks, a.width)
     rng = np.random.default_rng(1)
     save_safetensors(folder / "data.safetensors", {name: rng.standard_normal(shape, np.float32) for name in ("x", "target")})
     said = run([f"{a.build}/bin/shalec", folder / "model.onnx", "-o", folder / "train", "--dim", f"batch={ROWS}/rank", "--loss", "mse:y,target",
-                "--mesh", f"fsdp={ranks}", "--shard", strategy, "--bucket-size", 0, "--threads", 1], "shalec").stdout
-    out = folder / f"{strategy}{ranks}"
+                "--mesh", f"fsdp={ranks}", "--shard", strategy, "--param-dtype", dtype, "--bucket-size", 0, "--threads", 1], "shalec").stdout
+    out = folder / f"{dtype}-{strategy}-{ranks}"
     run([folder / "train", "--data", folder / "data.safetensors", "--steps", STEPS, "--save-every", 0, "--out", out], f"{strategy}, {ranks} rank(s)",
         {**os.environ, "OMP_NUM_THREADS": "1"})
     parameters = int(re.search(r"^parameters +(\d+)", said, re.M).group(1))
@@ -47,11 +50,11 @@ def check(a, work):
     for blocks in a.blocks:
         export(work / str(blocks), blocks, a.width)
     found = []
-    for strategy, ranks in CASES:
-        small, large = (measure(a, work / str(blocks), strategy, ranks) for blocks in a.blocks)
+    for dtype, strategy, ranks in CASES:
+        small, large = (measure(a, work / str(blocks), dtype, strategy, ranks) for blocks in a.blocks)
         parameters, stated, resident = large - small
-        wanted = DESIGN[strategy](ranks) * parameters
-        found.append(f"{strategy}, {ranks} rank(s): {parameters} parameters more, by design {wanted / 1e6:.2f} MB, stated {stated / 1e6:.2f}, "
+        wanted = DESIGN[dtype][strategy](ranks) * parameters
+        found.append(f"{dtype}, {strategy}, {ranks} rank(s): {parameters} parameters more, by design {wanted / 1e6:.2f} MB, stated {stated / 1e6:.2f}, "
                      f"resident {resident / 1e6:.2f}: {resident / parameters:.2f} bytes a parameter")
         for of in (stated, wanted):
             if abs(resident / of - 1) > BAR:
