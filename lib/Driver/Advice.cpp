@@ -196,8 +196,9 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
   }
   std::vector<Plan> lower;
   auto bytes = [&](const Plan &plan) { return host ? plan.host() : plan.device(); };
+  // What the other memory has no room for does not help.
   for (Plan &other : neighbours(planner, smallest))
-    if (bytes(other) < least)
+    if (bytes(other) < least && (host || !limit.host || other.host() <= *limit.host))
       lower.push_back(std::move(other));
   llvm::stable_sort(lower, [&](const Plan &a, const Plan &b) { return bytes(a) < bytes(b); });
   os << "  what would lower it:\n";

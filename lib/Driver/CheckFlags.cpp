@@ -20,6 +20,11 @@ static std::string contradiction(const CompileOptions &o) {
     return "--save-temps-passes needs --save-temps DIR, where the files go";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare answer two questions: ask one at a time";
+  const char *asks = !o.compare.empty() ? "--compare" : !o.why.empty() ? "--why" : nullptr;
+  if (o.describe && asks)
+    return std::string("--describe makes no plan, which ") + asks + " is about";
+  if (asks && !o.reports.empty())
+    return std::string("--report is of one plan that is printed, ") + asks + " prints something else: ask one at a time";
   bool planned = o.planOnly || o.emit >= Emit::RT;
   for (llvm::StringRef report : o.reports) {
     auto [kind, path] = report.split('=');
@@ -46,6 +51,16 @@ int shale::checkFlags(const CompileOptions &o) {
   bool comparesShard = llvm::StringRef(o.compare).contains("shard");
   if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() && !comparesShard)
     warn("--reshard-after-forward=false has no effect with --shard " + o.shard + ": nothing is gathered");
+  bool copies = o.offload != "none", free = !o.memoryLimit.empty() || !o.compare.empty(); // of flags that change what follows
+  if (!free && !o.gathersUnits() && !copies)
+    for (const char *flag : {"prefetch", "max-gathers-in-flight"})
+      if (typed(flag))
+        warn(llvm::Twine("--") + flag + " has no effect with --shard " + o.shard + " and --offload none: nothing is gathered or copied");
+  if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies && o.prefetch >= o.maxGathersInFlight)
+    warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " + std::to_string(o.maxGathersInFlight) +
+         " allows: " + std::to_string(o.maxGathersInFlight - 1) + " ahead of the unit in use");
+  if (typed("master-dtype") && o.masterDtype == "none" && o.paramDtype == "f32" && !llvm::StringRef(o.compare).contains("param-dtype"))
+    warn("--master-dtype none has no effect with --param-dtype f32");
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
     if (o.accumulate == 1)
       warn("--sync-every-microbatch=false has no effect without --accumulate");

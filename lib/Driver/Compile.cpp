@@ -17,6 +17,7 @@
 #include "shale/Runtime.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -77,14 +78,16 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   if (std::string wrong = parseMesh(options.mesh, mesh); !wrong.empty())
     return usageError("--mesh: " + wrong);
   int64_t ranks = dataRanks(mesh);
+  llvm::StringSet<> given;
   for (const auto &[name, text] : options.dims) {
+    if (!given.insert(name).second)
+      return usageError("--dim " + name + " is given twice");
     if (isMax(text))
       continue; // found by planning
     int64_t size = parseSize(text, ranks);
     if (size < 0)
       return usageError("--dim " + name + " expects a positive size, N or N/rank, or max; got '" + text + "'");
-    if (!import.dims.try_emplace(name, size).second)
-      return usageError("--dim " + name + " is given twice");
+    import.dims[name] = size;
   }
   for (const auto &[name, value] : options.binds)
     if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import); !wrong.empty())

@@ -41,7 +41,8 @@ std::string parseOffload(StringRef text, OffloadPolicy &policy) {
     else if (kind == "activations")
       policy.activations = fraction;
     else
-      return "'" + part.str() + "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
+      return kind == "none" ? "'none' stands alone; got '" + text.str() + "'"
+                            : "'" + part.str() + "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
   }
   return "";
 }

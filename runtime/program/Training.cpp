@@ -124,6 +124,14 @@ void Training::openFolder() {
   if (flock(lock, LOCK_EX | LOCK_NB) != 0)
     fail(SHALE_EXIT_USAGE, "another run is using '%s'; give another --out",
          options.out.c_str());
+  if (options.traceFile.empty())
+    return;
+  // Better now than when the steps have been traced.
+  int trace = open(options.traceFile.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (trace < 0)
+    fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s",
+         options.traceFile.c_str(), strerror(errno));
+  close(trace);
 }
 
 void Training::openData() {
@@ -151,6 +159,10 @@ void Training::restore() {
     if (place.rank == 0)
       printf("resumed from %s at step %lld\n", position.folder.c_str(),
              (long long)current);
+    if (!options.traceFile.empty() && current > options.traceLast)
+      fail(SHALE_EXIT_USAGE,
+           "--trace: step %lld is over, the run goes on with step %lld",
+           (long long)options.traceLast, (long long)current);
     return;
   }
   readInitial(program, place.rank, state.data());
@@ -207,7 +219,8 @@ bool Training::step() {
   StepMetrics m;
   double start = now();
   int64_t sentBefore = communicator->bytesSent();
-  if (!options.traceFile.empty() && current == options.traceFirst)
+  if (!options.traceFile.empty() && !tracing() &&
+      current >= options.traceFirst && current <= options.traceLast)
     traceStart(*communicator);
   setHyper();
   for (int m = 0; m < program.accumulate; ++m) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Traces two steps: every rank has its kernels, its collectives and its copies between the memories, as many of these as the
 compiler planned, named by nodes of the model, units and state; the run keeps its bits. So with everything offloaded, where
-updates run on the host, and with two micro-batches a step. A bad --trace is refused.
+updates run on the host, and with two micro-batches a step. A run that is resumed among the steps traces those that are left. A bad
+--trace is refused, before the first step.
 
 usage: trace.py --build DIR --case test/models/gpt2
 """
@@ -77,6 +78,21 @@ def check_program(case, work, flags):
     return program, f"{len(events)} spans, {planned} collectives and {copies} copies a step"
 
 
+def check_resumed(case, program, work):
+    """Of steps 1 to 3 a run that begins with step 2 traces two; one that begins with step 4 none, and says so."""
+    case.train(program, work / "parts", steps=2)
+    for steps in (4, 6):
+        trace = work / f"trace-{steps}.json"
+        resumed = subprocess.run([program, "--data", case.batches, "--steps", str(steps), "--out", work / "parts", "--trace", "steps:1-3", trace],
+                                 capture_output=True, text=True)
+        if steps == 4:
+            spans = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["pid"] == 0 and e["cat"] == "copies"]
+            once = Counter((e["name"], e["args"]["what"]) for e in spans)
+            need(once and all(times % 2 == 0 for times in once.values()), f"resumed: copies of two steps are {once}")
+        else:
+            need(resumed.returncode == 64 and "step 3 is over, the run goes on with step 4" in resumed.stderr, f"resumed: {resumed.returncode}, {resumed.stderr}")
+
+
 def check(a, work):
     case = Case(a.build, a.case)
     programs = [(case, []), (case, ["--offload", "all"]), (Case(a.build, a.case, "trajectory-accumulate.json"), ["--offload", "all"])]
@@ -85,10 +101,12 @@ def check(a, work):
         (work / str(number)).mkdir()
         program, what = check_program(of, work / str(number), flags)
         found.append(what)
+    check_resumed(programs[-1][0], program, work)
     file = work / "trace.json"
-    for flags, word in ((["--trace", "10-12", file], "steps:"), (["--trace", "steps:90-91", file], "ends before")):
-        run_ = subprocess.run([program, "--data", case.batches, "--steps", "4", "--out", work / "bad", *flags], capture_output=True, text=True)
-        need(run_.returncode == 64 and word in run_.stderr, f"{flags}: exit code {run_.returncode}, {run_.stderr}")
+    for code, flags, word in ((64, ["10-12", file], "steps:"), (64, ["steps:90-91", file], "ends before"), (74, ["steps:1-2", work], "cannot write the trace")):
+        run_ = subprocess.run([program, "--data", case.batches, "--steps", "4", "--out", work / "bad", "--trace", *flags], capture_output=True, text=True)
+        need(run_.returncode == code and word in run_.stderr, f"{flags}: exit code {run_.returncode}, {run_.stderr}")
+        need("step 1" not in run_.stdout and not (work / "bad" / "metrics.jsonl").exists(), f"{flags}: trains first")
     return f"{RANKS} ranks: " + "; ".join(found)
 
 

@@ -137,6 +137,8 @@ def check_host(flags):
     alone = SMALLEST.search(text)[1]
     assert re.fullmatch(r"device=\d+,host=0", alone) and "offload" not in re.search("smallest limit.*", text)[0], text
     assert plan(flags, "--memory-limit", alone)[1] == 0
+    # Nor is what the host has no room for offered, though it would lower the device's peak.
+    assert "--offload" not in text[text.index("what would lower it"):] and "--param-dtype bf16" in text, text
     assert int(SMALLEST.search(shalec(flags, "--memory-limit", "device=1", code=78))[1]) < int(alone[7:-7])
 
 
