@@ -201,7 +201,6 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
   for (auto &[axes, operands] : classes) {
     OperationState state(op->getLoc(), op->getName(), operands,
                          op->getResultTypes(), op->getAttrs());
-    state.attributes.erase(dist::kShardingsAttr);
     Value part = builder.create(state)->getResult(0);
     for (StringRef axis : axes)
       part = dist::AllReduceOp::create(builder, op->getLoc(),
@@ -287,7 +286,6 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
     types.push_back(moment.getType());
   OperationState state(loc, first->getName(), operands, types,
                        first->getAttrs());
-  state.attributes.erase(dist::kShardingsAttr);
   state.propertiesAttr = first->getPropertiesAsAttribute();
   auto made = cast<OptimizerUpdate>(builder.create(state));
   made.setSegments(offset, builder.getArrayAttr(segments));

@@ -24,8 +24,9 @@ void Partitioner::Listener::notifyOperationInserted(Operation *op,
   if (!current || op == current || isa<func::FuncOp>(op))
     return;
   for (NamedAttribute attr : current->getDiscardableAttrs())
-    if (attr.getName() != dist::kShardingsAttr && !op->hasAttr(attr.getName()))
+    if (!op->hasAttr(attr.getName()))
       op->setDiscardableAttr(attr.getName(), attr.getValue());
+  op->removeDiscardableAttr(dist::kShardingsAttr);
 }
 
 //===- Signature ----------------------------------------------------------===//
@@ -288,7 +289,6 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
     IRMapping mapping;
     mapping.map(op->getOperands(), form.operands);
     Operation *clone = builder.clone(*op, mapping);
-    clone->removeAttr(dist::kShardingsAttr);
     for (auto [result, type] : llvm::zip(clone->getResults(), form.types))
       result.setType(type);
     made.assign(clone->result_begin(), clone->result_end());

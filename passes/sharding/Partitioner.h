@@ -42,7 +42,7 @@ private:
     llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
   };
   /// Puts the phase, scope and policies of the op that is being partitioned on
-  /// what is built for it.
+  /// what is built for it, but no shardings: it is one rank's.
   struct Listener : mlir::OpBuilder::Listener {
     void notifyOperationInserted(mlir::Operation *op,
                                  mlir::OpBuilder::InsertPoint) override;

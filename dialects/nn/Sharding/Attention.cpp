@@ -43,8 +43,6 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
   IRMapping mapping;
   mapping.map(op->getOperands(), local.operands);
   auto made = cast<OpT>(builder.cloneWithoutRegions(*op.getOperation(), mapping));
-  made->setDiscardableAttrs(DictionaryAttr::get(op.getContext()));
-  keepPhaseAndScope(op, made);
   for (auto [result, type] : llvm::zip(made->getResults(), local.types))
     result.setType(type);
   DropAttr dropout = op.getDropoutAttr();

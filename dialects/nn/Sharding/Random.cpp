@@ -32,9 +32,7 @@ FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const Loc
     }
     stride *= shapeOf(getInput())[d];
   }
-  auto made = DropoutOp::create(builder, getLoc(), type, local.operands[0], local.operands[1], local.operands[2],
-                                local.operands[3], offset, getRatioAttr(), getIdAttr(),
-                                builder.getDenseI64ArrayAttr(shapeOf(getInput())));
-  keepPhaseAndScope(*this, made);
-  return SmallVector<Value>{made.getResult()};
+  return SmallVector<Value>{DropoutOp::create(builder, getLoc(), type, local.operands[0], local.operands[1],
+                                              local.operands[2], local.operands[3], offset, getRatioAttr(), getIdAttr(),
+                                              builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
 }

@@ -62,12 +62,6 @@ Value nn::pieceIndex(OpBuilder &builder, Location loc,
   return index ? index : splat(builder, loc, type, 0);
 }
 
-void nn::keepPhaseAndScope(Operation *op, Operation *made) {
-  for (StringRef name : {StringRef(kPhaseAttr), StringRef(kScopeAttr)})
-    if (Attribute attr = op->getAttr(name))
-      made->setAttr(name, attr);
-}
-
 Value nn::pieceOffset(OpBuilder &builder, Location loc,
                       ArrayRef<SplitAxis> axes, int64_t size,
                       RankedTensorType type) {

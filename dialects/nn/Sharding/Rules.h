@@ -40,10 +40,6 @@ int64_t pieces(llvm::ArrayRef<SplitAxis> axes);
 mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
                        llvm::ArrayRef<SplitAxis> axes);
 
-/// The local form `made` of `op` is of the same phase and module scope: policies of
-/// recomputation and offload ask for these.
-void keepPhaseAndScope(mlir::Operation *op, mlir::Operation *made);
-
 /// Builds the first index of this rank's piece of `size` elements, converted to
 /// `type`'s element type and repeated to its shape.
 mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
