@@ -9,8 +9,9 @@
 
 namespace shale {
 
-/// The block of each op of a function of one block, told by `nn.scope`. Ops that a
-/// pass made without scope are in the block of their users, else of their operands.
+/// The block of each op of a function of one block, told by `nn.scope`; an empty one is
+/// the model's own, outside of all blocks. Ops that a pass made without scope are in the
+/// block of their users, else of their operands.
 class Blocks {
 public:
   Blocks(mlir::func::FuncOp function, std::vector<std::string> names);

@@ -60,8 +60,8 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
 }
 
 void Importer::setScope(Operation *op) {
-  if (!currentScope.empty())
-    op->setAttr(nn::kScopeAttr, StringAttr::get(context, currentScope));
+  if (currentScope)
+    op->setAttr(nn::kScopeAttr, StringAttr::get(context, *currentScope));
 }
 
 llvm::Expected<DenseElementsAttr>
@@ -126,7 +126,8 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
                  " nodes"),
            failure();
   const NodeProto *outerCurrent = current;
-  std::string outerNode = currentNode, outerScope = currentScope;
+  std::string outerNode = currentNode;
+  std::optional<std::string> outerScope = currentScope;
   current = &proto;
   std::string shown =
       displayName(proto.name().empty() && proto.output_size() ? proto.output(0)
@@ -134,7 +135,8 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   currentNode = scope.path + "node '" + shown + "' (" +
                 displayName(proto.op_type()) + ")";
   if (depth == 0) {
-    currentScope = scopeName(readScopeCached(proto));
+    std::optional<std::string> module = readScope(proto);
+    currentScope = module ? std::optional(scopeName(*module)) : std::nullopt;
     for (const auto &[module, name] : readClasses(proto))
       if (std::string scope = scopeName(module); !scope.empty())
         classes.try_emplace(scope, name);
@@ -179,11 +181,6 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   currentNode = outerNode;
   currentScope = outerScope;
   return success();
-}
-
-StringRef Importer::readScopeCached(const NodeProto &proto) {
-  scopeText = readScope(proto);
-  return scopeText;
 }
 
 LogicalResult Importer::callFunction(const FunctionProto &function, Node &node,

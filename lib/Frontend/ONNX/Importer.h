@@ -158,7 +158,6 @@ private:
   mlir::Location locationOf(const NodeProto &node);
   mlir::Location fileLocation();
   void setScope(mlir::Operation *op);
-  llvm::StringRef readScopeCached(const NodeProto &proto);
   std::string scopeName(llvm::StringRef module);
 
   Model &model;
@@ -178,7 +177,8 @@ private:
   llvm::DenseSet<const NodeProto *> needed;
   std::string lossName, lossKind, logitsName, labelsName;
   std::string bindingNote;
-  std::string currentScope, scopeText;
+  /// Of the module whose node is imported, "" the model's own; none: not known.
+  std::optional<std::string> currentScope;
   llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;

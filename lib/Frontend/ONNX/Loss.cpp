@@ -30,7 +30,7 @@ static std::string freeName(StringRef wanted,
 
 LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
   current = nullptr;
-  currentScope.clear();
+  currentScope.reset();
   Location loc = fileLocation();
   if (lossKind.empty()) {
     FailureOr<Value> value = output(lossName);

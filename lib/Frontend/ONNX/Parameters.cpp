@@ -105,7 +105,7 @@ void Finder::collectOperations() {
         operations[key.take_until([](char c) { return c == ' '; })];
     if (operation.nodes.empty()) {
       operation.fx = std::move(fx);
-      operation.scope = readScope(node);
+      operation.scope = readScope(node).value_or("");
     }
     operation.nodes.push_back(&node);
     for (int i = 0; i < node.input_size(); ++i) {
@@ -424,7 +424,7 @@ static void splitMerged(Model &model, Parameters &out) {
     std::map<std::string, std::vector<ParameterUse *>> byScope;
     for (auto &[key, use] : out.uses)
       if (use.parameter == index) {
-        std::string scope = readScope(*key.first);
+        std::string scope = readScope(*key.first).value_or("");
         if (!byScope.count(scope))
           names.push_back(scope);
         byScope[scope].push_back(&use);

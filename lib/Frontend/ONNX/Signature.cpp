@@ -90,18 +90,20 @@ onnx::readClasses(const NodeProto &node) {
   return result;
 }
 
-std::string onnx::readScope(const NodeProto &node) {
+std::optional<std::string> onnx::readScope(const NodeProto &node) {
   // A Python list of strings, outermost module first, the node itself last.
   StringRef scopes =
       metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
   if (!scopes.empty()) {
     SmallVector<StringRef> parts;
     scopes.split(parts, ',');
-    return parts.size() >= 2 ? quoted(parts[parts.size() - 2]).str() : "";
+    if (parts.size() < 2)
+      return std::nullopt;
+    return quoted(parts[parts.size() - 2]).str();
   }
   StringRef name = node.name();
   if (!name.consume_front("/"))
-    return "";
+    return std::nullopt;
   std::string scope = name.rsplit('/').first.str();
   if (!name.contains('/'))
     return "";

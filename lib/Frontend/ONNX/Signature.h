@@ -4,6 +4,7 @@
 
 #include "lib/Frontend/ONNX/Model.h"
 #include "llvm/ADT/SmallVector.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ struct FxNode {
 FxNode readFxNode(const NodeProto &node);
 
 /// The module scope a node comes from ("m.h.0.attn"): metadata, else the path
-/// in the node's name ("/h.0/attn/MatMul"), else empty.
-std::string readScope(const NodeProto &node);
+/// in the node's name ("/h.0/attn/MatMul"). Empty: the model itself, outside of all
+/// its modules; none where the file does not say.
+std::optional<std::string> readScope(const NodeProto &node);
 
 /// The module scopes around a node with their classes, outermost first, from
 /// `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.

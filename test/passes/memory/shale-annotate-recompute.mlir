@@ -60,3 +60,17 @@ func.func @step(%x: tensor<64x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64
   %11 = nn.mul %10, %7 {nn.phase = #nn.phase<backward>} : tensor<64x64xf32>
   return %11 : tensor<64x64xf32>
 }
+
+// What the model itself computes in front of a block is the block's input, kept by all policies.
+// BLOCK-LABEL: func.func @input
+// SELECT-LABEL: func.func @input
+func.func @input(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // BLOCK-NEXT: nn.exp %{{[^{]*}} {nn.phase
+  // SELECT-NEXT: nn.exp %{{[^{]*}} {nn.phase
+  %0 = nn.exp %x {nn.phase = #nn.phase<forward>, nn.scope = ""} : tensor<64x64xf32>
+  // BLOCK-NEXT: nn.tanh %{{.*}} {mem.recompute
+  // SELECT-NEXT: nn.tanh %{{.*}} {mem.recompute
+  %1 = nn.tanh %0 {nn.phase = #nn.phase<forward>, nn.scope = "h.0"} : tensor<64x64xf32>
+  %2 = nn.mul %1, %0 {nn.phase = #nn.phase<backward>, nn.scope = "h.0"} : tensor<64x64xf32>
+  return %2 : tensor<64x64xf32>
+}
