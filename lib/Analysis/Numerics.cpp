@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -46,20 +47,22 @@ private:
 
 /// Something that happens to a gradient, and how often.
 struct Event {
-  std::string text;
+  std::string title, text;
   llvm::json::Object json;
   int64_t times = 1;
 };
 
 class Events {
 public:
-  void add(const std::string &text, llvm::json::Object json) {
-    for (Event &event : events)
-      if (event.text == text) {
-        ++event.times;
-        return;
-      }
-    events.push_back({text, std::move(json)});
+  /// Counts it where the same is there already: anywhere, or just before.
+  void add(Event event, bool anywhere) {
+    for (Event &other : llvm::reverse(events)) {
+      if (other.text == event.text)
+        return void(++other.times);
+      if (!anywhere)
+        break;
+    }
+    events.push_back(std::move(event));
   }
   /// What another function does to the same gradient, where this one does not.
   void merge(Events other) {
@@ -67,9 +70,18 @@ public:
       if (llvm::none_of(events, [&](const Event &own) { return own.text == event.text; }))
         events.push_back(std::move(event));
   }
-  void print(raw_ostream &os, StringRef title) const {
+  void reverse() { std::reverse(events.begin(), events.end()); }
+  /// Says of all of a title when they happen.
+  void sayWhen(StringRef title, StringRef when) {
+    for (Event &event : events)
+      if (event.title == title) {
+        event.text += ", " + when.str();
+        event.json["when"] = when;
+      }
+  }
+  void print(raw_ostream &os) const {
     for (const Event &event : events) {
-      os << "  " << llvm::left_justify(title, 12) << event.text;
+      os << "  " << llvm::left_justify(event.title, 12) << event.text;
       if (event.times > 1)
         os << " (" << event.times << " times)";
       os << "\n";
@@ -89,12 +101,17 @@ private:
   std::vector<Event> events;
 };
 
-/// What one gradient goes through in one function, from the loss on.
-struct GradientPath {
-  Events sums, accumulated, later;
-  Types before;
-  /// Accumulators that bring what other functions computed.
-  SmallVector<FlatSymbolRefAttr> accumulators;
+/// The state whose value an argument of its function is, or null.
+FlatSymbolRefAttr stateOf(Value value) {
+  auto argument = dyn_cast_or_null<BlockArgument>(value);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  return function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr) : FlatSymbolRefAttr();
+}
+
+/// What one parameter's gradient goes through in one function.
+class GradientPath {
+public:
+  GradientPath(ModuleOp module, FlatSymbolRefAttr parameter) : module(module), parameter(parameter) {}
 
   /// From where the gradient ends back to the ops that sum it up, then to the loss.
   void follow(Value gradient) {
@@ -103,36 +120,52 @@ struct GradientPath {
     while (!work.empty()) {
       Value value = work.pop_back_val();
       Operation *op = value.getDefiningOp();
-      auto precision = dyn_cast_or_null<Precision>(op);
-      if (!seen.insert(value).second || !precision)
+      if (!op || !seen.insert(value).second)
         continue;
-      if (auto accumulate = dyn_cast<nn::AccumulateOp>(op)) {
-        addAccumulation(accumulate);
-        work.push_back(accumulate.getGradient());
-        continue;
-      }
-      if (auto cast = dyn_cast<nn::CastOp>(op)) {
-        std::string from = nameOf(floatOf(cast.getInput())), to = nameOf(floatOf(value));
-        later.add("rounded from " + from + " to " + to, llvm::json::Object{{"op", "nn.cast"}, {"from", from}, {"to", to}});
-        work.push_back(cast.getInput());
+      if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
+        for (auto [name, part] : llvm::zip(pack.getParams(), pack.getInputs()))
+          if (name == parameter)
+            work.push_back(part);
         continue;
       }
-      Numeric numeric = precision.getResultNumeric(cast<OpResult>(value).getResultNumber());
-      if (numeric == Numeric::Accumulates || numeric == Numeric::Full) {
-        addSum(op, value);
-        llvm::append_range(sources, op->getOperands());
+      if (addAccumulation(op, work))
         continue;
-      }
-      if (isa<Elementwise>(op)) {
-        std::string name = op->getName().getStringRef().str(), type = nameOf(floatOf(value));
-        later.add(name + " in " + type, llvm::json::Object{{"op", name}, {"type", type}});
+      if (auto collective = dyn_cast<Collective>(op))
+        addReduction(collective);
+      else if (auto cast = dyn_cast<nn::CastOp>(op))
+        addCast(floatOf(cast.getInput()), floatOf(value));
+      else if (auto precision = dyn_cast<Precision>(op)) {
+        Numeric numeric = precision.getResultNumeric(llvm::cast<OpResult>(value).getResultNumber());
+        if (numeric == Numeric::Accumulates || numeric == Numeric::Full) {
+          addSum(op, value);
+          llvm::append_range(sources, op->getOperands());
+          continue;
+        }
+        if (isa<Elementwise>(op)) {
+          std::string name = op->getName().getStringRef().str(), type = nameOf(floatOf(value));
+          path.add({"then", name + " in " + type, llvm::json::Object{{"op", name}, {"type", type}}}, false);
+        }
       }
       llvm::append_range(work, op->getOperands());
     }
+    path.reverse();
     followToLoss(sources);
   }
 
+  Events sums, path;
+  Types before;
+  bool reduces = false;
+  /// Accumulators that bring what other functions computed.
+  SmallVector<FlatSymbolRefAttr> accumulators;
+
 private:
+  void addCast(Type from, Type to) {
+    unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
+    StringRef what = after < before ? "rounded" : after > before ? "widened" : "converted";
+    path.add({"then", what.str() + " from " + nameOf(from) + " to " + nameOf(to),
+              llvm::json::Object{{"op", "nn.cast"}, {"from", nameOf(from)}, {"to", nameOf(to)}}}, false);
+  }
+
   void addSum(Operation *op, Value value) {
     Types types;
     Type first;
@@ -143,21 +176,42 @@ private:
       }
     std::string name = op->getName().getStringRef().str(), gives = nameOf(floatOf(value));
     std::string sum = nameOf(first ? accumulatorType(first) : floatOf(value));
-    sums.add(name + " of " + types.text() + ", accumulated in " + sum + ", gives " + gives,
-             llvm::json::Object{{"op", name}, {"operands", types.json()}, {"accumulated", sum}, {"result", gives}});
+    sums.add({"gradient", name + " of " + types.text() + ", accumulated in " + sum + ", gives " + gives,
+              llvm::json::Object{{"op", name}, {"operands", types.json()}, {"accumulated", sum}, {"result", gives}}}, true);
   }
 
-  void addAccumulation(nn::AccumulateOp op) {
-    auto into = dyn_cast_or_null<BlockArgument>(op.getInto());
-    if (!into)
-      return; // begins the sum
-    std::string type = nameOf(floatOf(op.getGradient())), sum = nameOf(accumulatorType(floatOf(op.getGradient())));
-    std::string kept = nameOf(floatOf(into));
-    accumulated.add(type + " of each micro-batch, added in " + sum + ", kept in " + kept,
-                    llvm::json::Object{{"type", type}, {"added", sum}, {"kept", kept}});
-    auto function = cast<func::FuncOp>(into.getOwner()->getParentOp());
-    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(into.getArgNumber(), nn::kStateAttr))
-      accumulators.push_back(state);
+  /// A sum over micro-batches: the own gradient goes on to `work`.
+  bool addAccumulation(Operation *op, SmallVectorImpl<Value> &work) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      FlatSymbolRefAttr symbol = stateOf(operand.get());
+      auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+      if (!state || state.getRole() != nn::Role::GradAccumulator)
+        continue;
+      accumulators.push_back(symbol);
+      for (OpOperand &own : op->getOpOperands()) {
+        if (&own == &operand)
+          continue;
+        std::string type = nameOf(floatOf(own.get())), sum = nameOf(accumulatorType(floatOf(own.get())));
+        std::string kept = nameOf(floatOf(operand.get()));
+        path.add({"accumulated", type + " of each micro-batch, added in " + sum + ", kept in " + kept,
+                  llvm::json::Object{{"op", "accumulate"}, {"type", type}, {"added", sum}, {"kept", kept}}}, false);
+        work.push_back(own.get());
+      }
+      return true;
+    }
+    return false;
+  }
+
+  void addReduction(Collective op) {
+    CollectiveKind kind = op.getCollectiveKind();
+    if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter)
+      return;
+    reduces = true;
+    std::string type = nameOf(floatOf(op->getOperand(0))), sum = nameOf(accumulatorType(floatOf(op->getOperand(0))));
+    int64_t ranks = dist::getMesh(module).getSize(op.getCollectiveAxis());
+    path.add({"reduced", type + " over " + std::to_string(ranks) + " ranks of " + op.getCollectiveAxis().str() + ", each sum in " + sum +
+                             " in rank order",
+              llvm::json::Object{{"op", "reduce"}, {"type", type}, {"added", sum}, {"axis", op.getCollectiveAxis()}, {"ranks", ranks}}}, false);
   }
 
   /// Types of what the backward pass computes before.
@@ -174,76 +228,71 @@ private:
       llvm::append_range(work, op->getOperands());
     }
   }
+
+  ModuleOp module;
+  FlatSymbolRefAttr parameter;
+};
+
+/// What the report says of one parameter.
+struct ParameterNumerics {
+  std::string name, kept;
+  Types used, states;
+  GradientPath path;
 };
 
 /// The path to an update, and through its accumulator what the functions of earlier
 /// micro-batches do.
-GradientPath followGradient(ModuleOp module, func::FuncOp step, Value gradient) {
-  GradientPath path;
-  path.follow(gradient);
-  for (FlatSymbolRefAttr accumulator : path.accumulators)
+void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parameter, Value gradient, ParameterNumerics &all) {
+  all.path.follow(gradient);
+  bool earlierReduce = false;
+  for (FlatSymbolRefAttr accumulator : all.path.accumulators)
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function == step || function.isExternal())
         continue;
       Operation *terminator = function.getBody().front().getTerminator();
       for (OpOperand &result : terminator->getOpOperands())
         if (function.getResultAttrOfType<FlatSymbolRefAttr>(result.getOperandNumber(), nn::kStateAttr) == accumulator) {
-          GradientPath earlier;
+          GradientPath earlier(module, parameter);
           earlier.follow(result.get());
-          path.sums.merge(std::move(earlier.sums));
-          path.accumulated.merge(std::move(earlier.accumulated));
-          path.later.merge(std::move(earlier.later));
+          earlierReduce |= earlier.reduces;
+          all.path.sums.merge(std::move(earlier.sums));
+          all.path.path.merge(std::move(earlier.path));
         }
     }
-  return path;
+  if (!all.path.accumulators.empty())
+    all.path.path.sayWhen("reduced", earlierReduce ? "each micro-batch" : "once a step");
 }
 
-/// The types in which a parameter is read, but for its update.
-Types usedIn(Value parameter) {
+/// The types in which a parameter is read in a step.
+Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
   Types types;
-  for (OpOperand &use : parameter.getUses()) {
-    auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
-    if (update && &update.getParameterOperand() == &use)
-      continue;
-    auto cast = dyn_cast<nn::CastOp>(use.getOwner());
-    types.addOnce(cast ? floatOf(cast.getResult()) : floatOf(parameter));
-  }
+  for (auto view : step.getOps<dist::UnitViewOp>())
+    if (view.getParamAttr() == parameter)
+      for (Operation *user : view->getUsers())
+        types.addOnce(floatOf(isa<nn::CastOp>(user) ? user->getResult(0) : Value(view.getResult())));
   return types;
 }
 
-/// Ranks over which gradients are summed.
-int64_t dataRanks(ModuleOp module) {
-  int64_t ranks = 1;
-  if (dist::MeshOp mesh = dist::getMesh(module))
-    for (StringRef axis : mesh.getDataAxes())
-      ranks *= mesh.getSize(axis);
-  return ranks;
-}
-
-/// What the report says of one parameter.
-struct ParameterNumerics {
-  std::string name, kept, reduced, reducedSum;
-  Types used, states;
-  GradientPath path;
-};
-
-ParameterNumerics numericsOf(ModuleOp module, func::FuncOp step, OptimizerUpdate update) {
-  ParameterNumerics all;
-  Value parameter = update.getParameterOperand().get(), gradient = update.getGradientOperand().get();
-  auto argument = dyn_cast<BlockArgument>(parameter);
-  auto symbol = argument ? step.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr)
-                         : FlatSymbolRefAttr();
-  all.name = symbol ? symbol.getValue().str() : "a parameter";
-  all.kept = nameOf(floatOf(parameter));
-  all.used = usedIn(parameter);
-  all.path = followGradient(module, step, gradient);
-  auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
-  Type reduced = policy ? policy.getReduce() : floatOf(gradient);
-  all.reduced = nameOf(reduced);
-  all.reducedSum = nameOf(accumulatorType(reduced));
-  for (OpOperand *state : update.getStateOperands())
-    all.states.add(floatOf(state->get()));
-  return all;
+/// Of the parameters of the group that is updated, by their names.
+void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update, llvm::StringMap<ParameterNumerics> &found) {
+  Value parameter = update.getParameterOperand().get();
+  while (Operation *slice = parameter.getDefiningOp())
+    parameter = slice->getOperand(0);
+  FlatSymbolRefAttr symbol = stateOf(parameter);
+  auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+  auto name = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
+  auto index = state ? state->getAttrOfType<IntegerAttr>(dist::kGroupAttr) : IntegerAttr();
+  auto unit = name ? module.lookupSymbol<dist::UnitOp>(name.getAttr()) : dist::UnitOp();
+  if (!unit || !index)
+    return;
+  for (auto segment : unit.getGroup(index.getInt()).getSegments().getAsRange<dist::SegmentAttr>()) {
+    ParameterNumerics all{segment.getParam().getValue().str(), nameOf(floatOf(parameter)), usedIn(step, segment.getParam()), {},
+                          GradientPath(module, segment.getParam())};
+    followGradient(module, step, segment.getParam(), update.getGradientOperand().get(), all);
+    for (OpOperand *moment : update.getStateOperands())
+      all.states.add(floatOf(moment->get()));
+    found.try_emplace(all.name, std::move(all));
+  }
 }
 
 void print(const ParameterNumerics &all, int64_t ranks, raw_ostream &os) {
@@ -252,41 +301,35 @@ void print(const ParameterNumerics &all, int64_t ranks, raw_ostream &os) {
   line("kept", all.kept + ", used in " + all.used.text());
   if (!all.path.before.empty())
     line("backward", "computed in " + all.path.before.text());
-  all.path.sums.print(os, "gradient");
-  all.path.later.print(os, "then");
-  all.path.accumulated.print(os, "accumulated");
-  if (ranks > 1)
-    line("reduced", all.reduced + " over " + std::to_string(ranks) + " ranks, each sum in " + all.reducedSum + " in rank order");
-  else
-    line("reduced", "not: one rank has the whole batch");
+  all.path.sums.print(os);
+  all.path.path.print(os);
+  if (!all.path.reduces)
+    line("reduced", ranks > 1 ? "not: each rank has the whole sum" : "not: one rank has the whole batch");
   line("update", all.states.empty() ? std::string("computed in f32") : "computed in f32; state in " + all.states.text());
 }
 
-llvm::json::Object json(const ParameterNumerics &all, int64_t ranks) {
-  llvm::json::Value reduced = nullptr;
-  if (ranks > 1)
-    reduced = llvm::json::Object{{"type", all.reduced}, {"added", all.reducedSum}, {"ranks", ranks}};
+llvm::json::Object json(const ParameterNumerics &all) {
   return llvm::json::Object{{"name", all.name}, {"kept", all.kept}, {"used", all.used.json()}, {"backward", all.path.before.json()},
-                            {"gradient", all.path.sums.json()}, {"then", all.path.later.json()},
-                            {"accumulated", all.path.accumulated.json()}, {"reduced", std::move(reduced)},
+                            {"gradient", all.path.sums.json()}, {"then", all.path.path.json()},
                             {"update", llvm::json::Object{{"computed", "f32"}, {"state", all.states.json()}}}};
 }
 
 } // namespace
 
 void reportNumerics(ModuleOp module, ReportForm form, llvm::raw_ostream &os) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  int64_t ranks = dataRanks(module);
+  llvm::StringMap<ParameterNumerics> found;
+  if (auto step = module.lookupSymbol<func::FuncOp>("step"))
+    for (auto update : step.getOps<OptimizerUpdate>())
+      addGroup(module, step, update, found);
   llvm::json::Array parameters;
   if (form == ReportForm::Text)
     os << "numerics      of each trained parameter\n";
-  if (step)
-    for (auto update : step.getOps<OptimizerUpdate>()) {
-      ParameterNumerics all = numericsOf(module, step, update);
+  for (auto state : module.getOps<nn::StateOp>()) // in the order of the model
+    if (auto it = found.find(state.getSymName()); it != found.end()) {
       if (form == ReportForm::Text)
-        print(all, ranks, os);
+        print(it->second, dist::getMesh(module).getRankCount(), os);
       else
-        parameters.push_back(json(all, ranks));
+        parameters.push_back(json(it->second));
     }
   if (form != ReportForm::Text)
     os << llvm::json::Value(std::move(parameters)) << "\n";

@@ -8,10 +8,10 @@
 
 namespace shale {
 
-/// Writes, for each trained parameter of a step after the precision stage, every
-/// type in which it is kept and used and its gradient computed, accumulated,
-/// reduced and applied, micro-batches before the last included: `--report numerics`,
-/// as text or JSON.
+/// Writes, for each trained parameter of one rank's program as partition leaves it, every
+/// type in which it is kept and used and its gradient computed, accumulated, reduced
+/// and applied, in the order in which this happens, micro-batches before the last
+/// included: `--report numerics`, as text or JSON.
 void reportNumerics(mlir::ModuleOp module, ReportForm form, llvm::raw_ostream &os);
 
 } // namespace shale

@@ -36,6 +36,8 @@ static std::string contradiction(const CompileOptions &o) {
       if (o.describe)
         return "--report " + kind.str() + " needs a plan, which --describe does not make";
     }
+    if (kind == "numerics" && (o.describe || (!o.planOnly && o.emit < Emit::Dist)))
+      return "--report numerics needs a rank's program, which " + std::string(o.describe ? "--describe" : "--emit nn") + " does not make";
     if ((kind == "comm" || kind == "numerics") && reportFormOf(path) == ReportForm::Html)
       return "--report " + kind.str() + " is text or JSON, not a page: give it another name than '" + path.str() + "'";
   }

@@ -247,18 +247,18 @@ private:
       if (int code = writeReports(*module, summary, options))
         return code;
     }
-    // The stage that gave every value its type is the one to ask.
-    if (StringRef(stage.name) == "precision")
+    // Where a gradient is rounded, added up and reduced is settled: the last look at it by name.
+    if (StringRef(stage.name) == "partition")
       if (int code = writeNumerics(*module))
         return code;
     return saveStage(stage.name);
   }
 
-  int writeNumerics(ModuleOp typed) {
+  int writeNumerics(ModuleOp partitioned) {
     for (StringRef report : options.reports)
       if (auto [kind, path] = report.split('='); kind == "numerics")
         if (int code = writeOutput(path.empty() ? "-" : path,
-                                   [&, path = path](raw_ostream &os) { reportNumerics(typed, reportFormOf(path), os); }))
+                                   [&, path = path](raw_ostream &os) { reportNumerics(partitioned, reportFormOf(path), os); }))
           return code;
     return SHALE_EXIT_OK;
   }
@@ -274,7 +274,7 @@ private:
       if (inside && failed(manager.run(*module)))
         return stage.exitCode;
       inside |= StringRef(stage.name) == "recover";
-      if (StringRef(stage.name) == "precision")
+      if (StringRef(stage.name) == "partition")
         break;
     }
     return writeNumerics(*module);

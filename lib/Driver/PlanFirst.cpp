@@ -33,7 +33,7 @@ int shale::checkPlanOptions(const CompileOptions &options) {
 int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options) {
   for (StringRef report : options.reports) {
     auto [kind, path] = report.split('=');
-    if (kind == "numerics") // said by the precision stage
+    if (kind == "numerics") // said after partition
       continue;
     ReportForm form = reportFormOf(path);
     std::string text;
