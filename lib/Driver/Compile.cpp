@@ -223,7 +223,9 @@ private:
     if (size == 0) { // said by planning the smallest
       size = dataRanks(mesh);
     } else {
-      llvm::outs() << "batch         " << name << " = " << size << " is the largest that fits " << options.memoryLimit << "\n";
+      bool more = bool(importAt(size + dataRanks(mesh)));
+      llvm::outs() << "batch         " << name << " = " << size << " is the largest that " << (more ? "fits " : "the model takes; it fits ")
+                   << options.memoryLimit << "\n";
     }
     import.dims[name] = size;
     return SHALE_EXIT_OK;

@@ -19,6 +19,11 @@ struct FreezePass : impl::FreezePassBase<FreezePass> {
       return signalPassFailure();
     for (nn::StateOp state : *matched)
       state.setTrainedAttr(BoolAttr::get(&getContext(), false));
+    auto states = getOperation().getOps<nn::StateOp>();
+    if (llvm::none_of(states, [](nn::StateOp state) { return state.isTrainedParameter(); })) {
+      getOperation().emitError("freeze: '") << regex << "' leaves no parameter to train";
+      signalPassFailure();
+    }
   }
 };
 } // namespace
