@@ -4,6 +4,7 @@
 #include "dialects/nn/NN.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Offload.h"
+#include "passes/memory/Spaces.h"
 #include "passes/memory/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -75,16 +76,13 @@ void takeLargest(SmallVector<Candidate<T>> candidates, double fraction, function
   }
 }
 
-/// Parameters and buffers, or optimizer state; what gradients add up in is neither.
-bool isOfKind(nn::Role role, bool parameters) {
-  if (parameters)
-    return role == nn::Role::Param || role == nn::Role::Buffer;
-  return role == nn::Role::Moment1 || role == nn::Role::Moment2 || role == nn::Role::Momentum;
-}
+const nn::Role kParameters[] = {nn::Role::Param, nn::Role::Buffer};
+const nn::Role kMoments[] = {nn::Role::Moment1, nn::Role::Moment2, nn::Role::Momentum};
+const nn::Role kAccumulators[] = {nn::Role::GradAccumulator};
 
 /// The states of one parameter go together: its update runs in one memory, and what is in
 /// the other is copied there and back.
-void annotateStates(ModuleOp module, bool parameters, double fraction) {
+void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) {
   llvm::SetVector<StringAttr> used;
   llvm::MapVector<StringAttr, Candidate<SmallVector<nn::StateOp>>> together;
   for (auto function : module.getOps<func::FuncOp>())
@@ -92,7 +90,7 @@ void annotateStates(ModuleOp module, bool parameters, double fraction) {
       if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
         if (used.insert(symbol.getAttr()))
           if (auto state = module.lookupSymbol<nn::StateOp>(symbol))
-            if (state->hasAttr(dist::kUnitAttr) && isOfKind(state.getRole(), parameters)) {
+            if (state->hasAttr(dist::kUnitAttr) && llvm::is_contained(roles, state.getRole())) {
               auto &candidate = together[(state.getOfAttr() ? state.getOfAttr() : symbol).getAttr()];
               candidate.what.push_back(state);
               candidate.bytes += bytesOf(argument.getType());
@@ -117,7 +115,10 @@ void annotateGradients(func::FuncOp function, double fraction) {
   for (Operation *op : ops)
     if (op->getNumResults() == 1)
       candidates.push_back({op, bytesOf(op->getResult(0).getType())});
-  takeLargest<Operation *>(candidates, fraction, mark);
+  takeLargest<Operation *>(candidates, fraction, [](Operation *op) {
+    if (!runsOnHost(op)) // a sum of micro-batches is there
+      mark(op);
+  });
 }
 
 /// First position after the forward pass at which the value, or what shows it, is
@@ -178,8 +179,9 @@ struct AnnotateOffloadPass : impl::AnnotateOffloadPassBase<AnnotateOffloadPass> 
       emitError(module.getLoc(), "--offload ") << wrong;
       return signalPassFailure();
     }
-    annotateStates(module, /*parameters=*/true, parsed.params);
-    annotateStates(module, /*parameters=*/false, parsed.optimizer);
+    annotateStates(module, kParameters, parsed.params);
+    annotateStates(module, kMoments, parsed.optimizer);
+    annotateStates(module, kAccumulators, parsed.grads);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock()) {
         annotateGradients(function, parsed.grads);

@@ -48,6 +48,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
   let summary = "Says what goes to host memory";
   let description = [{
     `params` and `optimizer` set `mem.space = "host"` on flat states; `grads` sets
+    it on those in which gradients of several micro-batches add up, and
     `mem.offload` on the ops that make the gradients that updates read;
     `activations` on forward ops whose results the backward pass reads after at
     least two ops of 2 operations a byte or more have run. With a fraction the
@@ -65,8 +66,9 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     Puts `mem.offload` behind ops that carry the attribute of that name and
     `mem.reload` in front of the first reader after the forward pass; reloads
     shards in front of gathers, and parameters that are read in place once per
-    interval of use. An update whose state is on the host runs there, its other
-    operands are copied there, and its results go home.
+    interval of use. An update whose state is on the host runs there, as does
+    a sum of micro-batches; its other operands are copied there, and its results
+    go home.
 
     Ensures: what `--shale-verify-memory` checks.
   }];

@@ -38,9 +38,21 @@ bool isOnHost(Value value) {
   return isa<mem::OffloadOp>(op) || runsOnHost(op);
 }
 
+/// Whether gradients add up in this state, at home in host memory.
+static bool isHostAccumulator(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  if (!function || !isHostArgument(argument))
+    return false;
+  auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol).getRole() == nn::Role::GradAccumulator;
+}
+
 bool runsOnHost(Operation *op) {
   if (auto update = dyn_cast<OptimizerUpdate>(op))
     return llvm::any_of(update.getStateOperands(), [](OpOperand *operand) { return isOnHost(operand->get()); });
+  if (isa<Elementwise>(op) && llvm::any_of(op->getOperands(), isHostAccumulator))
+    return true;
   return isa<ElementReduction>(op) && llvm::any_of(op->getOperands(), isOnHost);
 }
 

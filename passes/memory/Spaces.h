@@ -18,7 +18,8 @@ bool isNumber(mlir::Value value);
 bool isOnHost(mlir::Value value);
 
 /// Whether an op runs where its operands are: an optimizer's update where its
-/// state is on the host, a reduction of elements where one of its operands is.
+/// state is on the host, a sum of micro-batches where it adds up, a reduction of
+/// elements where one of its operands is.
 bool runsOnHost(mlir::Operation *op);
 
 } // namespace shale

@@ -178,7 +178,8 @@ int64_t Placement::unreadState(Value value) {
     return -1;
   const Allocation &allocation = allocations[it->second];
   bool unread = llvm::all_of(members[it->second], [](Value member) { return member.use_empty(); });
-  return unread && allocation.bytes == bytesOf(value) ? it->second : -1;
+  // What arrives or is packed is in device memory.
+  return unread && !allocation.host && allocation.bytes == bytesOf(value) ? it->second : -1;
 }
 
 bool Placement::isSpent(StringAttr state) {
@@ -443,7 +444,11 @@ void Placement::nameCategories() {
       continue;
     auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
     bool updated = source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
-    bool sent = llvm::any_of(result.getUsers(), llvm::IsaPred<dist::StartOp>);
+    // What an all-reduce takes stays what it is.
+    bool sent = llvm::any_of(result.getUsers(), [](Operation *user) {
+      auto exchange = dyn_cast<dist::StartOp>(user);
+      return exchange && exchange.getCollective().getCollectiveKind() != CollectiveKind::AllReduce;
+    });
     copy.category = sent || updated ? rt::Category::Communication : source.category;
     copy.padding = copy.bytes == source.bytes ? source.padding : 0;
     copy.name = source.name;

@@ -311,18 +311,20 @@ std::string Watch::report() const {
     char *place = placeOf(buffer);
     bool inArena = place != nullptr;
     // State that lasts no longer than a step: sums of gradients.
-    bool sums = std::strcmp(buffer.space, "state") == 0 &&
+    bool onHost = std::strcmp(buffer.space, "host state") == 0;
+    bool sums = (onHost || std::strcmp(buffer.space, "state") == 0) &&
                 std::strcmp(buffer.category, "gradients") == 0;
+    int64_t offset = buffer.offset + (onHost ? program.state_bytes : 0);
     if (inArena || sums)
       buffers.push_back(
           {{"name", buffer.name},
            {"category", buffer.category},
            {"space", buffer.space},
-           {"address", address(inArena ? place : state + buffer.offset)},
+           {"address", address(inArena ? place : state + offset)},
            {"bytes", buffer.bytes},
            {"padding", buffer.padding},
            {"touched", inArena ? live[i] != 0
-                               : isTouched(buffer.offset, buffer.bytes)}});
+                               : isTouched(offset, buffer.bytes)}});
   }
   out["when_update_begins"] = buffers;
   out["bytes_overwritten_to_check"] = poisoned;

@@ -15,8 +15,8 @@ With P the padded bytes of all parameters (f32) and N ranks, a rank
 
 --offload: on 2 ranks, with each kind of state in host memory and with all of it. The same bytes as above, over both
 memories; what is being copied when the update begins is where it comes from, its copy is on its way. State of an offloaded
-kind is in host memory. --accumulate: with two micro-batches a step, everything offloaded and nothing; the program watches
-all functions of a step, and accumulators stand beside.
+kind is in host memory. --accumulate: with two micro-batches a step, everything offloaded, gradients and nothing; the program
+watches all functions of a step, and accumulators stand beside, in host memory where gradients are offloaded.
 """
 import json
 import re
@@ -80,8 +80,11 @@ def check_spaces(what, planned, report, offload):
         where = {space for space, of, _ in planned if of == category and "state" in space}
         if where != {"host state" if offload in (kind, "all") else "state"}:
             raise Deviates(f"{what}: {category} are in {where}")
+    sums = {space for space, of, size in planned if of == "gradients" and "state" in space and size > 4}
+    if sums and sums != {"host state" if offload in ("grads", "all") else "state"}:
+        raise Deviates(f"{what}: gradients add up in {sums}")
     # With strategy optimizer the update begins with their reduction.
-    if offload in ("grads", "optimizer", "all") and not what.startswith("optimizer") and not any(space == "host arena" and of == "gradients" for space, of, _ in planned):
+    if offload in ("grads", "optimizer", "all") and not what.startswith("optimizer") and not any(space.startswith("host") and of == "gradients" for space, of, _ in planned):
         raise Deviates(f"{what}: no gradient is in host memory when the update begins")
     if offload == "none" and any("host" in space for space, _, _ in planned):
         raise Deviates(f"{what}: something is in host memory")
@@ -184,7 +187,7 @@ def check(a, work):
         programs.append((case, "full", 2, "none", "block"))
     if a.accumulate:
         twice = Case(a.build, a.case, "trajectory-accumulate.json")
-        programs += [(twice, shard, 2, kind) for shard in ("none", "full") for kind in ("none", "all")]
+        programs += [(twice, shard, 2, kind) for shard in ("none", "full") for kind in ("none", "grads", "all")]
     found = []
     for number, (of, *program) in enumerate(programs):
         (work / str(number)).mkdir()
