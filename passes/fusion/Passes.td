@@ -24,7 +24,8 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
     program says, so the bits that other ranks and steps see are the same.
 
     Products, attention, tables and updates take halves: their operands are widened
-    a piece at a time in scratch. What is left are ops that become part of a kernel;
+    a piece at a time in scratch, and a product that is only read rounded is rounded
+    as it is written. What is left are ops that become part of a kernel;
     casts become part of the same one, so that no f32 copy of a half type is stored.
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];

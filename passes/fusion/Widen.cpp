@@ -28,6 +28,24 @@ bool needsWidening(Operation *op) {
   return llvm::any_of(op->getOperands(), isHalfTensor) || llvm::any_of(op->getResults(), isHalfTensor);
 }
 
+/// A sum whose kernel takes halves, and of which only the rounded value is read, is rounded
+/// once by that kernel: the wide one is not stored.
+void roundInKernels(Block &block) {
+  for (nn::CastOp cast : llvm::make_early_inc_range(block.getOps<nn::CastOp>())) {
+    auto sum = dyn_cast<OpResult>(cast.getInput());
+    auto maker = sum ? dyn_cast<Precision>(sum.getOwner()) : Precision();
+    if (!maker || !maker.takesHalves() || maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates ||
+        !sum.hasOneUse() || !isHalfTensor(cast.getResult()) || cast.getInput().getType() != wide(cast.getResult()))
+      continue;
+    Type half = cast.getType().getElementType();
+    if (llvm::any_of(maker->getOperandTypes(), [&](Type type) { return getElementTypeOrSelf(type) != half; }))
+      continue;
+    sum.setType(cast.getType());
+    cast.getResult().replaceAllUsesWith(sum);
+    cast.erase();
+  }
+}
+
 class Widener {
 public:
   void run(Block &block) {
@@ -74,8 +92,10 @@ struct WidenPass : shale::impl::WidenPassBase<WidenPass> {
   using WidenPassBase::WidenPassBase;
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      for (Block &block : function.getBody())
+      for (Block &block : function.getBody()) {
+        roundInKernels(block);
         Widener().run(block);
+      }
   }
 };
 

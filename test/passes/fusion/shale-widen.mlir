@@ -21,6 +21,29 @@ func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>
   return %0, %1, %2, %3, %4 : tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>
 }
 
+// A product that is only read rounded is rounded as it is written; another type, or another reader, needs the sum itself.
+// CHECK-LABEL: @rounded
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>
+func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>) {
+  // CHECK-NEXT: %[[A:.*]] = nn.matmul %[[X]], %[[X]] transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xbf16>
+  %0 = nn.matmul %x, %x transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+  %1 = nn.cast %0 : tensor<8x8xf32> -> tensor<8x8xbf16>
+  // CHECK-NEXT: nn.matmul {{.*}} -> tensor<8x8xf32>
+  // CHECK-NEXT: nn.cast {{.*}} -> tensor<8x8xf16>
+  %2 = nn.matmul %x, %x transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+  %3 = nn.cast %2 : tensor<8x8xf32> -> tensor<8x8xf16>
+  // CHECK-NEXT: nn.matmul {{.*}} -> tensor<8x8xf32>
+  // CHECK-NEXT: nn.cast {{.*}} -> tensor<8x8xbf16>
+  %4 = nn.matmul %x, %x transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+  %5 = nn.cast %4 : tensor<8x8xf32> -> tensor<8x8xbf16>
+  // CHECK-NEXT: nn.matmul {{.*}} -> tensor<8x8xf32>
+  // CHECK-NEXT: nn.cast {{.*}} -> tensor<8x8xbf16>
+  %6 = nn.matmul %f, %f transpose_lhs : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %7 = nn.cast %6 : tensor<8x8xf32> -> tensor<8x8xbf16>
+  // CHECK-NEXT: return %[[A]]
+  return %1, %3, %5, %4, %7 : tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>
+}
+
 // Updates read and write half types themselves.
 // CHECK-LABEL: @update
 // CHECK-NOT: nn.cast
