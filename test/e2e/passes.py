@@ -168,6 +168,8 @@ def check_set(case, work, number, name, flags, still, ranks):
 def check(a, work):
     case = Case(a.build, a.case)
     sets = [one for one in sets_of(case, a.all, a.share) if re.search(a.only, one[0])]
+    if not sets:
+        raise Deviates(f"no set of flags is named like '{a.only}'")
     if a.list:
         return "\n".join(f"{name} on {ranks}" for name, _, _, ranks in sets)
     failures = []
