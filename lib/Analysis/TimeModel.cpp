@@ -105,7 +105,7 @@ private:
         now = std::max(now, end);
         return;
       }
-    if (!isa<MemoryEffectOpInterface>(op))
+    if (isMemoryEffectFree(op)) // a view is no pass over what it shows
       return;
     double seconds = passSeconds(op, rates);
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {

@@ -1,11 +1,13 @@
-"""Reads the reports of a plan again: sums agree, buffers that live at once are apart, the page holds the same JSON.
+"""Reads the reports of a plan again: sums agree, buffers that live at once are apart, the page holds the same JSON, and
+collectives start, wait and overlap as in the program.
 
-    check_report.py MEMORY.json MEMORY.html COMM.json
+    check_report.py MEMORY.json MEMORY.html COMM.json PROGRAM.mlir
 """
 import json
+import re
 import sys
 
-memory, page, comm = (open(path).read() for path in sys.argv[1:])
+memory, page, comm, program = (open(path).read() for path in sys.argv[1:])
 report = json.loads(memory)
 assert sum(line["bytes"] for line in report["lines"]) == report["peak_bytes"]
 assert report["functions"][0]["name"] == "step" and len(report["state"]) > 0
@@ -34,3 +36,11 @@ exchanges = json.loads(comm)
 assert {e["kind"] for e in exchanges} == {"all-gather", "reduce-scatter", "all-reduce"}
 assert all((e["overlapped_longest"] != "") == (e["overlapped_ops"] > 0) and e["phase"] and e["begin_seconds"] >= 0 for e in exchanges)
 assert all(e["wait"] > e["start"] and e["axis"] == "fsdp" and e["sent_bytes"] > 0 for e in exchanges)
+# An op a line. Views of buffers are none that takes time.
+bodies = {name: body.splitlines() for name, body in re.findall(r"^  rt\.func @(\w+) [^\n]*\{\n(.*?)^  \}", program, re.M | re.S)}
+for e in exchanges:
+    ops = bodies[e["function"]]
+    assert f" site = {e['site']} " in ops[e["start"]] and ops[e["wait"]].split() == ["rt.wait", ops[e["start"]].split()[0]], e
+    between = sum(bool(re.match(r" +rt\.(launch|gemm|copy|zero) ", op)) for op in ops[e["start"] + 1:e["wait"]])
+    assert e["overlapped_ops"] == between and (e["exposed_seconds"] < e["seconds"]) == (between > 0), (e, between)
+assert any(e["overlapped_ops"] for e in exchanges)
