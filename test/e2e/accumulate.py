@@ -10,11 +10,14 @@ each micro-batch; full K times the gathers of W, and K R or R for the reduction;
 two replicas of two shards half of each reduction comes to it. The accumulators are in f32 whatever is reduced, and whole
 unless each micro-batch is synchronised over their slices.
 
+Four micro-batches of half the rows take the same steps: those between the first and the last have a function of their own.
+
 --flags: with half types, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
 skipped. --brief: three of the programs.
 """
 import re
 
+from combine import cut
 from runner import Case, Deviates, main, metrics, run
 
 # strategy, flags, reductions of R in a step of K, whether accumulators are whole
@@ -86,6 +89,16 @@ def follow(case, work, way, ranks, flags, bar):
     return loss, norm
 
 
+def follow_four(a, work, strategy, *flags):
+    case = Case(a.build, a.case, "trajectory-accumulate.json")
+    cut(case, work / "halves.safetensors", 2)
+    case.trajectory["accumulate"] = 4
+    program, out = work / f"four-{strategy}", work / f"run-four-{strategy}"
+    case.shalec(program, strategy, 2, flags)
+    case.train(program, out)
+    return case.check_metrics(out)
+
+
 def check(a, work):
     case = Case(a.build, a.case, "trajectory-accumulate.json")
     # On one rank there is nothing to synchronise: each strategy once.
@@ -95,7 +108,9 @@ def check(a, work):
     if a.brief:
         runs = [(WAYS[0], 1), (WAYS[3], 2), (WAYS[4], 2)]
     found = [follow(case, work, *one, a.flags, a.bar) for one in runs]
-    return f"{len(runs)} programs, loss {max(l for l, _ in found):.1e}, norm {max(n for _, n in found):.1e}; bytes as designed and as counted"
+    if not a.bar:
+        found += [follow_four(a, work, "full"), follow_four(a, work, "grad", "--sync-every-microbatch=false")]
+    return f"{len(found)} programs, loss {max(l for l, _ in found):.1e}, norm {max(n for _, n in found):.1e}; bytes as designed and as counted"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,12 @@ nn.state @w role = param type = tensor<8xf32>
 // CHECK: %[[GROWN:.*]] = nn.select %[[GROWS]], %[[TWICE]], %[[S]]
 // CHECK: %[[HALF:.*]] = nn.mul %[[S]]
 // CHECK: %[[NEXT:.*]] = nn.select %[[ENABLE]], %[[GROWN]], %[[HALF]]
-// CHECK: return %{{.*}}, %[[NORM]], %[[ENABLE]], %[[S]], {{.*}}, %[[NEXT]], %{{.*}} :
+// Steps in a row: none are left after one that was skipped, nor where the scale has grown.
+// CHECK: %[[NONE:.*]] = nn.constant dense<0.000000e+00>
+// CHECK: %[[ZERO:.*]] = nn.constant dense<0.000000e+00>
+// CHECK: %[[ROW:.*]] = nn.select %[[GROWS]], %[[ZERO]], %[[GOOD]]
+// CHECK: %[[STEPS:.*]] = nn.select %[[ENABLE]], %[[ROW]], %[[NONE]]
+// CHECK: return %{{.*}}, %[[NORM]], %[[ENABLE]], %[[S]], {{.*}}, %[[NEXT]], %[[STEPS]] :
 func.func @forward(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8xf32> {nn.state = @w})
     -> (tensor<f32>, tensor<f32>, tensor<f32>) {
   %0 = nn.mul %x, %w : tensor<8xf32>
