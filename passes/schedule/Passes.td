@@ -7,7 +7,10 @@ include "mlir/Pass/PassBase.td"
 def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
   let summary = "Fix the order of ops; split collectives into start and wait";
   let description = [{
-    The order is the program's, refined. Every op of interface `Collective`
+    The order is the program's, refined. An op that makes memory is delayed past
+    ops that free some where that lowers the largest sum of live bytes between its
+    two places: the gradient of a gathered weight is made when the weight was read for
+    the last time. Every op of interface `Collective`
     becomes `dist.start` and `dist.wait`. A unit's gather starts when the unit
     before it comes into use (`prefetch` units ahead), unless more than
     `max-gathers-in-flight` units would be whole or on their way at once.

@@ -1,5 +1,6 @@
 //===- Schedule.cpp - Fix the order of ops --------------------------------===//
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/Order.h"
 #include "passes/schedule/Placement.h"
 #include "passes/schedule/Reductions.h"
 #include "passes/schedule/Transfers.h"
@@ -203,8 +204,10 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       Block &block = function.front();
       splitCollectives(function);
       eraseUnused(block);
-      hoistReductions(block);
       sinkToUses(block);
+      delayMakers(block);
+      hoistReductions(block);
+      sinkToUses(block); // what is read later than it was
       bool atEnd = strategy && strategy.getValue() == "optimizer";
       scheduleReductions(block, bucketSize, atEnd);
       prefetchGathers(block, prefetch, maxGathersInFlight);

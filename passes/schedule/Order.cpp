@@ -1,0 +1,304 @@
+//===- Order.cpp - Which op comes first where the program leaves it open --===//
+#include "passes/schedule/Order.h"
+#include "passes/schedule/Kernels.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/mem/Mem.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+/// Bytes that values share; ops by their number in the program's order.
+struct Buffer {
+  int64_t bytes = 0;
+  SmallVector<int, 2> makers; // those that write
+  SmallVector<int, 4> users;  // those that read
+};
+
+/// What delaying an op changes: a buffer is not there before `position`, or is
+/// still there behind it.
+struct Change {
+  int64_t bytes;
+  int position;
+};
+
+/// The sum of live bytes over a block whose order changes. Values share bytes as
+/// `Placement` lets them: views, results in the place of an operand that dies,
+/// gradients within what they are packed into.
+class LiveBytes {
+public:
+  explicit LiveBytes(Block &block);
+
+  /// Delays the op at position `from` to where the largest sum from there on is least.
+  void delay(int from);
+  int size() const { return ops.size(); }
+  /// Gives the block this order.
+  void apply();
+
+private:
+  void shareBytes();
+  void enterUses();
+  void sum();
+  int bufferOf(Value value);
+  int lastTouch(const Buffer &buffer, int except) const;
+  int limitOf(int op) const;
+  void findChanges(int op);
+  int64_t sumBefore(int position) const;
+  int64_t sumBehind(int op, int position) const;
+
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, int> numbers;
+  llvm::EquivalenceClasses<Value> shared;
+  DenseMap<Value, int> bufferIds;
+  std::vector<Buffer> buffers;
+  /// By op: the buffers that it reads or writes, and the ops that overwrite what it reads.
+  std::vector<SmallVector<int, 4>> touches, overwriters;
+  std::vector<int> order, positions;
+  std::vector<int64_t> live; // by position
+  /// Of the op that is looked at.
+  SmallVector<Change, 4> made, held;
+};
+
+} // namespace
+
+/// What the value is a view of.
+static Value viewed(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber())->operand);
+  }
+  return value;
+}
+
+static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+/// Bounded, so that sums of them are numbers whatever shapes say.
+static int64_t bytesOf(Value value) {
+  constexpr int64_t most = int64_t(1) << 44;
+  return std::clamp<int64_t>(nn::tensorBytes(cast<RankedTensorType>(value.getType())), 0, most);
+}
+
+LiveBytes::LiveBytes(Block &block) {
+  for (Operation &op : block) {
+    numbers[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  touches.resize(ops.size());
+  overwriters.resize(ops.size());
+  for (int i = 0; i < size(); ++i) {
+    order.push_back(i);
+    positions.push_back(i);
+  }
+  shareBytes();
+  enterUses();
+  sum();
+}
+
+void LiveBytes::shareBytes() {
+  DenseMap<Value, SmallVector<int, 4>> readers;
+  for (auto [number, op] : llvm::enumerate(ops))
+    if (!isView(op))
+      for (Value operand : op->getOperands())
+        readers[viewed(operand)].push_back(number);
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
+      for (Value operand : pack->getOperands())
+        if (Value made = viewed(operand); made.getDefiningOp() && bytesOf(made) == bytesOf(operand))
+          shared.unionSets(pack.getResult(), made);
+      continue;
+    }
+    if (isView(op))
+      continue;
+    for (OpResult result : op->getResults()) {
+      OpOperand *taken = aliasedOperand(op, result.getResultNumber());
+      if (!taken || taken->get().getType() != result.getType())
+        continue;
+      Value overwritten = viewed(taken->get());
+      ArrayRef<int> all = readers[overwritten];
+      if (!overwritten.getDefiningOp() || all.back() != int(number))
+        continue; // arguments are no memory of the block's; the others are read later
+      shared.unionSets(overwritten, result);
+      for (int reader : all)
+        if (reader != int(number))
+          overwriters[reader].push_back(number);
+    }
+  }
+}
+
+int LiveBytes::bufferOf(Value value) {
+  value = viewed(value);
+  auto [it, inserted] = bufferIds.try_emplace(shared.getOrInsertLeaderValue(value), buffers.size());
+  if (inserted)
+    buffers.emplace_back();
+  return it->second;
+}
+
+void LiveBytes::enterUses() {
+  auto note = [&](Value value, int op, bool makes) {
+    if (!isTensor(value))
+      return;
+    int id = bufferOf(value);
+    Buffer &buffer = buffers[id];
+    if (makes)
+      buffer.makers.push_back(op);
+    else
+      buffer.users.push_back(op);
+    if (makes)
+      buffer.bytes = std::max(buffer.bytes, bytesOf(value));
+    if (!llvm::is_contained(touches[op], id))
+      touches[op].push_back(id);
+  };
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    // What leaves does so as soon as it is made, and takes memory elsewhere.
+    if (isView(op) || isa<mem::OffloadOp>(op))
+      continue;
+    if (auto start = dyn_cast<dist::StartOp>(op)) {
+      // Sent counts as gone: where it is waited for is not known yet.
+      note(start.getInput(), number, /*makes=*/false);
+      note(start.getWait().getResult(), number, /*makes=*/true);
+      continue;
+    }
+    for (Value operand : op->getOperands())
+      note(operand, number, /*makes=*/false);
+    if (!isa<dist::WaitOp>(op) && !op->hasTrait<OpTrait::ConstantLike>())
+      for (Value result : op->getResults())
+        note(result, number, /*makes=*/true);
+  }
+}
+
+void LiveBytes::sum() {
+  live.assign(ops.size() + 1, 0);
+  for (const Buffer &buffer : buffers) {
+    if (buffer.makers.empty() || !buffer.bytes)
+      continue;
+    live[*llvm::min_element(buffer.makers)] += buffer.bytes;
+    live[lastTouch(buffer, -1) + 1] -= buffer.bytes;
+  }
+  for (int i = 1; i <= size(); ++i)
+    live[i] += live[i - 1];
+}
+
+/// The last position that reads or writes it, but for an op; -1 if there is none.
+int LiveBytes::lastTouch(const Buffer &buffer, int except) const {
+  int last = -1;
+  for (ArrayRef<int> list : {ArrayRef<int>(buffer.makers), ArrayRef<int>(buffer.users)})
+    for (int op : list)
+      if (op != except)
+        last = std::max(last, positions[op]);
+  return last;
+}
+
+/// The position before which the op has to stay.
+int LiveBytes::limitOf(int op) const {
+  int limit = size();
+  for (Operation *user : ops[op]->getUsers())
+    limit = std::min(limit, positions[numbers.lookup(ops[op]->getBlock()->findAncestorOpInBlock(*user))]);
+  for (int overwriter : overwriters[op])
+    limit = std::min(limit, positions[overwriter]);
+  return limit;
+}
+
+void LiveBytes::findChanges(int op) {
+  made.clear();
+  held.clear();
+  for (int id : touches[op]) {
+    const Buffer &buffer = buffers[id];
+    if (!buffer.bytes || buffer.makers.empty())
+      continue;
+    if (!llvm::is_contained(buffer.makers, op)) {
+      held.push_back({buffer.bytes, std::max(lastTouch(buffer, op), positions[op])});
+      continue;
+    }
+    int next = size();
+    for (ArrayRef<int> list : {ArrayRef<int>(buffer.makers), ArrayRef<int>(buffer.users)})
+      for (int other : list)
+        if (other != op)
+          next = std::min(next, positions[other]);
+    if (next > positions[op])
+      made.push_back({buffer.bytes, next});
+  }
+}
+
+/// The sum at a position that the op is delayed past.
+int64_t LiveBytes::sumBefore(int position) const {
+  int64_t bytes = live[position];
+  for (const Change &change : made)
+    if (position < change.position)
+      bytes -= change.bytes;
+  for (const Change &change : held)
+    if (position > change.position)
+      bytes += change.bytes;
+  return bytes;
+}
+
+/// The sum where `op` stands if it stands right behind a position.
+int64_t LiveBytes::sumBehind(int op, int position) const {
+  int64_t bytes = live[position];
+  for (const Change &change : held)
+    if (position > change.position)
+      bytes += change.bytes;
+  for (int id : touches[order[position]])
+    if (!buffers[id].makers.empty() && !llvm::is_contained(touches[op], id) && lastTouch(buffers[id], -1) == position)
+      bytes -= buffers[id].bytes;
+  return bytes;
+}
+
+static bool mayBeDelayed(Operation *op) {
+  return op->getNumResults() > 0 && isMemoryEffectFree(op) && !isView(op) && !isa<PlacedAtUse, dist::UnitPackOp>(op) &&
+         !op->hasTrait<OpTrait::ConstantLike>();
+}
+
+void LiveBytes::delay(int from) {
+  int op = order[from];
+  if (!mayBeDelayed(ops[op]))
+    return;
+  int limit = limitOf(op);
+  if (limit <= from + 1)
+    return;
+  findChanges(op);
+  if (made.empty())
+    return;
+  Attribute phase = ops[op]->getAttr(nn::kPhaseAttr);
+  int64_t now = live[from], then = 0, gain = 0;
+  int best = from;
+  for (int to = from + 1; to < limit; ++to) {
+    Operation *passed = ops[order[to]];
+    if (!isa<PlacedAtUse>(passed) && !isView(passed) && passed->hasAttr(nn::kPhaseAttr) && passed->getAttr(nn::kPhaseAttr) != phase)
+      break;
+    now = std::max(now, live[to]);
+    then = std::max(then, sumBefore(to));
+    if (int64_t less = now - std::max(then, sumBehind(op, to)); less > gain) {
+      gain = less;
+      best = to;
+    }
+  }
+  if (best == from)
+    return;
+  int64_t behind = sumBehind(op, best);
+  for (int to = from + 1; to <= best; ++to) {
+    live[to - 1] = sumBefore(to);
+    order[to - 1] = order[to];
+    positions[order[to]] = to - 1;
+  }
+  live[best] = behind;
+  order[best] = op;
+  positions[op] = best;
+}
+
+void LiveBytes::apply() {
+  for (int i = 1; i < size(); ++i)
+    if (ops[order[i - 1]]->getNextNode() != ops[order[i]])
+      ops[order[i]]->moveAfter(ops[order[i - 1]]);
+}
+
+void shale::delayMakers(Block &block) {
+  LiveBytes bytes(block);
+  // From the end, so that what an op may be delayed past has its place.
+  for (int position = bytes.size() - 1; position >= 0; --position)
+    bytes.delay(position);
+  bytes.apply();
+}

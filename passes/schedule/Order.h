@@ -1,0 +1,18 @@
+//===- Order.h - Which op comes first where the program leaves it open ----===//
+#ifndef SHALE_PASSES_SCHEDULE_ORDER_H
+#define SHALE_PASSES_SCHEDULE_ORDER_H
+
+#include "mlir/IR/Block.h"
+
+namespace shale {
+
+/// Delays ops that make memory past ops that free some, where the largest sum of live bytes
+/// between the two places becomes smaller: a gradient of a weight is made when the gathered
+/// weight is no longer needed, not before. No sum of live bytes elsewhere changes, so that the
+/// peak never rises. Ops stay in their phase; collectives and copies stay where they are.
+/// Assumes that views, gathers and reloads stand at their use.
+void delayMakers(mlir::Block &block);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SCHEDULE_ORDER_H
