@@ -8,7 +8,7 @@ bool shale::isView(mlir::Operation *op) {
   if (!view || op->getNumResults() == 0)
     return false;
   for (unsigned result = 0; result < op->getNumResults(); ++result)
-    if (!view.getViewPlace(result))
+    if (!view.isViewOf(result))
       return false;
   return true;
 }

@@ -226,11 +226,13 @@ def ViewInterface : OpInterface<"View"> {
     and after plan it is an address. Ask `isView` whether all results are.
   }];
   let methods = [
+    InterfaceMethod<"Returns where result `number` lies. Asked of ops that are views.",
+    "::shale::ViewPlace", "getViewPlace", (ins "unsigned":$number)>,
     InterfaceMethod<[{
-      Returns where result `number` lies, or nothing when it is no part of an
-      operand's bytes (a slice along another dimension than the first).
+      Whether result `number` is part of an operand's bytes; a slice along another dimension than the first is not. Asked
+      often: it looks nothing up.
     }],
-    "::std::optional<::shale::ViewPlace>", "getViewPlace", (ins "unsigned":$number)>
+    "bool", "isViewOf", (ins "unsigned":$number), "", "return true;">
   ];
 }
 

@@ -17,9 +17,7 @@ void shale::mem::MemDialect::initialize() {
       >();
 }
 
-std::optional<shale::ViewPlace> shale::mem::BarrierOp::getViewPlace(unsigned number) {
-  return ViewPlace{number};
-}
+shale::ViewPlace shale::mem::BarrierOp::getViewPlace(unsigned number) { return {number}; }
 
 LogicalResult
 shale::mem::MemDialect::verifyOperationAttribute(Operation *op,

@@ -16,31 +16,33 @@ enum class Fit { Best, First };
 /// Places lifetimes in the given order.
 static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order, Fit fit,
                                  int64_t alignment) {
+  struct Placed {
+    int64_t from, to, begin, end;
+  };
   ArenaLayout layout;
   layout.offsets.assign(lifetimes.size(), 0);
-  llvm::SmallVector<int64_t> placed;
-  llvm::SmallVector<std::pair<int64_t, int64_t>> taken;
+  std::vector<Placed> placed; // by `from`
+  placed.reserve(order.size());
   for (int64_t index : order) {
     const Lifetime &lifetime = lifetimes[index];
     int64_t bytes = llvm::alignTo(lifetime.bytes, alignment);
-    taken.clear();
-    for (int64_t other : placed)
-      if (lifetimes[other].begin <= lifetime.end && lifetime.begin <= lifetimes[other].end)
-        taken.push_back({layout.offsets[other], layout.offsets[other] + int64_t(llvm::alignTo(lifetimes[other].bytes, alignment))});
-    llvm::sort(taken);
     int64_t best = -1, smallest = INT64_MAX, end = 0;
-    for (auto [from, to] : taken) {
-      if (from - end >= bytes && from - end < smallest) {
-        smallest = from - end;
+    for (const Placed &other : placed) {
+      if (other.begin > lifetime.end || lifetime.begin > other.end)
+        continue;
+      if (other.from - end >= bytes && other.from - end < smallest) {
+        smallest = other.from - end;
         best = end;
         if (fit == Fit::First)
           break;
       }
-      end = std::max(end, to);
+      end = std::max(end, other.to);
     }
-    layout.offsets[index] = best >= 0 ? best : end;
-    layout.bytes = std::max(layout.bytes, layout.offsets[index] + bytes);
-    placed.push_back(index);
+    int64_t from = best >= 0 ? best : end;
+    layout.offsets[index] = from;
+    layout.bytes = std::max(layout.bytes, from + bytes);
+    auto place = llvm::upper_bound(placed, from, [](int64_t offset, const Placed &other) { return offset < other.from; });
+    placed.insert(place, {from, from + bytes, lifetime.begin, lifetime.end});
   }
   return layout;
 }

@@ -214,7 +214,7 @@ bool Placement::placeAlias(Operation *op) {
   if (!isView(op))
     return false;
   for (OpResult result : op->getResults()) {
-    ViewPlace view = *cast<View>(op).getViewPlace(result.getResultNumber());
+    ViewPlace view = cast<View>(op).getViewPlace(result.getResultNumber());
     Place place = places.lookup(op->getOperand(view.operand));
     (place.isSliced() ? place.slices.back().inner : place.offset) += view.offset;
     if (!view.axis.empty())

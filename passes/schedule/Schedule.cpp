@@ -59,14 +59,39 @@ static void eraseUnused(Block &block) {
       op.erase();
 }
 
+/// Moves each op that stands at its use before the first of its users. What moves is collected by the op that stays and
+/// that it ends up before, and moved at once: op by op, the block would be numbered anew again and again.
 static void sinkToUses(Block &block) {
   SmallVector<Operation *> ops;
-  for (Operation &op : block.without_terminator())
+  DenseMap<Operation *, int64_t> positions;
+  for (Operation &op : block) {
+    positions[&op] = ops.size();
     ops.push_back(&op);
-  for (Operation *op : llvm::reverse(ops))
-    if (standsAtUse(op))
-      if (Operation *user = firstUser(op))
-        op->moveBefore(user);
+  }
+  DenseMap<Operation *, Operation *> stays; // for what moves
+  DenseMap<Operation *, SmallVector<Operation *>> movedBefore;
+  for (Operation *op : llvm::reverse(ops)) {
+    if (op->hasTrait<OpTrait::IsTerminator>() || !standsAtUse(op))
+      continue;
+    Operation *first = nullptr;
+    SmallPtrSet<Operation *, 4> users;
+    for (Operation *user : op->getUsers()) {
+      user = block.findAncestorOpInBlock(*user);
+      users.insert(user);
+      auto it = stays.find(user);
+      Operation *staying = it == stays.end() ? user : it->second;
+      if (!first || positions[staying] < positions[first])
+        first = staying;
+    }
+    if (!first)
+      continue;
+    stays[op] = first;
+    SmallVector<Operation *> &moved = movedBefore[first];
+    moved.insert(llvm::find_if(moved, [&](Operation *other) { return users.contains(other); }), op);
+  }
+  for (auto &[first, moved] : movedBefore)
+    for (Operation *op : moved)
+      op->moveBefore(first);
 }
 
 namespace {

@@ -129,11 +129,8 @@ LogicalResult dist::SliceOp::verify() {
   return verifyExchange(*this, getInput().getType(), getResult().getType(),
                         getAxis(), {{getDim(), false}});
 }
-std::optional<ViewPlace> dist::SliceOp::getViewPlace(unsigned) {
-  if (getDim() != 0)
-    return std::nullopt;
-  return ViewPlace{0, 0, getAxis()};
-}
+bool dist::SliceOp::isViewOf(unsigned) { return getDim() == 0; }
+ViewPlace dist::SliceOp::getViewPlace(unsigned) { return {0, 0, getAxis()}; }
 OpFoldResult dist::SliceOp::fold(FoldAdaptor) {
   return foldSingleton(*this, getAxis(), getInput());
 }

@@ -88,7 +88,7 @@ def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_CollectiveMethods]> {
   let hasFolder = 1;
 }
 
-def Dist_SliceOp : Dist_Op<"slice", [Pure, DeclareOpInterfaceMethods<ViewInterface>]> {
+def Dist_SliceOp : Dist_Op<"slice", [Pure, DeclareOpInterfaceMethods<ViewInterface, ["isViewOf"]>]> {
   let summary = "This rank's slice of a replicated value";
   let description = [{
     R -> S(dim), without communication: slice c along `dim`, c being the own

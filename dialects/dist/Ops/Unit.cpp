@@ -138,7 +138,7 @@ int64_t UnitGatherOp::getSentBytes(int64_t size) {
   return (size - 1) * (type.getNumElements() / size) * bytes;
 }
 
-std::optional<ViewPlace> UnitViewOp::getViewPlace(unsigned) {
+ViewPlace UnitViewOp::getViewPlace(unsigned) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<UnitOp>(*this, getUnitAttr());
   SegmentAttr segment = unit.getGroup(getGroup()).getSegment(getParam());
   int64_t bits = cast<RankedTensorType>(getInput().getType()).getElementTypeBitWidth();

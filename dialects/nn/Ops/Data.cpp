@@ -265,7 +265,7 @@ int64_t ReduceOp::getFlops() { return tensor(getInput()).getNumElements(); }
 
 //===- Where elements come from -------------------------------------------===//
 
-std::optional<shale::ViewPlace> ReshapeOp::getViewPlace(unsigned) { return shale::ViewPlace{}; }
+shale::ViewPlace ReshapeOp::getViewPlace(unsigned) { return {}; }
 
 shale::MovedElements SliceOp::getMovedElements(unsigned) {
   bool whole = tensor(getInput()).getNumElements() == tensor(getResult()).getNumElements();
