@@ -69,7 +69,7 @@ static Value viewed(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isView(op))
       break;
-    value = op->getOperand(cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber())->operand);
+    value = op->getOperand(cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
   }
   return value;
 }
