@@ -1,0 +1,122 @@
+// How long a step is said to take: on a machine of round rates, by hand.
+#include "dialects/rt/RT.h"
+#include "lib/Analysis/TimeModel.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "shale/InitAll.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+/// Operations, operations on halves, bytes of memory, sent, copied and of host memory a second; seconds before a launch
+/// and before a collective.
+constexpr Rates kMachine{"test", 100, 200, 10, 4, 5, 2, 1, 7, ""};
+/// The same, where only operations take time.
+constexpr Rates kFast{"fast", 100, 200, 1e12, 1e12, 1e12, 1e12, 0, 0, ""};
+
+class Time : public ::testing::Test {
+protected:
+  Time() {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+  }
+
+  /// Parses a module whose functions are given; buffers %a, %b, %c of 64 bytes and %h of the host are the first ops of each.
+  void parse(const std::vector<std::pair<std::string, std::string>> &functions, const std::string &attributes = "") {
+    std::string text = "module attributes {" + attributes + "} {\ndist.mesh @mesh <[\"fsdp\"=2]>\n";
+    for (const auto &[name, body] : functions)
+      text += "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
+    module = parseSourceString<ModuleOp>(text + "}\n", &context);
+  }
+
+  TimedStep time(const std::string &body, const Rates &rates = kMachine) {
+    parse({{"step", body}});
+    if (!module) {
+      ADD_FAILURE() << "does not parse: " << body;
+      return {};
+    }
+    return timeFunction(module->lookupSymbol<rt::FuncOp>("step"), rates);
+  }
+
+  static constexpr const char *kBuffers = R"(
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+    %c = rt.buffer arena offset = 128 activations "c" : memref<32xf32>
+    %h = rt.buffer arena host activations "h" : memref<16xf32>
+  )";
+  static constexpr const char *kZero = "rt.zero %b : memref<16xf32>\n"; // 1 + 64 / 10
+  static constexpr const char *kGather = // 64 bytes to one other: 7, then 16
+      "%t = rt.all_gather %a to %c site = 0 axis = \"fsdp\" name = \"c\" : memref<16xf32> to memref<32xf32>\n";
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+
+TEST_F(Time, OfMemoryIsThatOfItsBytes) {
+  EXPECT_DOUBLE_EQ(time(kZero).seconds, 7.4);
+  EXPECT_DOUBLE_EQ(time("rt.copy %a to %b : memref<16xf32> to memref<16xf32>\n").seconds, 13.8);
+  EXPECT_DOUBLE_EQ(time("rt.zero %h : memref<16xf32>\n").seconds, 33); // the host's memory
+}
+
+TEST_F(Time, ViewsTakeNone) {
+  TimedStep step = time(R"(
+    %v = rt.view %a offset = 0 : memref<16xf32> -> memref<4xf32>
+    %s = rt.shard %c axis = "fsdp" : memref<32xf32> -> memref<16xf32>
+  )");
+  EXPECT_EQ(step.ops.size(), 0u);
+  EXPECT_EQ(step.seconds, 0);
+}
+
+TEST_F(Time, OfAProductIsThatOfItsOperations) {
+  auto product = [](const std::string &type) {
+    return "%x = rt.view %a offset = 0 : memref<16xf32> -> memref<2x5x" + type + ">\n%y = rt.view %b offset = 0 : memref<16xf32> -> memref<5x3x" +
+           type + ">\n%z = rt.view %c offset = 0 : memref<32xf32> -> memref<2x3xf32>\nrt.gemm %x, %y to %z : memref<2x5x" + type +
+           ">, memref<5x3x" + type + "> to memref<2x3xf32>\n";
+  };
+  EXPECT_DOUBLE_EQ(time(product("f32"), kFast).seconds, 0.6);
+  EXPECT_DOUBLE_EQ(time(product("bf16"), kFast).seconds, 0.3);
+  // 124 bytes take longer than 60 operations.
+  EXPECT_DOUBLE_EQ(time(product("f32")).seconds, 13.4);
+}
+
+TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
+  TimedStep step = time(std::string(kGather) + kZero + "rt.wait %t\n" + kZero);
+  EXPECT_DOUBLE_EQ(step.seconds, 23 + 7.4);
+  EXPECT_DOUBLE_EQ(step.waitSeconds, 23 - 7.4);
+  EXPECT_DOUBLE_EQ(step.computeSeconds, 2 * 7.4);
+  EXPECT_DOUBLE_EQ(step.communicationSeconds, 23);
+  // What is started later begins later.
+  EXPECT_DOUBLE_EQ(time(std::string(kZero) + kGather + "rt.wait %t\n").seconds, 7.4 + 23);
+  // A second one comes after the first, beside it nothing is saved.
+  EXPECT_DOUBLE_EQ(time(std::string(kGather) + "%u = rt.all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "
+                                               "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
+                       .seconds,
+                   23 + 7 + 16);
+}
+
+TEST_F(Time, CopiesAreAStreamOfTheirOwn) {
+  const std::string copy = "%u = rt.transfer %b to %h index = 0 name = \"b\" : memref<16xf32> to memref<16xf32>\n"; // 1 + 64 / 5
+  TimedStep step = time(kGather + copy + "rt.wait %u\nrt.wait %t\n");
+  EXPECT_DOUBLE_EQ(step.copySeconds, 13.8);
+  EXPECT_DOUBLE_EQ(step.waitSeconds, 23);
+  EXPECT_DOUBLE_EQ(step.seconds, 23);
+}
+
+TEST_F(Time, AStepIsAllItsMicroBatches) {
+  auto zeros = [](int count) {
+    std::string body;
+    while (count-- > 0)
+      body += kZero;
+    return body;
+  };
+  parse({{"accumulate_first", zeros(2)}, {"accumulate", zeros(3)}, {"step", zeros(5)}, {"evaluate", zeros(20)}}, "nn.accumulate = 6 : i64");
+  ASSERT_TRUE(module);
+  EXPECT_DOUBLE_EQ(predictSeconds(*module, kMachine), (2 + 4 * 3 + 5) * 7.4);
+}
+
+} // namespace
