@@ -63,6 +63,8 @@ int shale::checkFlags(const CompileOptions &o) {
          " allows: " + std::to_string(o.maxGathersInFlight - 1) + " ahead of the unit in use");
   if (typed("master-dtype") && o.masterDtype == "none" && o.paramDtype == "f32" && !llvm::StringRef(o.compare).contains("param-dtype"))
     warn("--master-dtype none has no effect with --param-dtype f32");
+  if (o.order == "memory" && !o.scattersGradients() && !comparesShard)
+    warn("--order memory has no effect with --shard " + o.shard + ": whole gradients wait for the update");
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
     if (o.accumulate == 1)
       warn("--sync-every-microbatch=false has no effect without --accumulate");

@@ -69,6 +69,8 @@ llvm::ArrayRef<Knob> shale::allKnobs() {
        [](O &o, StringRef v) { o.prefetch = number(v); }, checkNumber<0, 1000>, false},
       {"max-gathers-in-flight", {"2", "1", "3"}, [](const O &o) { return std::to_string(o.maxGathersInFlight); },
        [](O &o, StringRef v) { o.maxGathersInFlight = number(v); }, checkNumber<1, 1000>, false},
+      {"order", {"overlap", "memory"}, [](const O &o) { return o.order; }, [](O &o, StringRef v) { o.order = v.str(); },
+       [](StringRef v) { return oneOf(v, {"overlap", "memory"}); }, false},
   };
   return knobs;
 }
@@ -109,7 +111,7 @@ std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
   for (const std::string &part :
        {o.shard, o.paramDtype, o.recompute, o.offload, std::to_string(ranks > 1 ? reductionBucket(o) : 0),
         std::to_string(!gathers || o.reshardAfterForward), std::to_string(prefetch), std::to_string(ahead),
-        std::to_string(bounded ? o.maxGathersInFlight : 0)})
+        std::to_string(bounded ? o.maxGathersInFlight : 0), ranks > 1 && o.scattersGradients() ? o.order : ""})
     key += part + "|";
   return key;
 }
@@ -128,6 +130,13 @@ static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::
   list = std::move(longer);
 }
 
+/// Whether the search lets gathers take more memory than by default and reductions less: a
+/// plan between those that do one of the two, of as many as both together.
+static bool pullsBothWays(const CompileOptions &plan, const CompileOptions &typed) {
+  bool more = plan.prefetch > std::max(1, typed.prefetch) || plan.maxGathersInFlight > std::max(2, typed.maxGathersInFlight);
+  return more && plan.order == "memory" && typed.order != "memory";
+}
+
 std::vector<CompileOptions> shale::candidates(const CompileOptions &options) {
   std::vector<CompileOptions> list = {options}, kept;
   for (const Knob &knob : allKnobs())
@@ -136,7 +145,7 @@ std::vector<CompileOptions> shale::candidates(const CompileOptions &options) {
   std::set<std::string> known;
   int64_t ranks = rankCount(options);
   for (CompileOptions &each : list)
-    if (known.insert(planKey(each, ranks)).second)
+    if (!pullsBothWays(each, options) && known.insert(planKey(each, ranks)).second)
       kept.push_back(std::move(each));
   return kept;
 }

@@ -182,6 +182,8 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
 
   app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 0 with full and hybrid, else 25MiB)")->type_name("SIZE")->group(shard);
+  app.add_option("--order", o.order, "overlap | memory: reduce a bucket of gradients while the next one is made, or before that (default: overlap)")
+      ->check(oneOf({"overlap", "memory"}))->type_name("ORDER")->group(shard);
   app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory and plan";

@@ -45,6 +45,7 @@ struct CompileOptions {
   std::string optimizerDtype = "f32";                                        // f32, bf16
   int prefetch = 1;
   int maxGathersInFlight = 2;
+  std::string order = "overlap"; // memory
   std::string recompute = "none";
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
   int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
@@ -64,6 +65,8 @@ struct CompileOptions {
 
   /// Whether parameters are stored as shards and units gathered for use.
   bool gathersUnits() const { return shard == "full" || shard == "hybrid"; }
+  /// Whether gradients are cut into shards as they are complete.
+  bool scattersGradients() const { return gathersUnits() || shard == "grad"; }
 };
 
 /// Bytes of gradients that are reduced together. By default as PyTorch does: DDP fills

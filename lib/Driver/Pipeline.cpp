@@ -78,6 +78,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          schedule.maxGathersInFlight = o.maxGathersInFlight;
          schedule.threads = threadsARank(o);
          schedule.bucketSize = reductionBucket(o);
+         schedule.order = o.order;
          buildSchedulePipeline(pm, schedule);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},

@@ -25,6 +25,8 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
                           llvm::cl::init(1)};
   Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("Bytes of gradients that are reduced together; 0: a unit's"),
                              llvm::cl::init(0)};
+  Option<std::string> order{*this, "order", llvm::cl::desc("overlap: a bucket is reduced while the next one is made; memory: before that"),
+                            llvm::cl::init("overlap")};
 };
 
 /// Appends schedule and plan: from nn, dist and mem with clusters to rt.

@@ -18,7 +18,8 @@ def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
     they are complete: a bucket is closed when it has `bucket-size` bytes, and a
     gradient that has as many is one by itself. A bucket starts as soon as
     it is complete and is waited for before the next one starts, so that at most
-    two buckets of packed gradients wait; with strategy `optimizer` all start when the
+    two buckets of packed gradients wait; with `order=memory` before a gradient of
+    the next one is made, so that there is one; with strategy `optimizer` all start when the
     backward pass is over. `mem.offload` and `mem.reload` become `mem.start` and
     `mem.wait`, what is wanted soon one reader ahead. Views and ops whose result is larger than what they
     read stand at their first use.
@@ -27,7 +28,9 @@ def SchedulePass : Pass<"shale-schedule", "::mlir::ModuleOp"> {
     Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
     Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
            "Units whole or on their way at once, prefetched ones included">,
-    Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients that are reduced together; 0: a unit's">
+    Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients that are reduced together; 0: a unit's">,
+    Option<"order", "order", "std::string", "\"overlap\"",
+           "overlap: a bucket is reduced while the next one is made; memory: before that">
   ];
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect"];
 }

@@ -17,6 +17,7 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   schedule.prefetch = options.prefetch;
   schedule.maxGathersInFlight = options.maxGathersInFlight;
   schedule.bucketSize = options.bucketSize;
+  schedule.order = options.order;
   pm.addPass(createSchedulePass(schedule));
   pm.addPass(createVerifyScheduledPass());
   // Then places: values become buffers, ops become calls.

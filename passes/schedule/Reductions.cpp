@@ -1,5 +1,6 @@
 //===- Reductions.cpp - When gradients are reduced ------------------------===//
 #include "passes/schedule/Reductions.h"
+#include "passes/schedule/Kernels.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -229,7 +230,27 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   });
 }
 
-void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd) {
+/// The ops that make the gradients which are packed (where they are packed), and the parts of such a sum.
+static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &makers) {
+  SmallVector<Value> values(pack->getOperands());
+  while (!values.empty()) {
+    Value value = values.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      continue;
+    if (isView(op)) {
+      values.push_back(op->getOperand(0));
+      continue;
+    }
+    makers.push_back(op);
+    if (aliasedOperand(op, cast<OpResult>(value).getResultNumber()))
+      for (Value operand : op->getOperands())
+        if (operand.getType() == value.getType())
+          values.push_back(operand);
+  }
+}
+
+void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd, bool oneAtATime) {
   std::vector<Bucket> buckets = formBuckets(block, bucketSize);
   delayScalars(buckets);
   if (atEnd)
@@ -246,11 +267,24 @@ void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd) {
     Operation *start = buckets[index + distance].members.front().start;
     return start->isBeforeInBlock(wanted) ? start : wanted;
   };
+  SmallVector<Operation *> makers;
+  if (oneAtATime && !atEnd)
+    for (auto pack : block.getOps<dist::UnitPackOp>())
+      addMakers(pack, makers);
+  auto beforeNextGradient = [&](Bucket &bucket, Operation *place) {
+    Operation *start = bucket.members.back().start;
+    if (bucket.kind != CollectiveKind::ReduceScatter)
+      return place; // reduced where they are: nothing is free before the update
+    for (Operation *maker : makers)
+      if (start->isBeforeInBlock(maker) && maker->isBeforeInBlock(place))
+        place = maker;
+    return place;
+  };
   for (auto [index, bucket] : llvm::enumerate(buckets)) {
-    Operation *place = placeAfter(index, 1);
+    Operation *next = placeAfter(index, 1), *place = beforeNextGradient(bucket, next);
     bool hasSecond = bool(bucket.members.front().second);
     bool sums = llvm::any_of(bucket.members, [](Reduction &member) { return member.sum; });
-    bool bounded = isReduction(place) && bucket.kind == CollectiveKind::ReduceScatter;
+    bool bounded = (isReduction(next) || place != next) && bucket.kind == CollectiveKind::ReduceScatter;
     if (!bounded && !hasSecond && !sums)
       continue; // each is waited for where it is used
     for (Reduction &member : bucket.members)

@@ -16,8 +16,9 @@ void hoistReductions(mlir::Block &block);
 /// Forms buckets of the reductions of packed gradients, starts each where its
 /// last gradient is complete, and waits for it before the next one starts, so
 /// that packed gradients do not wait for the update. `atEnd`: all start when the
-/// first of their results is wanted. Assumes that waits stand at their use.
-void scheduleReductions(mlir::Block &block, int64_t bucketSize, bool atEnd);
+/// first of their results is wanted. `oneAtATime`: each is waited for before any
+/// gradient that is packed next is made. Assumes that waits stand at their use.
+void scheduleReductions(mlir::Block &block, int64_t bucketSize, bool atEnd, bool oneAtATime);
 
 } // namespace shale
 

@@ -218,6 +218,10 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
           << prefetch << ", " << bucketSize << " and " << maxGathersInFlight;
       return signalPassFailure();
     }
+    if (order != "overlap" && order != "memory") {
+      getOperation().emitError("order must be overlap or memory; got '") << order << "'";
+      return signalPassFailure();
+    }
     auto strategy = getOperation()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
@@ -234,7 +238,7 @@ struct SchedulePass : public shale::impl::SchedulePassBase<SchedulePass> {
       hoistReductions(block);
       sinkToUses(block); // what is read later than it was
       bool atEnd = strategy && strategy.getValue() == "optimizer";
-      scheduleReductions(block, bucketSize, atEnd);
+      scheduleReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory");
       prefetchGathers(block, prefetch, maxGathersInFlight);
       scheduleTransfers(block, prefetch > 0, maxGathersInFlight);
       remarkOverlap(function);

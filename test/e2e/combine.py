@@ -39,6 +39,7 @@ MEMBER = [("--recompute", ("none", "block", "selective"), None),
           ("--offload", ("none", "all", "optimizer", "params,grads", "activations:0.5", "grads,optimizer:0.5,activations"), None),
           ("--prefetch", ("0", "1", "2", "3"), None),
           ("--max-gathers-in-flight", ("2", "3", "4"), None),
+          ("--order", ("overlap", "memory"), None),
           ("--reshard-after-forward", ("true", "false"), "full")]
 
 

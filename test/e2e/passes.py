@@ -36,6 +36,7 @@ MOVES = {
     "offload": {"all": "--offload all", "params": "--offload params", "grads": "--offload grads", "optimizer": "--offload optimizer",
                 "activations": "--offload activations:0.5"},
     "gathers": {"prefetch-0": "--prefetch 0", "prefetch-2": "--prefetch 2 --max-gathers-in-flight 3", "keep": "--reshard-after-forward=false"},
+    "order": {"memory": "--order memory"},
 }
 # What also decides how numbers are rounded or added up:
 COMPUTES = {

@@ -3,6 +3,9 @@
 // RUN: shale-opt %s --shale-schedule="prefetch=3 max-gathers-in-flight=3" | FileCheck %s --check-prefix=EAGER
 // RUN: shale-opt %s --shale-schedule="bucket-size=256" | FileCheck %s --check-prefix=BUCKET
 // RUN: shale-opt %s --shale-schedule="bucket-size=128" | FileCheck %s --check-prefix=ALONE
+// RUN: shale-opt %s --shale-schedule="order=memory" | FileCheck %s --check-prefix=EARLY
+// RUN: not shale-opt %s --shale-schedule="order=late" 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: order must be overlap or memory; got 'late'
 // RUN: not shale-opt %s --shale-schedule="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
 // BAD: prefetch and bucket-size must be at least 0
 
@@ -59,6 +62,15 @@ module attributes {dist.strategy = "full"} {
   // BUCKET: dist.wait
   // ALONE-LABEL: func.func @step
   // ALONE-NOT: dist.bucket
+
+  // The gradient of c is no longer there when that of b is made.
+  // EARLY-LABEL: func.func @step
+  // EARLY: dist.unit_pack @c[0]
+  // EARLY-NEXT: %[[RC:.*]] = dist.start
+  // EARLY: dist.reduce_scatter
+  // EARLY: dist.wait %[[RC]]
+  // EARLY-NEXT: nn.neg
+  // EARLY: dist.unit_pack @b[0]
 
   // LAZY-LABEL: func.func @step
   // LAZY: nn.matmul
