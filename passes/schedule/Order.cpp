@@ -69,7 +69,8 @@ static Value viewed(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isView(op))
       break;
-    value = op->getOperand(cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
+    // Of one operand there is nothing to ask, which would look its unit up.
+    value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
   }
   return value;
 }

@@ -35,10 +35,10 @@ EXTRAS = ((True, True), (False, True), (True, False))  # dropout, half types
 # (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
 CLASS = [("--unit", ("block", "block", "size:20000", "match:mlp|layers|h\\..*up"), None),
          ("--bucket-size", ("0", "25MiB", "64KiB"), None)]
-MEMBER = [("--recompute", ("none", "block", "selective"), None),
+MEMBER = [("--recompute", ("none", "block", "selective", "block:0.5", "match:mlp|layers"), None),
           ("--offload", ("none", "all", "optimizer", "params,grads", "activations:0.5", "grads,optimizer:0.5,activations"), None),
           ("--prefetch", ("0", "1", "2", "3"), None),
-          ("--max-gathers-in-flight", ("2", "3", "4"), None),
+          ("--max-gathers-in-flight", ("1", "2", "3", "4"), None),
           ("--order", ("overlap", "memory"), None),
           ("--reshard-after-forward", ("true", "false"), "full")]
 
