@@ -32,10 +32,11 @@ TRAJECTORIES = {"gpt2": ("trajectory.json", "trajectory.json", "trajectory-froze
 HALVES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
           ("--param-dtype bf16 --master-dtype none --optimizer-dtype bf16", 0.1), ("--param-dtype f16", 0.02))
 EXTRAS = ((True, True), (False, True), (True, False))  # dropout, half types
+MODULES = "match:mlp|layers|h\\..*up"
 # (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
-CLASS = [("--unit", ("block", "block", "size:20000", "match:mlp|layers|h\\..*up"), None),
+CLASS = [("--unit", ("block", "block", "size:20000", MODULES), None),
          ("--bucket-size", ("0", "25MiB", "64KiB"), None)]
-MEMBER = [("--recompute", ("none", "block", "selective", "block:0.5", "match:mlp|layers"), None),
+MEMBER = [("--recompute", ("none", "block", "selective", "block:0.5", MODULES), None),
           ("--offload", ("none", "all", "optimizer", "params,grads", "activations:0.5", "grads,optimizer:0.5,activations"), None),
           ("--prefetch", ("0", "1", "2", "3"), None),
           ("--max-gathers-in-flight", ("1", "2", "3", "4"), None),
