@@ -48,7 +48,7 @@ double countScale(Value count) {
     else
       llvm::append_range(work, op->getOperands());
   }
-  return std::isfinite(most) ? std::exp2(std::floor(std::log2(most))) : 1;
+  return std::isfinite(most) ? std::exp2(std::ceil(std::log2(most))) : 1;
 }
 
 } // namespace shale

@@ -9,8 +9,8 @@ namespace shale {
 /// Whether loss = sum / count, or sum / max(count, 1).
 bool isMean(mlir::Value loss, mlir::Value sum, mlir::Value count);
 
-/// The power of two next below what the count can be at most: labels, or what is
-/// counted of them. 1 where nothing is known of it.
+/// The power of two next above what the count can be at most (labels, or what is counted of
+/// them), or that itself: divided by it, a sum is no larger than the mean. 1 where nothing is known of it.
 double countScale(mlir::Value count);
 
 } // namespace shale

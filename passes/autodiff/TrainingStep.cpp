@@ -126,7 +126,7 @@ private:
   };
   Scaling scale, goodSteps;
   /// Gradients of a sum over many labels would leave f16 at scales that suit those of
-  /// the mean: a power of two as large as these labels is taken out of the seed, and
+  /// the mean: a power of two, no less than the step's labels, is taken out of the seed, and
   /// put back with the scale.
   double divisor = 1;
   // With several micro-batches a step: what the loss is the quotient of, of one
@@ -298,11 +298,9 @@ LogicalResult StepBuilder::buildBackward() {
     // Gradients are those of the sum: the step divides by its whole count.
     findMean();
     loss = sum;
+    // Of all micro-batches: each is a part of the step's mean, and their sum may be sent in f16.
     if (scale.value)
-      divisor = countScale(count);
-    // The sum of all micro-batches is what may be sent in f16.
-    if (scale.value && module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr).getReduce().isF16())
-      divisor *= llvm::bit_floor<uint64_t>(microbatches);
+      divisor = countScale(count) * llvm::bit_ceil<uint64_t>(microbatches);
   }
   Value seed = scale.value;
   auto backward = nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
