@@ -49,7 +49,8 @@ FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder,
                                                 const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
   Value value = IotaOp::create(builder, getLoc(), type, getDimAttr());
-  for (int64_t factor : getShardingRule().results[0][getDim()])
+  ShardingRule rule = getShardingRule();
+  for (int64_t factor : rule.results[0][getDim()])
     if (!local.axes[factor].empty())
       value = AddOp::create(builder, getLoc(), value,
                             pieceOffset(builder, getLoc(), local.axes[factor],
@@ -140,7 +141,8 @@ ShardingRule SliceOp::getShardingRule() {
 FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder,
                                                  const LocalForm &local) {
   SmallVector<int64_t> limits(getLimits());
-  for (auto [i, factors] : llvm::enumerate(getShardingRule().operands[0]))
+  ShardingRule rule = getShardingRule();
+  for (auto [i, factors] : llvm::enumerate(rule.operands[0]))
     for (int64_t factor : factors)
       limits[i] /= pieces(local.axes[factor]);
   return SmallVector<Value>{SliceOp::create(
