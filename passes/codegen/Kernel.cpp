@@ -51,6 +51,8 @@ struct Schedule {
   unsigned levels = 0;
   /// A reduction that is a loop inside of an element is there.
   bool loops = false;
+  /// Some outputs have one element a row, so rows stay what they are.
+  bool rowOutputs = false;
 };
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
@@ -118,6 +120,7 @@ FailureOr<Schedule> chooseSchedule(Region &body) {
   }
   schedule.columns = most;
   schedule.flat = least == most;
+  schedule.rowOutputs = !schedule.flat;
   if (!schedule.flat && least > 0 && most % least == 0) {
     schedule.rows = least;
     schedule.columns = most / least;
@@ -173,7 +176,7 @@ bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigne
     return true;
   }
   // Without reductions and pieces the outer part may as well be rows.
-  if (schedule.levels == 0 && boxes.size() == 1 && boxes[0].loops.size() == 1) {
+  if (schedule.levels == 0 && !schedule.rowOutputs && boxes.size() == 1 && boxes[0].loops.size() == 1) {
     int64_t outer = loop.size / asked.at;
     schedule.rows *= outer;
     schedule.rowSizes.push_back(outer);

@@ -119,9 +119,14 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const Kern
     // What is not written is seen: NaN, or a wrong number.
     buffers.emplace_back(shape.byteSize(), char(0xff));
   }
+  // Results take the places of operands wherever they may.
+  auto placeOf = [&](size_t result) {
+    int64_t alias = cluster.getAliases() ? (*cluster.getAliases())[result] : -1;
+    return alias >= 0 ? size_t(alias) : operands.size() + result;
+  };
   std::vector<void *> args;
-  for (auto &buffer : buffers)
-    args.push_back(buffer.data());
+  for (size_t i = 0; i < buffers.size(); ++i)
+    args.push_back(buffers[i < operands.size() ? i : placeOf(i - operands.size())].data());
   chunk = chunk == 0 ? info.rows : (chunk + info.grain - 1) / info.grain * info.grain;
   for (int64_t row = 0; row < info.rows; row += chunk)
     kernel(args.data(), row, std::min(info.rows, row + chunk));
@@ -129,7 +134,7 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const Kern
   for (auto [i, type] : llvm::enumerate(cluster.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     results.push_back(Tensor::fromBytes(*interp::elementOf(tensor.getElementType()), tensor.getShape(),
-                                        buffers[operands.size() + i].data()));
+                                        buffers[placeOf(i)].data()));
   }
   return results;
 }

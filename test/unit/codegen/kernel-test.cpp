@@ -66,6 +66,36 @@ void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) 
 class Sizes : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Widths, Sizes, testing::Values(1, 7, 16, 17, 80, 257));
 
+// A value that is read in its place and, through an op that moves elements, elsewhere: no result may take the
+// place of what it is made of.
+TEST_P(Sizes, ReadsElsewhere) {
+  check(replace(R"(
+func.func @f(%x: tensor<2x5xCxf32>, %m: tensor<Cxf32>) -> (tensor<2x5xCxf32>, tensor<2x5xCxf32>) {
+  %0 = nn.tanh %x : tensor<2x5xCxf32>
+  %1 = nn.slice %0 starts = [0, 0, 0] limits = [2, 4, C] strides = [1, 1, 1] : tensor<2x5xCxf32> -> tensor<2x4xCxf32>
+  %2 = nn.pad %1 low = [0, 1, 0] high = [0, 0, 0] interior = [0, 0, 0] value = 0.0 : tensor<2x4xCxf32> -> tensor<2x5xCxf32>
+  %3 = nn.broadcast %m dims = [2] : tensor<Cxf32> -> tensor<2x5xCxf32>
+  %4 = nn.mul %2, %3 : tensor<2x5xCxf32>
+  %5 = nn.add %0, %4 : tensor<2x5xCxf32>
+  %6 = nn.exp %x : tensor<2x5xCxf32>
+  %7 = nn.cumsum %6 dim = 1 : tensor<2x5xCxf32>
+  %8 = nn.div %7, %6 : tensor<2x5xCxf32>
+  return %5, %8 : tensor<2x5xCxf32>, tensor<2x5xCxf32>
+})", {{"C", GetParam()}}));
+}
+
+// One value a row and a value of all columns, which a transposition cuts into pieces.
+TEST_P(Sizes, RowsAndPieces) {
+  check(replace(R"(
+func.func @f(%x: tensor<6xf32>, %y: tensor<6xCx3xf32>) -> (tensor<6xf32>, tensor<6x3xCxf32>) {
+  %0 = nn.tanh %x : tensor<6xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<6xf32> -> tensor<6x3xCxf32>
+  %2 = nn.transpose %y perm = [0, 2, 1] : tensor<6xCx3xf32> -> tensor<6x3xCxf32>
+  %3 = nn.add %1, %2 : tensor<6x3xCxf32>
+  return %0, %3 : tensor<6xf32>, tensor<6x3xCxf32>
+})", {{"C", GetParam()}}));
+}
+
 TEST_P(Sizes, Elementwise) {
   check(replace(R"(
 func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: tensor<3xCxi1>) -> (tensor<3xCxf32>, tensor<3xCxf32>) {
