@@ -128,6 +128,19 @@ Tensor RtMachine::read(int64_t rank, Value buffer) {
 
 void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) { value.toBytes(span(rank, buffer).bytes); }
 
+RankValues RtMachine::readAll(ValueRange buffers) {
+  RankValues values(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (Value buffer : buffers)
+      values[rank].push_back(read(rank, buffer));
+  return values;
+}
+
+bool RtMachine::overlap(Value a, Value b) {
+  Span left = span(0, a), right = span(0, b);
+  return left.bytes < right.bytes + rt::bufferBytes(right.type) && right.bytes < left.bytes + rt::bufferBytes(left.type);
+}
+
 void RtMachine::poison(int64_t rank, Value buffer) {
   Span to = span(rank, buffer);
   std::memset(to.bytes, kPoison, rt::bufferBytes(to.type));
@@ -135,11 +148,12 @@ void RtMachine::poison(int64_t rank, Value buffer) {
 
 LogicalResult RtMachine::launch(rt::LaunchOp op) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, op.getKernelAttr());
-  RankValues arguments(ranks);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    for (Value input : op.getInputs())
-      arguments[rank].push_back(read(rank, input));
-  auto results = interpreter.runBlock(kernel.getBody().front(), std::move(arguments));
+  bool inPlace = llvm::any_of(op.getOutputs(), [&](Value output) {
+    return llvm::any_of(op.getInputs(), [&](Value input) { return overlap(output, input); });
+  });
+  if (inPlace)
+    return launchInPlace(op, kernel.getBody().front());
+  auto results = interpreter.runBlock(kernel.getBody().front(), readAll(op.getInputs()));
   if (failed(results))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -149,11 +163,7 @@ LogicalResult RtMachine::launch(rt::LaunchOp op) {
 }
 
 LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, Value output) {
-  RankValues operands(ranks);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    for (Value input : inputs)
-      operands[rank].push_back(read(rank, input));
-  auto results = interpreter.runOp(op, std::move(operands));
+  auto results = interpreter.runOp(op, readAll(inputs));
   if (failed(results))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)

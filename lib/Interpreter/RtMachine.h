@@ -2,7 +2,8 @@
 //
 // Memory is bytes, as in the compiled program, and hostile: what is not written
 // yet, what is freed and what is being received reads as NaN, and a collective or
-// copy happens only when it is waited for: without a wait, never.
+// copy happens only when it is waited for: without a wait, never. A kernel that
+// writes over its input does so row by row, in an order that nobody chose.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERPRETER_RTMACHINE_H
@@ -47,10 +48,15 @@ private:
   Span span(int64_t rank, mlir::Value buffer);
   Tensor read(int64_t rank, mlir::Value buffer);
   void write(int64_t rank, mlir::Value buffer, const Tensor &value);
+  RankValues readAll(mlir::ValueRange buffers);
+  /// Whether two buffers share bytes (on rank 0; places differ by rank in slices of one allocation only).
+  bool overlap(mlir::Value a, mlir::Value b);
   void poison(int64_t rank, mlir::Value buffer);
 
   mlir::LogicalResult execute(mlir::Operation *op);
   mlir::LogicalResult launch(rt::LaunchOp op);
+  /// Runs a kernel some of whose results take the place of what it reads (InPlace.cpp).
+  mlir::LogicalResult launchInPlace(rt::LaunchOp op, mlir::Block &body);
   mlir::LogicalResult gemm(rt::GemmOp op);
   mlir::LogicalResult finish(mlir::Operation *start);
   /// Runs `op` of the scratch block on the buffers and writes its result.

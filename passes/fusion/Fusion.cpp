@@ -148,27 +148,37 @@ void stripAliases(FusionGroup &group) {
   }
 }
 
-/// For each result an operand that is read only where the result is written.
-SmallVector<int64_t> findAliases(nn::ClusterOp cluster, const FusionGroup &group,
-                                 const DenseMap<Operation *, Operation *> &origin) {
-  SmallVector<int64_t> aliases;
-  DenseSet<unsigned> taken;
-  auto inPlace = [&](BlockArgument argument) {
-    return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+/// Whether every read of the value is at the place that is being computed, up to the results. A value that
+/// is computed in the domain's place may also be an operand of an op that reads it elsewhere, and then it is
+/// computed a second time there: so all that follows from the value counts, not only its own readers.
+bool isReadInPlace(Value value) {
+  SmallVector<Value> work{value};
+  DenseSet<Value> seen;
+  while (!work.empty())
+    for (OpOperand &use : work.pop_back_val().getUses()) {
       Operation *user = use.getOwner();
       if (user->hasTrait<OpTrait::IsTerminator>())
-        return true;
+        continue;
       Access access = accessOf(user, use.getOperandNumber());
-      return !group.prologue.contains(origin.lookup(user)) &&
-             (access == Access::Same || access == Access::Rows || access == Access::Reduces);
-    });
-  };
+      if (access != Access::Same && access != Access::Rows && access != Access::Reduces)
+        return false;
+      for (Value result : user->getResults())
+        if (seen.insert(result).second)
+          work.push_back(result);
+    }
+  return true;
+}
+
+/// For each result an operand that is read only where the result is written.
+SmallVector<int64_t> findAliases(nn::ClusterOp cluster) {
+  SmallVector<int64_t> aliases;
+  DenseSet<unsigned> taken;
   Block &body = cluster.getBody().front();
   for (Value output : body.getTerminator()->getOperands()) {
     int64_t alias = -1;
     for (BlockArgument argument : body.getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (argument.getType() != output.getType() || taken.contains(number) || !inPlace(argument))
+      if (argument.getType() != output.getType() || taken.contains(number) || !isReadInPlace(argument))
         continue;
       alias = number;
       taken.insert(number);
@@ -210,11 +220,9 @@ void buildCluster(const FusionGroup &group) {
   IRMapping mapping;
   for (Value input : inputs)
     mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
-  DenseMap<Operation *, Operation *> origin;
   auto clone = [&](Operation *op) {
     Operation *copy = builder.clone(*op, mapping);
     copy->setDiscardableAttrs(DictionaryAttr::get(op->getContext()));
-    origin[copy] = op;
   };
   for (Operation *op : group.ops) {
     for (Value operand : op->getOperands())
@@ -226,7 +234,7 @@ void buildCluster(const FusionGroup &group) {
   for (Value output : outputs)
     yielded.push_back(mapping.lookup(output));
   nn::YieldOp::create(builder, cluster.getLoc(), yielded);
-  SmallVector<int64_t> aliases = findAliases(cluster, group, origin);
+  SmallVector<int64_t> aliases = findAliases(cluster);
   if (llvm::any_of(aliases, [](int64_t alias) { return alias >= 0; }))
     cluster.setAliases(aliases);
   for (auto [output, result] : llvm::zip(outputs, cluster.getResults()))

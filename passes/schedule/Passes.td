@@ -57,12 +57,18 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
 }
 
 def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
-  let summary = "Exit contract of plan: no two live buffers share bytes";
+  let summary = "Exit contract of plan: no two live buffers share bytes, no kernel overwrites what it still reads";
   let description = [{
     Computes from `rt` alone when each arena buffer is live (first access to last; a collective accesses until its wait)
     and fails where two that are live at once overlap, where a buffer is read
     before it is written, and where a collective is never waited for.
+
+    Fails also where a launch writes over bytes of an input. Allowed is the whole buffer of the input that `aliases` of
+    the kernel names, where each element of that input is read for the element at its own index only, or by a reduction
+    of its own row, which is complete before the row is written. Which elements are read is asked of the ops' element
+    maps (`Indexed`) for a sample of elements.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::shale::nn::NNDialect"];
 }
 
 #endif // SHALE_SCHEDULE_PASSES_TD

@@ -82,3 +82,27 @@ func.func @halves(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
   %5 = nn.tanh %4 : tensor<8x4xf32>
   return %3, %5 : tensor<f32>, tensor<8x4xf32>
 }
+
+// %0 is read in its place and, shifted, in another one: the sum must not take the place of %x.
+// CHECK-LABEL: @shift
+// CHECK: nn.cluster
+// CHECK-NOT: aliases
+// CHECK: return
+func.func @shift(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.slice %0 starts = [0, 0] limits = [3, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<3x8xf32>
+  %2 = nn.pad %1 low = [1, 0] high = [0, 0] interior = [0, 0] value = 0.0 : tensor<3x8xf32> -> tensor<4x8xf32>
+  %3 = nn.add %0, %2 : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @running
+// CHECK: nn.cluster
+// CHECK-NOT: aliases
+// CHECK: return
+func.func @running(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.cumsum %0 dim = 0 : tensor<4x8xf32>
+  %2 = nn.div %1, %0 : tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}

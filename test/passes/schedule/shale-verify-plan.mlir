@@ -52,3 +52,88 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-error @+1 {{is never waited for}}
   %t = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>
 }
+
+// -----
+
+// A row's sum is complete before the row is written: the softmax of rows takes its input's place.
+rt.kernel @rows(%x: tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.reduce sum %0 dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %2 = nn.broadcast %1 dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %3 = nn.div %0, %2 : tensor<4x8xf32>
+  rt.yield %3 : tensor<4x8xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %a = rt.buffer arena activations "a" : memref<4x8xf32>
+  rt.zero %a : memref<4x8xf32>
+  rt.launch @rows(%a) to (%a) : (memref<4x8xf32>) -> memref<4x8xf32>
+}
+
+// -----
+
+// The input is read at the written element's place and one row before it.
+// expected-note @+1 {{kernel @shift}}
+rt.kernel @shift(%x: tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
+  %0 = nn.exp %x : tensor<4x8xf32>
+  %1 = nn.slice %0 starts = [0, 0] limits = [3, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<3x8xf32>
+  %2 = nn.pad %1 low = [1, 0] high = [0, 0] interior = [0, 0] value = 0.0 : tensor<3x8xf32> -> tensor<4x8xf32>
+  %3 = nn.add %0, %2 : tensor<4x8xf32>
+  rt.yield %3 : tensor<4x8xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %a = rt.buffer arena activations "a" : memref<4x8xf32>
+  rt.zero %a : memref<4x8xf32>
+  // expected-error @+1 {{writes output 0 over input 0, but element 8 of a result depends on element 0}}
+  rt.launch @shift(%a) to (%a) : (memref<4x8xf32>) -> memref<4x8xf32>
+}
+
+// -----
+
+// Within its row an element depends on another one that may be written already.
+// expected-note @+1 {{kernel @reverse}}
+rt.kernel @reverse(%x: tensor<4x2xf32>) -> tensor<4x2xf32> aliases [0] {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x2xf32> -> tensor<4xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<4xf32> -> tensor<4x2xf32>
+  %2 = nn.slice %x starts = [0, 1] limits = [4, 2] strides = [1, 1] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %3 = nn.slice %x starts = [0, 0] limits = [4, 1] strides = [1, 1] : tensor<4x2xf32> -> tensor<4x1xf32>
+  %4 = nn.concat %2, %3 dim = 1 : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+  %5 = nn.add %1, %4 : tensor<4x2xf32>
+  rt.yield %5 : tensor<4x2xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %a = rt.buffer arena activations "a" : memref<4x2xf32>
+  rt.zero %a : memref<4x2xf32>
+  // expected-error @+1 {{writes output 0 over input 0, but element 0 of a result depends on element 1}}
+  rt.launch @reverse(%a) to (%a) : (memref<4x2xf32>) -> memref<4x2xf32>
+}
+
+// -----
+
+// Only the named input may be overwritten, and only as a whole.
+rt.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> aliases [0] {
+  %0 = nn.add %x, %y : tensor<16xf32>
+  rt.yield %0 : tensor<16xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %a = rt.buffer arena activations "a" : memref<16xf32>
+  %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+  rt.zero %a : memref<16xf32>
+  rt.zero %b : memref<16xf32>
+  // expected-error @+1 {{writes output 0 over input 1, which it reads}}
+  rt.launch @add(%a, %b) to (%b) : (memref<16xf32>, memref<16xf32>) -> memref<16xf32>
+}
+
+// -----
+
+rt.kernel @exp(%x: tensor<16xf32>) -> tensor<16xf32> aliases [0] {
+  %0 = nn.exp %x : tensor<16xf32>
+  rt.yield %0 : tensor<16xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %a = rt.buffer arena activations "a" : memref<32xf32>
+  rt.zero %a : memref<32xf32>
+  %x = rt.view %a offset = 0 : memref<32xf32> -> memref<16xf32>
+  %y = rt.view %a offset = 32 : memref<32xf32> -> memref<16xf32>
+  // expected-error @+1 {{writes output 0 over input 0, which it reads}}
+  rt.launch @exp(%x) to (%y) : (memref<16xf32>) -> memref<16xf32>
+}

@@ -1,0 +1,191 @@
+//===- KernelReads.cpp - Which elements a kernel reads for one it writes --===//
+#include "lib/Analysis/KernelReads.h"
+#include "dialects/interfaces/Interfaces.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace shale;
+
+static int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+std::optional<KernelRows> shale::findKernelRows(Block &body) {
+  Operation *yield = body.getTerminator();
+  auto split = [&](Operation &op) -> std::pair<int64_t, int64_t> {
+    auto indexed = dyn_cast<Indexed>(op);
+    if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces || elements(op.getResult(0)) == 0)
+      return {0, 0};
+    int64_t rows = elements(op.getResult(0)), columns = elements(op.getOperand(0)) / rows;
+    bool fits = llvm::all_of(yield->getOperands(), [&](Value result) {
+      return elements(result) == rows || elements(result) == rows * columns;
+    });
+    return fits ? std::make_pair(rows, columns) : std::make_pair<int64_t, int64_t>(0, 0);
+  };
+  KernelRows found;
+  for (Operation &op : body.without_terminator())
+    if (auto [rows, columns] = split(op); rows * columns > found.rows * found.columns)
+      found = {rows, columns, {}};
+  if (found.rows == 0)
+    return std::nullopt;
+  for (Operation &op : body.without_terminator())
+    if (split(op) == std::make_pair(found.rows, found.columns))
+      found.reductions.push_back(&op);
+  return found;
+}
+
+namespace {
+
+/// A few of [0, size), the ends among them; all where there are few.
+SmallVector<int64_t> sample(int64_t size, int64_t most) {
+  SmallVector<int64_t> picked;
+  if (size <= most) {
+    for (int64_t i = 0; i < size; ++i)
+      picked.push_back(i);
+    return picked;
+  }
+  uint64_t state = 0x9e3779b97f4a7c15;
+  for (int64_t i = 0; i < most; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    picked.push_back(i == 0 ? 0 : i == 1 ? size - 1 : int64_t((state >> 16) % uint64_t(size)));
+  }
+  return picked;
+}
+
+/// Follows elements through the body with constant indices and notes what is read
+/// of one argument. An index known only at run time is a dimension, `kUnknown`.
+class ReadProbe final : public ElementEmitter {
+public:
+  ReadProbe(Value argument, const KernelRows *rows)
+      : argument(argument), rows(rows), loc(argument.getLoc()), b(argument.getContext()) {
+    b.setInsertionPointToEnd(&block);
+  }
+
+  struct Read {
+    int64_t index;     ///< -1: known only at run time
+    bool inReduction;  ///< of a row that is reduced before it is written
+    bool operator<(const Read &other) const {
+      return std::tie(index, inReduction) < std::tie(other.index, other.inReduction);
+    }
+  };
+  std::set<Read> reads;
+  /// An op whose reads are not known at all.
+  Operation *opaque = nullptr;
+
+  Value emit(Value value, const LinearIndex &index) override {
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    Value nothing = constantLike(b, loc, element, 0);
+    if (value == argument)
+      reads.insert({index.terms.empty() ? index.constant : -1, inReduction});
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert({value.getAsOpaquePointer(), {index, inReduction}}).second)
+      return nothing;
+    if (isa<Elementwise>(op)) {
+      for (Value operand : op->getOperands())
+        emit(operand, index);
+      return nothing;
+    }
+    auto indexed = dyn_cast<Indexed>(op);
+    if (!indexed) {
+      opaque = op;
+      return nothing;
+    }
+    bool outer = inReduction;
+    inReduction |= rows && llvm::is_contained(rows->reductions, op);
+    indexed.emitAt(*this, index);
+    inReduction = outer;
+    return nothing;
+  }
+
+  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient, LinearIndex &remainder) override {
+    if (!index.terms.empty() && divisor != 1) {
+      quotient = remainder = LinearIndex::dim(kUnknown);
+      return true;
+    }
+    quotient = remainder = LinearIndex();
+    if (divisor == 1) {
+      quotient = index;
+      return true;
+    }
+    quotient.constant = llvm::divideFloorSigned(index.constant, divisor);
+    remainder.constant = index.constant - quotient.constant * divisor;
+    return true;
+  }
+
+  Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative, Value &condition) override {
+    relative = index.plus(-lo);
+    if (index.terms.empty())
+      return index.constant >= lo && index.constant < hi ? Within::Always : Within::Never;
+    condition = constantLike(b, loc, b.getI1Type(), 0);
+    return Within::Sometimes;
+  }
+
+  Value number(const LinearIndex &index, Type element) override {
+    return constantLike(b, loc, element, double(index.constant));
+  }
+
+  bool runtimeDim(Value, int64_t, LinearIndex &index) override {
+    index = LinearIndex::dim(kUnknown);
+    return true;
+  }
+
+  Value loop(const LinearIndex &, int64_t size, Value initial,
+             function_ref<Value(const LinearIndex &, Value)> body) override {
+    for (int64_t i : sample(size, 8))
+      body(LinearIndex{i, {}}, initial);
+    return initial;
+  }
+
+  Value widen(const LinearIndex &, Value value) override { return value; }
+  OpBuilder &builder() override { return b; }
+
+private:
+  static constexpr unsigned kUnknown = 0;
+  Value argument;
+  const KernelRows *rows;
+  Location loc;
+  OpBuilder b;
+  Block block; // of ops that nobody keeps
+  bool inReduction = false;
+  std::set<std::pair<void *, std::pair<LinearIndex, bool>>> seen;
+};
+
+} // namespace
+
+std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
+  Operation *yield = body.getTerminator();
+  Value output = yield->getOperand(result), input = body.getArgument(argument);
+  // An update reads of every operand only the element that it writes.
+  if (isa_and_nonnull<OptimizerUpdate>(output.getDefiningOp()))
+    return "";
+  int64_t count = elements(output);
+  if (count != elements(input))
+    return "they have different numbers of elements";
+  std::optional<KernelRows> rows = findKernelRows(body);
+  int64_t rowCount = rows ? rows->rows : count;
+  for (Value other : yield->getOperands())
+    rowCount = rows ? rowCount : std::min(rowCount, elements(other));
+  if (count == 0 || rowCount == 0)
+    return "";
+  for (Value other : yield->getOperands()) {
+    int64_t otherCount = elements(other);
+    for (int64_t index : sample(otherCount, 64)) {
+      ReadProbe probe(input, rows ? &*rows : nullptr);
+      probe.emit(other, LinearIndex{index, {}});
+      if (probe.opaque)
+        return "'" + probe.opaque->getName().getStringRef().str() + "' may read any element of it";
+      for (const ReadProbe::Read &read : probe.reads) {
+        int64_t row = index / std::max<int64_t>(1, otherCount / rowCount);
+        bool sameRow = read.index >= 0 && read.index / std::max<int64_t>(1, count / rowCount) == row;
+        // One value a row is written last in its row.
+        bool own = (otherCount == count && read.index == index) || (sameRow && (read.inReduction || count == rowCount));
+        if (!own)
+          return "element " + std::to_string(index) + " of a result depends on element " +
+                 (read.index < 0 ? std::string("known at run time only") : std::to_string(read.index));
+      }
+    }
+  }
+  return "";
+}

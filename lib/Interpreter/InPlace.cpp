@@ -1,0 +1,101 @@
+//===- InPlace.cpp - Runs kernels that overwrite what they read -----------===//
+//
+// A compiled kernel writes one row after another, threads in any order, so a row
+// must not depend on what another row overwrites. The order here is hostile: half
+// of the rows, drawn by their number, are written before the other half is read.
+// In a kernel without row reductions every element is a row. Where rows are
+// reduced, a row's reductions are complete before it is written, and then its
+// elements are written in two halves, too.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Analysis/KernelReads.h"
+#include "lib/Interpreter/RtMachine.h"
+
+using namespace mlir;
+
+namespace shale::interp {
+
+/// All values of a kernel's body, by op.
+using OpValues = DenseMap<Operation *, RankValues>;
+
+/// Runs a body; ops in `known` keep the values that they have.
+static FailureOr<OpValues> runBody(Interpreter &interpreter, Block &body, const RankValues &arguments, const OpValues &known) {
+  OpValues values;
+  for (Operation &op : body) {
+    if (auto it = known.find(&op); it != known.end()) {
+      values[&op] = it->second;
+      continue;
+    }
+    RankValues operands(arguments.size());
+    for (auto [rank, own] : llvm::enumerate(operands))
+      for (Value operand : op.getOperands()) {
+        auto result = dyn_cast<OpResult>(operand);
+        own.push_back(result ? values[result.getOwner()][rank][result.getResultNumber()]
+                             : arguments[rank][cast<BlockArgument>(operand).getArgNumber()]);
+      }
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
+      values[&op] = std::move(operands);
+      break;
+    }
+    auto results = interpreter.runOp(&op, std::move(operands));
+    if (failed(results))
+      return failure();
+    values[&op] = std::move(*results);
+  }
+  return values;
+}
+
+/// A coin that is thrown once for each number.
+static bool isEarly(int64_t number, uint64_t seed) {
+  uint64_t mixed = (uint64_t(number) + seed) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  return (mixed >> 40) & 1;
+}
+
+LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
+  Operation *yield = body.getTerminator();
+  std::optional<KernelRows> rows = findKernelRows(body);
+  int64_t rowCount = rows ? rows->rows : INT64_MAX, most = 0;
+  for (Value output : op.getOutputs()) {
+    int64_t count = cast<MemRefType>(output.getType()).getNumElements();
+    rowCount = std::min(rowCount, count);
+    most = std::max(most, count);
+  }
+  if (rowCount == 0)
+    return success();
+  OpValues known;
+  // Writes those elements of all results that `picks(row, element)` takes, as the kernel computes them from memory as it is.
+  auto pass = [&](function_ref<bool(int64_t, int64_t)> picks) -> LogicalResult {
+    auto values = runBody(interpreter, body, readAll(op.getInputs()), known);
+    if (failed(values))
+      return failure();
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (auto [index, output] : llvm::enumerate(op.getOutputs())) {
+        const Tensor &value = (*values)[yield][rank][index];
+        Tensor memory = read(rank, output);
+        Cell *cells = memory.mutableCells();
+        int64_t columns = value.size() / rowCount;
+        for (int64_t i = 0; i < value.size(); ++i)
+          if (picks(columns ? i / columns : 0, columns > 1 ? i : -1))
+            cells[i] = value.cells()[i];
+        write(rank, output, memory);
+      }
+    if (rows)
+      for (Operation *reduction : rows->reductions)
+        known[reduction] = (*values)[reduction];
+    return success();
+  };
+  auto early = [](int64_t row) { return isEarly(row, 1); };
+  if (failed(pass([&](int64_t row, int64_t) { return early(row); })))
+    return failure();
+  known.clear();
+  if (most == rowCount)
+    return pass([&](int64_t row, int64_t) { return !early(row); });
+  // One value a row (element -1) is written last.
+  auto first = [](int64_t element) { return element >= 0 && isEarly(element, 2); };
+  if (failed(pass([&](int64_t row, int64_t element) { return !early(row) && first(element); })))
+    return failure();
+  return pass([&](int64_t row, int64_t element) { return !early(row) && !first(element); });
+}
+
+} // namespace shale::interp
