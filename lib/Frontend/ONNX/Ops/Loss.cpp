@@ -18,7 +18,30 @@ static Value classesLast(Node &node, Value scores) {
       {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
-static LogicalResult importLoss(Node &node, Value logits) {
+/// The sum of -row[label] and the number of rows, without those whose label is ignored; rows [N, C], labels [N].
+static LossParts pickClasses(Node &node, Value rows, Value labels, int64_t ignore) {
+  auto type = Node::type(rows), ids = Node::type(labels);
+  Value classes = node.create<nn::IotaOp>(RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
+  Value column = node.reshape(labels, {type.getDimSize(0), 1});
+  Value wide = column ? node.broadcast(column, type.getShape()) : Value();
+  Value isLabel = wide ? node.binary(wide, classes, nn::Predicate::EQ) : Value();
+  Value counts = node.binary(labels, node.constant(ids, double(ignore)), nn::Predicate::NE);
+  if (!isLabel || !counts)
+    return {};
+  auto floats = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
+  Value zeros = node.constant(type, 0), one = node.constant(floats, 1), zero = node.constant(floats, 0);
+  Value picked = node.reduce(nn::ReduceKind::Sum, node.create<nn::SelectOp>(type, isLabel, rows, zeros), {1}, false);
+  Value kept = node.create<nn::SelectOp>(floats, counts, picked, zero);
+  LossParts parts;
+  parts.sum = node.unary<nn::NegOp>(node.reduce(nn::ReduceKind::Sum, kept, {0}, false));
+  parts.count = node.reduce(nn::ReduceKind::Sum, node.create<nn::SelectOp>(floats, counts, one, zero), {0}, false);
+  parts.labels = labels;
+  parts.logits = rows;
+  return parts;
+}
+
+/// `scores` are logits, or with `isLog` the logarithms of probabilities.
+static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   auto type = Node::type(logits), ids = Node::type(node.input(1));
   if (type.getRank() < 2 || ids.getRank() != type.getRank() - 1 ||
       !isa<FloatType>(type.getElementType()) ||
@@ -45,8 +68,10 @@ static LogicalResult importLoss(Node &node, Value logits) {
         labels = node.reshape(node.input(1), {ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  LossParts parts =
-      buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
+  LossParts parts = isLog ? pickClasses(node, rows, labels, ignore)
+                          : buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
+  if (!parts.sum || !parts.count)
+    return failure();
   Value loss = parts.sum;
   if (reduction == "mean")
     loss = buildMean(node.builder, node.loc, parts);
@@ -66,11 +91,19 @@ static LogicalResult importSoftmaxCrossEntropy(Node &node) {
 static LogicalResult importNegativeLogLikelihood(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  auto it = node.importer.logSoftmaxOf.find(node.input(0));
-  if (it == node.importer.logSoftmaxOf.end())
-    return node.error(
-        "is supported only for the result of a LogSoftmax over its classes");
-  return importLoss(node, it->second);
+  // Rows of logarithms that a LogSoftmax over the classes made are a cross-entropy of its operand.
+  Value scores = node.input(0), made = scores;
+  auto type = Node::type(scores);
+  while (auto reshape = made.getDefiningOp<nn::ReshapeOp>()) {
+    auto from = Node::type(reshape.getInput());
+    if (type.getRank() != 2 || from.getRank() == 0 || from.getShape().back() != type.getShape().back())
+      break;
+    made = reshape.getInput();
+  }
+  auto it = node.importer.logSoftmaxOf.find(made);
+  if (type.getRank() != 2 || it == node.importer.logSoftmaxOf.end())
+    return importLoss(node, scores, /*isLog=*/true);
+  return importLoss(node, node.reshape(it->second, type.getShape()));
 }
 
 void onnx::registerLossOps(HandlerRegistry &r) {

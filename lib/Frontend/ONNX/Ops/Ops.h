@@ -6,6 +6,7 @@
 
 namespace shale::onnx {
 
+void registerActivationOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
 void registerElementwiseOps(HandlerRegistry &registry);

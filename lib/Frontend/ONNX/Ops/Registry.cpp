@@ -6,6 +6,7 @@ using namespace shale::onnx;
 const HandlerRegistry &shale::onnx::getHandlers() {
   static const HandlerRegistry registry = [] {
     HandlerRegistry all;
+    registerActivationOps(all);
     registerConstantOps(all);
     registerDataOps(all);
     registerElementwiseOps(all);

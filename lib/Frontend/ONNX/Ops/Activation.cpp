@@ -1,0 +1,131 @@
+//===- Activation.cpp - Activations said in simpler ops -------------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static bool takesFloat(Node &node) {
+  return succeeded(node.require(1)) && isa<FloatType>(Node::type(node.input(0)).getElementType());
+}
+
+static Value scaled(Node &node, Value value, double factor) {
+  if (!value || factor == 1)
+    return value;
+  return node.binary<nn::MulOp>(value, node.constant(Node::type(value), factor));
+}
+
+static Value shifted(Node &node, Value value, double by) {
+  return value ? node.binary<nn::AddOp>(value, node.constant(Node::type(value), by)) : Value();
+}
+
+static Value clamped(Node &node, Value value, double low, double high) {
+  value = value ? node.binary<nn::MaxOp>(value, node.constant(Node::type(value), low)) : Value();
+  return value ? node.binary<nn::MinOp>(value, node.constant(Node::type(value), high)) : Value();
+}
+
+/// x where it is above `threshold`, else `other`.
+static Value above(Node &node, Value x, double threshold, Value other) {
+  Value condition = node.binary(x, node.constant(Node::type(x), threshold), nn::Predicate::GT);
+  return condition && other ? node.create<nn::SelectOp>(x.getType(), condition, x, other) : Value();
+}
+
+/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is no number.
+static Value negativeExponential(Node &node, Value x, double divisor) {
+  Value low = node.binary<nn::MinOp>(x, node.constant(Node::type(x), 0));
+  Value power = scaled(node, low, 1 / divisor);
+  return shifted(node, power ? node.unary<nn::ExpOp>(power) : Value(), -1);
+}
+
+static LogicalResult importElu(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  node.set(0, above(node, x, 0, scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1))));
+  return success();
+}
+
+static LogicalResult importCelu(Node &node) {
+  double alpha = node.floatAttr("alpha", 1);
+  if (!takesFloat(node) || alpha == 0)
+    return node.error("needs floats and an alpha other than 0");
+  Value x = node.input(0);
+  node.set(0, above(node, x, 0, scaled(node, negativeExponential(node, x, alpha), alpha)));
+  return success();
+}
+
+static LogicalResult importSelu(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  Value low = scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1.67326319217681884765625));
+  node.set(0, scaled(node, above(node, x, 0, low), node.floatAttr("gamma", 1.05070102214813232421875)));
+  return success();
+}
+
+/// x * tanh(log(1 + exp(x)))
+static LogicalResult importMish(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  Value tail = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
+  tail = node.unary<nn::LogOp>(shifted(node, tail, 1));
+  Value soft = node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, node.constant(Node::type(x), 0)), tail);
+  node.set(0, node.binary<nn::MulOp>(x, node.unary<nn::TanhOp>(soft)));
+  return success();
+}
+
+static LogicalResult importHardSigmoid(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value line = shifted(node, scaled(node, node.input(0), node.floatAttr("alpha", 0.2)), node.floatAttr("beta", 0.5));
+  node.set(0, clamped(node, line, 0, 1));
+  return success();
+}
+
+static LogicalResult importHardSwish(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value gate = clamped(node, shifted(node, scaled(node, node.input(0), 1.0 / 6), 0.5), 0, 1);
+  node.set(0, node.binary<nn::MulOp>(node.input(0), gate));
+  return success();
+}
+
+static LogicalResult importSoftsign(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  node.set(0, node.binary<nn::DivOp>(node.input(0), shifted(node, node.unary<nn::AbsOp>(node.input(0)), 1)));
+  return success();
+}
+
+static LogicalResult importThresholdedRelu(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  node.set(0, above(node, x, node.floatAttr("alpha", 1), node.constant(Node::type(x), 0)));
+  return success();
+}
+
+/// x where it is not negative, else slope * x; the slope is broadcast to x.
+static LogicalResult importPRelu(Node &node) {
+  if (failed(node.require(2)) || !takesFloat(node))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  Value low = node.binary<nn::MulOp>(x, node.input(1));
+  if (!low || low.getType() != x.getType())
+    return node.error("its slope must be broadcastable to its operand");
+  node.set(0, above(node, x, 0, low));
+  return success();
+}
+
+void onnx::registerActivationOps(HandlerRegistry &r) {
+  r.add("", "Celu", 12, importCelu);
+  r.add("", "Elu", 6, importElu);
+  r.add("", "HardSigmoid", 6, importHardSigmoid);
+  r.add("", "HardSwish", 14, importHardSwish);
+  r.add("", "Mish", 18, importMish);
+  r.add("", "PRelu", 9, importPRelu);
+  r.add("", "Selu", 6, importSelu);
+  r.add("", "Softsign", 1, importSoftsign);
+  r.add("", "ThresholdedRelu", 10, importThresholdedRelu);
+}
