@@ -39,6 +39,8 @@ namespace shale::nn {
 
 // Names of the discardable attributes that NNDialect.td lists.
 inline constexpr llvm::StringLiteral kStateAttr = "nn.state";
+/// Bytes that an initial value in the IR may have.
+inline constexpr int64_t kDenseInitLimit = int64_t(4) << 20;
 inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
 inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
 inline constexpr llvm::StringLiteral kBindingAttr = "nn.binding";
@@ -46,6 +48,7 @@ inline constexpr llvm::StringLiteral kBatchDimAttr = "nn.batch_dim";
 inline constexpr llvm::StringLiteral kBoundAttr = "nn.bound";
 inline constexpr llvm::StringLiteral kIgnoredAttr = "nn.ignored";
 inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
+inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";

@@ -102,6 +102,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<PhaseAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be #nn.phase";
+  if (name == kAbsentAttr) {
+    auto names = dyn_cast<ArrayAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && names && llvm::all_of(names, [](Attribute entry) { return isa<StringAttr>(entry); })
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a list of strings, on a module";
+  }
   if (name == kClassesAttr || name == "nn.outputs") {
     auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
     return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })

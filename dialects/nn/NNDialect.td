@@ -32,7 +32,9 @@ def NN_Dialect : Dialect {
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
     attributes. The module carries `nn.precision` (the policy of element types,
-    `#nn.precision`), `nn.model` (the model file), `nn.loss` (how labels are bound, in words) and `nn.classes` (of module scopes the class, as
+    `#nn.precision`), `nn.model` (the model file), `nn.loss` (how labels are bound, in words),
+    `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
+    frozen and were folded: `["head.bias"]`) and `nn.classes` (of module scopes the class, as
     the exporter names it: `{"h.0" = "gpt2.GPT2Block"}`).
   }];
   let cppNamespace = "::shale::nn";

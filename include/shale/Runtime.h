@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 4
+#define SHALE_ABI_VERSION 5
 
 /* How the runtime cuts matrix products for the library, which packs a piece into
  * buffers that it allocates: at most this many columns at once, and blocks of at
@@ -59,14 +59,14 @@ typedef struct {
   int64_t size;
 } ShaleAxis;
 
-typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1 } ShaleInitKind;
+typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 
 /* Where a parameter's initial value comes from. */
 typedef struct {
   int32_t kind;       /* ShaleInitKind */
   int32_t transposed; /* file holds the transpose of a 2-D parameter */
   double fill;        /* SHALE_INIT_FILL: every element */
-  const char *file;   /* as it was found at compile time; else beside the program */
+  const char *file;   /* as it was found at compile time; else beside the program. SHALE_INIT_DATA: the bytes themselves */
   int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes; twice the parameter's for f32 beside a half type */

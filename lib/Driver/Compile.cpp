@@ -38,10 +38,20 @@ int usageError(const llvm::Twine &message) {
 
 /// Prints a diagnostic as one line: tool, severity, file, node, message.
 void printDiagnostic(Diagnostic &diagnostic, StringRef model) {
-  bool error = diagnostic.getSeverity() == DiagnosticSeverity::Error;
-  llvm::errs() << "shalec: "
-               << (error ? "error" : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning" : "remark")
-               << ": ";
+  auto name = [](DiagnosticSeverity severity) {
+    switch (severity) {
+    case DiagnosticSeverity::Error:
+      return "error";
+    case DiagnosticSeverity::Warning:
+      return "warning";
+    case DiagnosticSeverity::Note:
+      return "note";
+    case DiagnosticSeverity::Remark:
+      break;
+    }
+    return "remark";
+  };
+  llvm::errs() << "shalec: " << name(diagnostic.getSeverity()) << ": ";
   std::string text = diagnostic.str(), node = sourceNode(diagnostic.getLocation());
   if (!StringRef(text).contains(model))
     llvm::errs() << model << ": ";
@@ -97,7 +107,10 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
       return usageError(wrong);
   import.loss = options.loss;
   import.lossOutput = options.lossOutput;
-  import.keepPrefix = options.keepPrefix;
+  import.parameters.keepPrefix = options.keepPrefix;
+  import.parameters.freeze = options.freeze;
+  for (const std::string &name : options.constants)
+    import.parameters.constants.insert(name);
   return SHALE_EXIT_OK;
 }
 

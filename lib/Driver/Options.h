@@ -31,6 +31,7 @@ struct CompileOptions {
   std::string loss;
   std::string lossOutput;
   bool keepPrefix = false;
+  std::vector<std::string> constants; // initializers
   bool recover = true;
 
   std::string mesh = "fsdp=1";

@@ -184,6 +184,8 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
 llvm::Expected<Tensor> readInit(const ValueSpec &spec, StringRef folder) {
   if (auto file = dyn_cast_or_null<nn::FileAttr>(spec.init))
     return readFile(file, spec, folder);
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(spec.init))
+    return Tensor::fromAttr(dense).rounded(spec.element);
   Tensor result(spec.element, spec.shape);
   auto fill = dyn_cast_or_null<nn::FillAttr>(spec.init);
   result.fill(fill ? fill.getValue().getValueAsDouble() : 0);

@@ -33,7 +33,10 @@ matchParameters(ModuleOp module, StringRef regex, StringRef option) {
         llvm::any_of(namesOf(state),
                      [&](StringRef name) { return pattern.match(name); }))
       matched.push_back(state);
-  if (matched.empty())
+  // What the program does not have needs no mark.
+  auto absent = module->getAttrOfType<ArrayAttr>(nn::kAbsentAttr);
+  bool isAbsent = absent && llvm::any_of(absent.getAsRange<StringAttr>(), [&](StringAttr name) { return pattern.match(name); });
+  if (matched.empty() && !isAbsent)
     return module.emitError(option)
            << ": '" << regex << "' matches no parameter; near it are "
            << nearestNames(module, regex);

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Interpreter/Tensor.h"
 #include "passes/program/ConstantData.h"
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
@@ -80,6 +81,12 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
     if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
       return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();
     return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength());
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(init)) {
+    interp::Tensor value = interp::Tensor::fromAttr(dense);
+    std::string bytes(value.byteSize(), 0);
+    value.toBytes(bytes.data());
+    return row(SHALE_INIT_DATA, false, 0, data.string(bytes), 0, 0, bytes.size());
   }
   double fill = 0;
   if (auto attr = dyn_cast_or_null<nn::FillAttr>(init))

@@ -73,6 +73,10 @@ public:
            "initial value of '%s' has %lld bytes, expected %lld",
            parameter.name, (long long)init.length,
            (long long)(parameter.count * sizeOf(type)));
+    if (init.kind == SHALE_INIT_DATA) {
+      convert(type, init.file + piece.begin * sizeOf(type), piece.type, target, piece.end - piece.begin);
+      return;
+    }
     const InputFile &file = fileOf(init);
     if (init.transposed && parameter.rank == 2)
       readTransposed(piece, parameter, file, target);

@@ -21,6 +21,7 @@ Model:
   --loss-output NAME      the loss, when the graph has several scalar outputs
   --bind INPUT=WHAT       tokens, tokens+1, ones or arange
   --keep-prefix           keep the first component that all names share
+  --constant NAME         an initializer that depends on no parameter
 
 Output:
   -o FILE                 where to (default: standard output)
@@ -56,12 +57,12 @@ int main(int argc, char **argv) {
         model = value.str();
     } else if (arg == "--keep-prefix" || arg == "--describe" ||
                arg == "--locations" || arg == "--quiet") {
-      (arg == "--keep-prefix" ? options.keepPrefix
+      (arg == "--keep-prefix" ? options.parameters.keepPrefix
        : arg == "--describe"  ? describe
        : arg == "--locations" ? locations
                               : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" ||
-               arg == "--loss" || arg == "--loss-output" || arg == "-o") {
+               arg == "--loss" || arg == "--loss-output" || arg == "--constant" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -71,6 +72,8 @@ int main(int argc, char **argv) {
         options.loss = value.str();
       else if (arg == "--loss-output")
         options.lossOutput = value.str();
+      else if (arg == "--constant")
+        options.parameters.constants.insert(value);
       else if (arg == "-o")
         output = value.str();
       else if (std::string wrong = shale::onnx::parseImportFlag(
@@ -100,6 +103,9 @@ int main(int argc, char **argv) {
                            : diagnostic.getSeverity() ==
                                    mlir::DiagnosticSeverity::Warning
                                ? "warning: "
+                           : diagnostic.getSeverity() ==
+                                   mlir::DiagnosticSeverity::Note
+                               ? "note: "
                                : "remark: ")
                        << diagnostic << "\n";
         for (mlir::Diagnostic &note : diagnostic.getNotes())

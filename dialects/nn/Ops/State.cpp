@@ -21,9 +21,17 @@ LogicalResult StateOp::verify() {
                          << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);
-    if (!file && !isa<FillAttr>(init))
-      return emitOpError() << "init must be #nn.file or #nn.fill; got " << init;
+    auto dense = dyn_cast<DenseElementsAttr>(init);
+    if (!file && !isa<FillAttr>(init) && !dense)
+      return emitOpError() << "init must be #nn.file, #nn.fill or dense elements; got " << init;
     int64_t bytes = tensorBytes(getTensorType());
+    if (dense) {
+      Type own = getTensorType().getElementType(), given = dense.getElementType();
+      if (dense.getType().getShape() != getTensorType().getShape() || !(given == own || (given.isF32() && isHalf(own))) ||
+          bytes > kDenseInitLimit)
+        return emitOpError() << "dense init must have the state's type, or its shape in f32 for a half type, and at most "
+                             << kDenseInitLimit << " bytes; got " << dense.getType();
+    }
     bool widerFile = isHalf(getTensorType().getElementType()) && file && file.getLength() == 2 * bytes;
     if (file && file.getLength() != bytes && !widerFile)
       return emitOpError() << "init has " << file.getLength() << " bytes, the type "

@@ -9,7 +9,8 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
   let description = [{
     State is referred to by symbol from the arguments and results of the
     module's functions (`nn.state = @name`). A parameter's symbol is PyTorch's
-    name. `init` is a reference, never a constant: `#nn.file`, `#nn.fill`;
+    name. `init` is a reference, `#nn.file`, or `#nn.fill`; only what an exporter
+    folded, some kilobytes, is there as dense elements;
     without it the value begins at zero. `names` are further names of a tied
     parameter. `unit` is the unit that gathers it, `trained = false` a frozen
     parameter, `decay` the factor on weight decay, `of` the parameter that a
@@ -22,8 +23,9 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
 
     Constraints:
     - (C1) role is param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale.
-    - (C2) init is `#nn.file` or `#nn.fill`; a file's length is the type's bytes, or twice that for a half type whose
-      file holds f32; only a 2-D state is transposed.
+    - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is the type's bytes, or twice that for a half
+      type whose file holds f32; only a 2-D state is transposed; dense elements have the state's shape and element type (or
+      f32 for a half type) and at most 4 MiB.
     - (C3) `of` is there for moments and momentum, may be there for grad_accumulator, and nowhere else.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`

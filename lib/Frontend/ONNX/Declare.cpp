@@ -380,9 +380,41 @@ LogicalResult Importer::declareInputs() {
   return success();
 }
 
+/// Elements as an initial value: one number where all are equal; none: zeros.
+static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
+  bool uniform = llvm::all_of(values, [&](double value) { return value == values.front(); });
+  if (uniform) {
+    auto fill = FloatAttr::get(Float64Type::get(type.getContext()), values.empty() ? 0.0 : values.front());
+    return nn::FillAttr::get(type.getContext(), fill);
+  }
+  const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
+  SmallVector<APFloat> elements;
+  for (double value : values) {
+    bool inexact;
+    elements.emplace_back(value);
+    elements.back().convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+  }
+  return DenseElementsAttr::get(type, elements);
+}
+
 LogicalResult Importer::declareStates() {
   model.requireData = options.missingData == ImportOptions::MissingData::Error;
-  parameters = findParameters(model, options.keepPrefix);
+  parameters = findParameters(model, options.parameters);
+  for (const auto &constant : options.parameters.constants)
+    if (!initializers.count(constant.getKey()))
+      return error("--constant: no initializer is named '" + displayName(constant.getKey()) + "'", SHALE_EXIT_USAGE), failure();
+  if (!parameters.errors.empty()) {
+    std::string text = parameters.errors.front();
+    for (const std::string &more : llvm::drop_begin(parameters.errors))
+      text += "\n  " + more;
+    return error(text), failure();
+  }
+  for (const std::string &note : parameters.notes)
+    context->getDiagEngine().emit(fileLocation(), DiagnosticSeverity::Note) << model.path() << ": " << note;
+  if (!parameters.absent.empty()) {
+    SmallVector<StringRef> names(parameters.absent.begin(), parameters.absent.end());
+    (*module)->setAttr(nn::kAbsentAttr, builder.getStrArrayAttr(names));
+  }
   OpBuilder states(context);
   states.setInsertionPointToEnd(module->getBody());
   llvm::StringSet<> names;
@@ -439,7 +471,7 @@ LogicalResult Importer::declareStates() {
       std::string why;
       Type element = elementType(context, parameter.dataType, why);
       type = RankedTensorType::get(parameter.shape, element);
-      init = nn::FillAttr::get(context, builder.getF64FloatAttr(0.0));
+      init = initialValue(type, parameter.values);
     }
     if (!names.insert(parameter.name).second)
       return error("two parameters are named '" + shown + "'"), failure();

@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_IMPORT_H
 #define SHALE_FRONTEND_ONNX_IMPORT_H
 
+#include "lib/Frontend/ONNX/ParameterOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -21,8 +22,8 @@ struct ImportOptions {
   std::string lossOutput;
   /// `--bind INPUT=tokens|tokens+1|ones|arange`.
   llvm::StringMap<std::string> bindings;
-  /// Keeps the first component that all parameter names share.
-  bool keepPrefix = false;
+  /// How names are written, what is frozen, what is a constant.
+  ParameterOptions parameters;
   /// What it is that a file of weights does not exist. Shapes are all that a
   /// compiler needs; a program ends with exit code 66 when it starts.
   enum class MissingData { Error, Warning, Remark } missingData = MissingData::Error;

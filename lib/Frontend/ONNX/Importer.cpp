@@ -77,9 +77,24 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
                                    Scope &scope) {
   const std::string &name = node.input(operand);
   if (&scope == &root) {
-    auto use = parameters.uses.find({&node, operand});
-    if (use != parameters.uses.end() && stateValues[use->second.parameter]) {
+    if (auto merged = parameters.readsOfMerged.find({&node, operand}); merged != parameters.readsOfMerged.end() && !merging)
+      return mergedValue(merged->second, scope);
+    const auto &uses = merging ? merging->uses : parameters.uses;
+    auto use = uses.find({&node, operand});
+    if (use != uses.end() && stateValues[use->second.parameter]) {
       Value value = stateValues[use->second.parameter];
+      if (use->second.expression >= 0) {
+        auto type = model.type(context, *initializers.lookup(name));
+        if (!type) {
+          error("initializer '" + displayName(name) + "': " + llvm::toString(type.takeError()));
+          return failure();
+        }
+        Operation *before = body->empty() ? nullptr : &body->back();
+        Value result = buildExpression(builder, locationOf(node), parameters.expressions[use->second.expression], value, *type);
+        for (Operation *op = before ? before->getNextNode() : &body->front(); op; op = op->getNextNode())
+          setScope(op);
+        return result;
+      }
       if (!use->second.transposed)
         return value;
       auto type = cast<RankedTensorType>(value.getType());
@@ -111,6 +126,32 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
   return binding.value;
 }
 
+FailureOr<Value> Importer::mergedValue(size_t number, Scope &scope) {
+  mergedValues.resize(parameters.merged.size());
+  if (mergedValues[number])
+    return mergedValues[number];
+  const MergedOperation &operation = parameters.merged[number];
+  // The nodes define the same names a second time: what they stood for is put back.
+  llvm::StringMap<Binding> before;
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->output()) {
+      before[name] = scope.values.lookup(name);
+      scope.values.erase(name);
+    }
+  merging = &operation;
+  LogicalResult result = success();
+  for (const NodeProto *node : operation.nodes)
+    if (mlir::succeeded(result))
+      result = importNode(*node, scope, 0);
+  merging = nullptr;
+  if (mlir::failed(result))
+    return failure();
+  mergedValues[number] = scope.values.lookup(operation.nodes.back()->output(0)).value;
+  for (auto &entry : before)
+    scope.values[entry.first()] = entry.second;
+  return mergedValues[number];
+}
+
 /// A module's scope without the prefix that all parameters share.
 std::string Importer::scopeName(StringRef module) {
   module.consume_front(parameters.prefix);
@@ -135,7 +176,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   currentNode = scope.path + "node '" + shown + "' (" +
                 displayName(proto.op_type()) + ")";
   if (depth == 0) {
-    std::optional<std::string> module = readScope(proto);
+    std::optional<std::string> module = merging ? std::optional(merging->module) : readScope(proto);
     currentScope = module ? std::optional(scopeName(*module)) : std::nullopt;
     for (const auto &[module, name] : readClasses(proto))
       if (std::string scope = scopeName(module); !scope.empty())
@@ -151,10 +192,9 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
       return failure();
     node.in.back() = *value;
   }
-  auto lost =
-      depth == 0 ? parameters.lostBias.find(&proto) : parameters.lostBias.end();
-  Value bias =
-      lost == parameters.lostBias.end() ? Value() : stateValues[lost->second];
+  const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
+  auto lost = depth == 0 ? lostBias.find(&proto) : lostBias.end();
+  Value bias = lost == lostBias.end() ? Value() : stateValues[lost->second];
   if (bias && proto.op_type() == "LayerNormalization") {
     node.in.resize(3);
     node.in[2] = bias;

@@ -141,6 +141,8 @@ private:
   mlir::LogicalResult importNodes();
   mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
                                  int depth);
+  /// The value of an operation that the exporter merged with another one.
+  mlir::FailureOr<mlir::Value> mergedValue(size_t number, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
                                    int depth);
   mlir::LogicalResult finish();
@@ -171,6 +173,9 @@ private:
   std::vector<Input> inputs;
   std::vector<size_t> stateOrder;       // indices into parameters.list
   std::vector<mlir::Value> stateValues; // by index into parameters.list
+  std::vector<mlir::Value> mergedValues; // by index into parameters.merged
+  /// The merged operation whose nodes are imported now.
+  const MergedOperation *merging = nullptr;
   Scope root;
   llvm::StringMap<const TensorProto *> initializers;
   llvm::StringMap<const FunctionProto *> functions;

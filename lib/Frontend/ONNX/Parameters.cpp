@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Folded.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -18,6 +19,7 @@
 
 using namespace shale;
 using namespace shale::onnx;
+using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
@@ -56,8 +58,8 @@ struct Operation {
 
 class Finder {
 public:
-  Finder(const GraphProto &graph, bool keepPrefix, Parameters &out)
-      : graph(graph), keepPrefix(keepPrefix), out(out) {
+  Finder(Model &model, const ParameterOptions &options, Parameters &out)
+      : model(model), graph(model.proto().graph()), options(options), out(out) {
     for (const TensorProto &tensor : graph.initializer())
       if (isFloat(tensor))
         initializers[tensor.name()] = &tensor;
@@ -71,24 +73,29 @@ private:
   void assign(Operation &operation);
   void assignOne(const Operation &operation, const Use &use, size_t parameter);
   void loseBias(const Operation &operation, size_t parameter);
-  bool findFolded();
+  void splitMergedOperations();
+  void splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads);
+  void collectKnown();
+  std::vector<FoldedRead> unexplainedReads() const;
   void findSecondNames(bool byModule);
   void takeFirstNames();
-  void reportUnread();
 
   void remark(const NodeProto *node, const llvm::Twine &text) {
     out.repairs.push_back({node, text.str()});
   }
 
+  Model &model;
   const GraphProto &graph;
-  bool keepPrefix;
+  const ParameterOptions &options;
   Parameters &out;
   llvm::StringMap<const TensorProto *> initializers;
   llvm::StringMap<size_t> byPlaceholder;
   std::vector<std::string> targets;
+  /// Values of the exported program that the graph has.
+  llvm::StringSet<> known;
   llvm::MapVector<StringRef, Operation> operations;
   std::set<const TensorProto *> assigned;
-  std::vector<bool> isAlias;
+  SmallVector<bool> isAlias;
   /// (operation scope, whether an embedding) of each read of a parameter.
   std::map<size_t, std::vector<std::pair<std::string, bool>>> readers;
 };
@@ -230,39 +237,148 @@ void Finder::assign(Operation &operation) {
   }
 }
 
-/// Parameters that no node names: what they became by folding is the one float
-/// initializer left. Returns whether initializers are left over.
-bool Finder::findFolded() {
-  SmallVector<const TensorProto *> left;
-  for (const TensorProto &tensor : graph.initializer())
-    if (isFloat(tensor) && !isScalar(tensor) && !assigned.count(&tensor) &&
-        !llvm::is_contained(targets, tensor.name()))
-      left.push_back(&tensor);
-  SmallVector<size_t> missing;
-  for (size_t index = 0; index < out.list.size(); ++index)
-    if (out.list[index].isParameter && !out.list[index].used && !isAlias[index])
-      missing.push_back(index);
-  if (missing.size() != 1 || left.size() != 1)
-    return !left.empty();
-  size_t index = missing.front();
-  const TensorProto *tensor = left.front();
-  const NodeProto *reader = nullptr;
-  for (const NodeProto &node : graph.node())
-    for (int i = 0; i < node.input_size(); ++i)
-      if (node.input(i) == tensor->name()) {
-        out.uses[{&node, i}] = {index, false};
-        reader = reader ? reader : &node;
+void Finder::collectKnown() {
+  for (const std::string &name : readPlaceholders(graph))
+    known.insert(name);
+  for (const NodeProto &node : graph.node()) {
+    known.insert(readFxNode(node).name);
+    for (const std::string &name : node.output())
+      known.insert(name);
+  }
+}
+
+/// Two norms of one value with equal initial weights are one node in the file, and the second norm's parameters are
+/// read by none. The nodes behind it still name what they read: `%layer_norm_1`, of which there is no node.
+void Finder::splitMergedOperations() {
+  llvm::StringMap<const Operation *> makers; // by value
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (const std::string &name : node->output())
+        makers[name] = &entry.second;
+  struct Merged {
+    const Operation *kept;
+    SmallVector<std::pair<const NodeProto *, int>> reads;
+  };
+  llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        const Operation *maker = makers.lookup(node->input(i));
+        if (!maker || maker == &entry.second || llvm::is_contained(entry.second.fx.args, maker->fx.name))
+          continue;
+        SmallVector<StringRef> names;
+        for (const std::string &name : entry.second.fx.args)
+          if (!known.contains(name) && operationOf(name) == operationOf(maker->fx.name) && !llvm::is_contained(names, name))
+            names.push_back(name);
+        if (names.size() != 1)
+          continue;
+        Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
+        if (found.kept == maker)
+          found.reads.push_back({node, i});
       }
-  if (!reader)
-    return true;
-  out.list[index].initializer = tensor;
-  out.list[index].used = true;
-  assigned.insert(tensor);
-  remark(reader,
-         "parameter '" + out.list[index].name +
-             "', which the export folded, is restored from initializer '" +
-             displayName(tensor->name()) + "'");
-  return false;
+  for (auto &[name, found] : merged)
+    splitMergedOperation(name, *found.kept, found.reads);
+}
+
+void Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
+  // The parameters that the operation which was kept reads, all of one module.
+  MergedOperation copy;
+  copy.nodes = kept.nodes;
+  std::map<size_t, size_t> own; // by the kept operation's parameter
+  for (const auto &[place, use] : out.uses)
+    if (llvm::is_contained(kept.nodes, place.first) && out.list[use.parameter].isParameter)
+      own[use.parameter] = 0;
+  for (const auto &[node, index] : out.lostBias)
+    if (llvm::is_contained(kept.nodes, node))
+      own[index] = 0;
+  if (own.empty())
+    return;
+  StringRef module = moduleOf(targets[own.begin()->first]);
+  if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
+    return;
+  // A module beside it whose parameters of these names are all missing.
+  std::map<std::string, std::map<std::string, size_t>> missing;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    StringRef other = moduleOf(targets[index]);
+    if (out.list[index].isParameter && !out.list[index].used && other != module && moduleOf(other) == moduleOf(module))
+      missing[other.str()][StringRef(targets[index]).substr(other.size()).str()] = index;
+  }
+  for (auto it = missing.begin(); it != missing.end();) {
+    bool fits = llvm::all_of(own, [&](auto &entry) {
+      return it->second.count(StringRef(targets[entry.first]).substr(module.size()).str());
+    });
+    it = fits ? std::next(it) : missing.erase(it);
+  }
+  if (missing.size() != 1)
+    return;
+  for (auto &[from, to] : own) {
+    to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
+    Parameter &parameter = out.list[to], &source = out.list[from];
+    parameter.initializer = source.initializer;
+    parameter.transposed = source.transposed;
+    parameter.shape = source.shape;
+    parameter.dataType = source.dataType;
+    parameter.used = true;
+  }
+  for (const auto &[place, use] : out.uses)
+    if (own.count(use.parameter) && llvm::is_contained(kept.nodes, place.first)) {
+      copy.uses[place] = use;
+      copy.uses[place].parameter = own[use.parameter];
+    }
+  for (const auto &[node, index] : out.lostBias)
+    if (own.count(index) && llvm::is_contained(kept.nodes, node))
+      copy.lostBias[node] = own[index];
+  copy.module = missing.begin()->first;
+  for (const auto &read : reads)
+    out.readsOfMerged[read] = out.merged.size();
+  out.merged.push_back(std::move(copy));
+  remark(kept.nodes.back(), "'" + name + "' of module '" + displayName(missing.begin()->first) +
+                                "', which the export merged with this node, is computed by its own parameters again");
+}
+
+/// Reads of float initializers that are of no parameter. What a node of the exported program reads and no node
+/// computes is a value that was folded; numbers of one element that no such name is left for are the exporter's own.
+std::vector<FoldedRead> Finder::unexplainedReads() const {
+  std::vector<FoldedRead> reads;
+  auto add = [&](const Use &use, StringRef name, StringRef scope) {
+    // An initializer has its value's name, unless it was merged with another one.
+    reads.push_back({use.node, use.operand, use.initializer, name.str(), operationOf(name), scope.str(), readSourceLine(*use.node).str()});
+  };
+  std::set<const NodeProto *> seen;
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    seen.insert(operation.nodes.begin(), operation.nodes.end());
+    SmallVector<const Use *> tensors, numbers;
+    for (const Use &use : operation.uses)
+      if (!out.uses.count({use.node, use.operand}))
+        (isScalar(*use.initializer) ? numbers : tensors).push_back(&use);
+    SmallVector<StringRef> names;
+    for (const std::string &name : operation.fx.args)
+      if (!known.contains(name) && !llvm::is_contained(names, name))
+        names.push_back(name);
+    auto takeName = [&](const Use &use, size_t uses) -> StringRef {
+      auto own = llvm::find(names, StringRef(use.initializer->name()));
+      if (own == names.end() && (names.size() != 1 || uses > 1))
+        return "";
+      StringRef name = own != names.end() ? *own : names.front();
+      names.erase(llvm::find(names, name));
+      return name;
+    };
+    for (const Use *use : tensors) {
+      StringRef name = takeName(*use, tensors.size());
+      add(*use, name.empty() ? StringRef(use->initializer->name()) : name, operation.scope);
+    }
+    for (const Use *use : numbers)
+      if (StringRef name = takeName(*use, numbers.size()); !name.empty())
+        add(*use, name, operation.scope);
+  }
+  for (const NodeProto &node : graph.node())
+    for (int i = 0; i < node.input_size(); ++i) {
+      auto it = initializers.find(node.input(i));
+      if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) && !out.uses.count({&node, i}))
+        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""));
+    }
+  return reads;
 }
 
 /// Listed names that no node reads: second names of a tied parameter. By
@@ -271,7 +387,7 @@ bool Finder::findFolded() {
 void Finder::findSecondNames(bool byModule) {
   for (size_t index = 0; index < out.list.size(); ++index) {
     Parameter &second = out.list[index];
-    if (second.used || !second.isParameter || isAlias[index])
+    if (second.used || !second.isParameter || isAlias[index] || !StringRef(second.name).ends_with("weight"))
       continue;
     StringRef module = moduleOf(targets[index]);
     SmallVector<size_t> found;
@@ -322,21 +438,13 @@ void Finder::takeFirstNames() {
   }
 }
 
-void Finder::reportUnread() {
-  for (auto [index, parameter] : llvm::enumerate(out.list))
-    if (!parameter.used && parameter.isParameter && !isAlias[index])
-      remark(nullptr, "parameter '" + parameter.name +
-                          "' is listed but was found nowhere in the graph: it "
-                          "is not trained and not written");
-}
-
 void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   StringRef first = StringRef(signature.front().target).split('.').first;
   bool shared = llvm::all_of(signature, [&](const SignatureEntry &entry) {
     auto [head, rest] = StringRef(entry.target).split('.');
     return head == first && rest.contains('.');
   });
-  if (shared && !keepPrefix)
+  if (shared && !options.keepPrefix)
     out.prefix = (first + ".").str();
   for (const SignatureEntry &entry : signature) {
     if (!byPlaceholder.try_emplace(entry.placeholder, out.list.size()).second)
@@ -349,9 +457,10 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectOperations();
   for (auto &entry : operations)
     assign(entry.second);
-  // Nodes without metadata read initializers under their true names.
+  // Nodes without metadata read initializers under their true names. A node with metadata that does not name the
+  // parameter reads something else of equal value.
   for (const NodeProto &node : graph.node())
-    for (int i = 0; i < node.input_size(); ++i) {
+    for (int i = readFxNode(node).name.empty() ? 0 : node.input_size(); i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
       if (it == initializers.end() || out.uses.count({&node, i}))
         continue;
@@ -366,12 +475,15 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
         out.uses[{&node, i}] = {index, false};
       }
     }
+  collectKnown();
+  splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
-  if (!findFolded())
+  FoldedParameters folded(model, options, targets, out);
+  if (folded.restore(unexplainedReads(), isAlias))
     findSecondNames(/*byModule=*/false);
+  folded.report(isAlias);
   takeFirstNames();
-  reportUnread();
 }
 
 /// Without a signature: every float initializer that is no scalar is a
@@ -456,12 +568,11 @@ static void splitMerged(Model &model, Parameters &out) {
   }
 }
 
-Parameters onnx::findParameters(Model &model, bool keepPrefix) {
+Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
   Parameters out;
-  const GraphProto &graph = model.proto().graph();
-  std::vector<SignatureEntry> signature = readSignature(graph);
+  std::vector<SignatureEntry> signature = readSignature(model.proto().graph());
   out.hasSignature = !signature.empty();
-  Finder finder(graph, keepPrefix, out);
+  Finder finder(model, options, out);
   if (out.hasSignature) {
     finder.bySignature(signature);
   } else {

@@ -31,15 +31,22 @@ static StringRef quoted(StringRef text) {
       [&](char c) { return c == text[open]; });
 }
 
-std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
-  std::vector<SignatureEntry> entries;
-  StringRef text = metadata(graph.metadata_props(),
-                            "pkg.torch.export.ExportedProgram.graph_signature");
+/// The lines of the signature's inputs: (name, kind and target).
+static SmallVector<std::pair<StringRef, StringRef>> inputLines(const GraphProto &graph) {
+  StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
   text = text.split("# outputs").first;
   SmallVector<StringRef> lines;
   text.split(lines, '\n');
-  for (StringRef line : lines) {
-    auto [placeholder, rest] = line.trim().split(": ");
+  SmallVector<std::pair<StringRef, StringRef>> entries;
+  for (StringRef line : lines)
+    if (auto [name, rest] = line.trim().split(": "); !rest.empty())
+      entries.emplace_back(name, rest);
+  return entries;
+}
+
+std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
+  std::vector<SignatureEntry> entries;
+  for (auto [placeholder, rest] : inputLines(graph)) {
     bool isParameter = rest.starts_with("PARAMETER");
     if (!isParameter && !rest.starts_with("BUFFER"))
       continue;
@@ -48,6 +55,13 @@ std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
       entries.push_back({placeholder.str(), target.str(), isParameter});
   }
   return entries;
+}
+
+std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
+  std::vector<std::string> names;
+  for (auto [name, rest] : inputLines(graph))
+    names.push_back(name.str());
+  return names;
 }
 
 FxNode onnx::readFxNode(const NodeProto &node) {
@@ -111,4 +125,10 @@ std::optional<std::string> onnx::readScope(const NodeProto &node) {
     if (c == '/')
       c = '.';
   return scope;
+}
+
+StringRef onnx::readSourceLine(const NodeProto &node) {
+  StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").rtrim();
+  StringRef line = text.rsplit('\n').second.trim();
+  return line.starts_with("File \"") ? "" : line;
 }

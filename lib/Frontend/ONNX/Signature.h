@@ -21,6 +21,9 @@ struct SignatureEntry {
 /// empty when the file has no signature.
 std::vector<SignatureEntry> readSignature(const GraphProto &graph);
 
+/// The names of all inputs of the exported program: parameters, buffers, constants, the user's.
+std::vector<std::string> readPlaceholders(const GraphProto &graph);
+
 /// A node's `pkg.torch.onnx.fx_node`.
 struct FxNode {
   std::string name;              // addmm_3
@@ -40,6 +43,10 @@ std::optional<std::string> readScope(const NodeProto &node);
 /// `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
 std::vector<std::pair<std::string, std::string>>
 readClasses(const NodeProto &node);
+
+/// The innermost line of the model's source that a node comes from, without
+/// indentation; empty where the file does not tell.
+llvm::StringRef readSourceLine(const NodeProto &node);
 
 /// The value of a metadata entry, or an empty string.
 llvm::StringRef metadata(

@@ -7,8 +7,20 @@ nn.state @w role = input type = tensor<8xf32>
 // -----
 
 // state_c2: init is a reference.
-// expected-error@+1 {{init must be #nn.file or #nn.fill; got 1}}
+// expected-error@+1 {{init must be #nn.file, #nn.fill or dense elements; got 1}}
 nn.state @w role = param type = tensor<8xf32> {init = 1 : i64}
+
+// -----
+
+// state_c2: dense elements of the state's shape.
+// expected-error@+1 {{dense init must have the state's type, or its shape in f32 for a half type, and at most 4194304 bytes; got 'tensor<2xf32>'}}
+nn.state @w role = param type = tensor<8xf32> {init = dense<[1.0, 2.0]> : tensor<2xf32>}
+
+// -----
+
+// state_c2: dense elements of the state's type.
+// expected-error@+1 {{dense init must have the state's type, or its shape in f32 for a half type, and at most 4194304 bytes; got 'tensor<2xf16>'}}
+nn.state @w role = param type = tensor<2xbf16> {init = dense<[1.0, 2.0]> : tensor<2xf16>}
 
 // -----
 

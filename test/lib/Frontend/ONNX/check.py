@@ -1,6 +1,6 @@
 """Makes a case, imports it, and holds the exit code: check.py CASE CODE FOLDER [flags of shale-translate].
 
-Prints what shale-translate wrote; FileCheck does the rest.
+CASE is one of make.py, or SCRIPT/CASE of make_SCRIPT.py. Prints what shale-translate wrote; FileCheck does the rest.
 """
 import os
 import subprocess
@@ -8,8 +8,10 @@ import sys
 
 case, code, folder, flags = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 here = os.path.dirname(os.path.abspath(__file__))
+script, _, case = case.rpartition("/")
+script = f"make_{script}.py" if script else "make.py"
 path = os.path.join(folder, "inside" if case == "outside-link" else "", "model.onnx")
-subprocess.run([sys.executable, os.path.join(here, "make.py"), case, path if case != "outside-link" else os.path.join(folder, "model.onnx")], check=True)
+subprocess.run([sys.executable, os.path.join(here, script), case, path if case != "outside-link" else os.path.join(folder, "model.onnx")], check=True)
 if case == "outside-link":
     os.replace(os.path.join(folder, "model.onnx"), path)
 if not flags:

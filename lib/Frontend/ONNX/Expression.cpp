@@ -1,0 +1,503 @@
+//===- Expression.cpp - What the exporter computed of a parameter ---------===//
+#include "lib/Frontend/ONNX/Expression.h"
+#include "dialects/nn/NN.h"
+#include "lib/Interpreter/Tensor.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Regex.h"
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static constexpr double kTolerance = 2e-6;
+
+Numbers Numbers::of(DenseElementsAttr data) {
+  interp::Tensor tensor = interp::Tensor::fromAttr(data);
+  Numbers numbers;
+  numbers.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  numbers.values.reserve(tensor.size());
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    numbers.values.push_back(tensor.number(i));
+  return numbers;
+}
+
+bool Numbers::isNearlyConstant() const {
+  std::set<double> seen;
+  for (double value : values)
+    if (seen.insert(value).second && seen.size() > 2)
+      return false;
+  return true;
+}
+
+static double apply(Function function, double x) {
+  switch (function) {
+  case Function::Identity:
+    return x;
+  case Function::Exp:
+    return std::exp(x);
+  case Function::Sigmoid:
+    return 1 / (1 + std::exp(-x));
+  case Function::Softplus:
+    return x > 20 ? x : std::log1p(std::exp(x));
+  }
+  return x;
+}
+
+static std::optional<Numbers> applied(Function function, const Numbers &numbers) {
+  Numbers result = numbers;
+  for (double &value : result.values) {
+    value = apply(function, value);
+    if (!std::isfinite(value))
+      return std::nullopt;
+  }
+  return result;
+}
+
+static double largest(const Numbers &numbers) {
+  double most = 0;
+  for (double value : numbers.values)
+    most = std::max(most, std::abs(value));
+  return most;
+}
+
+// ---- which operations give which expressions
+
+bool onnx::isMovement(StringRef op) {
+  static const llvm::StringSet<> names = {
+      "alias", "slice", "select", "view", "_unsafe_view", "reshape", "transpose", "permute", "t", "numpy_T", "mT", "unsqueeze",
+      "squeeze", "expand", "expand_as", "repeat", "repeat_interleave", "clone", "contiguous", "to", "_to_copy", "type_as", "float",
+      "detach", "getitem", "split", "split_with_sizes", "chunk", "unbind", "narrow", "flatten", "unflatten", "embedding",
+      "index_select", "index", "movedim", "swapaxes", "convert_element_type_default", "_assert_tensor_metadata", "lift_fresh_copy", "ravel"};
+  return names.contains(op);
+}
+
+/// Whether an operation of kind `op` can be the last one of the expression.
+static bool agrees(const Expression &expression, StringRef op) {
+  if (op.empty() || isMovement(op))
+    return true; // what was computed before it is not known
+  bool affine = expression.scale != 1 || expression.shift != 0;
+  switch (expression.function) {
+  case Function::Identity:
+    return affine && llvm::is_contained({"add", "sub", "rsub", "mul", "div", "neg"}, op);
+  case Function::Exp:
+    return affine ? op == "neg" || op == "mul" : op == "exp";
+  case Function::Sigmoid:
+    return affine ? op == "mul" || op == "rsub" : op == "sigmoid";
+  case Function::Softplus:
+    return affine ? op == "neg" || op == "mul" : op == "softplus";
+  }
+  return false;
+}
+
+// ---- movements
+
+static int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+}
+
+static SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+Movement onnx::reshapeTo(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  Movement movement;
+  movement.split.assign(from.begin(), from.end());
+  movement.starts.assign(from.size(), 0);
+  movement.limits.assign(from.begin(), from.end());
+  movement.strides.assign(from.size(), 1);
+  for (size_t i = 0; i < from.size(); ++i)
+    movement.perm.push_back(i);
+  movement.kept.assign(to.begin(), to.end());
+  movement.shape.assign(to.begin(), to.end());
+  return movement;
+}
+
+/// A dimension of the constant: `size` elements `stride` apart in the parameter.
+struct Axis {
+  int64_t size, stride;
+};
+
+/// Splits an axis that runs over several of the parameter's dimensions.
+static SmallVector<Axis> splitAxis(Axis axis, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
+  SmallVector<Axis> parts;
+  for (size_t k = shape.size(); k-- > 0;)
+    if (axis.stride == strides[k] && axis.size > shape[k] && shape[k] > 0 && axis.size % shape[k] == 0) {
+      parts.insert(parts.begin(), {shape[k], axis.stride});
+      axis = {axis.size / shape[k], axis.stride * shape[k]};
+    }
+  parts.insert(parts.begin(), axis);
+  return parts;
+}
+
+/// The movement that reads `base + sum of index * stride` of the parameter.
+static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, ArrayRef<int64_t> constantShape, int64_t base,
+                                          ArrayRef<int64_t> constantStrides) {
+  // The parameter's dimensions, cut where an axis of the constant steps over a part of one.
+  SmallVector<int64_t> split(parameterShape.begin(), parameterShape.end());
+  if (split.empty())
+    split.push_back(1);
+  for (auto [size, stride] : llvm::zip(constantShape, constantStrides)) {
+    SmallVector<int64_t> strides = stridesOf(split);
+    for (size_t k = 0; k < split.size(); ++k) {
+      int64_t part = stride > 0 && size > 1 && stride % strides[k] == 0 ? stride / strides[k] : 1;
+      if (part > 1 && part < split[k] && split[k] % part == 0 && (size - 1) * part >= split[k] - part) {
+        split[k] /= part;
+        split.insert(split.begin() + k + 1, part);
+        break;
+      }
+    }
+  }
+  SmallVector<int64_t> strides = stridesOf(split);
+  SmallVector<Axis> axes;
+  Movement movement;
+  for (auto [size, stride] : llvm::zip(constantShape, constantStrides)) {
+    bool repeated = size > 1 && stride == 0;
+    movement.kept.push_back(repeated ? 1 : size);
+    if (size > 1 && !repeated)
+      llvm::append_range(axes, splitAxis({size, stride}, split, strides));
+  }
+  movement.split = split;
+  movement.shape.assign(constantShape.begin(), constantShape.end());
+  SmallVector<int64_t> order;
+  SmallVector<bool> taken(split.size(), false);
+  for (size_t k = 0; k < split.size(); ++k) {
+    movement.starts.push_back(base / strides[k] % split[k]);
+    movement.limits.push_back(movement.starts.back() + 1);
+    movement.strides.push_back(1);
+  }
+  for (const Axis &axis : axes) {
+    size_t found = split.size();
+    for (size_t k = 0; k < split.size(); ++k) {
+      int64_t step = axis.stride / strides[k];
+      if (!taken[k] && axis.stride > 0 && axis.stride % strides[k] == 0 && split[k] > 1 &&
+          movement.starts[k] + (axis.size - 1) * step < split[k]) {
+        found = k;
+        break;
+      }
+    }
+    if (found == split.size())
+      return std::nullopt;
+    int64_t step = axis.stride / strides[found];
+    taken[found] = true;
+    movement.strides[found] = step;
+    movement.limits[found] = movement.starts[found] + (axis.size - 1) * step + 1;
+    order.push_back(found);
+  }
+  for (size_t k = 0; k < split.size(); ++k)
+    if (!taken[k])
+      movement.perm.push_back(k);
+  llvm::append_range(movement.perm, order);
+  return movement;
+}
+
+/// Finds elements of `constant` in `parameter` by value: an affine map of places.
+static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbers &constant) {
+  std::unordered_map<double, int64_t> places; // -1: there more than once
+  for (int64_t i = 0; i < parameter.size(); ++i)
+    if (auto [it, isNew] = places.try_emplace(parameter.values[i], i); !isNew)
+      it->second = -1;
+  auto find = [&](int64_t element) {
+    auto it = places.find(constant.values[element]);
+    return it == places.end() ? -1 : it->second;
+  };
+  int64_t base = find(0);
+  if (base < 0)
+    return std::nullopt;
+  SmallVector<int64_t> own = stridesOf(constant.shape), strides;
+  for (auto [size, stride] : llvm::zip(constant.shape, own)) {
+    int64_t next = size > 1 ? find(stride) : base;
+    if (next < 0)
+      return std::nullopt;
+    strides.push_back(next - base);
+  }
+  for (int64_t i = 0; i < constant.size(); ++i) {
+    int64_t place = base;
+    for (size_t d = 0; d < own.size(); ++d)
+      place += i / own[d] % constant.shape[d] * strides[d];
+    if (place < 0 || place >= parameter.size() || parameter.values[place] != constant.values[i])
+      return std::nullopt;
+  }
+  return toMovement(parameter.shape, constant.shape, base, strides);
+}
+
+// ---- fits
+
+/// A number with few digits where one is as near as rounding allows.
+static double simplified(double value, double unit) {
+  for (double digits : {1.0, 2.0, 4.0, 10.0, 100.0, 1000.0})
+    if (double near = std::round(value * digits) / digits; std::abs(near - value) <= 4 * kTolerance * unit)
+      return near;
+  return value;
+}
+
+/// constant = scale * values + shift, element by element.
+static bool fitLine(const Numbers &values, const Numbers &constant, double &scale, double &shift) {
+  auto [low, high] = std::minmax_element(values.values.begin(), values.values.end());
+  int64_t i = low - values.values.begin(), j = high - values.values.begin();
+  if (!(*high > *low))
+    return false;
+  double unit = std::max(1.0, largest(constant));
+  scale = simplified((constant.values[j] - constant.values[i]) / (*high - *low), unit);
+  shift = simplified(constant.values[i] - scale * *low, unit);
+  if (scale == 0)
+    return false;
+  double most = std::max(largest(constant), std::abs(shift));
+  for (int64_t k = 0; k < values.size(); ++k)
+    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <= kTolerance * most))
+      return false;
+  return true;
+}
+
+std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Numbers &constant, StringRef op) {
+  if (parameter.isNearlyConstant() || constant.values.empty())
+    return std::nullopt;
+  Expression result;
+  if ((op.empty() || isMovement(op)))
+    if (std::optional<Movement> movement = fitMovement(parameter, constant)) {
+      result.movement = *movement;
+      return result;
+    }
+  if (constant.size() != parameter.size())
+    return std::nullopt;
+  result.movement = reshapeTo(parameter.shape, constant.shape);
+  for (Function function : {Function::Identity, Function::Exp, Function::Sigmoid, Function::Softplus}) {
+    std::optional<Numbers> values = applied(function, parameter);
+    result.function = function;
+    if (values && fitLine(*values, constant, result.scale, result.shift) && agrees(result, op))
+      return result;
+  }
+  return std::nullopt;
+}
+
+bool onnx::holds(const Expression &expression, const Numbers &parameter, const Numbers &constant) {
+  if (parameter.size() != constant.size())
+    return false;
+  double most = std::max(largest(constant), std::abs(expression.shift));
+  for (int64_t i = 0; i < parameter.size(); ++i) {
+    double value = expression.scale * apply(expression.function, parameter.values[i]) + expression.shift;
+    if (!(std::abs(value - constant.values[i]) <= kTolerance * most))
+      return false;
+  }
+  return true;
+}
+
+std::optional<Numbers> onnx::invert(const Expression &expression, const Numbers &constant) {
+  Numbers result = constant;
+  for (double &value : result.values) {
+    double y = (value - expression.shift) / expression.scale;
+    switch (expression.function) {
+    case Function::Identity:
+      value = y;
+      break;
+    case Function::Exp:
+      value = std::log(y);
+      break;
+    case Function::Sigmoid:
+      value = std::log(y / (1 - y));
+      break;
+    case Function::Softplus:
+      value = y > 20 ? y : std::log(std::expm1(y));
+      break;
+    }
+    if (!std::isfinite(value))
+      return std::nullopt;
+  }
+  return result;
+}
+
+// ---- source lines
+
+std::optional<Expression> onnx::readSourceLine(StringRef line, StringRef attribute, StringRef op) {
+  std::string cast = "(\\.float\\(\\)|\\.to\\([^()]*\\)|\\.type_as\\([^()]*\\))?";
+  std::string self = "[A-Za-z_][A-Za-z_0-9]*\\." + llvm::Regex::escape(attribute) + cast;
+  std::string number = "([0-9]+\\.?[0-9]*)";
+  struct Form {
+    std::string pattern;
+    unsigned numberGroup; // 0: no number
+    Expression (*make)(double);
+  };
+  // An operand ends at a bracket, a comma or an operator that binds no tighter.
+  std::string before = "(^|[(,=[]|return) *", after = " *($|[]),;+]|- )";
+  const Form forms[] = {
+      {before + number + " *\\+ *" + self + after, 2, [](double c) { return Expression{Function::Identity, 1, c, {}}; }},
+      {before + self + " *\\+ *" + number + after, 3, [](double c) { return Expression{Function::Identity, 1, c, {}}; }},
+      {before + number + " *- *" + self + after, 2, [](double c) { return Expression{Function::Identity, -1, c, {}}; }},
+      {before + self + " *- *" + number + after, 3, [](double c) { return Expression{Function::Identity, 1, -c, {}}; }},
+      {"- *torch\\.exp\\( *" + self + " *\\)", 0, [](double) { return Expression{Function::Exp, -1, 0, {}}; }},
+      {"- *" + self + "\\.exp\\(\\)", 0, [](double) { return Expression{Function::Exp, -1, 0, {}}; }},
+      {"torch\\.exp\\( *" + self + " *\\)", 0, [](double) { return Expression{Function::Exp, 1, 0, {}}; }},
+      {self + "\\.exp\\(\\)", 0, [](double) { return Expression{Function::Exp, 1, 0, {}}; }},
+      {"(torch|F|functional)\\.sigmoid\\( *" + self + " *\\)", 0, [](double) { return Expression{Function::Sigmoid, 1, 0, {}}; }},
+      {self + "\\.sigmoid\\(\\)", 0, [](double) { return Expression{Function::Sigmoid, 1, 0, {}}; }},
+      {"(F|functional)\\.softplus\\( *" + self + " *\\)", 0, [](double) { return Expression{Function::Softplus, 1, 0, {}}; }},
+  };
+  std::optional<Expression> found;
+  for (const Form &form : forms) {
+    SmallVector<StringRef> groups;
+    if (!llvm::Regex(form.pattern).match(line, &groups))
+      continue;
+    double constant = 0;
+    if (form.numberGroup && groups[form.numberGroup].getAsDouble(constant))
+      return std::nullopt;
+    Expression expression = form.make(constant);
+    if (op.empty() || isMovement(op) || !agrees(expression, op))
+      continue;
+    if (found && (found->function != expression.function || found->scale != expression.scale || found->shift != expression.shift))
+      return std::nullopt;
+    found = expression;
+  }
+  return found;
+}
+
+// ---- tables
+
+/// Along a dimension of `size` elements `stride` apart: x[t+1] + x[t-1] = c x[t] for every line, c its own. At most
+/// half of the lines are constant, as all are where a value was repeated.
+static bool hasRecurrence(const Numbers &numbers, int64_t size, int64_t stride) {
+  if (size < 4)
+    return false;
+  double most = std::max(largest(numbers), 1e-30);
+  int64_t constant = 0;
+  for (int64_t first = 0; first < numbers.size(); ++first) {
+    if (first / stride % size != 0)
+      continue;
+    auto x = [&](int64_t t) { return numbers.values[first + t * stride]; };
+    int64_t pivot = 1, t = 1;
+    while (t < size && x(t) == x(0))
+      ++t;
+    constant += t == size;
+    for (t = 1; t + 1 < size; ++t)
+      if (std::abs(x(t)) > std::abs(x(pivot)))
+        pivot = t;
+    double factor = x(pivot) != 0 ? (x(pivot + 1) + x(pivot - 1)) / x(pivot) : 0;
+    for (t = 1; t + 1 < size; ++t)
+      if (!(std::abs(x(t + 1) + x(t - 1) - factor * x(t)) <= 1e-4 * most))
+        return false;
+  }
+  return 2 * constant * size <= numbers.size();
+}
+
+bool onnx::isMask(const Numbers &constant) {
+  std::set<double> seen;
+  for (double value : constant.values)
+    if (seen.insert(value).second && seen.size() > 2)
+      return false;
+  return seen.size() == 2 && llvm::any_of(seen, [](double value) { return value == 0 || value == 1 || value <= -1e4; });
+}
+
+bool onnx::isTable(const Numbers &constant) {
+  if (isMask(constant))
+    return true;
+  SmallVector<int64_t> strides = stridesOf(constant.shape);
+  for (auto [size, stride] : llvm::zip(constant.shape, strides))
+    if (!constant.values.empty() && hasRecurrence(constant, size, stride))
+      return true;
+  return false;
+}
+
+// ---- building
+
+Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &expression, Value parameter,
+                            RankedTensorType type) {
+  Type element = cast<RankedTensorType>(parameter.getType()).getElementType();
+  auto shaped = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
+  auto reshape = [&](Value value, ArrayRef<int64_t> shape) -> Value {
+    if (cast<RankedTensorType>(value.getType()).getShape() == shape)
+      return value;
+    return nn::ReshapeOp::create(builder, loc, shaped(shape), value);
+  };
+  const Movement &movement = expression.movement;
+  Value value = reshape(parameter, movement.split);
+  SmallVector<int64_t> sizes;
+  for (auto [start, limit, stride] : llvm::zip(movement.starts, movement.limits, movement.strides))
+    sizes.push_back((limit - start + stride - 1) / stride);
+  if (sizes != movement.split)
+    value = nn::SliceOp::create(builder, loc, shaped(sizes), value, movement.starts, movement.limits, movement.strides);
+  if (!llvm::is_sorted(movement.perm)) {
+    SmallVector<int64_t> turned;
+    for (int64_t dim : movement.perm)
+      turned.push_back(sizes[dim]);
+    value = nn::TransposeOp::create(builder, loc, shaped(turned), value, movement.perm);
+  }
+  value = reshape(value, movement.kept);
+  if (movement.kept != movement.shape) {
+    SmallVector<int64_t> dims;
+    for (size_t i = 0; i < movement.shape.size(); ++i)
+      dims.push_back(i);
+    value = nn::BroadcastOp::create(builder, loc, shaped(movement.shape), value, dims);
+  }
+  auto same = [&](auto op) -> Value { return op.getResult(); };
+  switch (expression.function) {
+  case Function::Identity:
+    break;
+  case Function::Exp:
+    value = same(nn::ExpOp::create(builder, loc, value.getType(), value));
+    break;
+  case Function::Sigmoid:
+    value = same(nn::SigmoidOp::create(builder, loc, value.getType(), value));
+    break;
+  case Function::Softplus: {
+    // max(x, 0) + log(1 + exp(-|x|)): nothing overflows.
+    auto wide = cast<RankedTensorType>(value.getType());
+    Value zero = nn::splat(builder, loc, wide, 0), one = nn::splat(builder, loc, wide, 1);
+    Value size = nn::AbsOp::create(builder, loc, wide, value);
+    Value small = nn::ExpOp::create(builder, loc, wide, nn::NegOp::create(builder, loc, wide, size));
+    Value rest = nn::LogOp::create(builder, loc, wide, nn::AddOp::create(builder, loc, wide, one, small));
+    value = nn::AddOp::create(builder, loc, wide, nn::MaxOp::create(builder, loc, wide, value, zero), rest);
+    break;
+  }
+  }
+  auto wide = cast<RankedTensorType>(value.getType());
+  if (expression.scale == -1)
+    value = nn::NegOp::create(builder, loc, wide, value);
+  else if (expression.scale != 1)
+    value = nn::MulOp::create(builder, loc, wide, value, nn::splat(builder, loc, wide, expression.scale));
+  if (expression.shift != 0)
+    value = nn::AddOp::create(builder, loc, wide, value, nn::splat(builder, loc, wide, expression.shift));
+  if (type.getElementType() != element)
+    value = nn::CastOp::create(builder, loc, type, value);
+  return value;
+}
+
+std::string Expression::text(StringRef name) const {
+  auto number = [](double value) {
+    std::string text = llvm::formatv("{0:f6}", value).str();
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.')
+      text.pop_back();
+    return text;
+  };
+  std::string inner = name.str();
+  if (product(movement.shape) != product(movement.split))
+    inner = "a part of " + inner;
+  else if (!llvm::is_sorted(movement.perm))
+    inner = "the transposed " + inner;
+  switch (function) {
+  case Function::Identity:
+    break;
+  case Function::Exp:
+    inner = "exp(" + inner + ")";
+    break;
+  case Function::Sigmoid:
+    inner = "sigmoid(" + inner + ")";
+    break;
+  case Function::Softplus:
+    inner = "softplus(" + inner + ")";
+    break;
+  }
+  std::string sum = scale == 1 ? inner : scale == -1 ? "-" + inner : number(scale) + " * " + inner;
+  if (shift == 0)
+    return sum;
+  if (scale == -1)
+    return number(shift) + " - " + inner;
+  return sum + (shift < 0 ? " - " : " + ") + number(std::abs(shift));
+}

@@ -1,0 +1,358 @@
+//===- Folded.cpp - Parameters that the exporter folded into constants ----===//
+//
+// The exporter computes whatever depends on small parameters alone and keeps the
+// result as an initializer: the graph that is left trains without them, and says
+// nothing. A node's metadata names what it read (`%sub`), which is then no node of
+// the graph. Where that can be traced back to a parameter beyond doubt it is put
+// back; otherwise the import ends with an error that names parameter and remedy.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Folded.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Regex.h"
+#include <numeric>
+#include <set>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Exporters fold inputs of some kilobytes; no search looks at larger tensors.
+static constexpr int64_t kSearchLimit = int64_t(4) << 20;
+
+std::string onnx::operationOf(StringRef name) {
+  StringRef root = name.rtrim("0123456789");
+  if (root.size() < name.size())
+    root.consume_back("_");
+  else
+    root = name;
+  return root == "val" || root.contains('.') ? "" : root.str();
+}
+
+namespace {
+
+StringRef moduleOf(StringRef target) { return target.contains('.') ? target.rsplit('.').first : ""; }
+StringRef lastOf(StringRef target) { return target.contains('.') ? target.rsplit('.').second : target; }
+
+/// Whether the line of source mentions `.word` or the whole word.
+bool mentions(StringRef line, StringRef word) {
+  for (size_t at = line.find(word); at != StringRef::npos; at = line.find(word, at + 1)) {
+    auto isWord = [&](size_t i) { return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_'); };
+    if (!(at > 0 && isWord(at - 1)) && !isWord(at + word.size()))
+      return true;
+  }
+  return false;
+}
+
+/// Whether one module contains the other or both are one.
+bool areNested(StringRef a, StringRef b) {
+  auto contains = [](StringRef outer, StringRef inner) {
+    return outer.empty() || inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
+  };
+  return contains(a, b) || contains(b, a);
+}
+
+std::string listOf(ArrayRef<std::string> names, size_t most = 8) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
+bool isConstant(const Numbers &numbers) {
+  return llvm::all_of(numbers.values, [&](double value) { return value == numbers.values.front(); });
+}
+
+} // namespace
+
+bool FoldedParameters::isMissing(size_t index) const {
+  return out.list[index].isParameter && !out.list[index].used && !isAlias[index];
+}
+
+bool FoldedParameters::isFrozen(size_t index) const {
+  return !options.freeze.empty() && llvm::Regex(options.freeze).match(out.list[index].name);
+}
+
+std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
+  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, kSearchLimit);
+  if (!data) {
+    llvm::consumeError(data.takeError());
+    return std::nullopt;
+  }
+  return Numbers::of(*data);
+}
+
+/// The elements of a parameter that the file has, in PyTorch's layout.
+const Numbers *FoldedParameters::numbersOf(size_t index) {
+  auto [it, isNew] = cache.try_emplace(index);
+  const Parameter &parameter = out.list[index];
+  if (isNew && parameter.initializer) {
+    it->second = numbersOf(*parameter.initializer);
+    if (it->second && parameter.transposed) {
+      Numbers turned = *it->second;
+      int64_t rows = turned.shape[1], columns = turned.shape[0];
+      turned.shape = {rows, columns};
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          turned.values[r * columns + c] = it->second->values[c * rows + r];
+      it->second = std::move(turned);
+    }
+  } else if (isNew && parameter.used && !parameter.values.empty()) {
+    it->second = Numbers{SmallVector<int64_t>(parameter.shape.begin(), parameter.shape.end()), parameter.values};
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+void FoldedParameters::explain(Value &value, size_t index, const Expression &expression) {
+  Parameter &parameter = out.list[index];
+  bool plain = expression.function == Function::Identity && expression.scale == 1 && expression.shift == 0 &&
+               expression.movement.kept == expression.movement.shape && llvm::is_sorted(expression.movement.perm) &&
+               expression.movement.split == expression.movement.shape;
+  int number = -1;
+  if (!plain) {
+    number = out.expressions.size();
+    out.expressions.push_back(expression);
+  }
+  for (const FoldedRead &read : value.reads)
+    out.uses[{read.node, read.operand}] = {index, false, number};
+  value.explained = true;
+  out.repairs.push_back({value.first().node, "'" + displayName(value.first().name) + "', which the export folded, is " +
+                                                 expression.text(parameter.name) + " again"});
+}
+
+/// An operation that changed nothing was left out, and the node reads the parameter itself.
+bool FoldedParameters::byName(Value &value) {
+  const FoldedRead &read = value.first();
+  auto target = llvm::find(targets, read.initializer->name());
+  if (target == targets.end() || !(read.op.empty() || isMovement(read.op)))
+    return false;
+  size_t index = target - targets.begin();
+  Parameter &parameter = out.list[index];
+  // Equal constants are merged under one name: then it need not be this one.
+  bool merged = !value.numbers || isConstant(*value.numbers);
+  if (parameter.used && (merged || parameter.initializer != read.initializer || parameter.transposed))
+    return false;
+  parameter.initializer = read.initializer;
+  parameter.used = true;
+  for (const FoldedRead &one : value.reads)
+    out.uses[{one.node, one.operand}] = {index, false, -1};
+  value.explained = true;
+  return true;
+}
+
+/// The node's line of source says what is computed of an attribute of its module.
+bool FoldedParameters::fromSource(Value &value) {
+  if (!value.numbers)
+    return false;
+  std::optional<std::pair<size_t, Expression>> found;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    if (!out.list[index].isParameter || isAlias[index] || moduleOf(targets[index]) != value.first().scope)
+      continue;
+    std::optional<Expression> expression =
+        readSourceLine(value.first().source, lastOf(targets[index]), value.first().op);
+    if (!expression)
+      continue;
+    if (found)
+      return false;
+    found.emplace(index, *expression);
+  }
+  if (!found)
+    return false;
+  auto &[index, expression] = *found;
+  Parameter &parameter = out.list[index];
+  const Numbers *known = parameter.used ? numbersOf(index) : nullptr;
+  if (parameter.used && (!known || !holds(expression, *known, *value.numbers)))
+    return false;
+  if (!parameter.used) {
+    std::optional<Numbers> before = invert(expression, *value.numbers);
+    if (!before)
+      return false;
+    parameter.shape.assign(before->shape.begin(), before->shape.end());
+    parameter.dataType = value.first().initializer->data_type();
+    parameter.values = before->values;
+    parameter.used = true;
+    expression.movement = reshapeTo(before->shape, value.numbers->shape);
+  } else {
+    expression.movement = reshapeTo(known->shape, value.numbers->shape);
+  }
+  explain(value, index, expression);
+  return true;
+}
+
+/// A parameter that the file has gives the constant by a simple function.
+bool FoldedParameters::byValue(Value &value) {
+  if (!value.numbers)
+    return false;
+  // The nearest module first: a function fits more than one parameter by accident only.
+  for (bool sameModule : {true, false})
+    for (size_t index = 0; index < out.list.size(); ++index) {
+      if (!out.list[index].isParameter || !out.list[index].used ||
+          (moduleOf(targets[index]) == value.first().scope) != sameModule)
+        continue;
+      const Numbers *parameter = numbersOf(index);
+      if (!parameter || parameter->size() < value.numbers->size() / 64)
+        continue;
+      if (std::optional<Expression> expression = fitExpression(*parameter, *value.numbers, value.first().op)) {
+        explain(value, index, *expression);
+        return true;
+      }
+    }
+  return false;
+}
+
+/// Whether a parameter that is nowhere in the file may be what was moved; `named`: its module reads the constant,
+/// or the line of source names it.
+bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named) const {
+  const FoldedRead &read = value.first();
+  // A table that is looked up is the weight of a module, which the model names.
+  bool looksUp = read.op == "embedding";
+  if (!isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
+    return false;
+  StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
+  if (mentions(read.source, lastOf(target)))
+    return true;
+  if (!looksUp && value.isTable()) // of code, as far as one can see
+    return false;
+  return named ? moduleOf(target) == read.scope : areNested(moduleOf(target), read.scope);
+}
+
+/// Makes a parameter of what was moved. A dimension along which nothing changes was repeated, and has one element.
+/// Fails where elements seem to be there several times otherwise: their gradients would have to be added up.
+bool FoldedParameters::take(Value &value, size_t index) {
+  Parameter &parameter = out.list[index];
+  const TensorProto *tensor = value.first().initializer;
+  SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
+  if (value.numbers && isConstant(*value.numbers)) {
+    if (value.numbers->size() > 1 && value.first().op != "embedding")
+      return false; // it may be a repetition of fewer
+  } else if (value.numbers) {
+    const std::vector<double> &all = value.numbers->values;
+    int64_t inner = 1;
+    for (size_t d = shape.size(); d-- > 0; inner *= shape[d]) {
+      bool repeats = shape[d] > 1;
+      for (int64_t i = 0; repeats && i < int64_t(all.size()); ++i)
+        repeats = all[i] == all[i - i / inner % shape[d] * inner];
+      if (repeats)
+        kept[d] = 1;
+    }
+    std::vector<double> once;
+    int64_t count = std::accumulate(kept.begin(), kept.end(), int64_t(1), std::multiplies<int64_t>());
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rest = i, place = 0, stride = 1;
+      for (size_t d = shape.size(); d-- > 0; rest /= kept[d], stride *= shape[d])
+        place += rest % kept[d] * stride;
+      once.push_back(all[place]);
+    }
+    if (std::set<double>(once.begin(), once.end()).size() * 10 < once.size() * 9)
+      return false;
+    if (kept != shape) {
+      parameter.shape.assign(kept.begin(), kept.end());
+      parameter.values = std::move(once);
+      parameter.dataType = tensor->data_type();
+    }
+  }
+  bool turned = llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
+  if (turned && (shape.size() != 2 || kept != shape))
+    return false; // how it was laid out is not known
+  if (kept == shape)
+    parameter.initializer = tensor;
+  parameter.used = true;
+  parameter.transposed = turned;
+  Expression expression;
+  expression.movement = reshapeTo(kept, kept);
+  expression.movement.shape.assign(shape.begin(), shape.end());
+  explain(value, index, expression);
+  for (const FoldedRead &read : value.reads)
+    out.uses[{read.node, read.operand}].transposed = turned;
+  out.repairs.back().text = "parameter '" + parameter.name + "', which the export folded, is restored from initializer '" +
+                            displayName(tensor->name()) + "': the part that the graph reads is trained and written";
+  return true;
+}
+
+/// Parameters that are nowhere in the file: a constant with one candidate that no other constant wants is it.
+void FoldedParameters::byElimination() {
+  for (bool named : {true, false}) {
+    std::map<Value *, SmallVector<size_t>> candidates;
+    std::map<size_t, int> wanted;
+    for (Value &value : values) {
+      if (value.explained || !isMovement(value.first().op))
+        continue;
+      for (size_t index = 0; index < out.list.size(); ++index)
+        if (isCandidate(value, index, named)) {
+          candidates[&value].push_back(index);
+          ++wanted[index];
+        }
+    }
+    for (auto &[value, list] : candidates)
+      if (list.size() == 1 && wanted[list[0]] == 1)
+        take(*value, list[0]);
+  }
+}
+
+bool FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<bool> aliases) {
+  isAlias = aliases;
+  for (FoldedRead &read : reads) {
+    if (options.constants.contains(read.initializer->name()))
+      continue;
+    auto same = llvm::find_if(values, [&](const Value &value) {
+      return value.first().initializer == read.initializer && value.first().name == read.name && value.first().scope == read.scope;
+    });
+    if (same == values.end())
+      same = values.insert(values.end(), Value{{}, numbersOf(*read.initializer), false});
+    same->reads.push_back(std::move(read));
+  }
+  for (Value &value : values)
+    if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers && isMask(*value.numbers))
+      value.explained = true;
+  byElimination();
+  // What was restored just now may explain more.
+  for (Value &value : values)
+    if (!value.explained)
+      byValue(value);
+  return llvm::all_of(values, [](const Value &value) { return value.explained || value.isTable(); });
+}
+
+void FoldedParameters::report(ArrayRef<bool> aliases) {
+  isAlias = aliases;
+  std::vector<std::string> missing, left;
+  for (size_t index = 0; index < out.list.size(); ++index)
+    if (isMissing(index)) {
+      out.absent.push_back(out.list[index].name);
+      if (!isFrozen(index))
+        missing.push_back(displayName(out.list[index].name));
+    }
+  for (const Value &value : values)
+    if (!value.explained)
+      left.push_back(displayName(value.first().initializer->name()));
+  bool one = missing.size() == 1;
+  if (!missing.empty() && left.empty())
+    out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
+                        " not used by the loss: not trained and not written");
+  else if (!missing.empty())
+    out.errors.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
+                         " listed but not in the graph: the export may have computed something of " + (one ? "it" : "them") +
+                         " and kept the result as a constant (" + listOf(left) +
+                         "), and then training would leave " + (one ? "it" : "them") +
+                         " out. Export with torch.onnx.export(..., optimize=False), pass --freeze for what is not to be trained, "
+                         "or --constant NAME for a constant that depends on no parameter");
+  for (const Value &value : values) {
+    if (value.explained || !value.numbers || value.isTable())
+      continue;
+    for (size_t index = 0; index < out.list.size(); ++index) {
+      if (!out.list[index].isParameter || !out.list[index].used || isFrozen(index) || moduleOf(targets[index]) != value.first().scope)
+        continue;
+      const Numbers *parameter = numbersOf(index);
+      if (!parameter || parameter->size() != value.numbers->size())
+        continue;
+      std::string name = displayName(value.first().initializer->name());
+      out.errors.push_back("node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
+                           "', which the export may have computed of parameter '" + displayName(out.list[index].name) +
+                           "' of the same module (equal numbers of elements); no gradient would reach it that way. Export with "
+                           "torch.onnx.export(..., optimize=False), or pass --constant " + name + " if it depends on no parameter");
+      break;
+    }
+  }
+}

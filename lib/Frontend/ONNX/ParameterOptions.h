@@ -1,0 +1,21 @@
+//===- ParameterOptions.h - What a user says about parameters -------------===//
+#ifndef SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H
+#define SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H
+
+#include "llvm/ADT/StringSet.h"
+#include <string>
+
+namespace shale::onnx {
+
+struct ParameterOptions {
+  /// `--keep-prefix`: keep the first component that all names share.
+  bool keepPrefix = false;
+  /// `--freeze REGEX`: parameters that are not trained; empty: none.
+  std::string freeze;
+  /// `--constant NAME`: initializers that depend on no parameter, whatever they look like.
+  llvm::StringSet<> constants;
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H

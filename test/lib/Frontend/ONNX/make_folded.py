@@ -1,0 +1,106 @@
+"""Writes one of the small models below, as PyTorch's exporter leaves them: make_folded.py CASE FILE.
+
+The graph's metadata lists every parameter; what the exporter computed of parameters alone is an initializer.
+"""
+import math
+import os
+import sys
+from onnx_writer import *
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+VALUES = [0.1, -0.4, 0.7, 0.25]
+
+
+def fx(name, target, args, scope="", source=""):
+    """The metadata of a node that the operation `name` became."""
+    scopes = [""] + ([scope] if scope else [])
+    return {"pkg.torch.onnx.fx_node": f"%{name} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args}), kwargs = {{}})",
+            "pkg.torch.onnx.name_scopes": str(scopes + [name]),
+            "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {source}' if source else ""}
+
+
+def build(parameters, initializers, nodes, last="y"):
+    """loss = mean(last^2); x is [3, 4]."""
+    lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters] + ["x: USER_INPUT", "", "# outputs", "mean: USER_OUTPUT"]
+    body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
+                    node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
+    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines)}))
+
+
+def times(constant, values, name, source, scope="", target="w", parameters=None, more=(), dims=None, op="aten.mul.Tensor"):
+    """y = (x * p) * constant, where the exporter computed the constant."""
+    given = floats("p", [4], VALUES)
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Mul", ["mul", constant], ["y"], "scale", meta=fx("y", op, f"%mul, %{name}", scope, source))]
+    return build(parameters or ["p", target], [given] + ([floats(constant, [len(values)] if dims is None else dims, values)] if values else []) + list(more), nodes)
+
+
+def norms(f):
+    """Two norms of x with equal weights, of which the exporter kept one node."""
+    weights = [floats("b.ln_1.weight", [4], [1.0] * 4), floats("b.ln_1.bias", [4], [0.0] * 4)]
+    norm = fx("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1")
+    nodes = [node("LayerNormalization", ["x", "b.ln_1.weight", "b.ln_1.bias"], ["layer_norm"], "norm", meta=norm),
+             node("Tanh", ["layer_norm"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%layer_norm", "b")),
+             node("Sigmoid", ["layer_norm"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%layer_norm_1", "b")),
+             node("Add", ["tanh", "sigmoid"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%tanh, %sigmoid"))]
+    return build(["b.ln_1.weight", "b.ln_1.bias", "b.ln_2.weight", "b.ln_2.bias"], weights, nodes)
+
+
+def unused(f):
+    return build(["p", "head.bias"], [floats("p", [4], VALUES)], [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %p_p"))])
+
+
+def pieces(f):
+    """Two parts of a parameter that is nowhere as a whole."""
+    nodes = [node("Mul", ["x", "getitem"], ["mul"], "first", meta=fx("mul", "aten.mul.Tensor", "%x, %getitem")),
+             node("Mul", ["mul", "getitem_1"], ["y"], "second", meta=fx("y", "aten.mul.Tensor", "%mul, %getitem_1"))]
+    return build(["w"], [floats("getitem", [4], VALUES), floats("getitem_1", [4], VALUES[::-1])], nodes)
+
+
+def renamed(f):
+    """p is read again through an operation that changed nothing."""
+    nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %_to_copy"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
+def slices(f):
+    """q is [2, 4], and its second row is read by itself."""
+    rows = VALUES + [0.5, 0.6, -0.2, 0.9]
+    nodes = [node("MatMul", ["x", "q"], ["h"], "product", meta=fx("h", "aten.matmul.default", "%x, %p_q")),
+             node("Mul", ["x", "select"], ["m"], "scale", meta=fx("m", "aten.mul.Tensor", "%x, %select")),
+             node("MatMul", ["m", "t"], ["g"], "turned", meta=fx("g", "aten.matmul.default", "%m, %t")),
+             node("Add", ["h", "g"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%h, %g"))]
+    weights = [floats("q", [4, 2], rows), floats("select", [4], [rows[i] for i in (1, 3, 5, 7)]), floats("t", [4, 2], [0.125 * i * i for i in range(8)])]
+    return build(["q", "v"], weights, nodes)
+
+
+NEGATED = [1 - v for v in VALUES]
+CASES = {
+    "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
+    "line": lambda f: times("add_1", [2 * v - 0.5 for v in VALUES], "add_1", "", parameters=["p"]),
+    "negative-exp": lambda f: times("neg", [-math.exp(v) for v in VALUES], "neg", "", parameters=["p"]),
+    "sigmoid": lambda f: times("sigmoid", [1 / (1 + math.exp(-v)) for v in VALUES], "sigmoid", "", parameters=["p"]),
+    "softplus": lambda f: times("softplus", [math.log1p(math.exp(v)) for v in VALUES], "softplus", "", parameters=["p"]),
+    "source": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "y = y * (1.0 + self.weight.float())", "n", "n.weight"),
+    "source-fill": lambda f: times("add_1", [1.0] * 4, "add_1", "return x * (1 + self.w)"),
+    "source-exp": lambda f: times("exp", [math.e], "exp", "x = x * self.w.exp()", dims=[]),
+    "source-other": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "return x * (1 + self.other)"),
+    "source-exp-of-negative": lambda f: times("exp", [-1.0, 1.0, 0.5, 2.0], "exp", "x = x * torch.exp(self.w)"),
+    "embedding": lambda f: times("embedding_1", [math.sin(i * i) for i in range(12)], "embedding_1", "h = x + position_embeds", target="wpe.weight", dims=[3, 4]),
+    "repeated": lambda f: times("expand", VALUES[::-1] * 3, "expand", "y = x * self.w.expand(3, 4)", dims=[3, 4]),
+    "looked-up-twice": lambda f: times("embedding_1", VALUES[::-1] + [1.0, 2.0, 3.0, 4.5] + VALUES[::-1], "embedding_1", "", target="wpe.weight", dims=[3, 4]),
+    "sine": lambda f: times("cos", [math.cos(0.3 * t) for t in range(4)], "cos", "", parameters=["p"]),
+    "unknown": lambda f: times("tanh", [math.tanh(v * 3) for v in VALUES], "tanh", "", parameters=["p"]),
+    "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
+    "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
+    "norms": norms,
+    "unused": unused,
+    "pieces": pieces,
+    "renamed": renamed,
+    "slices": slices,
+}
+
+case, path = sys.argv[1:]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+with open(path, "wb") as out:
+    out.write(CASES[case](path))
