@@ -111,6 +111,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   import.parameters.freeze = options.freeze;
   for (const std::string &name : options.constants)
     import.parameters.constants.insert(name);
+  import.dataRanks = ranks;
   return SHALE_EXIT_OK;
 }
 

@@ -355,6 +355,8 @@ LogicalResult Importer::declareInputs() {
              failure();
     if (mlir::failed(addInput(input.name(), type, batchDim)))
       return failure();
+    inputs.back().isFixed =
+        tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
   }
   if (!missing.empty())
     return error("sizes of dimensions are missing: pass" + missing,
@@ -365,16 +367,24 @@ LogicalResult Importer::declareInputs() {
       std::string known;
       for (auto &entry : dimsUsed)
         known += (known.empty() ? "" : ", ") + displayName(entry.getKey());
+      if (known.empty())
+        return error("--dim " + displayName(dim.getKey()) +
+                         ": all sizes of the inputs are fixed in the file: "
+                         "leave --dim out, or export the model with free sizes "
+                         "(dynamic_shapes={INPUT: {0: \"batch\", 1: "
+                         "\"sequence\"}})",
+                     SHALE_EXIT_USAGE),
+               failure();
       return error("--dim: no input has a dimension '" +
-                       displayName(dim.getKey()) + "'; there are " +
-                       (known.empty() ? "none" : known),
+                       displayName(dim.getKey()) + "'; there are " + known,
                    SHALE_EXIT_USAGE),
              failure();
     }
   for (auto &batch : options.batchDims)
     if (!root.values.count(batch.getKey()))
       return error("--batch-dim: no input '" + displayName(batch.getKey()) +
-                       "'",
+                       "'; there are " +
+                       listInputs([](const Input &) { return true; }),
                    SHALE_EXIT_USAGE),
              failure();
   return success();

@@ -22,6 +22,8 @@ struct ImportOptions {
   std::string lossOutput;
   /// `--bind INPUT=tokens|tokens+1|ones|arange`.
   llvm::StringMap<std::string> bindings;
+  /// Ranks that share out the batch.
+  int64_t dataRanks = 1;
   /// How names are written, what is frozen, what is a constant.
   ParameterOptions parameters;
   /// What it is that a file of weights does not exist. Shapes are all that a

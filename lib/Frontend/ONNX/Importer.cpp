@@ -59,6 +59,11 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
          << model.path() << ": " << currentNode << ": " << message;
 }
 
+void Importer::note(const Twine &message) {
+  context->getDiagEngine().emit(fileLocation(), DiagnosticSeverity::Note)
+      << model.path() << ": " << message;
+}
+
 void Importer::setScope(Operation *op) {
   if (currentScope)
     op->setAttr(nn::kScopeAttr, StringAttr::get(context, *currentScope));
@@ -283,7 +288,8 @@ LogicalResult Importer::importNodes() {
 LogicalResult Importer::finish() {
   Value loss;
   LossParts parts;
-  if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(bindInputs(parts)))
+  if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(bindInputs(parts)) ||
+      mlir::failed(chooseBatch()))
     return failure();
   func::ReturnOp::create(builder, fileLocation(),
                          ValueRange{loss, parts.sum, parts.count});

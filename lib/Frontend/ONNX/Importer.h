@@ -130,6 +130,7 @@ private:
     std::string binding = {};
     mlir::BlockArgument argument = {};
     std::optional<nn::Role> role = {}; // of what is no input of the graph
+    bool isFixed = false;              // dimension 0 has its size from the file
   };
 
   mlir::LogicalResult checkModel();
@@ -148,6 +149,10 @@ private:
   mlir::LogicalResult finish();
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
   mlir::LogicalResult bindInputs(const LossParts &parts);
+  mlir::LogicalResult bindLabels(const LossParts &parts);
+  mlir::LogicalResult chooseBatch();
+  Input *inputOf(mlir::BlockArgument argument);
+  std::string listInputs(llvm::function_ref<bool(const Input &)> which);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand,
                                        Scope &scope);
   mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
@@ -159,6 +164,8 @@ private:
   void collectUnsupported(const NodeProto &node, const Scope &scope, int depth);
   mlir::Location locationOf(const NodeProto &node);
   mlir::Location fileLocation();
+  /// Tells what was chosen; shown without being asked for.
+  void note(const llvm::Twine &message);
   void setScope(mlir::Operation *op);
   std::string scopeName(llvm::StringRef module);
 

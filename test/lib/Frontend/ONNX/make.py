@@ -109,6 +109,27 @@ def logits(nodes=(), outputs=("scores",)):
     return model(graph(body, [value("ids", ["batch", 6], INT64)], [value(o, ["batch", 6, 8]) for o in outputs], [table, head]))
 
 
+def cut(source, result, start, end=100, axis=1):
+    return [const(f"{result}_{key}", [v]) for key, v in (("from", start), ("to", end), ("axis", axis))] + [
+        node("Slice", [source, f"{result}_from", f"{result}_to", f"{result}_axis"], [result], f"cut_{result}")]
+
+
+def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=()):
+    """The loss of a head over an embedding of `seen`, with nodes before the model and, of scores, behind it."""
+    body = [node("Gather", ["table", seen], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
+    last = [const("rows", [-1, 8]), const("all", [-1]), node("Reshape", [scores, "rows"], ["l"], "logit_rows"),
+            node("Reshape", [labels, "all"], ["t"], "label_rows"), node("SoftmaxCrossEntropyLoss", ["l", "t"], ["loss"], "cross")]
+    early = [n for n in nodes if b"scores" not in n]
+    body = early + body + [n for n in nodes if b"scores" in n] + last
+    names = [("ids", shape), ("targets", label_shape or shape), *more]
+    weights = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i * i % 17 / 16 for i in range(32)]),
+               ints("bos", [3, 1], [7] * 3), ints("one", [1], [1])]
+    return lambda f: model(graph(body, [value(name, dims, INT64) for name, dims in names], [LOSS], weights))
+
+
+EXTRA = [node("Cast", ["extra"], ["bias"], "cast_extra", to=FLOAT), node("Add", ["scores", "bias"], ["scores_more"], "add_extra")]
+
+
 def shape_only(f):
     """Of attention_mask the shape is read, and nothing else."""
     body = [node("Shape", ["attention_mask"], ["s"], "shape"), node("Reshape", ["ids", "s"], ["i"], "reshape"),
@@ -194,6 +215,22 @@ CASES = {
     "dropout-zero": dropout(1, 0.0),
     "logits": lambda f: logits(),
     "shape-only": shape_only,
+    # Which tokens the labels are: they are shifted in the graph, or what is read is, or neither.
+    "labels": language_model(),
+    "labels-read": language_model(seen="targets"),
+    "labels-shifted": language_model(cut("ids", "next", 1) + cut("scores", "scores_cut", 0, 5), labels="next", scores="scores_cut"),
+    "labels-pushed": language_model([node("Concat", ["bos", "ids"], ["long"], "push", axis=1)] + cut("long", "seen", 0, 6), seen="seen"),
+    "labels-by-two": language_model(cut("targets", "wanted", 2) + cut("scores", "scores_cut", 0, 4), labels="wanted", scores="scores_cut"),
+    "labels-cut-late": language_model(cut("targets", "wanted", 0, 5) + cut("scores", "scores_cut", 1), labels="wanted", scores="scores_cut"),
+    "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),
+    "labels-by-rows": language_model(cut("targets", "wanted", 1, axis=0) + cut("scores", "scores_cut", 0, 2, axis=0), labels="wanted", scores="scores_cut"),
+    "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
+    # The batch where no dimension has that name.
+    "fixed": language_model(shape=(4, 6)),
+    "fixed-flat": language_model(shape=(4, 6), label_shape=(24,)),
+    "fixed-square": language_model(EXTRA, scores="scores_more", shape=(6, 6), more=[("extra", (6, 1, 1))]),
+    "fixed-extra": language_model(EXTRA, scores="scores_more", shape=(4, 6), more=[("extra", (4, 1, 1))]),
+    "free": language_model(shape=("rows", "length")),
     "two-outputs": lambda f: logits([node("Identity", ["scores"], ["other"], "copy")], ("scores", "other")),
     "merged-by-rule": merged_by_rule,
     "slices": slices,

@@ -1,0 +1,336 @@
+//===- Bindings.cpp - What inputs hold, and which dimension is the batch --===//
+//
+// A label that is bound to the wrong token trains something else and looks
+// well. So labels are bound only where the graph shows which token a label is:
+// the position that a label has in its input, beside that which the embedding
+// reads there. Everything else is an error that asks for --bind.
+//
+//===----------------------------------------------------------------------===//
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Importer.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static RankedTensorType tensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+/// The argument that integers come from. What stands at index 0 of the last
+/// dimension stood at index `shift` of the argument's.
+struct Origin {
+  BlockArgument argument; // null: not known
+  int64_t shift = 0;
+};
+} // namespace
+
+/// The arguments that a value is computed from.
+static llvm::SetVector<BlockArgument> argumentsBehind(Value value) {
+  llvm::SetVector<BlockArgument> found;
+  llvm::SetVector<Value> work;
+  work.insert(value);
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (auto argument = dyn_cast<BlockArgument>(work[i]))
+      found.insert(argument);
+    else
+      for (Value operand : work[i].getDefiningOp()->getOperands())
+        work.insert(operand);
+  }
+  return found;
+}
+
+/// Whether `dims` are zero but for the last one.
+static bool onlyLast(ArrayRef<int64_t> dims) {
+  return llvm::all_of(dims.drop_back(), [](int64_t each) { return each == 0; });
+}
+
+/// Concatenations within each other that are followed: what a person writes has one or two.
+static constexpr int kMaxConcats = 6;
+
+static Origin traceTokens(Value value, int depth = 0) {
+  Origin origin;
+  while (true) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      origin.argument = argument;
+      return origin;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+      if (slice.getStrides().back() != 1 || !onlyLast(slice.getStarts()))
+        return {};
+      origin.shift += slice.getStarts().back();
+      value = slice.getInput();
+    } else if (auto pad = dyn_cast<nn::PadOp>(op)) {
+      if (pad.getInterior().back() != 0 || !onlyLast(pad.getLow()))
+        return {};
+      origin.shift -= pad.getLow().back();
+      value = pad.getInput();
+    } else if (auto concat = dyn_cast<nn::ConcatOp>(op)) {
+      // Ignored labels are appended, a first token is put in front. What is
+      // rolled is appended, too.
+      ValueRange parts = concat.getInputs();
+      if (depth == kMaxConcats || parts.size() != 2 || concat.getDim() != uint64_t(tensor(value).getRank() - 1))
+        return {};
+      Origin front = traceTokens(parts[0], depth + 1), back = traceTokens(parts[1], depth + 1);
+      if (front.argument && back.argument && front.argument != back.argument)
+        return {};
+      Origin kept = front;
+      if (!front.argument || tensor(parts[1]).getShape().back() > tensor(parts[0]).getShape().back()) {
+        kept = back;
+        kept.shift -= tensor(parts[0]).getShape().back();
+      }
+      kept.shift += origin.shift;
+      return kept;
+    } else if (isa<nn::ReshapeOp, nn::CastOp>(op)) {
+      value = op->getOperand(0);
+    } else if (auto select = dyn_cast<nn::SelectOp>(op)) {
+      // One side is what is ignored, a constant.
+      Value yes = select.getOnTrue(), no = select.getOnFalse();
+      bool known = argumentsBehind(no).empty();
+      if (!known && !argumentsBehind(yes).empty())
+        return {};
+      value = known ? yes : no;
+    } else {
+      return {};
+    }
+  }
+}
+
+/// Positions that logits were cut at their beginning; none: not known.
+static std::optional<int64_t> traceLogits(Value value) {
+  int64_t cut = 0;
+  bool turned = false;
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+      for (auto [dim, start] : llvm::enumerate(slice.getStarts())) {
+        if (start == 0)
+          continue;
+        if (turned || int64_t(dim) != tensor(value).getRank() - 2)
+          return std::nullopt;
+        cut += start;
+      }
+    } else if (isa<nn::TransposeOp>(op)) {
+      turned = true;
+    } else if (!isa<nn::ReshapeOp, nn::CastOp, nn::MatmulOp>(op) && !isa<Elementwise>(op)) {
+      break;
+    }
+    value = op->getOperand(0);
+  }
+  return cut;
+}
+
+Importer::Input *Importer::inputOf(BlockArgument argument) {
+  for (Input &input : inputs)
+    if (argument && input.argument == argument)
+      return &input;
+  return nullptr;
+}
+
+std::string Importer::listInputs(llvm::function_ref<bool(const Input &)> which) {
+  std::string list;
+  for (const Input &input : inputs)
+    if (!input.role && which(input))
+      list += (list.empty() ? "'" : ", '") + displayName(input.name) + "'";
+  return list;
+}
+
+/// What the choices of --bind mean, where labels are asked for.
+static const char *const kBindChoices =
+    "=tokens (the graph shifts them, or they are the tokens themselves) or =tokens+1 (each label is the next token); "
+    "a tensor of that name in a .safetensors data file comes first";
+
+LogicalResult Importer::bindLabels(const LossParts &parts) {
+  Origin origin = traceTokens(parts.labels);
+  Input *label = inputOf(origin.argument);
+  if (!label) {
+    std::string open;
+    for (BlockArgument argument : argumentsBehind(parts.labels))
+      if (Input *input = inputOf(argument); input && !input->role)
+        if (input->type.getElementType().isSignlessInteger() && !options.bindings.count(input->name))
+          open += (open.empty() ? "'" : ", '") + displayName(input->name) + "'";
+    if (!open.empty())
+      return error("cannot tell which tokens the labels are, which are computed from " + open +
+                   ": pass --bind INPUT=tokens|tokens+1|ones|arange for each; a tensor of that name in a .safetensors "
+                   "data file comes first"),
+             failure();
+    return success();
+  }
+  label->isLabel = true;
+  std::string shown = displayName(label->name);
+  if (auto bound = options.bindings.find(label->name); bound != options.bindings.end()) {
+    bindingNote = "labels '" + shown + "' are bound to " + bound->getValue() + " (--bind)";
+    return success();
+  }
+
+  // Which of the label's tokens, or of the input that is looked up, the model sees at a position, and where.
+  std::optional<int64_t> seen;
+  bool feeds = false, unknown = false;
+  nn::EmbeddingOp where;
+  for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
+    Origin indices = traceTokens(embedding.getIndices());
+    bool ofLabel = argumentsBehind(embedding.getIndices()).contains(origin.argument);
+    if (ofLabel && !indices.argument)
+      unknown = true;
+    if (ofLabel && indices.argument == origin.argument) {
+      seen = feeds ? std::max(*seen, indices.shift) : indices.shift;
+      feeds = true;
+      where = embedding;
+    }
+  }
+  for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
+    Origin indices = traceTokens(embedding.getIndices());
+    Input *input = inputOf(indices.argument);
+    if (!feeds && input && input->binding == "tokens")
+      seen = seen ? std::max(*seen, indices.shift) : indices.shift;
+  }
+  std::optional<int64_t> cut = traceLogits(parts.logits);
+  // The label of a position, counted from the last token that the model sees there.
+  std::optional<int64_t> ahead;
+  if (cut && !unknown)
+    ahead = origin.shift - *cut - seen.value_or(0);
+  if (feeds && ahead == 0) {
+    std::string table = "?";
+    if (auto argument = dyn_cast<BlockArgument>(where.getTable()))
+      for (size_t index : stateOrder)
+        if (stateValues[index] == argument)
+          table = displayName(parameters.list[index].name);
+    return error("label '" + shown + "' also feeds embedding '" + table +
+                 "', unshifted: the model would learn to copy what it reads. Export with two different tensors "
+                 "(of (ids, ids) the exporter makes one), or pass --bind " + shown +
+                 "=tokens where that is meant"),
+           failure();
+  }
+  if (ahead == 1) {
+    label->binding = "tokens";
+    bindingNote = "the graph shifts '" + shown + "' against the logits by one: bound to tokens";
+    return success();
+  }
+  if (ahead != 0)
+    return error((ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead) + " against what the model reads"
+                        : "cannot tell how the graph shifts labels '" + shown + "' against what the model reads") +
+                 ": pass --bind " + shown + kBindChoices),
+           failure();
+  // One label a token; else they are classes of examples, which no tokens are.
+  bool perToken = llvm::any_of(inputs, [&](const Input &input) {
+    return &input != label && input.binding == "tokens" && input.type.getNumElements() == label->type.getNumElements();
+  });
+  if (!perToken && label->binding.empty()) {
+    bindingNote = "labels '" + shown + "' are not one for each token: from the data file";
+    return success();
+  }
+  bool ours = !label->binding.empty(); // an input that --loss made
+  label->binding = "tokens+1";
+  bindingNote = ours ? "labels '" + shown + "' are bound to tokens+1"
+                     : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1";
+  return success();
+}
+
+LogicalResult Importer::bindInputs(const LossParts &parts) {
+  current = nullptr;
+  for (auto &bind : options.bindings)
+    if (llvm::none_of(inputs, [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
+      return error("--bind: no input '" + displayName(bind.getKey()) + "'; there are " +
+                       listInputs([](const Input &) { return true; }),
+                   SHALE_EXIT_USAGE),
+             failure();
+  BlockArgument labels = parts.labels ? traceTokens(parts.labels).argument : BlockArgument();
+  llvm::DenseSet<BlockArgument> lookedUp;
+  for (auto embedding : body->getOps<nn::EmbeddingOp>())
+    lookedUp.insert(traceTokens(embedding.getIndices()).argument);
+  bool haveTokens = false;
+  for (Input &input : inputs) {
+    if (input.isLabel || input.role || input.argument == labels || !input.type.getElementType().isSignlessInteger())
+      continue;
+    StringRef name = input.name;
+    if (input.argument.use_empty()) // only its shape is read: any tokens do
+      input.binding = "tokens";
+    else if (name.contains("mask"))
+      input.binding = "ones";
+    else if (name.contains("position"))
+      input.binding = "arange";
+    else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
+      input.binding = "tokens", haveTokens = true;
+  }
+  if (parts.labels && mlir::failed(bindLabels(parts)))
+    return failure();
+  for (Input &input : inputs)
+    if (auto bound = options.bindings.find(input.name); !input.role && bound != options.bindings.end())
+      input.binding = bound->getValue();
+  if (!bindingNote.empty())
+    emitRemark(fileLocation()) << bindingNote;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The batch
+//===----------------------------------------------------------------------===//
+
+/// Where no dimension is called `batch`, labels and tokens say what it is: they
+/// begin with the same size.
+LogicalResult Importer::chooseBatch() {
+  auto isTokens = [](const Input &input) { return input.isLabel || StringRef(input.binding).starts_with("tokens"); };
+  bool haveTokens = llvm::any_of(inputs, [&](const Input &input) { return !input.role && isTokens(input); });
+  std::vector<Input *> examples, others;
+  for (Input &input : inputs)
+    if (!input.role)
+      ((haveTokens ? isTokens(input) : input.binding.empty()) ? examples : others).push_back(&input);
+  std::optional<int64_t> batch;
+  bool rows = false, open = false, agree = !examples.empty();
+  for (Input *input : examples) {
+    ArrayRef<int64_t> shape = input->type.getShape();
+    open |= !input->batchDim;
+    rows |= shape.size() >= 2;
+    int64_t dim = input->batchDim.value_or(0);
+    agree &= dim < int64_t(shape.size()) && (!batch || *batch == shape[dim]);
+    if (dim < int64_t(shape.size()))
+      batch = shape[dim];
+  }
+  if (!open)
+    return success();
+  // Whether what is neither begins with the batch cannot be told where another dimension has its size.
+  auto hasElsewhere = [&](Input *input) { return llvm::is_contained(input->type.getShape().drop_front(), *batch); };
+  for (Input *input : others)
+    if (agree && input->binding.empty() && !input->batchDim && input->type.getRank() > 0 &&
+        input->type.getDimSize(0) == *batch)
+      agree &= llvm::none_of(examples, hasElsewhere);
+  if (agree && rows) {
+    std::string taken;
+    bool fixed = false;
+    for (std::vector<Input *> *list : {&examples, &others})
+      for (Input *input : *list) {
+        ArrayRef<int64_t> shape = input->type.getShape();
+        if (input->batchDim || shape.empty() || shape[0] != *batch || (list == &others && shape.size() < 2 && !input->binding.empty()))
+          continue;
+        input->batchDim = 0;
+        fixed |= input->isFixed;
+        taken += (taken.empty() ? "'" : ", '") + displayName(input->name) + "'";
+      }
+    if (fixed && *batch % options.dataRanks != 0)
+      return error("the batch of " + Twine(*batch) + " in " + taken + " is fixed in the file and does not divide over the " +
+                       Twine(options.dataRanks) + " ranks of the mesh's data axes: export with a batch of " +
+                       Twine((*batch / options.dataRanks + 1) * options.dataRanks) +
+                       ", or with a free one (dynamic_shapes={INPUT: {0: \"batch\"}}) and --dim batch=N",
+                   SHALE_EXIT_USAGE),
+             failure();
+    note("no dimension of " + taken + " is named 'batch': the first, of " + Twine(*batch) +
+         ", is taken for it (--batch-dim INPUT:DIM says otherwise)");
+    return success();
+  }
+  if (options.dataRanks == 1)
+    return success();
+  std::string shapes;
+  for (Input *input : examples) {
+    std::string shape;
+    for (int64_t size : input->type.getShape())
+      shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    shapes += (shapes.empty() ? "'" : ", '") + displayName(input->name) + "' [" + shape + "]";
+  }
+  return error("no dimension is named 'batch', and the inputs (" + (shapes.empty() ? "none" : shapes) +
+                   ") do not show which one it is: each of the " + Twine(options.dataRanks) +
+                   " ranks would compute the same. Pass --batch-dim INPUT:0 for each input whose dimension 0 counts examples: "
+                   "ranks then share these out",
+               SHALE_EXIT_USAGE),
+         failure();
+}
