@@ -162,6 +162,8 @@ public:
     if (options.paramDtype != "f32")
       llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
                    << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
+    if (options.shard == "full" && !options.typed.count("shard") && !options.describe)
+      llvm::errs() << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;

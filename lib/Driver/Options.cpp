@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Driver/Options.h"
+#include "lib/Driver/Words.h"
 #include "lib/Support/ByteSize.h"
+#include "lib/Support/MeshSpec.h"
 #include "passes/memory/Offload.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -18,31 +20,35 @@ using namespace shale;
 using llvm::StringRef;
 using llvm::SmallVector;
 
-StringRef shale::flagForForeignWord(StringRef word) {
-  return llvm::StringSwitch<StringRef>(word)
-      .Cases({"sharding-strategy", "zero", "zero-stage", "stage", "fsdp", "ddp"}, "--shard none|optimizer|grad|full")
-      .Cases({"auto-wrap-policy", "transformer-auto-wrap-policy", "wrap", "min-num-params"},
-             "--unit block|class:NAME|size:100M|match:REGEX")
-      .Cases({"mixed-precision", "dtype", "bf16", "fp16"}, "--param-dtype and --reduce-dtype")
-      .Cases({"activation-checkpointing", "activation-checkpointing-policy", "gradient-checkpointing", "checkpointing"},
-             "--recompute none|block|selective|auto")
-      .Cases({"cpu-offload", "offload-optimizer", "offload-param"}, "--offload none|all|params,grads,optimizer,activations")
-      .Cases({"forward-prefetch", "backward-prefetch"}, "--prefetch N")
-      .Case("limit-all-gathers", "--max-gathers-in-flight N")
-      .Cases({"gradient-accumulation-steps", "grad-accum", "accumulate-grad-batches"}, "--accumulate N")
-      .Cases({"batch-size", "micro-batch-size", "train-micro-batch-size-per-gpu"}, "--dim batch=N or --dim batch=N/rank")
-      .Cases({"seq-len", "sequence-length", "block-size"}, "--dim sequence=N")
-      .Cases({"tensor-parallel", "tp", "dp", "data-parallel"}, "--mesh fsdp=N,tp=N")
-      .Cases({"reshard-after-backward"}, "--reshard-after-forward=true|false")
-      .Default("");
-}
-
 namespace {
 
-/// A check whose choices the help text already names.
-CLI::Validator oneOf(std::vector<std::string> choices) {
-  CLI::Validator check = CLI::IsMember(std::move(choices));
-  return check.description("");
+/// A check of what the help text names; a word of another framework is answered with ours.
+CLI::Validator oneOf(const char *flag, std::vector<std::string> choices) {
+  return CLI::Validator(
+      [flag, choices = std::move(choices)](std::string &text) -> std::string {
+        if (llvm::is_contained(choices, text))
+          return "";
+        if (std::string ours = flagForForeignValue(flag, text); !ours.empty())
+          return "'" + text + "' is " + ours + " here";
+        return "'" + text + "' is none of " + llvm::join(choices, ", ");
+      },
+      "");
+}
+
+/// The same before another check, whose words are open.
+CLI::Validator foreign(const char *flag, std::string (*check)(StringRef)) {
+  return CLI::Validator(
+      [flag, check](std::string &text) -> std::string {
+        std::string wrong = check ? check(text) : "";
+        std::string ours = wrong.empty() && check ? "" : flagForForeignValue(flag, text);
+        return ours.empty() ? wrong : "'" + text + "' is " + ours + " here";
+      },
+      "");
+}
+
+/// A value of another framework is answered with ours; what else is wrong the flag's type says.
+CLI::Validator noForeign(const char *flag) {
+  return foreign(flag, nullptr);
 }
 
 CLI::Validator inRange(int low, int high) {
@@ -50,21 +56,49 @@ CLI::Validator inRange(int low, int high) {
   return check.description("");
 }
 
-CLI::Validator offloadPolicy() {
-  return CLI::Validator([](std::string &text) { OffloadPolicy policy; return parseOffload(text, policy); }, "");
+std::string checkOffload(StringRef text) {
+  OffloadPolicy policy;
+  return parseOffload(text, policy);
 }
 
 /// The words of --recompute; what its names mean is checked against the model.
-CLI::Validator recomputePolicy() {
-  return CLI::Validator(
-      [](std::string &text) -> std::string {
-        StringRef word(text);
-        bool named = word.consume_front("class:") || word.consume_front("match:") || word.consume_front("block:");
-        if (named ? !word.empty() : llvm::is_contained({"none", "block", "selective", "auto"}, word))
-          return "";
-        return "'" + text + "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX";
-      },
-      "");
+std::string checkRecomputeWord(StringRef text) {
+  StringRef word = text;
+  bool named = word.consume_front("class:") || word.consume_front("match:") || word.consume_front("block:");
+  if (named ? !word.empty() : llvm::is_contained({"none", "block", "selective", "auto"}, word))
+    return "";
+  return ("'" + text + "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX").str();
+}
+
+/// The words of --unit; the stage that cuts units knows what they mean.
+std::string checkUnitWord(StringRef text) {
+  StringRef word = text.split(':').first;
+  if (text == "block" || (text.contains(':') && llvm::is_contained({"class", "size", "match"}, word)))
+    return "";
+  return ("'" + text + "' is none of block, class:NAME, size:BYTES, match:REGEX").str();
+}
+
+std::string checkBool(StringRef text) {
+  bool known = llvm::is_contained({"true", "false", "on", "off", "yes", "no", "1", "0"}, text.lower());
+  return known ? "" : ("'" + text + "' is none of true, false").str();
+}
+
+std::string checkMeshWord(StringRef text) {
+  MeshSpec mesh;
+  int64_t ranks = 1;
+  if (!text.getAsInteger(10, ranks) && ranks > 0)
+    return ("'" + text + "' names no axis: --mesh fsdp=" + text).str();
+  if (std::string wrong = parseMesh(text, mesh); !wrong.empty())
+    return wrong;
+  ranks = 1;
+  for (int64_t size : mesh.sizes)
+    ranks *= size;
+  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
+    if (name == "tp" && size > 1)
+      return ("mesh '" + text + "' has an axis tp of " + llvm::Twine(size) +
+              ", which would split nothing: there is no tensor parallelism yet. fsdp=" + llvm::Twine(ranks) + " uses as many ranks")
+          .str();
+  return "";
 }
 
 /// Splits "name=value"; throws CLI::ValidationError otherwise.
@@ -110,7 +144,9 @@ std::string nearestFlag(const CLI::App &app, StringRef word) {
 
 /// Says what is wrong with the flags, and what the user may have meant.
 void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
-  llvm::errs() << "shalec: error: " << error.what() << "\n";
+  std::string notes;
+  llvm::raw_string_ostream os(notes);
+  bool unknown = false;
   for (int i = 1; i < argc; ++i) {
     StringRef argument(argv[i]);
     if (!argument.consume_front("--"))
@@ -118,13 +154,33 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
     StringRef word = argument.split('=').first;
     if (app.get_option_no_throw("--" + word.str()))
       continue;
+    if (!unknown)
+      llvm::errs() << "shalec: error: unknown flag --" << word << "\n";
+    unknown = true;
     std::string plain = word.lower();
     std::replace(plain.begin(), plain.end(), '_', '-');
-    if (StringRef ours = flagForForeignWord(plain); !ours.empty())
-      llvm::errs() << "shalec: note: --" << word << " is " << ours << " here\n";
+    if (app.get_option_no_throw("--" + plain))
+      os << "shalec: note: did you mean --" << plain << "?\n";
+    else if (isProgramFlag(plain))
+      os << "shalec: note: --" << plain << " is a flag of the program that shalec makes, at run time: ./train --" << plain << " ..\n";
+    else if (StringRef ours = flagForForeignWord(plain); !ours.empty())
+      os << "shalec: note: --" << word << " is " << ours << " here\n";
     else if (std::string near = nearestFlag(app, plain); !near.empty())
-      llvm::errs() << "shalec: note: did you mean " << near << "?\n";
+      os << "shalec: note: did you mean " << near << "?\n";
   }
+  if (!unknown)
+    llvm::errs() << "shalec: error: " << error.what() << "\n";
+  llvm::errs() << notes;
+}
+
+/// The strategy where none was typed: what a shard axis is for.
+void chooseShard(CompileOptions &o) {
+  MeshSpec mesh;
+  if (o.typed.count("shard") || !parseMesh(o.mesh, mesh).empty())
+    return;
+  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
+    if (name == "fsdp" && size > 1)
+      o.shard = "full";
 }
 
 } // namespace
@@ -157,7 +213,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_flag("--no-recover", noRecover, "do not recover attention, norms and activations from their parts")->group(in);
 
   const char *train = "Training";
-  app.add_option("--optimizer", o.optimizer, "adamw | sgd (default: adamw)")->check(oneOf({"adamw", "sgd"}))->type_name("NAME")->group(train);
+  app.add_option("--optimizer", o.optimizer, "adamw | sgd (default: adamw)")->check(oneOf("optimizer", {"adamw", "sgd"}))->type_name("NAME")->group(train);
   app.add_option("--freeze", o.freeze, "parameters that are not trained")->type_name("REGEX")->group(train);
   app.add_option("--no-decay", o.noDecay, "parameters without weight decay")->type_name("REGEX")->group(train);
 
@@ -165,31 +221,31 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
 
   const char *precision = "Precision";
   app.add_option("--param-dtype", o.paramDtype, "f32 | bf16 | f16: parameters at use, activations, gathers (default: f32)")
-      ->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+      ->check(oneOf("param-dtype", {"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
   app.add_option("--reduce-dtype", o.reduceDtype, "f32 | bf16 | f16: gradients summed over ranks (default: f32)")
-      ->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
-  app.add_option("--buffer-dtype", o.bufferDtype, "f32 | bf16 | f16 (default: f32)")->check(oneOf({"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+      ->check(oneOf("reduce-dtype", {"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
+  app.add_option("--buffer-dtype", o.bufferDtype, "f32 | bf16 | f16 (default: f32)")->check(oneOf("buffer-dtype", {"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
   app.add_option("--master-dtype", o.masterDtype, "f32 | none: parameters at rest; none: in the param dtype (default: f32)")
-      ->check(oneOf({"f32", "none"}))->type_name("TYPE")->group(precision);
-  app.add_option("--optimizer-dtype", o.optimizerDtype, "f32 | bf16: moments (default: f32)")->check(oneOf({"f32", "bf16"}))->type_name("TYPE")->group(precision);
+      ->check(oneOf("master-dtype", {"f32", "none"}))->type_name("TYPE")->group(precision);
+  app.add_option("--optimizer-dtype", o.optimizerDtype, "f32 | bf16: moments (default: f32)")->check(oneOf("optimizer-dtype", {"f32", "bf16"}))->type_name("TYPE")->group(precision);
 
   const char *shard = "Sharding";
-  app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->type_name("AXIS=N,..")->group(shard);
-  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis)")
-      ->check(oneOf({"none", "optimizer", "grad", "full", "hybrid"}))->type_name("STRATEGY")->group(shard);
-  app.add_option("--reshard-after-forward", o.reshardAfterForward, "full: gather again for backward (default: true)")->type_name("BOOL")->group(shard);
-  app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->type_name("POLICY")->group(shard);
-  app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(inRange(0, 1000))->type_name("N")->group(shard);
+  app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->check(foreign("mesh", checkMeshWord))->type_name("AXIS=N,..")->group(shard);
+  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis); default: full on a mesh fsdp=2 or larger")
+      ->check(oneOf("shard", {"none", "optimizer", "grad", "full", "hybrid"}))->type_name("STRATEGY")->group(shard);
+  app.add_option("--reshard-after-forward", o.reshardAfterForward, "full: gather again for backward (default: true)")->check(foreign("reshard-after-forward", checkBool))->type_name("BOOL")->group(shard);
+  app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->check(foreign("unit", checkUnitWord))->type_name("POLICY")->group(shard);
+  app.add_option("--prefetch", o.prefetch, "units gathered ahead of use (default: 1)")->check(noForeign("prefetch"))->check(inRange(0, 1000))->type_name("N")->group(shard);
   app.add_option("--max-gathers-in-flight", o.maxGathersInFlight, "units whole or on their way at once (default: 2)")->check(inRange(1, 1000))->type_name("N")->group(shard);
 
   app.add_option("--bucket-size", bucketSize, "gradients reduced together, 25MiB or 0: one per unit (default: 0 with full and hybrid, else 25MiB)")->type_name("SIZE")->group(shard);
   app.add_option("--order", o.order, "overlap | memory: reduce a bucket of gradients while the next one is made, or before that (default: overlap)")
-      ->check(oneOf({"overlap", "memory"}))->type_name("ORDER")->group(shard);
-  app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->type_name("BOOL")->group(shard);
+      ->check(oneOf("order", {"overlap", "memory"}))->type_name("ORDER")->group(shard);
+  app.add_option("--sync-every-microbatch", o.syncEveryMicrobatch, "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)")->check(foreign("sync-every-microbatch", checkBool))->type_name("BOOL")->group(shard);
 
   const char *memory = "Memory and plan";
-  app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->check(recomputePolicy())->type_name("POLICY")->group(memory);
-  app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(offloadPolicy())->type_name("WHAT")->group(memory);
+  app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->check(foreign("recompute", checkRecomputeWord))->type_name("POLICY")->group(memory);
+  app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(foreign("offload", checkOffload))->type_name("WHAT")->group(memory);
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
   const char *plan = memory; // one heading: help fits a screen
@@ -199,12 +255,12 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--report", o.reports, "memory | comm | numerics, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);
   app.add_option("--why", o.why, "plan, say why a tensor or a node's result is in memory, and stop")->type_name("TENSOR")->allow_extra_args(false)->group(plan);
   app.add_option("--machine", o.machine, "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)")
-      ->check(oneOf({"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);
+      ->check(oneOf("machine", {"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);
 
   const char *out = "Output";
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
   app.add_option("--emit", emit, "nn | dist | rt | llvm | object | program (default: program)")
-      ->check(oneOf({"nn", "dist", "rt", "llvm", "object", "program"}))->type_name("STAGE")->group(out);
+      ->check(oneOf("emit", {"nn", "dist", "rt", "llvm", "object", "program"}))->type_name("STAGE")->group(out);
   app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")->group(out);
@@ -240,6 +296,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     o.recompute = "none";
     o.typed.erase("recompute");
   }
+  chooseShard(o);
   o.recover = !noRecover;
   o.emit = *emitNamed(emit);
   if (o.output.empty())

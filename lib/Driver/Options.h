@@ -35,7 +35,7 @@ struct CompileOptions {
   bool recover = true;
 
   std::string mesh = "fsdp=1";
-  std::string shard = "none";
+  std::string shard = "none"; ///< not typed: full where the mesh has a shard axis larger than one
   bool reshardAfterForward = true;
   std::string unit = "block";
   std::string freeze;
@@ -86,10 +86,6 @@ ParsedOptions parseOptions(int argc, char **argv);
 /// Refuses flags that contradict each other and warns of those that have no effect.
 /// Returns an exit code.
 int checkFlags(const CompileOptions &options);
-
-/// Returns Shale's flag for a flag of FSDP, DeepSpeed or torchtitan ("sharding-strategy"
-/// -> "--shard none|optimizer|grad|full"), or an empty string.
-llvm::StringRef flagForForeignWord(llvm::StringRef word);
 
 } // namespace shale
 
