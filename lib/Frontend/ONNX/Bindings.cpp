@@ -121,6 +121,44 @@ static std::optional<int64_t> traceLogits(Value value) {
   return cut;
 }
 
+/// Tables have a few rows more than positions (OPT has two), not many.
+static constexpr int64_t kMoreRows = 8;
+
+std::string Importer::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t wants) {
+  const llvm::StringMapEntry<int64_t> *dim = nullptr;
+  for (const auto &entry : options.dims)
+    if (entry.getKey() != "batch" && entry.getValue() <= wants && wants - entry.getValue() < std::min(kMoreRows, has) &&
+        (!dim || entry.getValue() > dim->getValue()))
+      dim = &entry;
+  if (!dim || has >= wants)
+    return "";
+  std::string name;
+  for (Value table : tables) {
+    if (!table)
+      continue;
+    for (BlockArgument argument : argumentsBehind(table)) {
+      auto state = llvm::find(stateValues, argument);
+      if (state == stateValues.end() || !llvm::is_contained(tensor(argument).getShape(), has))
+        continue;
+      name = " ('" + displayName(parameters.list[state - stateValues.begin()].name) + "')";
+    }
+  }
+  int64_t spare = wants - dim->getValue();
+  return "the model has " + std::to_string(has - spare) + " positions" + name + ": lower --dim " + displayName(dim->getKey()) + " to " +
+         std::to_string(has - spare) + " at most";
+}
+
+std::string Importer::broadcastHint(ArrayRef<Value> values, int64_t one, int64_t other) {
+  SmallVector<Value> tables;
+  for (Value value : values) // what is small is the model's own
+    if (llvm::is_contained(tensor(value).getShape(), std::min(one, other)))
+      tables.push_back(value);
+  if (!llvm::is_contained(llvm::map_range(options.dims, [](auto &entry) { return entry.getValue(); }), std::max(one, other)))
+    return "";
+  std::string hint = positionsHint(tables, std::min(one, other), std::max(one, other));
+  return hint.empty() ? "" : ". Perhaps " + hint;
+}
+
 Importer::Input *Importer::inputOf(BlockArgument argument) {
   for (Input &input : inputs)
     if (argument && input.argument == argument)
@@ -258,6 +296,21 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
   for (Input &input : inputs)
     if (auto bound = options.bindings.find(input.name); !input.role && bound != options.bindings.end())
       input.binding = bound->getValue();
+  // Positions that the runtime counts have to be there.
+  for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
+    Origin indices = traceTokens(embedding.getIndices());
+    Input *input = inputOf(indices.argument);
+    if (!input || input->binding != "arange" || input->type.getRank() == 0)
+      continue;
+    int64_t has = tensor(embedding.getTable()).getDimSize(0), wants = input->type.getShape().back();
+    if (wants <= has)
+      continue;
+    std::string hint = positionsHint({embedding.getTable()}, has, wants);
+    return error(hint.empty() ? "input '" + displayName(input->name) + "' counts " + std::to_string(wants) + " positions, the model has " +
+                                    std::to_string(has)
+                              : hint),
+           failure();
+  }
   if (!bindingNote.empty())
     emitRemark(fileLocation()) << bindingNote;
   return success();

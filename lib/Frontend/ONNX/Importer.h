@@ -103,6 +103,13 @@ public:
   /// A tensor of an attribute, small enough for a constant.
   llvm::Expected<mlir::DenseElementsAttr>
   readConstant(const TensorProto &tensor);
+  /// What to say where `wants` positions meet the `has` that the model has,
+  /// by the values that have them: which --dim is too large. Empty where no
+  /// dimension has about that size.
+  std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has,
+                            int64_t wants);
+  std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one,
+                            int64_t other);
   /// Losses that are known to be a sum over a count.
   llvm::DenseMap<mlir::Value, LossParts> lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.

@@ -245,7 +245,8 @@ LogicalResult Node::broadcastShape(ArrayRef<Value> values,
         size = other[i];
       else if (other[i] != 1 && other[i] != size)
         return error("shapes do not broadcast: sizes " + Twine(size) + " and " +
-                     Twine(other[i]) + " meet");
+                     Twine(other[i]) + " meet" +
+                     importer.broadcastHint(values, size, other[i]));
     }
   }
   return success();

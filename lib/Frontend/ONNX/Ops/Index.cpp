@@ -7,7 +7,7 @@ using namespace shale::onnx;
 
 /// Constant indices with negative ones counted from the end of `size`; null
 /// after an error when one is out of range.
-static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes) {
+static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
   DenseElementsAttr attr = node.importer.constantOf(indices);
   if (!attr || sizes.empty())
     return indices;
@@ -17,8 +17,14 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes) {
   for (APInt value : attr.getValues<APInt>()) {
     int64_t size = sizes[i++ % sizes.size()], at = value.getSExtValue();
     if (at < -size || at >= size) {
-      (void)node.error("index " + Twine(at) +
-                       " is out of a dimension of size " + Twine(size));
+      int64_t most = at; // of all: positions run up to a length
+      for (APInt each : attr.getValues<APInt>())
+        most = std::max(most, each.getSExtValue());
+      std::string hint = node.importer.positionsHint({table}, size, most + 1);
+      (void)node.error(hint.empty() ? "index " + std::to_string(at) +
+                                          " is out of a dimension of size " +
+                                          std::to_string(size)
+                                    : hint);
       return {};
     }
     changed |= at < 0;
@@ -46,7 +52,8 @@ static LogicalResult importGather(Node &node) {
   if (!ids.getElementType().isInteger(64) &&
       !ids.getElementType().isInteger(32))
     return node.error("indices must be integers");
-  Value indices = countFromEnd(node, node.input(1), {type.getDimSize(axis)});
+  Value indices = countFromEnd(node, node.input(1), {type.getDimSize(axis)},
+                               node.input(0));
   if (!indices)
     return failure();
   SmallVector<int64_t> shape(type.getShape());

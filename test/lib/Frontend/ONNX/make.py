@@ -114,7 +114,7 @@ def cut(source, result, start, end=100, axis=1):
         node("Slice", [source, f"{result}_from", f"{result}_to", f"{result}_axis"], [result], f"cut_{result}")]
 
 
-def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=()):
+def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=(), weights=()):
     """The loss of a head over an embedding of `seen`, with nodes before the model and, of scores, behind it."""
     body = [node("Gather", ["table", seen], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
     last = [const("rows", [-1, 8]), const("all", [-1]), node("Reshape", [scores, "rows"], ["l"], "logit_rows"),
@@ -122,7 +122,7 @@ def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shap
     early = [n for n in nodes if b"scores" not in n]
     body = early + body + [n for n in nodes if b"scores" in n] + last
     names = [("ids", shape), ("targets", label_shape or shape), *more]
-    weights = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i * i % 17 / 16 for i in range(32)]),
+    weights = [*weights, floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i * i % 17 / 16 for i in range(32)]),
                ints("bos", [3, 1], [7] * 3), ints("one", [1], [1])]
     return lambda f: model(graph(body, [value(name, dims, INT64) for name, dims in names], [LOSS], weights))
 
@@ -225,6 +225,12 @@ CASES = {
     "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),
     "labels-by-rows": language_model(cut("targets", "wanted", 1, axis=0) + cut("scores", "scores_cut", 0, 2, axis=0), labels="wanted", scores="scores_cut"),
     "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
+    # More positions than the model has: counted by the runtime, sliced from a parameter.
+    "positions-counted": language_model([node("Gather", ["places", "position_ids"], ["place"], "positions"), node("MatMul", ["place", "head"], ["shift"], "shift"),
+                                         node("Add", ["scores", "shift"], ["scores_more"], "add")], scores="scores_more", shape=("batch", "length"),
+                                        more=[("position_ids", (1, "length"))], weights=[floats("places", [6, 4], [0.25] * 24)]),
+    "positions-added": language_model(cut("places", "place", 0, 1 << 40, axis=0) + [node("Add", ["scores", "place"], ["scores_more"], "add")], scores="scores_more",
+                                      shape=("batch", "length"), weights=[floats("places", [6, 8], [0.25] * 48)]),
     # The batch where no dimension has that name.
     "fixed": language_model(shape=(4, 6)),
     "fixed-flat": language_model(shape=(4, 6), label_shape=(24,)),
