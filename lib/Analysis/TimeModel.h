@@ -25,6 +25,7 @@ struct Rates {
   double hostMemory; ///< bytes of host memory read or written by what runs there, a rank's share
   double launch;    ///< seconds before a kernel or product begins
   double collective; ///< seconds before a collective's first byte
+  bool oneMemory;     ///< what the host keeps lies in the device's own memory, one RAM
   const char *source; ///< where the figures come from
 };
 

@@ -131,9 +131,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
   os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
   std::vector<Plan> others = neighbours(planner, plan);
-  MemoryLimit limit;
-  if (!plan.options.memoryLimit.empty())
-    (void)parseMemoryLimit(plan.options.memoryLimit, limit);
+  MemoryLimit limit = limitOf(plan.options);
   llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });
   std::vector<const Plan *> shown = chooseChanges(plan, others);
   if (shown.empty()) {
@@ -145,14 +143,23 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
     printChange(plan, *other, os);
 }
 
+namespace {
+/// What is too small: one memory, or both together.
+enum class Space { Device, Host, Both };
+
+int64_t bytesIn(Space space, const Plan &plan) {
+  return (space != Space::Host ? plan.device() : 0) + (space != Space::Device ? plan.host() : 0);
+}
+} // namespace
+
 /// The plan that needs the least of what is too small: of the device's memory among those
 /// that the host has room for; where it has for none, of the host's.
-static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, bool &host) {
+static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Space &space) {
   const Plan *best = nullptr;
-  for (host = false;; host = true) {
+  for (space = limit.sum ? Space::Both : Space::Device;; space = Space::Host) {
     for (const Plan &plan : plans) {
-      bool possible = host || !limit.host || plan.host() <= *limit.host;
-      auto bytes = [&](const Plan &p) { return host ? std::make_pair(p.host(), p.device()) : std::make_pair(p.device(), p.host()); };
+      bool possible = space != Space::Device || !limit.host || plan.host() <= *limit.host;
+      auto bytes = [&](const Plan &p) { return std::make_tuple(bytesIn(space, p), p.device(), p.host()); };
       if (possible && (!best || bytes(plan) < bytes(*best)))
         best = &plan;
     }
@@ -161,46 +168,58 @@ static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, bo
   }
 }
 
-static std::string limitText(std::optional<int64_t> device, std::optional<int64_t> host) {
-  std::string text = device ? (host ? "device=" : "") + std::to_string(*device) : "";
-  return host ? text + (device ? "," : "") + "host=" + std::to_string(*host) : text;
+/// The flag's value that the plan just fits; what the other memory was given stays as it is
+/// where that is enough.
+static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space space) {
+  if (space == Space::Both)
+    return std::to_string(bytesIn(space, plan));
+  std::string device, host;
+  if (space == Space::Device || limit.device)
+    device = "device=" + std::to_string(space == Space::Device ? plan.device() : std::max(*limit.device, plan.device()));
+  if (space == Space::Host || limit.host)
+    host = "host=" + std::to_string(space == Space::Host ? plan.host() : *limit.host);
+  return device + (device.empty() || host.empty() ? "" : ",") + host;
+}
+
+/// What is live at the peak of a memory, and what else is there.
+static void printContents(const Plan &planned, bool host, raw_ostream &os) {
+  if (FailureOr<Timeline> timeline = largestTimeline(*planned.module, host); succeeded(timeline))
+    printLive(*timeline, host, 8, os);
+  os << "  beside the arena:\n";
+  for (const PlanLine &line : planned.summary.lines)
+    if (line.host == host && !StringRef(line.what).contains("arena"))
+      os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
 }
 
 void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans, const MemoryLimit &limit, raw_ostream &os) {
-  bool host = false;
-  const Plan &smallest = *smallestOf(plans, limit, host);
+  Space space = Space::Device;
+  const Plan &smallest = *smallestOf(plans, limit, space);
+  bool host = space == Space::Host;
   std::string flags = flagsBeside(smallest.options, options);
-  int64_t least = host ? smallest.host() : smallest.device();
+  int64_t least = bytesIn(space, smallest);
   os << "shalec: error: no plan fits: the smallest takes " << least << " bytes (" << formatBytes(least) << ") of "
-     << (host ? "host" : "device") << " memory a rank";
+     << (host ? "host memory" : space == Space::Both ? "memory" : "device memory") << " a rank";
   if (limit.host && !host)
     os << " with " << smallest.host() << " bytes of host memory";
-  os << "; the limit is " << (host ? *limit.host : *limit.device) << " bytes";
+  os << "; the limit is " << (host ? *limit.host : space == Space::Both ? *limit.sum : *limit.device) << " bytes";
   if (limit.host && !host)
     os << ", host " << *limit.host << " bytes";
-  // What the other memory was given stays as it is where that is enough.
-  std::optional<int64_t> device = host ? limit.device : std::optional<int64_t>(smallest.device());
-  if (device)
-    device = std::max(*device, smallest.device());
-  os << "\n  smallest limit that can be met: --memory-limit " << limitText(device, host ? smallest.host() : limit.host)
+  os << "\n  smallest limit that can be met: --memory-limit " << limitText(smallest, limit, space)
      << (flags.empty() ? "" : " (" + flags + ")") << "\n";
   // Typed flags are fixed; the plan may be smaller without them.
   std::vector<PlanOrError> again = planner.planAll(smallest.options, /*keepModules=*/true);
   if (again.front().plan) {
-    if (FailureOr<Timeline> timeline = largestTimeline(*again.front().plan->module, host); succeeded(timeline))
-      printLive(*timeline, host, 8, os);
-    os << "  beside the arena:\n";
-    for (const PlanLine &line : smallest.summary.lines)
-      if (line.host == host && !StringRef(line.what).contains("arena"))
-        os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
+    if (!host)
+      printContents(*again.front().plan, false, os);
+    if (host || (space == Space::Both && smallest.host() > 0))
+      printContents(*again.front().plan, true, os);
   }
   std::vector<Plan> lower;
-  auto bytes = [&](const Plan &plan) { return host ? plan.host() : plan.device(); };
   // What the other memory has no room for does not help.
   for (Plan &other : neighbours(planner, smallest))
-    if (bytes(other) < least && (host || !limit.host || other.host() <= *limit.host))
+    if (bytesIn(space, other) < least && (space != Space::Device || !limit.host || other.host() <= *limit.host))
       lower.push_back(std::move(other));
-  llvm::stable_sort(lower, [&](const Plan &a, const Plan &b) { return bytes(a) < bytes(b); });
+  llvm::stable_sort(lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
   os << "  what would lower it:\n";
   if (lower.empty())
     os << "  no other value of one flag\n";
@@ -232,9 +251,7 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
     return wrong;
   std::vector<std::vector<std::string>> rows = {{"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
   const Plan *base = nullptr;
-  MemoryLimit limit;
-  if (!options.memoryLimit.empty())
-    (void)parseMemoryLimit(options.memoryLimit, limit);
+  MemoryLimit limit = limitOf(options);
   std::vector<PlanOrError> plans = planner.planAll(variants);
   for (auto [variant, made] : llvm::zip(variants, plans)) {
     std::string flags;

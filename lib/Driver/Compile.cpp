@@ -217,8 +217,7 @@ private:
       }
     if (name.empty())
       return SHALE_EXIT_OK;
-    MemoryLimit limit;
-    (void)parseMemoryLimit(options.memoryLimit, limit);
+    MemoryLimit limit = limitOf(options);
     if (!limit.any())
       return usageError("--dim " + name + "=max needs --memory-limit");
     MeshSpec mesh;

@@ -12,7 +12,16 @@ int64_t Plan::device() const { return summary.peakBytes(/*host=*/false); }
 int64_t Plan::host() const { return summary.peakBytes(/*host=*/true); }
 
 bool Plan::fits(const MemoryLimit &limit) const {
-  return (!limit.device || device() <= *limit.device) && (!limit.host || host() <= *limit.host);
+  return (!limit.device || device() <= *limit.device) && (!limit.host || host() <= *limit.host) &&
+         (!limit.sum || device() + host() <= *limit.sum);
+}
+
+MemoryLimit shale::limitOf(const CompileOptions &options) {
+  MemoryLimit limit;
+  bool oneMemory = ratesFor(options).oneMemory || !(options.planOnly || !options.why.empty());
+  if (options.memoryLimit.empty() || !parseMemoryLimit(options.memoryLimit, oneMemory, limit).empty())
+    return {};
+  return limit;
 }
 
 const Rates &shale::ratesFor(const CompileOptions &options) {

@@ -26,6 +26,8 @@ struct Plan {
   /// Planned bytes of a rank, fixed costs included, by memory space.
   int64_t device() const;
   int64_t host() const;
+  /// What a limit of both together bounds, else the device's.
+  int64_t size(const MemoryLimit &limit) const { return limit.sum ? device() + host() : device(); }
   bool fits(const MemoryLimit &limit) const;
 };
 
@@ -41,6 +43,11 @@ std::string fusedKey(const CompileOptions &options);
 /// The second half: order and places. Takes the module.
 mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options, const CpuTarget &target,
                                 bool verify = true);
+
+/// What --memory-limit says; nothing without one, or where it says what it cannot. A program
+/// that is made runs on this target, whose memories are one RAM; a plan is of the machine that
+/// was named.
+MemoryLimit limitOf(const CompileOptions &options);
 
 /// The machine whose rates order plans for these options.
 const Rates &ratesFor(const CompileOptions &options);

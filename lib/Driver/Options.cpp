@@ -249,7 +249,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
   const char *plan = memory; // one heading: help fits a screen
-  app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
+  app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB (on a CPU of all its memory) or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);
   app.add_flag("--plan-only", o.planOnly, "plan, print the verdict, and stop: no code, no weights needed")->group(plan);
   app.add_option("--compare", o.compare, "a table of plans, one for each combination: shard,recompute=none|block")->type_name("FLAG,..")->group(plan);
   app.add_option("--report", o.reports, "memory | comm | numerics, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when")->type_name("KIND")->allow_extra_args(false)->group(plan);

@@ -16,7 +16,7 @@ static int usageError(const Twine &message) {
 int shale::checkPlanOptions(const CompileOptions &options) {
   MemoryLimit limit;
   if (options.typed.count("memory-limit"))
-    if (std::string wrong = parseMemoryLimit(options.memoryLimit, limit); !wrong.empty())
+    if (std::string wrong = parseMemoryLimit(options.memoryLimit, /*oneMemory=*/true, limit); !wrong.empty())
       return usageError("--memory-limit: " + wrong);
   if (llvm::is_contained(options.why, ""))
     return usageError("--why expects the name of a tensor, node, parameter, input or output");
@@ -59,8 +59,7 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best, c
 
 /// Chooses what was not typed. Returns an exit code.
 static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location loc) {
-  MemoryLimit limit;
-  (void)parseMemoryLimit(options.memoryLimit, limit);
+  MemoryLimit limit = limitOf(options);
   if (failed(planner.plan(options))) // what is wrong with the flags is said here
     return planner.exitCode;
   std::vector<Plan> plans = planner.search(options);

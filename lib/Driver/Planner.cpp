@@ -194,7 +194,7 @@ public:
     const Plan *smallest = nullptr;
     std::vector<Plan> plans = Planner(std::move(module), target).search(options);
     for (const Plan &plan : plans)
-      if (plan.fits(limit) && (!smallest || plan.device() < smallest->device()))
+      if (plan.fits(limit) && (!smallest || plan.size(limit) < smallest->size(limit)))
         smallest = &plan;
     if (smallest)
       flags = smallest->options;

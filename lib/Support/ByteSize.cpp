@@ -46,17 +46,18 @@ std::string shale::formatBytes(int64_t bytes) {
   return text;
 }
 
-std::string shale::parseMemoryLimit(StringRef text, MemoryLimit &limit) {
+std::string shale::parseMemoryLimit(StringRef text, bool oneMemory, MemoryLimit &limit) {
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   for (StringRef part : parts) {
     auto [name, size] = part.split('=');
-    if (size.empty()) {
+    bool plain = !part.contains('=');
+    if (plain) {
       size = name;
-      name = "device";
+      name = oneMemory ? "sum" : "device";
     }
-    std::optional<int64_t> &slot = name.trim() == "host" ? limit.host : limit.device;
-    if ((name.trim() != "host" && name.trim() != "device") || slot)
+    std::optional<int64_t> &slot = name.trim() == "host" ? limit.host : plain && oneMemory ? limit.sum : limit.device;
+    if ((!plain && name.trim() != "host" && name.trim() != "device") || slot || (plain && parts.size() > 1))
       return ("expects SIZE or device=SIZE,host=SIZE; got '" + text + "'").str();
     slot = parseByteSize(size);
     if (!slot)

@@ -15,15 +15,15 @@ std::optional<int64_t> parseByteSize(llvm::StringRef text);
 /// "1.25 GiB", "3.40 MiB", "12 B": three digits, binary units; with a sign for negative ones.
 std::string formatBytes(int64_t bytes);
 
-/// A limit on each memory space, in bytes; absent: none.
+/// A limit on each memory space, or on both together, in bytes; absent: none.
 struct MemoryLimit {
-  std::optional<int64_t> device, host;
-  bool any() const { return device || host; }
+  std::optional<int64_t> device, host, sum;
+  bool any() const { return device || host || sum; }
 };
 
-/// Reads "40GiB" (device) or "device=80GiB,host=100GiB". Returns what is wrong,
-/// or an empty string.
-std::string parseMemoryLimit(llvm::StringRef text, MemoryLimit &limit);
+/// Reads "40GiB" or "device=80GiB,host=100GiB". A plain size is one of the device's memory;
+/// where both are one RAM, of their sum. Returns what is wrong, or an empty string.
+std::string parseMemoryLimit(llvm::StringRef text, bool oneMemory, MemoryLimit &limit);
 
 } // namespace shale
 

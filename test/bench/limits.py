@@ -40,13 +40,13 @@ def main():
             return run.stdout + run.stderr
 
         free = int(VERDICT.search(shalec("--plan-only", "--memory-limit", "100TiB"))[1])
-        smallest = int(re.search(r"--memory-limit (\d+)", shalec("--plan-only", "--memory-limit", "1", code=78))[1])
+        smallest = int(re.search(r"--memory-limit device=(\d+)", shalec("--plan-only", "--memory-limit", "device=1", code=78))[1])
         (work / "tokens.bin").write_bytes(bytes(range(128)) * 8192)
         print(f"{'limit':>14} {'device':>14} {'host':>14} {'ms':>9} {'device, run':>14} {'resident, run':>14}  flags")
         last = 0.0
         for i in range(a.steps):
             limit = free - (free - smallest) * i // (a.steps - 1)
-            text = shalec("--memory-limit", limit, *(["-o", work / "train"] if a.run else ["--plan-only"]))
+            text = shalec("--memory-limit", f"device={limit}", *(["-o", work / "train"] if a.run else ["--plan-only"]))
             peak, host, ms = VERDICT.search(text).groups()
             peak, host, ms = int(peak), int(host or 0), float(ms)
             flags = re.search(r"that fits, (.*)", text)[1]
@@ -62,7 +62,7 @@ def main():
             assert peak <= limit and ms >= last, "a plan above its limit, or a faster plan under a smaller limit"
             assert device <= limit and resident <= peak + host, "more is resident than the limit allows, or than is planned"
             last = ms
-        shalec("--plan-only", "--memory-limit", smallest - 1, code=78)
+        shalec("--plan-only", "--memory-limit", f"device={smallest - 1}", code=78)
         print(f"{smallest - 1:14} exit code 78")
 
 

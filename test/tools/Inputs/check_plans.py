@@ -109,19 +109,37 @@ def table(flags, compare):
 
 def check_limits(flags, steps):
     free, _, _, _ = plan(flags, "--memory-limit", "1TiB")
-    text = shalec(flags, "--memory-limit", 1, code=78)
-    smallest = int(SMALLEST.search(text)[1])
+    text = shalec(flags, "--memory-limit", "device=1", code=78)
+    smallest = int(SMALLEST.search(text)[1][len("device="):])
     assert "live at the peak" in text and "what would lower it" in text and "node 'node_" in text, text
     assert smallest < free
     last = 0.0
     for i in range(steps + 1):
         limit = free - (free - smallest) * i // steps
-        device, _, milliseconds, text = plan(flags, "--memory-limit", limit)
+        device, _, milliseconds, text = plan(flags, "--memory-limit", f"device={limit}")
         assert device <= limit, (limit, device)
         assert milliseconds >= last, (limit, milliseconds, last)
         last = milliseconds
     assert "--offload" in re.search("that fits, (.*)", text)[1], text
+    shalec(flags, "--memory-limit", f"device={smallest - 1}", code=78)
+
+
+def check_sum(flags, steps):
+    """A plain size bounds both memories together where they are one RAM, and the device's where they are not."""
+    device, host, _, _ = plan(flags, "--memory-limit", "1TiB")
+    free, last = device + host, 0.0
+    text = shalec(flags, "--memory-limit", 1, code=78)
+    smallest = int(SMALLEST.search(text)[1])
+    assert f"takes {smallest} bytes" in text and "of memory a rank; the limit is 1 bytes" in text and "live at the peak" in text, text
+    for i in range(steps + 1):
+        limit = free - (free - smallest) * i // steps
+        device, host, milliseconds, text = plan(flags, "--memory-limit", limit)
+        assert device + host <= limit and milliseconds >= last, (limit, device, host, milliseconds, last)
+        last = milliseconds
     shalec(flags, "--memory-limit", smallest - 1, code=78)
+    # Of a device with its own memory the same limit leaves room to offload.
+    device, host, _, _ = plan(flags, "--memory-limit", smallest - 1, "--machine", "h100")
+    assert device <= smallest - 1 < device + host, (device, host)
 
 
 def check_host(flags):
@@ -139,7 +157,7 @@ def check_host(flags):
     assert plan(flags, "--memory-limit", alone)[1] == 0
     # Nor is what the host has no room for offered, though it would lower the device's peak.
     assert "--offload" not in text[text.index("what would lower it"):] and "--param-dtype bf16" in text, text
-    assert int(SMALLEST.search(shalec(flags, "--memory-limit", "device=1", code=78))[1]) < int(alone[7:-7])
+    assert int(SMALLEST.search(shalec(flags, "--memory-limit", "device=1", code=78))[1][7:]) < int(alone[7:-7])
 
 
 def check_batch(flags, *fixed):
@@ -159,7 +177,7 @@ def check_auto(flags):
     assert plan(fixed, "--recompute", "auto")[:3] == plan(fixed, *rows[0]["flags"].split())[:3]
     for limit in {row["device"] for row in rows}:
         best = next(row for row in rows if row["device"] <= limit)
-        device, _, _, text = plan(fixed, "--recompute", "auto", "--memory-limit", limit)
+        device, _, _, text = plan(fixed, "--recompute", "auto", "--memory-limit", f"device={limit}")
         assert device == best["device"] and (best["flags"] in text or "as they are" in text), (limit, best, text)
 
 
@@ -193,6 +211,7 @@ checked = sum(check_changes(program) for program in PROGRAMS + programs)
 print(checked, "changes of", len(PROGRAMS + programs), "plans are true")
 assert checked >= len(PROGRAMS + programs)
 check_limits(GPT2 + FEW, 6)
+check_sum(GPT2 + FEW, 4)
 check_host(GPT2 + FEW)
 check_batch(GPT2, *FEW)
 check_auto(GPT2)
