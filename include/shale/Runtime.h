@@ -204,7 +204,7 @@ typedef struct {
   int32_t world_size;
   const char *model;     /* path of the model file */
   const char *target;    /* e.g. "x86-64-v4": checked against this CPU at start */
-  const char *strategy;  /* none, optimizer, grad, full */
+  const char *strategy;  /* none, optimizer, grad, full, hybrid */
   const char *optimizer; /* adamw, sgd */
   const char *describe;  /* text that --describe prints after its own tables */
   int32_t axis_count;

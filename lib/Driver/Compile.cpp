@@ -36,30 +36,31 @@ int usageError(const llvm::Twine &message) {
   return SHALE_EXIT_USAGE;
 }
 
-/// Prints a diagnostic as one line: tool, severity, file, node, message.
-void printDiagnostic(Diagnostic &diagnostic, StringRef model) {
-  auto name = [](DiagnosticSeverity severity) {
-    switch (severity) {
-    case DiagnosticSeverity::Error:
-      return "error";
-    case DiagnosticSeverity::Warning:
-      return "warning";
-    case DiagnosticSeverity::Note:
-      return "note";
-    case DiagnosticSeverity::Remark:
-      break;
-    }
-    return "remark";
-  };
-  llvm::errs() << "shalec: " << name(diagnostic.getSeverity()) << ": ";
+/// A diagnostic as one line: tool, severity, file, node, message.
+void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
+  const char *severity = "remark";
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    severity = "error";
+    break;
+  case DiagnosticSeverity::Warning:
+    severity = "warning";
+    break;
+  case DiagnosticSeverity::Note:
+    severity = "note";
+    break;
+  case DiagnosticSeverity::Remark:
+    break;
+  }
+  os << "shalec: " << severity << ": ";
   std::string text = diagnostic.str(), node = sourceNode(diagnostic.getLocation());
   if (!StringRef(text).contains(model))
-    llvm::errs() << model << ": ";
+    os << model << ": ";
   if (!node.empty() && !StringRef(text).contains(node))
-    llvm::errs() << "node '" << node << "': ";
-  llvm::errs() << text << "\n";
+    os << "node '" << node << "': ";
+  os << text << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
-    llvm::errs() << "shalec: note: " << note.str() << "\n";
+    os << "shalec: note: " << note.str() << "\n";
 }
 
 /// Ranks along the data axes.
@@ -147,7 +148,7 @@ public:
     context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || this->options.remarks)
-        printDiagnostic(diagnostic, this->options.model);
+        print(diagnostic);
       return success();
     });
   }
@@ -206,6 +207,15 @@ public:
   }
 
 private:
+  /// Plans are made before the program and beside it: what they decide is said once.
+  void print(Diagnostic &diagnostic) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    printDiagnostic(diagnostic, options.model, os);
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error || said.insert(text).second)
+      llvm::errs() << text;
+  }
+
   /// Finds the size of a dimension that is "max" under the memory limit.
   int chooseBatch(onnx::ImportOptions &import) {
     std::string name;
@@ -359,6 +369,7 @@ private:
   std::optional<Planner> planner; // of advice, when a program is made
   ProgramSummary summary;
   int stageNumber = 1;
+  llvm::StringSet<> said;
 };
 
 } // namespace

@@ -96,6 +96,11 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
     for (const std::string &input : inputs)
       if (fs::exists(input) && isSame(output.path, input))
         return refuse(output, "this would overwrite the input '" + input + "'");
+    StringRef folder = llvm::sys::path::parent_path(output.path);
+    if (!folder.empty() && !fs::is_directory(folder))
+      return cannotWrite(output.path, "there is no folder '" + folder + "'");
+    if (fs::exists(output.path) ? fs::is_directory(output.path) : bool(fs::access(folder.empty() ? "." : folder, fs::AccessMode::Write)))
+      return cannotWrite(output.path, fs::is_directory(output.path) ? "it is a folder" : "its folder takes no new file");
     if (isSpecial(output.path)) {
       if (output.flag == "-o" && makesProgram(options))
         return refuse(output, "is no regular file, and a program goes to one");

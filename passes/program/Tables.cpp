@@ -34,6 +34,7 @@ private:
   Datum buffers(const ProgramSummary &summary);
   Datum transfers(const ProgramSummary &summary);
   int64_t tokensPerStep(rt::FuncOp step);
+  StringRef strategyWord();
   Datum dims(ArrayRef<int64_t> shape) {
     std::vector<Datum> values;
     for (int64_t size : shape)
@@ -278,6 +279,14 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
   return tokens;
 }
 
+/// As people say it: full sharding in each of several replicas is hybrid.
+StringRef Tables::strategyWord() {
+  auto attr = module->getAttrOfType<StringAttr>(dist::kStrategyAttr);
+  StringRef word = attr ? attr.getValue() : "none";
+  dist::MeshOp mesh = dist::getMesh(module);
+  return word == "full" && mesh && mesh.getSize("replica") > 1 ? "hybrid" : word;
+}
+
 LogicalResult Tables::run() {
   auto step = module.lookupSymbol<rt::FuncOp>("step");
   auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
@@ -310,7 +319,7 @@ LogicalResult Tables::run() {
   ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
   Datum program = data.fields({
       data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(options.target),
-      attribute(dist::kStrategyAttr, "none"), data.string(momentum ? "sgd" : "adamw"), data.string(options.describe),
+      data.string(strategyWord()), data.string(momentum ? "sgd" : "adamw"), data.string(options.describe),
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
