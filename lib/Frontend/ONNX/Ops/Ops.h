@@ -9,6 +9,7 @@ namespace shale::onnx {
 void registerActivationOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
+void registerEinsumOps(HandlerRegistry &registry);
 void registerElementwiseOps(HandlerRegistry &registry);
 void registerIndexOps(HandlerRegistry &registry);
 void registerLossOps(HandlerRegistry &registry);

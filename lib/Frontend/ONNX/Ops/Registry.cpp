@@ -9,6 +9,7 @@ const HandlerRegistry &shale::onnx::getHandlers() {
     registerActivationOps(all);
     registerConstantOps(all);
     registerDataOps(all);
+    registerEinsumOps(all);
     registerElementwiseOps(all);
     registerIndexOps(all);
     registerLossOps(all);

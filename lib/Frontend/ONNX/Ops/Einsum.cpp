@@ -1,0 +1,372 @@
+//===- Einsum.cpp - Sums of products by labels of dimensions --------------===//
+//
+// Operands are contracted from left to right. What two operands share and the
+// rest does not need is the inner dimension of a product; what they share and
+// the rest needs is a batch dimension. Without an inner dimension the product
+// is one of elements.
+//
+// A dimension of size 1 is dropped at once: whatever its label has elsewhere,
+// the result is the same, and it broadcasts by itself.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <map>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+/// A letter, or a dimension of the ellipsis, counted from its last.
+using Label = int;
+using Labels = SmallVector<Label>;
+constexpr Label kEllipsis = 256; // and above
+
+/// A tensor and what its dimensions are called.
+struct Term {
+  Value value;
+  Labels labels;
+};
+
+/// An equation, its letters and ellipses not yet matched with dimensions.
+struct Equation {
+  SmallVector<std::string> operands; // "..." is one '.'
+  std::optional<std::string> result;
+};
+
+class Einsum {
+public:
+  explicit Einsum(Node &node) : node(node) {}
+  LogicalResult import();
+
+private:
+  LogicalResult parse(Equation &equation);
+  LogicalResult parseTerm(StringRef text, std::string &term);
+  LogicalResult label(int operand, StringRef text, Labels &labels);
+  LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all,
+                           Labels &result);
+  Value diagonal(Value value, Labels &labels);
+  Term squeeze(Term term);
+  Term arrange(Term term, ArrayRef<Label> order);
+  Term sumOut(Term term, ArrayRef<Label> keep);
+  Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result);
+  Term multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order);
+
+  SmallVector<int64_t> sizesOf(ArrayRef<Label> labels) {
+    SmallVector<int64_t> sizes;
+    for (Label label : labels)
+      sizes.push_back(size[label]);
+    return sizes;
+  }
+  static bool has(ArrayRef<Label> labels, Label label) {
+    return llvm::is_contained(labels, label);
+  }
+
+  Node &node;
+  std::map<Label, int64_t> size;
+  int64_t ellipsisRank = 0;
+};
+
+} // namespace
+
+LogicalResult Einsum::parseTerm(StringRef text, std::string &term) {
+  while (!text.empty()) {
+    char c = text.front();
+    if (text.consume_front("...")) {
+      if (term.find('.') != std::string::npos)
+        return node.error("the equation has two ellipses in one term");
+      term += '.';
+      continue;
+    }
+    text = text.drop_front();
+    if (c == ' ')
+      continue;
+    if (!llvm::isAlpha(c))
+      return node.error("the equation has '" + displayName(StringRef(&c, 1)) +
+                        "', which is neither a letter nor '...'");
+    term += c;
+  }
+  return success();
+}
+
+LogicalResult Einsum::parse(Equation &equation) {
+  std::string text = node.stringAttr("equation", "");
+  if (node.attributesAreBad())
+    return failure();
+  if (!node.attribute("equation"))
+    return node.error("has no equation");
+  auto [left, right] = StringRef(text).split("->");
+  if (left.size() != text.size() && failed(parseTerm(right, equation.result.emplace())))
+    return failure();
+  SmallVector<StringRef> terms;
+  left.split(terms, ',');
+  if (int64_t(terms.size()) != node.numInputs())
+    return node.error("the equation has " + Twine(terms.size()) + " terms, the node has " +
+                      Twine(node.numInputs()) + " operands");
+  for (StringRef term : terms)
+    if (failed(parseTerm(term, equation.operands.emplace_back())))
+      return failure();
+  return success();
+}
+
+/// Matches an operand's dimensions with its term, and its sizes with those of
+/// other operands.
+LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
+  auto type = Node::type(node.input(operand));
+  bool open = text.contains('.');
+  int64_t letters = text.size() - open, rank = type.getRank();
+  if (open ? rank < letters : rank != letters)
+    return node.error("operand " + Twine(operand) + " has " + Twine(rank) +
+                      " dimensions, the equation names " + Twine(letters));
+  if (open)
+    ellipsisRank = std::max(ellipsisRank, rank - letters);
+  for (char c : text) {
+    if (c == '.')
+      for (int64_t i = rank - letters; i-- > 0;)
+        labels.push_back(kEllipsis + i);
+    else
+      labels.push_back(c);
+  }
+  for (auto [label, mine] : llvm::zip(labels, type.getShape())) {
+    int64_t &known = size.try_emplace(label, 1).first->second;
+    if (known == 1)
+      known = mine;
+    else if (mine != 1 && mine != known)
+      return node.error(label >= kEllipsis ? Twine("dimensions of the ellipsis have sizes ") + Twine(known) +
+                                                 " and " + Twine(mine)
+                                           : "dimension '" + Twine(char(label)) + "' has sizes " +
+                                                 Twine(known) + " and " + Twine(mine));
+  }
+  return success();
+}
+
+/// The labels of the result: those given, or the ellipsis and then the letters
+/// that appear once, in the order of their codes.
+LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all,
+                                 Labels &result) {
+  auto addEllipsis = [&] {
+    for (int64_t i = ellipsisRank; i-- > 0;)
+      result.push_back(kEllipsis + i);
+  };
+  if (!equation.result) {
+    addEllipsis();
+    for (auto [label, unused] : size) {
+      int64_t count = 0;
+      for (const Labels &labels : all)
+        count += llvm::count(labels, label);
+      if (label < kEllipsis && count == 1)
+        result.push_back(label);
+    }
+    return success();
+  }
+  for (char c : *equation.result) {
+    if (c == '.') {
+      addEllipsis();
+      continue;
+    }
+    if (!size.count(c))
+      return node.error("the result's dimension '" + Twine(c) + "' is in no operand");
+    if (has(result, c))
+      return node.error("the result names dimension '" + Twine(c) + "' twice");
+    result.push_back(c);
+  }
+  return success();
+}
+
+/// Replaces two dimensions of one label by their diagonal, until all differ.
+Value Einsum::diagonal(Value value, Labels &labels) {
+  for (size_t i = 0; value && i < labels.size(); ++i) {
+    size_t j = i + 1;
+    while (j < labels.size() && labels[j] != labels[i])
+      ++j;
+    if (j == labels.size())
+      continue;
+    SmallVector<int64_t> shape(Node::type(value).getShape());
+    int64_t n = shape[i];
+    if (shape[j] != n) {
+      (void)node.error("the diagonal of '" + Twine(char(labels[i])) + "' has sizes " + Twine(n) + " and " +
+                       Twine(shape[j]));
+      return {};
+    }
+    // [.., n, n] -> [.., n * n] -> every (n + 1)-th
+    SmallVector<int64_t> perm;
+    Labels rest;
+    for (size_t k = 0; k < labels.size(); ++k)
+      if (k != i && k != j) {
+        perm.push_back(k);
+        rest.push_back(labels[k]);
+      }
+    perm.append({int64_t(i), int64_t(j)});
+    rest.push_back(labels[i]);
+    shape.erase(shape.begin() + j);
+    shape.erase(shape.begin() + i);
+    shape.push_back(n * n); // not more than the tensor has
+    value = node.reshape(node.transpose(value, perm), shape);
+    SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+    strides.back() = n + 1;
+    value = node.slice(value, starts, shape, strides);
+    labels = rest;
+    i = size_t(-1); // from the first again
+  }
+  return value;
+}
+
+Term Einsum::squeeze(Term term) {
+  if (!term.value)
+    return term;
+  Labels labels;
+  SmallVector<int64_t> shape;
+  for (auto [label, n] : llvm::zip(term.labels, Node::type(term.value).getShape()))
+    if (n != 1) {
+      labels.push_back(label);
+      shape.push_back(n);
+    }
+  return {node.reshape(term.value, shape), labels};
+}
+
+/// Transposes, into the operand's own transpose if it is one.
+Term Einsum::arrange(Term term, ArrayRef<Label> order) {
+  SmallVector<int64_t> perm;
+  for (Label label : order)
+    perm.push_back(llvm::find(term.labels, label) - term.labels.begin());
+  if (term.value && !llvm::is_sorted(perm))
+    if (auto inner = term.value.getDefiningOp<nn::TransposeOp>()) {
+      for (int64_t &p : perm)
+        p = inner.getPerm()[p];
+      term.value = inner.getInput();
+    }
+  return {node.transpose(term.value, perm), Labels(order)};
+}
+
+/// Sums over the dimensions that nobody needs.
+Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
+  SmallVector<int64_t> dims;
+  Labels kept;
+  for (auto [i, label] : llvm::enumerate(term.labels)) {
+    if (has(keep, label))
+      kept.push_back(label);
+    else
+      dims.push_back(i);
+  }
+  return {node.reduce(nn::ReduceKind::Sum, term.value, dims, false), kept};
+}
+
+/// The product of elements, its dimensions in the given order.
+Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
+  auto widen = [&](const Term &term) {
+    Labels mine;
+    SmallVector<int64_t> shape;
+    for (Label label : order) {
+      shape.push_back(has(term.labels, label) ? size[label] : 1);
+      if (has(term.labels, label))
+        mine.push_back(label);
+    }
+    return node.reshape(arrange(term, mine).value, shape);
+  };
+  return {node.binary<nn::MulOp>(widen(lhs), widen(rhs)), Labels(order)};
+}
+
+/// The product of two operands, summed over what only they need.
+Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
+  auto keptOr = [&](const Term &other) {
+    Labels labels(keep);
+    llvm::append_range(labels, other.labels);
+    return labels;
+  };
+  lhs = sumOut(lhs, keptOr(rhs));
+  rhs = sumOut(rhs, keptOr(lhs));
+  if (!lhs.value || !rhs.value)
+    return {};
+  // The operand whose own dimensions the result has first comes first.
+  for (Label label : result)
+    if (has(lhs.labels, label) != has(rhs.labels, label)) {
+      if (has(rhs.labels, label))
+        std::swap(lhs, rhs);
+      break;
+    }
+  Labels batch, rows, columns, inner;
+  for (Label label : lhs.labels)
+    (!has(rhs.labels, label) ? rows : has(keep, label) ? batch : inner).push_back(label);
+  for (Label label : rhs.labels)
+    if (!has(lhs.labels, label))
+      columns.push_back(label);
+  bool isFloat = isa<FloatType>(Node::type(lhs.value).getElementType());
+  if (inner.empty() || !isFloat || (rows.empty() && columns.empty())) {
+    Labels all(lhs.labels);
+    llvm::append_range(all, columns);
+    return sumOut(multiply(lhs, rhs, all), keep);
+  }
+  Labels order(batch);
+  llvm::append_range(order, rows);
+  llvm::append_range(order, columns);
+  // A matrix per batch element, transposed where the operand is.
+  auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Value {
+    Labels straight(batch), turned(batch);
+    llvm::append_range(straight, outer);
+    llvm::append_range(straight, inner);
+    llvm::append_range(turned, inner);
+    llvm::append_range(turned, outer);
+    transposed = ArrayRef<Label>(turned) == ArrayRef<Label>(term.labels);
+    SmallVector<int64_t> shape = sizesOf(batch);
+    int64_t sizes[2] = {1, 1};
+    for (Label label : outer)
+      if (__builtin_mul_overflow(sizes[0], size[label], &sizes[0]))
+        return {};
+    for (Label label : inner)
+      if (__builtin_mul_overflow(sizes[1], size[label], &sizes[1]))
+        return {};
+    if (transposed)
+      std::swap(sizes[0], sizes[1]);
+    shape.append({sizes[0], sizes[1]});
+    return node.reshape(arrange(term, transposed ? turned : straight).value, shape);
+  };
+  bool transposeLhs, transposeRhs;
+  Value left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
+  return {node.reshape(node.matmul(left, right, transposeLhs, !transposeRhs), sizesOf(order)), order};
+}
+
+LogicalResult Einsum::import() {
+  Equation equation;
+  if (node.numInputs() == 0)
+    return node.error("has no operands");
+  if (failed(node.require(node.numInputs())) || failed(parse(equation)))
+    return failure();
+  SmallVector<Labels> all;
+  Type element = Node::type(node.input(0)).getElementType();
+  for (auto [i, text] : llvm::enumerate(equation.operands)) {
+    auto type = Node::type(node.input(i));
+    if (type.getElementType() != element || element.isInteger(1))
+      return node.error("operands must be numbers of one type; operand " + Twine(i) + " is " +
+                        Node::name(type));
+    if (failed(label(i, text, all.emplace_back())))
+      return failure();
+  }
+  Labels result;
+  if (failed(readResult(equation, all, result)))
+    return failure();
+  SmallVector<Term> terms;
+  for (auto [i, labels] : llvm::enumerate(all)) {
+    Value value = diagonal(node.input(i), labels);
+    terms.push_back(squeeze({value, labels}));
+  }
+  Term sum = terms.front();
+  for (size_t i = 1; i < terms.size() && sum.value; ++i) {
+    Labels keep(result);
+    for (size_t j = i + 1; j < terms.size(); ++j)
+      llvm::append_range(keep, terms[j].labels);
+    sum = contract(sum, terms[i], keep, result);
+  }
+  sum = sumOut(sum, result);
+  Labels order;
+  for (Label label : result)
+    if (has(sum.labels, label))
+      order.push_back(label);
+  // What is left out has size 1.
+  node.set(0, sum.value ? node.reshape(arrange(sum, order).value, sizesOf(result)) : Value());
+  return success();
+}
+
+static LogicalResult importEinsum(Node &node) { return Einsum(node).import(); }
+
+void onnx::registerEinsumOps(HandlerRegistry &r) { r.add("", "Einsum", 12, importEinsum); }
