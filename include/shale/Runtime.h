@@ -61,6 +61,9 @@ typedef struct {
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 
+/* A file of initial values is told from another of its size by this much of each parameter. */
+#define SHALE_HASHED_BYTES 4096
+
 /* Where a parameter's initial value comes from. */
 typedef struct {
   int32_t kind;       /* ShaleInitKind */
@@ -70,6 +73,9 @@ typedef struct {
   int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes; twice the parameter's for f32 beside a half type */
+  int64_t hash;       /* XXH3 of the first SHALE_HASHED_BYTES of them at compile time; 0: not known */
+  double mean;        /* of these values at compile time, from a sample where they are many */
+  double deviation;   /* their standard deviation; negative: not known, the file was not there */
 } ShaleInit;
 
 /* A parameter or buffer, whole, under PyTorch's name. */
@@ -81,7 +87,7 @@ typedef struct {
   const int64_t *dims;
   int64_t count;
   int32_t trained; /* 0: frozen or buffer */
-  int32_t pad_;
+  int32_t buffer;  /* 1: a buffer of the model, no parameter */
   ShaleInit init;
 } ShaleParameter;
 
@@ -243,6 +249,7 @@ typedef struct {
   int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes for
                                  each rank of the largest axis, if that has two */
   int64_t tokens_per_step;    /* of the whole program, all micro-batches */
+  int64_t flops_per_step;     /* of one rank: the model's operations, what is computed again not counted */
   /* A step of K micro-batches is accumulate_first, K - 2 times accumulate_next, and
    * step with the last one; K = 1: step alone, the others are NULL. K = 2:
    * accumulate_next is NULL. Neither writes metrics. */

@@ -7,6 +7,7 @@
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Interpreter/Tensor.h"
 #include "passes/program/ConstantData.h"
+#include "passes/program/FileFacts.h"
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/MapVector.h"
@@ -64,8 +65,10 @@ Datum Tables::axes() {
 }
 
 FailureOr<Datum> Tables::initOf(nn::StateOp state) {
-  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size, int64_t offset, int64_t length) {
-    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size), data.i64(offset), data.i64(length)});
+  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size, int64_t offset, int64_t length,
+                 const FileFacts &facts = {}) {
+    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size), data.i64(offset), data.i64(length),
+                        data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation)});
   };
   Attribute init = state.getInitAttr();
   if (auto file = dyn_cast_or_null<nn::FileAttr>(init)) {
@@ -81,7 +84,10 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
       return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
     if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
       return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();
-    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength());
+    std::optional<FileFacts> facts = factsOfFile(path, file.getOffset(), file.getLength(), state.getTensorType());
+    if (!facts)
+      return state.emitOpError("cannot read its initial values in ") << path, failure();
+    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength(), *facts);
   }
   if (auto dense = dyn_cast_or_null<DenseElementsAttr>(init)) {
     interp::Tensor value = interp::Tensor::fromAttr(dense);
@@ -120,7 +126,8 @@ FailureOr<Datum> Tables::parameters() {
     parameterIndex[state.getSymNameAttr()] = rows.size();
     rows.push_back(data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
                                 data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
-                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(0), *init}));
+                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(state.getRole() == nn::Role::Buffer),
+                                *init}));
   }
   return data.array("parameters", std::move(rows));
 }
@@ -327,7 +334,8 @@ LogicalResult Tables::run() {
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
       sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
       data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),
-      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches), function("accumulate_first"),
+      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches),
+      data.i64(summary->flops - summary->recomputedFlops), function("accumulate_first"),
       function("accumulate"), data.address("shale_step"),
       evaluate ? data.address("shale_evaluate") : data.null()});
   data.define("shale_program", program, LLVM::Linkage::External);

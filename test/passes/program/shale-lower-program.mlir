@@ -1,5 +1,8 @@
 // The tables and the step of a program, as a C compiler sees them.
-// RUN: head -c 256 /dev/zero > %t.weights
+// Eight times 1 and eight times 3.
+// RUN: head -c 128 /dev/zero > %t.weights
+// RUN: for i in 1 2 3 4 5 6 7 8; do printf '\000\000\200\077\000\000\100\100'; done >> %t.weights
+// RUN: head -c 64 /dev/zero >> %t.weights
 // RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-lower-program="target=x86-64-v3 describe=text" -o %t.llvm.mlir
 // RUN: FileCheck %s --check-prefix=LLVM < %t.llvm.mlir
 // RUN: mlir-translate --mlir-to-llvmir %t.llvm.mlir | llc -filetype=obj -relocation-model=pic -o %t.o
@@ -12,7 +15,9 @@
 // CHECK: abi {{[0-9]+}} world 2 model m.onnx target x86-64-v3 strategy optimizer optimizer adamw describe text
 // CHECK-NEXT: axis fsdp 2
 // CHECK-NEXT: parameter w type 0 count 16 trained 1 dims 4 4 alias tied init 1 transposed 1 fill 0 file 1 size 256 offset 128 length 64
+// CHECK-NEXT: buffer 0 hash right mean 2 deviation 1
 // CHECK-NEXT: parameter b type 0 count 4 trained 0 dims 4 init 0 transposed 0 fill 0.5 file -1 size 0 offset 0 length 0
+// CHECK-NEXT: buffer 0 hash right mean 0 deviation -1
 // CHECK-NEXT: group u.f32 count 32 [0 decay 0.5 offset 0 count 16]
 // CHECK-NEXT: group b count 4 [1 decay 1 offset 0 count 4]
 // CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32

@@ -1,6 +1,8 @@
 /* Reads the tables of a compiled program as C sees them and calls its step with
  * a runtime that only says what it is asked. */
 #include "shale/Runtime.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,18 @@ void kernel_update(void *const *args, int64_t begin, int64_t end) {
   *(float *)args[4] = 2.5f;
 }
 
+/* Of the file's bytes, by xxHash itself. */
+static int64_t hashed(const ShaleInit *init) {
+  char bytes[SHALE_HASHED_BYTES];
+  FILE *file = init->file ? fopen(init->file, "rb") : NULL;
+  if (!file)
+    return 0;
+  fseek(file, init->offset, SEEK_SET);
+  size_t n = fread(bytes, 1, init->length < SHALE_HASHED_BYTES ? init->length : SHALE_HASHED_BYTES, file);
+  fclose(file);
+  return (int64_t)XXH3_64bits(bytes, n);
+}
+
 int main(void) {
   const ShaleProgram *p = &shale_program;
   printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n", p->abi_version, p->world_size, p->model,
@@ -81,6 +95,8 @@ int main(void) {
       printf(" alias %s", *alias);
     printf(" init %d transposed %d fill %g file %d size %d offset %d length %d\n", q->init.kind, q->init.transposed, q->init.fill,
            q->init.file ? q->init.file[0] == '/' : -1, (int)q->init.file_size, (int)q->init.offset, (int)q->init.length);
+    printf("  buffer %d hash %s mean %g deviation %g\n", q->buffer, q->init.hash == hashed(&q->init) ? "right" : "wrong", q->init.mean,
+           q->init.deviation);
   }
   for (int i = 0; i < p->group_count; ++i) {
     const ShaleGroup *g = &p->groups[i];

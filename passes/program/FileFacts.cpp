@@ -1,0 +1,73 @@
+//===- FileFacts.cpp - Hash and statistics of initial values --------------===//
+#include "passes/program/FileFacts.h"
+#include "shale/Runtime.h"
+#include "llvm/ADT/APFloat.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/xxhash.h"
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace shale;
+
+static constexpr int64_t kBlockElements = 1 << 14, kMostBlocks = 64;
+
+/// One value; `type` is a float type of 16, 32 or 64 bits.
+static double valueAt(FloatType type, const char *at) {
+  if (type.isF32()) {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, type.getWidth() / 8);
+  APFloat value(type.getFloatSemantics(), APInt(type.getWidth(), bits));
+  bool lost;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+  return value.convertToDouble();
+}
+
+std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int64_t length, RankedTensorType type) {
+  auto read = [&](int64_t from, int64_t bytes) { return llvm::MemoryBuffer::getFileSlice(path, bytes, offset + from); };
+  FileFacts facts;
+  auto head = read(0, std::min<int64_t>(length, SHALE_HASHED_BYTES));
+  if (!head)
+    return std::nullopt;
+  StringRef bytes = (*head)->getBuffer();
+  facts.hash = llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
+
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  int64_t count = type.getNumElements();
+  if (!element || count == 0 || length % count != 0)
+    return facts;
+  if (int64_t(element.getWidth() / 8) * count != length)
+    element = Float32Type::get(type.getContext());
+  int64_t size = element.getWidth() / 8;
+  if (size * count != length || (size != 2 && size != 4 && size != 8))
+    return facts;
+  int64_t blocks = (count + kBlockElements - 1) / kBlockElements;
+  int64_t taken = std::min(blocks, kMostBlocks);
+  // Deviations from the first value: sums of squares lose nothing to a large mean,
+  // and equal values have a deviation of exactly 0.
+  double first = 0, sum = 0, squares = 0;
+  int64_t values = 0;
+  for (int64_t b = 0; b < taken; ++b) {
+    int64_t begin = blocks * b / taken * kBlockElements, end = std::min(begin + kBlockElements, count);
+    auto slice = read(begin * size, (end - begin) * size);
+    if (!slice)
+      return std::nullopt;
+    for (int64_t i = 0; i < end - begin; ++i) {
+      double value = valueAt(element, (*slice)->getBufferStart() + i * size);
+      if (values++ == 0)
+        first = value;
+      sum += value - first;
+      squares += (value - first) * (value - first);
+    }
+  }
+  double mean = sum / values;
+  facts.mean = first + mean;
+  facts.deviation = std::sqrt(std::max(0.0, squares / values - mean * mean));
+  if (!std::isfinite(facts.mean) || !std::isfinite(facts.deviation))
+    facts.mean = 0, facts.deviation = -1;
+  return facts;
+}
