@@ -1,12 +1,16 @@
-// Initial weights by reference (file, offset, length).
+// Initial weights: by reference (file, offset, length), given, or drawn.
 #include "runtime/checkpoint/Initial.h"
+#include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <unistd.h>
 
 namespace shale::rt {
@@ -42,6 +46,25 @@ InputFile openWeights(const ShaleInit &init) {
   return file;
 }
 
+/// Size and hash of what was compiled: other values than those that the compiler
+/// saw may be merged, tied or folded in another way.
+void checkHash(const ShaleParameter &parameter, const InputFile &file) {
+  const ShaleInit &init = parameter.init;
+  if (init.hash == 0)
+    return;
+  char head[SHALE_HASHED_BYTES];
+  int64_t bytes = std::min<int64_t>(init.length, sizeof(head));
+  file.readAt(init.offset, head, bytes);
+  Checksum checksum;
+  checksum.add(head, bytes);
+  if (static_cast<int64_t>(checksum.value()) != init.hash)
+    fail(SHALE_EXIT_DATA,
+         "'%s' has other values of '%s' than at compile time: compile the "
+         "program again for this model, or start it from other weights with "
+         "--init",
+         file.path().c_str(), parameter.name);
+}
+
 Dtype fileType(const ShaleParameter &parameter) {
   Dtype type = static_cast<Dtype>(parameter.type);
   bool half = type == Dtype::BF16 || type == Dtype::F16;
@@ -49,58 +72,167 @@ Dtype fileType(const ShaleParameter &parameter) {
                                                               : type;
 }
 
+/// Where the values of a parameter lie, whole and in one type.
+struct Source {
+  const InputFile *file;
+  Dtype type;
+  int64_t offset;
+  bool transposed;
+  const char *data = nullptr; // in place of the file: in the program itself
+};
+
+/// What --init asks for.
+class Origin {
+public:
+  Origin(const ShaleProgram &program, const InitOptions &init)
+      : program(program) {
+    const std::string mark = "random:";
+    if (init.source.compare(0, mark.size(), mark) == 0) {
+      std::string digits = init.source.substr(mark.size());
+      if (digits.empty() || digits.size() > 18 ||
+          digits.find_first_not_of("0123456789") != std::string::npos)
+        fail(SHALE_EXIT_USAGE, "--init random:SEED takes a whole number, not "
+             "'%s'", digits.c_str());
+      random = true;
+      seed = std::strtoull(digits.c_str(), nullptr, 10);
+      checkStatistics();
+    } else if (!init.source.empty()) {
+      given.emplace(program, init.source, init.renames);
+    } else if (!init.renames.empty()) {
+      fail(SHALE_EXIT_USAGE, "--init-map renames what --init names: give --init");
+    }
+  }
+
+  bool draws(int p) const {
+    const ShaleParameter &parameter = program.parameters[p];
+    return random && !parameter.buffer && isWeight(program, p) &&
+           parameter.init.kind == SHALE_INIT_FILE &&
+           !isInteger(static_cast<Dtype>(parameter.type));
+  }
+  bool fills(int p) const {
+    return !(given && given->of(p).file) &&
+           program.parameters[p].init.kind == SHALE_INIT_FILL;
+  }
+  /// Of a parameter that is neither drawn nor filled.
+  Source of(int p) {
+    const ShaleParameter &parameter = program.parameters[p];
+    if (given && given->of(p).file) {
+      const GivenWeights::Tensor &tensor = given->of(p);
+      return {tensor.file, tensor.info.type, tensor.info.offset, false};
+    }
+    const ShaleInit &init = parameter.init;
+    Dtype type = fileType(parameter);
+    if (init.length != parameter.count * sizeOf(type))
+      fail(SHALE_EXIT_DATA,
+           "initial value of '%s' has %lld bytes, expected %lld",
+           parameter.name, (long long)init.length,
+           (long long)(parameter.count * sizeOf(type)));
+    if (init.kind == SHALE_INIT_DATA)
+      return {nullptr, type, 0, false, init.file};
+    auto found = files.find(init.file ? init.file : "");
+    if (found == files.end())
+      found = files.emplace(init.file ? init.file : "", openWeights(init)).first;
+    checkHash(parameter, found->second);
+    return {&found->second, type, init.offset,
+            init.transposed && parameter.rank == 2};
+  }
+
+  const ShaleProgram &program;
+  std::optional<GivenWeights> given;
+  bool random = false;
+  uint64_t seed = 0;
+
+private:
+  void checkStatistics() {
+    for (int p = 0; p < program.parameter_count; ++p)
+      if (draws(p) && program.parameters[p].init.deviation < 0)
+        fail(SHALE_EXIT_DATA,
+             "--init random: the program knows no mean and deviation of '%s', "
+             "since '%s' was not there when it was compiled, or not finite; give "
+             "--init a file or folder of weights",
+             program.parameters[p].name,
+             program.parameters[p].init.file ? program.parameters[p].init.file
+                                             : "");
+  }
+  std::map<std::string, InputFile> files;
+};
+
+uint64_t mix(uint64_t x) { // splitmix64's finaliser
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/// A parameter and a seed as one number.
+uint64_t keyOf(uint64_t seed, const std::string &name) {
+  Checksum checksum;
+  checksum.add(name.data(), name.size());
+  return mix(mix(seed + 0x9e3779b97f4a7c15ull) ^ checksum.value());
+}
+
+/// A normal number of mean 0 and deviation 1: the sum of twelve uniform ones less
+/// their mean. The sum is one of integers, so that every host gets the same bits,
+/// which a logarithm of its own C library would not promise.
+double drawn(uint64_t key, int64_t element) {
+  constexpr int bits = 21;
+  constexpr uint64_t mask = (uint64_t(1) << bits) - 1;
+  uint64_t sum = 0;
+  for (uint64_t word = 0; word < 4; ++word) {
+    uint64_t x = mix(key + (4 * static_cast<uint64_t>(element) + word + 1) *
+                               0x9e3779b97f4a7c15ull);
+    sum += (x & mask) + (x >> bits & mask) + (x >> 2 * bits & mask);
+  }
+  return (static_cast<double>(sum) - 6.0 * mask) / (uint64_t(1) << bits);
+}
+
 class Reader {
 public:
-  Reader(const ShaleProgram &program) : program(program) {
+  Reader(const ShaleProgram &program, const InitOptions &init)
+      : program(program), origin(program, init) {
     buffer.resize(chunkBytes);
   }
 
   void read(const Piece &piece, char *state) {
     const ShaleParameter &parameter = program.parameters[piece.parameter];
     const ShaleInit &init = parameter.init;
-    Dtype type = static_cast<Dtype>(parameter.type);
     char *target = state + piece.offset;
-    if (init.kind == SHALE_INIT_FILL) {
-      int64_t size = sizeOf(piece.type);
+    int64_t size = sizeOf(piece.type);
+    if (origin.draws(piece.parameter)) {
+      uint64_t key = keyOf(origin.seed, parameter.name);
+      for (int64_t e = piece.begin; e < piece.end; ++e) {
+        // Rounded to f32 once: a rounded copy is that of the master.
+        float value = static_cast<float>(
+            init.mean +
+            init.deviation * drawn(key, e));
+        convert(Dtype::F32, &value, piece.type,
+                target + (e - piece.begin) * size, 1);
+      }
+      return;
+    }
+    if (origin.fills(piece.parameter)) {
       for (int64_t i = 0; i < piece.end - piece.begin; ++i)
         convert(Dtype::F64, &init.fill, piece.type, target + i * size, 1);
       return;
     }
-    // A parameter of a half type may have a file of f32.
-    type = fileType(parameter);
-    if (init.length != parameter.count * sizeOf(type))
-      fail(SHALE_EXIT_DATA,
-           "initial value of '%s' has %lld bytes, expected %lld",
-           parameter.name, (long long)init.length,
-           (long long)(parameter.count * sizeOf(type)));
-    if (init.kind == SHALE_INIT_DATA) {
-      convert(type, init.file + piece.begin * sizeOf(type), piece.type, target, piece.end - piece.begin);
-      return;
-    }
-    const InputFile &file = fileOf(init);
-    if (init.transposed && parameter.rank == 2)
-      readTransposed(piece, parameter, file, target);
+    Source source = origin.of(piece.parameter);
+    if (source.transposed)
+      readTransposed(piece, parameter, source, target);
     else
-      readPlain(piece, parameter, file, target);
+      readPlain(piece, source, target);
   }
 
 private:
-  const InputFile &fileOf(const ShaleInit &init) {
-    auto found = files.find(init.file);
-    if (found == files.end())
-      found = files.emplace(init.file, openWeights(init)).first;
-    return found->second;
-  }
-
-  void readPlain(const Piece &piece, const ShaleParameter &parameter,
-                 const InputFile &file, char *target) {
-    Dtype type = fileType(parameter);
-    int64_t step = chunkBytes / sizeOf(type);
+  void readPlain(const Piece &piece, const Source &source, char *target) {
+    int64_t element = sizeOf(source.type), step = chunkBytes / element;
+    if (source.data) {
+      convert(source.type, source.data + piece.begin * element, piece.type, target, piece.end - piece.begin);
+      return;
+    }
     for (int64_t at = piece.begin; at < piece.end; at += step) {
       int64_t n = std::min(step, piece.end - at);
-      file.readAt(parameter.init.offset + at * sizeOf(type), buffer.data(),
-                  n * sizeOf(type));
-      convert(type, buffer.data(), piece.type,
+      source.file->readAt(source.offset + at * element, buffer.data(),
+                          n * element);
+      convert(source.type, buffer.data(), piece.type,
               target + (at - piece.begin) * sizeOf(piece.type), n);
     }
   }
@@ -108,9 +240,8 @@ private:
   /// The file holds [columns, rows]: for each column one run of it covers the
   /// rows that the piece touches. Tall pieces are taken in strips of rows.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter,
-                      const InputFile &file, char *target) {
-    Dtype type = fileType(parameter);
-    int64_t size = sizeOf(type), rows = parameter.dims[0],
+                      const Source &source, char *target) {
+    int64_t size = sizeOf(source.type), rows = parameter.dims[0],
             columns = parameter.dims[1];
     int64_t firstRow = piece.begin / columns;
     int64_t lastRow = (piece.end - 1) / columns + 1;
@@ -118,12 +249,12 @@ private:
     for (int64_t top = firstRow; top < lastRow; top += strip) {
       int64_t height = std::min(strip, lastRow - top);
       for (int64_t c = 0; c < columns; ++c) {
-        file.readAt(parameter.init.offset + (c * rows + top) * size,
-                    buffer.data(), height * size);
+        source.file->readAt(source.offset + (c * rows + top) * size,
+                            buffer.data(), height * size);
         for (int64_t r = 0; r < height; ++r) {
           int64_t element = (top + r) * columns + c;
           if (element >= piece.begin && element < piece.end)
-            convert(type, buffer.data() + r * size, piece.type,
+            convert(source.type, buffer.data() + r * size, piece.type,
                     target + (element - piece.begin) * sizeOf(piece.type), 1);
         }
       }
@@ -131,27 +262,36 @@ private:
   }
 
   const ShaleProgram &program;
-  std::map<std::string, InputFile> files;
+  Origin origin;
   std::vector<char> buffer;
 };
+
 } // namespace
 
-void readInitial(const ShaleProgram &program, int rank, char *state) {
-  Reader reader(program);
+void readInitial(const ShaleProgram &program, const InitOptions &init, int rank,
+                 char *state) {
+  Reader reader(program, init);
   for (const Piece &piece : localPieces(program, rank))
     if (piece.role == SHALE_ROLE_PARAM || piece.role == SHALE_ROLE_LOSS_SCALE)
       reader.read(piece, state);
 }
 
-void checkInitialFiles(const ShaleProgram &program) {
-  std::map<std::string, bool> seen;
-  for (int p = 0; p < program.parameter_count; ++p) {
-    const ShaleInit &init = program.parameters[p].init;
-    if (init.kind == SHALE_INIT_FILE && !seen[init.file ? init.file : ""]) {
-      seen[init.file ? init.file : ""] = true;
-      openWeights(init);
-    }
-  }
+std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
+  Origin origin(program, init);
+  for (int p = 0; p < program.parameter_count; ++p)
+    if (!origin.draws(p) && !origin.fills(p))
+      origin.of(p);
+  if (origin.random)
+    return format("initial weights: drawn with seed %llu",
+                  (unsigned long long)origin.seed);
+  if (!origin.given)
+    return "";
+  origin.given->checkTied();
+  std::string text = "initial weights: from " + init.source;
+  const std::vector<std::string> &kept = origin.given->missingBuffers();
+  for (size_t i = 0; i < kept.size(); ++i)
+    text += (i ? ", " : "; not there, so of the program's own: buffers ") + kept[i];
+  return text;
 }
 
 } // namespace shale::rt

@@ -104,6 +104,28 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank) {
   return pieces;
 }
 
+std::map<std::string, int> parameterNames(const ShaleProgram &program) {
+  std::map<std::string, int> names;
+  for (int p = 0; p < program.parameter_count; ++p) {
+    names[program.parameters[p].name] = p;
+    for (auto alias = program.parameters[p].aliases; alias && *alias; ++alias)
+      names[*alias] = p;
+  }
+  return names;
+}
+
+bool isWeight(const ShaleProgram &program, int parameter) {
+  for (int i = 0; i < program.state_count; ++i) {
+    const ShaleState &state = program.states[i];
+    const ShaleGroup &group = program.groups[state.group];
+    if (state.role == SHALE_ROLE_LOSS_SCALE)
+      for (int s = 0; s < group.segment_count; ++s)
+        if (group.segments[s].parameter == parameter)
+          return false;
+  }
+  return true;
+}
+
 const char *roleName(int32_t role) {
   static const char *const names[] = {"param", "moment1", "moment2",
                                       "momentum", "loss_scale"};

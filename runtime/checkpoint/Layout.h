@@ -7,6 +7,7 @@
 #include "runtime/core/Types.h"
 #include "shale/Runtime.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,12 @@ std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
 
 /// All that `rank` holds, narrow copies included.
 std::vector<Piece> localPieces(const ShaleProgram &program, int rank);
+
+/// A name of the program (an alias, too) to the parameter's index.
+std::map<std::string, int> parameterNames(const ShaleProgram &program);
+
+/// Whether a parameter is the model's, and not a number of the loss scaling.
+bool isWeight(const ShaleProgram &program, int parameter);
 
 const char *roleName(int32_t role);
 

@@ -14,17 +14,6 @@ namespace shale::rt {
 namespace {
 constexpr int64_t chunkElements = 1 << 19;
 
-/// A name of the program (an alias, too) to the parameter's index.
-std::map<std::string, int> namesOf(const ShaleProgram &program) {
-  std::map<std::string, int> names;
-  for (int p = 0; p < program.parameter_count; ++p) {
-    names[program.parameters[p].name] = p;
-    for (auto alias = program.parameters[p].aliases; alias && *alias; ++alias)
-      names[*alias] = p;
-  }
-  return names;
-}
-
 /// Parameters of either side that are numbers of the loss scaling.
 std::set<std::string> lossScales(const ShaleProgram &program,
                                  const Manifest &manifest) {
@@ -45,7 +34,7 @@ std::set<std::string> lossScales(const ShaleProgram &program,
 /// A checkpoint of another model is told by what differs, one of other precision
 /// flags by that.
 void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
-  std::map<std::string, int> names = namesOf(program);
+  std::map<std::string, int> names = parameterNames(program);
   std::set<int> seen;
   std::set<std::string> scales = lossScales(program, manifest);
   std::vector<std::string> differences;
@@ -146,7 +135,7 @@ void checkCover(const ShaleProgram &program, const std::string &folder,
 void readState(const ShaleProgram &program, int rank, char *state,
                const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
-  std::map<std::string, int> names = namesOf(program);
+  std::map<std::string, int> names = parameterNames(program);
   std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>>
       stored;
   for (const StoredPiece &piece : manifest.pieces) {

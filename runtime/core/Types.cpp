@@ -51,6 +51,22 @@ double floatAt(Dtype type, const void *data, int64_t index) {
   }
 }
 
+/// To f32 so that rounding it once more gives what rounding `value` once would:
+/// an inexact result gets an odd last bit ("round to odd").
+float narrowed(double value) {
+  float near = static_cast<float>(value);
+  if (static_cast<double>(near) == value || !(near - near == 0))
+    return near; // exact, or not finite
+  uint32_t bits;
+  std::memcpy(&bits, &near, 4);
+  bool away = (static_cast<double>(near) > value) == (value > 0);
+  if (away)
+    --bits; // now towards zero
+  bits |= 1;
+  std::memcpy(&near, &bits, 4);
+  return near;
+}
+
 void putFloat(Dtype type, void *data, int64_t index, double value) {
   switch (type) {
   case Dtype::F32:
@@ -58,9 +74,9 @@ void putFloat(Dtype type, void *data, int64_t index, double value) {
   case Dtype::F64:
     return write(data, index, value);
   case Dtype::BF16:
-    return write(data, index, floatToBf16(static_cast<float>(value)));
+    return write(data, index, floatToBf16(narrowed(value)));
   default:
-    return write(data, index, floatToF16(static_cast<float>(value)));
+    return write(data, index, floatToF16(narrowed(value)));
   }
 }
 

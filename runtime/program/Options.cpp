@@ -145,6 +145,18 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
   number(g, "--eval-batches", o.evalBatches, "N", "micro-batches an evaluation",
          1, big);
+  g = "Weights";
+  text(g, "--init", o.init, "WHAT",
+       "start from FILE.safetensors, a Hugging Face folder, or random:SEED "
+       "(normal, mean and deviation of each parameter as compiled; constants, "
+       "buffers stay)");
+  app.add_option("--init-map", o.initMap,
+                 "rename tensors of --init; OLD: a regular expression matched "
+                 "at a name's start; can be repeated")
+      ->group(g)
+      ->type_name("OLD=NEW")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   g = "Optimization";
   number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
   number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved",

@@ -25,6 +25,9 @@ struct Options {
   uint64_t seed = 0;
   bool seedGiven = false;
 
+  std::string init; // initial weights; empty: the model's
+  std::vector<std::string> initMap;
+
   std::string out = "run", resume = "auto", checkpoint = "sharded";
   int64_t saveEvery = 0, keep = 2;
 

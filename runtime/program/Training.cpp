@@ -2,6 +2,7 @@
 #include "runtime/program/Training.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Export.h"
+#include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
@@ -34,6 +35,10 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
   data.seed = options.seed;
   data.shuffle = options.shuffle && !evaluation;
   return data;
+}
+
+InitOptions initOptions(const Options &options) {
+  return {options.init, options.initMap};
 }
 
 void needMicroBatches(const Batches &data, const Options &options,
@@ -88,8 +93,15 @@ void checkOptions(const ShaleProgram &program, const Options &options) {
       options.resume != "never" && !exists(options.resume))
     fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'",
          options.resume.c_str());
+  std::string origin;
   if (!resumes)
-    checkInitialFiles(program);
+    origin = checkInitial(program, initOptions(options));
+  else if (!options.init.empty())
+    warn("--init has no effect: the run goes on from a checkpoint; give "
+         "another --out to start from '%s'", options.init.c_str());
+  if (!origin.empty())
+    printf("%s\n", origin.c_str());
+  fflush(stdout); // before ranks are started
   needMicroBatches(Batches(program, 0, dataOptions(options, false)), options,
                    program.accumulate);
   if (!options.evalData.empty())
@@ -165,7 +177,7 @@ void Training::restore() {
            (long long)options.traceLast, (long long)current);
     return;
   }
-  readInitial(program, place.rank, state.data());
+  readInitial(program, initOptions(options), place.rank, state.data());
 }
 
 void Training::introduce() {
@@ -329,8 +341,10 @@ void Training::save(bool last) {
 void Training::writeModel() {
   std::string path = options.out + "/model.safetensors";
   exportModel(program, place.rank, state.data(), *communicator, path, false);
-  if (place.rank == 0)
-    printf("weights: %s\n", path.c_str());
+  if (place.rank != 0)
+    return;
+  copyModelFiles(options.init, options.out);
+  printf("weights: %s\n", path.c_str());
 }
 
 /// One file, an object a rank.

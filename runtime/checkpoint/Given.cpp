@@ -1,0 +1,282 @@
+// Finds the program's parameters in files of other weights.
+#include "runtime/checkpoint/Given.h"
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/core/Error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+namespace shale::rt {
+
+namespace {
+constexpr int64_t indexLimit = int64_t(1) << 28, copyLimit = int64_t(1) << 28;
+/// Longer names are not matched: std::regex recurses by character.
+constexpr size_t nameLimit = 1000;
+constexpr int64_t chunkBytes = 1 << 20;
+
+bool isFolder(const std::string &path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+std::string listText(std::vector<std::string> names) {
+  std::string text;
+  constexpr size_t most = 12;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > most)
+    text += format(" and %zu more", names.size() - most);
+  return text;
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += (d ? ", " : "") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+std::vector<int64_t> shapeOf(const ShaleParameter &parameter) {
+  return {parameter.dims, parameter.dims + parameter.rank};
+}
+
+/// A prefix that, put before all names of one list or taken from them, gives names
+/// of the other: what --init-map would have to say. Empty where there is none.
+std::string guessRename(const std::vector<std::string> &missing,
+                        const std::vector<std::string> &left) {
+  auto prefixFor = [](const std::vector<std::string> &longer,
+                      const std::vector<std::string> &shorter) -> std::string {
+    if (longer.empty() || shorter.empty())
+      return "";
+    std::set<std::string> names(longer.begin(), longer.end());
+    for (const std::string &name : longer) {
+      size_t n = name.size(), m = shorter[0].size();
+      if (n <= m || name.compare(n - m, m, shorter[0]) != 0)
+        continue;
+      std::string prefix = name.substr(0, n - m);
+      if (prefix.back() == '.' &&
+          std::all_of(shorter.begin(), shorter.end(), [&](const auto &other) {
+            return names.count(prefix + other) != 0;
+          }))
+        return prefix;
+    }
+    return "";
+  };
+  std::string prefix = prefixFor(missing, left);
+  if (!prefix.empty())
+    return "=" + prefix;
+  prefix = prefixFor(left, missing);
+  return prefix.empty() ? "" : prefix + "=";
+}
+} // namespace
+
+std::string renamed(std::string name, const std::vector<std::string> &renames) {
+  for (const std::string &rule : renames) {
+    size_t at = rule.rfind('=');
+    if (at == std::string::npos)
+      fail(SHALE_EXIT_USAGE, "--init-map takes OLD=NEW, not '%s'",
+           rule.c_str());
+    try {
+      std::regex pattern(rule.substr(0, at));
+      name = std::regex_replace(name, pattern, rule.substr(at + 1),
+                                std::regex_constants::match_continuous |
+                                    std::regex_constants::format_first_only);
+    } catch (const std::regex_error &error) {
+      fail(SHALE_EXIT_USAGE,
+           "--init-map '%s': what is before '=' is no regular expression (%s)",
+           rule.c_str(), error.what());
+    }
+    if (name.empty())
+      return name;
+  }
+  return name;
+}
+
+GivenWeights::GivenWeights(const ShaleProgram &program,
+                           const std::string &source,
+                           const std::vector<std::string> &renames) {
+  renamed("x", renames); // what is wrong with the flag is said first
+  open(source);
+  match(program, source, renames);
+}
+
+void GivenWeights::open(const std::string &source) {
+  const std::string index = "model.safetensors.index.json";
+  auto ends = [&](const char *with) {
+    size_t n = std::strlen(with);
+    return source.size() >= n &&
+           source.compare(source.size() - n, n, with) == 0;
+  };
+  if (isFolder(source)) {
+    if (exists(source + "/" + index))
+      return openIndex(source + "/" + index);
+    std::string one = source + "/model.safetensors";
+    if (!exists(one))
+      fail(SHALE_EXIT_NO_INPUT,
+           "--init: '%s' has neither model.safetensors nor %s%s", source.c_str(),
+           index.c_str(),
+           exists(source + "/pytorch_model.bin")
+               ? "; save pytorch_model.bin again with "
+                 "save_pretrained(..., safe_serialization=True)"
+               : "");
+    files.push_back(std::make_unique<SafetensorsReader>(one));
+  } else if (ends(".index.json")) {
+    return openIndex(source);
+  } else {
+    if (!exists(source))
+      fail(SHALE_EXIT_NO_INPUT, "--init: there is no file or folder '%s'",
+           source.c_str());
+    files.push_back(std::make_unique<SafetensorsReader>(source));
+  }
+  for (const auto &[name, info] : files[0]->tensors())
+    all.push_back({&files[0]->file(), info, name});
+}
+
+void GivenWeights::openIndex(const std::string &path) {
+  std::string text = readText(path, indexLimit);
+  std::map<std::string, std::string> fileOf;
+  try {
+    nlohmann::json index = nlohmann::json::parse(text);
+    for (const auto &[name, file] : index.at("weight_map").items())
+      fileOf[name] = file.get<std::string>();
+  } catch (const std::exception &error) {
+    fail(SHALE_EXIT_DATA, "'%s' is no index of safetensors files: %s",
+         path.c_str(), error.what());
+  }
+  std::map<std::string, SafetensorsReader *> readers;
+  for (const auto &[name, file] : fileOf) {
+    if (file.empty() || file[0] == '.' || file.find('/') != std::string::npos)
+      fail(SHALE_EXIT_DATA, "'%s' names a file outside its folder: '%s'",
+           path.c_str(), file.c_str());
+    SafetensorsReader *&reader = readers[file];
+    if (!reader) {
+      files.push_back(std::make_unique<SafetensorsReader>(parentOf(path) + "/" + file));
+      reader = files.back().get();
+    }
+    const TensorInfo *info = reader->find(name);
+    if (!info)
+      fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', '%s' says it has",
+           reader->file().path().c_str(), name.c_str(), path.c_str());
+    all.push_back({&reader->file(), *info, name});
+  }
+}
+
+void GivenWeights::match(const ShaleProgram &program, const std::string &source,
+                         const std::vector<std::string> &renames) {
+  std::map<std::string, int> names = parameterNames(program);
+  found.resize(program.parameter_count);
+  std::vector<std::string> missing, left, other;
+  for (const Tensor &tensor : all) {
+    if (!renames.empty() && tensor.name.size() > nameLimit)
+      fail(SHALE_EXIT_DATA, "'%s': a tensor's name has %zu bytes, too many for "
+           "--init-map", tensor.file->path().c_str(), tensor.name.size());
+    std::string name = renamed(tensor.name, renames);
+    if (name.empty())
+      continue;
+    auto known = names.find(name);
+    if (known == names.end() || !isWeight(program, known->second)) {
+      left.push_back(tensor.name);
+      continue;
+    }
+    const ShaleParameter &parameter = program.parameters[known->second];
+    if (tensor.info.shape != shapeOf(parameter)) {
+      other.push_back(name + " is " + shapeText(tensor.info.shape) +
+                      " there and " + shapeText(shapeOf(parameter)) +
+                      " in the program");
+      continue;
+    }
+    Dtype type = static_cast<Dtype>(parameter.type);
+    if (isInteger(type) != isInteger(tensor.info.type)) {
+      other.push_back(name + " is " + nameOf(tensor.info.type) + " there and " +
+                      nameOf(type) + " in the program");
+      continue;
+    }
+    Tensor &place = found[known->second];
+    if (!place.file)
+      place = tensor;
+    else if (renamed(place.name, renames) == name)
+      other.push_back(name + " is there twice, as " + place.name + " and " +
+                      tensor.name);
+    else
+      tied.emplace_back(place, tensor);
+  }
+  for (int p = 0; p < program.parameter_count; ++p) {
+    const ShaleParameter &parameter = program.parameters[p];
+    if (found[p].file || !isWeight(program, p))
+      continue;
+    bool listed = std::any_of(other.begin(), other.end(), [&](const auto &text) {
+      return text.compare(0, std::strlen(parameter.name) + 1,
+                          parameter.name + std::string(" ")) == 0;
+    });
+    if (parameter.buffer)
+      buffers.push_back(parameter.name);
+    else if (!listed)
+      missing.push_back(parameter.name);
+  }
+  if (missing.empty() && left.empty() && other.empty())
+    return;
+  std::string text = "'" + source + "' is not the weights of this program's model.";
+  if (!missing.empty())
+    text += format(" Missing (%zu): ", missing.size()) + listText(missing) + ".";
+  if (!left.empty())
+    text += format(" Left over (%zu): ", left.size()) + listText(left) + ".";
+  if (!other.empty())
+    text += format(" Of another shape or type (%zu; nothing is transposed): ",
+                   other.size()) + listText(other) + ".";
+  std::string guess = guessRename(missing, left);
+  if (!guess.empty() && renames.empty())
+    text += " The names fit with --init-map '" + guess + "'";
+  else if (!missing.empty() || !left.empty())
+    text += " --init-map OLD=NEW renames what the file holds, and leaves out "
+            "what it gives no name: 'OLD.*='";
+  fail(SHALE_EXIT_DATA, "%s", text.c_str());
+}
+
+void GivenWeights::checkTied() const {
+  std::vector<char> x(chunkBytes), y(chunkBytes);
+  for (const auto &[first, second] : tied) {
+    bool same = first.info.type == second.info.type;
+    for (int64_t at = 0; same && at < first.info.bytes; at += chunkBytes) {
+      int64_t n = std::min(chunkBytes, first.info.bytes - at);
+      first.file->readAt(first.info.offset + at, x.data(), n);
+      second.file->readAt(second.info.offset + at, y.data(), n);
+      same = std::memcmp(x.data(), y.data(), n) == 0;
+    }
+    if (!same)
+      fail(SHALE_EXIT_DATA,
+           "'%s' and '%s' are one tied parameter of the program but hold other "
+           "values in '%s': export the model with these weights, or leave one "
+           "out with --init-map '%s='",
+           first.name.c_str(), second.name.c_str(),
+           second.file->path().c_str(), second.name.c_str());
+  }
+}
+
+void copyModelFiles(const std::string &source, const std::string &target) {
+  if (!isFolder(source))
+    return;
+  std::error_code error;
+  if (std::filesystem::equivalent(source, target, error))
+    return;
+  for (const std::string &name : listFolder(source)) {
+    auto ends = [&](const char *with) {
+      size_t n = std::strlen(with);
+      return name.size() > n && name.compare(name.size() - n, n, with) == 0;
+    };
+    bool describes = (ends(".json") && !ends(".index.json")) || ends(".jinja") ||
+                     ends(".model") || ends(".tiktoken") || name == "merges.txt" ||
+                     name == "vocab.txt";
+    std::string path = source + "/" + name;
+    if (!describes || name[0] == '.' ||
+        !std::filesystem::is_regular_file(path, error))
+      continue;
+    replaceFile(target + "/" + name, readText(path, copyLimit));
+  }
+}
+
+} // namespace shale::rt
