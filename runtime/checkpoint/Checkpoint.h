@@ -11,6 +11,8 @@
 #include "runtime/comm/Communicator.h"
 #include "shale/Runtime.h"
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct Position {
   int64_t updates = 0; // of the optimizer so far: steps less those that were skipped
   int64_t row = 0;  // next row of the data's order
   uint64_t seed = 0;
+  std::map<std::string, std::string> flags; // that decided what was trained
   std::string folder; // that it was read from
 };
 
@@ -31,6 +34,11 @@ std::vector<std::string> listCheckpoints(const std::string &out);
 /// The folder of a step with data but no manifest, if no complete checkpoint is as
 /// new; else empty. Saving leaves none: someone took the manifest away.
 std::string brokenCheckpoint(const std::string &out);
+
+/// Where the checkpoint that `how` (--resume's value) means stands; nothing where
+/// there is none or it cannot be read.
+std::optional<Position> newestPosition(const std::string &out,
+                                       const std::string &how);
 
 /// Every rank calls it. `form`: "sharded", "full" (rank 0 writes all of it) or
 /// "both" (sharded, and the full state beside it). Older checkpoints beyond

@@ -95,6 +95,9 @@ Manifest parse(const std::string &folder, const std::string &text) {
     throw std::runtime_error("it has more updates than steps");
   manifest.position.row = natural(body.at("data_row"));
   manifest.position.seed = body.at("seed").get<uint64_t>();
+  if (body.contains("flags")) // files from before: not known
+    for (const auto &[flag, value] : body.at("flags").items())
+      manifest.position.flags[flag] = value.get<std::string>();
   manifest.position.folder = folder;
   for (const json &object : body.at("parameters")) {
     StoredParameter parameter;
@@ -139,7 +142,8 @@ std::string manifestText(const ShaleProgram &program,
       {"data_row", manifest.position.row},
       {"seed", manifest.position.seed},  {"model", baseName(program.model)},
       {"strategy", program.strategy},    {"optimizer", program.optimizer},
-      {"world_size", program.world_size}};
+      {"world_size", program.world_size},
+      {"flags", manifest.position.flags}};
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
     axes.push_back(

@@ -183,6 +183,19 @@ std::string tryFolder(const ShaleProgram &program, int rank, char *state,
 }
 } // namespace
 
+std::optional<Position> newestPosition(const std::string &out,
+                                       const std::string &how) {
+  bool named = how != "auto" && how != "must" && how != "never";
+  std::vector<std::string> folders = listCheckpoints(named ? how : out);
+  if (how == "never" || (folders.empty() && !named))
+    return std::nullopt;
+  try {
+    return readManifest(folders.empty() ? how : folders.back()).position;
+  } catch (const Error &) {
+    return std::nullopt; // whoever loads it says so
+  }
+}
+
 bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
                     Communicator &communicator, const std::string &out,
                     const std::string &how, Position &position) {

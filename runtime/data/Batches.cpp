@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 namespace shale::rt {
 
@@ -23,28 +24,141 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
   return text + "]";
 }
 
+std::vector<std::string> dataFiles(const std::string &path) {
+  std::error_code error;
+  auto isFolder = [&](const std::string &name) {
+    return std::filesystem::is_directory(name, error);
+  };
+  std::vector<std::string> files;
+  size_t comma = path.find(',');
+  if (comma != std::string::npos && !exists(path)) {
+    for (size_t at = 0; at <= path.size();) {
+      size_t end = std::min(path.find(',', at), path.size());
+      if (end > at)
+        for (const std::string &file : dataFiles(path.substr(at, end - at)))
+          files.push_back(file);
+      at = end + 1;
+    }
+    return files;
+  }
+  if (!isFolder(path))
+    return {path};
+  for (const std::string &name : listFolder(path))
+    if (name[0] != '.' && (endsWith(name, ".bin") || endsWith(name, ".npy") ||
+                           endsWith(name, ".safetensors")))
+      files.push_back(path + "/" + name);
+  if (files.empty())
+    fail(SHALE_EXIT_NO_INPUT,
+         "folder '%s' has no .bin, .npy or .safetensors file", path.c_str());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Of the tokens that the program reads; 0 where it is not known.
+static int64_t vocabularyOf(const ShaleProgram &program) {
+  int64_t least = 0;
+  for (int i = 0; i < program.input_count; ++i) {
+    const ShaleInput &input = program.inputs[i];
+    bool read = input.binding && std::string(input.binding).compare(0, 6, "tokens") == 0;
+    if (read && input.bound > 0 && (least == 0 || input.bound < least))
+      least = input.bound;
+  }
+  return least;
+}
+
 Batches::Batches(const ShaleProgram &program, int rank,
                  const DataOptions &options)
     : program(program), rank(rank), options(options) {
-  if (endsWith(options.path, ".safetensors"))
-    tensors.emplace(options.path);
-  else if (!options.path.empty())
-    tokens.emplace(options.path, options.binType);
+  if (!options.path.empty())
+    for (const std::string &file : dataFiles(options.path)) {
+      if (endsWith(file, ".safetensors"))
+        tensors.push_back(std::make_unique<SafetensorsReader>(file));
+      else
+        tokens.push_back(std::make_unique<TokenFile>(
+            file, TokenOptions{options.binType, options.typed,
+                               vocabularyOf(program)}));
+    }
+  if (!tensors.empty() && !tokens.empty())
+    fail(SHALE_EXIT_DATA,
+         "'%s' has files of tokens and of batches (.safetensors); give one kind",
+         options.path.c_str());
   plans.resize(program.input_count);
   for (int i = 0; i < program.input_count; ++i)
     planInput(i);
-  if (windowRows == 0)
-    return;
-  windows = tokens->count() < windowRead
-                ? 0
-                : (tokens->count() - windowRead) / windowLength + 1;
+  countMicroBatches();
+  if (windowRows != 0)
+    countWindows();
+}
+
+/// Of each file as many as the input with the fewest has.
+void Batches::countMicroBatches() {
+  for (size_t f = 0; f < tensors.size(); ++f) {
+    int64_t least = -1;
+    for (const Plan &plan : plans)
+      if (plan.kind == Plan::Tensor)
+        least = least < 0 ? plan.tensors[f]->shape[0]
+                          : std::min(least, plan.tensors[f]->shape[0]);
+    if (least < 0)
+      return; // the program reads none
+    microBatches = std::max<int64_t>(microBatches, 0) + least;
+    ends.push_back(microBatches);
+  }
+  if (microBatches == 0)
+    fail(SHALE_EXIT_DATA, "'%s' has no micro-batch", options.path.c_str());
+}
+
+/// A window lies in one file; a file that is too short for one is passed over.
+void Batches::countWindows() {
+  int64_t bytes = 0, longest = 0;
+  for (const auto &file : tokens) {
+    int64_t count = file->count();
+    windows += count < windowRead ? 0 : (count - windowRead) / windowLength + 1;
+    ends.push_back(windows);
+    longest = std::max(longest, count);
+    bytes = std::max(bytes, windowRead * sizeOf(file->type()));
+  }
   if (windows == 0)
     fail(SHALE_EXIT_DATA,
          "'%s' has %lld tokens, fewer than the %lld that one row needs",
-         options.path.c_str(), (long long)tokens->count(),
-         (long long)windowRead);
-  buffer.resize(
-      std::max<size_t>(buffer.size(), windowRead * sizeOf(tokens->type())));
+         options.path.c_str(), (long long)longest, (long long)windowRead);
+  buffer.resize(std::max<size_t>(buffer.size(), bytes));
+}
+
+int64_t Batches::stepsIn(double passes, int64_t perStep) const {
+  double micro = windowRows > 0 ? passes * windows / windowRows
+                                : passes * std::max<int64_t>(microBatches, 0);
+  return static_cast<int64_t>(std::min(micro / perStep + 1e-9, 9e15));
+}
+
+/// Whether every input that token files fill as labels has a label that is ignored.
+bool Batches::canIgnore() const {
+  for (int i = 0; i < program.input_count; ++i)
+    if (plans[i].kind == Plan::Tokens && program.inputs[i].ignored != 0)
+      return true;
+  return false;
+}
+
+int64_t Batches::wholePass() const {
+  if (windowRows == 0)
+    return std::max<int64_t>(microBatches, 1);
+  if (canIgnore())
+    return (windows + windowRows - 1) / windowRows;
+  if (windows < windowRows)
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld rows, fewer than the %lld of one micro-batch, and the "
+         "model ignores no label",
+         options.path.c_str(), (long long)windows, (long long)windowRows);
+  return windows / windowRows;
+}
+
+int64_t Batches::rowsLeftOut() const {
+  return windowRows == 0 || canIgnore() ? 0 : windows % windowRows;
+}
+
+void Batches::fillOnce(int64_t step, void *const *buffers) {
+  lastRow = windows;
+  fill(step, step * windowRows, buffers);
+  lastRow = -1;
 }
 
 void Batches::planInput(int index) {
@@ -68,28 +182,28 @@ void Batches::planInput(int index) {
     plan.kind = Plan::Random;
     return;
   }
-  if (tensors && (plan.tensor = tensors->find(input.name)))
+  if (!tensors.empty() && tensors[0]->find(input.name))
     return planTensor(index, plan);
   if (binding == "ones" || binding == "arange") {
     plan.kind = binding == "ones" ? Plan::Ones : Plan::Range;
     return;
   }
-  if (tensors && binding == "tokens")
+  if (!tensors.empty() && binding == "tokens")
     for (int other = 0; other < program.input_count; ++other) {
       const char *bound = program.inputs[other].binding;
       if (other != index && bound && std::string(bound) == "tokens" &&
           elementsOf(program.inputs[other]) == elementsOf(input) &&
           program.inputs[other].type == input.type &&
-          tensors->find(program.inputs[other].name)) {
+          tensors[0]->find(program.inputs[other].name)) {
         plan.kind = Plan::Copy;
         plan.from = other;
         return;
       }
     }
-  if (tensors)
+  if (!tensors.empty())
     fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
-         options.path.c_str(), input.name);
-  if (!tokens)
+         tensors[0]->file().path().c_str(), input.name);
+  if (tokens.empty())
     fail(SHALE_EXIT_USAGE, "the program reads input '%s': give --data FILE",
          input.name);
   if (binding != "tokens" && binding != "tokens+1")
@@ -120,23 +234,27 @@ void Batches::planTensor(int index, Plan &plan) {
   std::vector<int64_t> whole(input.dims, input.dims + input.rank);
   if (input.batch_dim >= 0)
     whole[input.batch_dim] = plan.wholeRows;
-  const std::vector<int64_t> &shape = plan.tensor->shape;
-  if (shape.size() != whole.size() + 1 ||
-      !std::equal(whole.begin(), whole.end(), shape.begin() + 1))
-    fail(
-        SHALE_EXIT_DATA,
-        "'%s': tensor '%s' has shape %s; the program reads micro-batches of %s "
-        "behind a leading dimension that counts them",
-        options.path.c_str(), input.name, shapeText(shape).c_str(),
-        shapeText(whole).c_str());
-  Dtype type = static_cast<Dtype>(input.type);
-  if (isInteger(type) != isInteger(plan.tensor->type))
-    fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has type %s, the program reads %s",
-         options.path.c_str(), input.name, nameOf(plan.tensor->type),
-         nameOf(type));
-  microBatches = microBatches < 0 ? shape[0] : std::min(microBatches, shape[0]);
-  buffer.resize(std::max<size_t>(buffer.size(), plan.rowCount * plan.inner *
-                                                    sizeOf(plan.tensor->type)));
+  for (const auto &reader : tensors) {
+    const char *path = reader->file().path().c_str();
+    const TensorInfo *tensor = reader->find(input.name);
+    if (!tensor)
+      fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
+           path, input.name);
+    plan.tensors.push_back(tensor);
+    const std::vector<int64_t> &shape = tensor->shape;
+    if (shape.size() != whole.size() + 1 ||
+        !std::equal(whole.begin(), whole.end(), shape.begin() + 1))
+      fail(SHALE_EXIT_DATA,
+           "'%s': tensor '%s' has shape %s; the program reads micro-batches of "
+           "%s behind a leading dimension that counts them",
+           path, input.name, shapeText(shape).c_str(), shapeText(whole).c_str());
+    Dtype type = static_cast<Dtype>(input.type);
+    if (isInteger(type) != isInteger(tensor->type))
+      fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has type %s, the program reads %s",
+           path, input.name, nameOf(tensor->type), nameOf(type));
+    buffer.resize(std::max<size_t>(buffer.size(), plan.rowCount * plan.inner *
+                                                      sizeOf(tensor->type)));
+  }
 }
 
 void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {
@@ -186,19 +304,29 @@ void Batches::fillRandom(const Randomness &randomness,
   }
 }
 
+/// The file that holds item `at` of all, and the item's number in it.
+static std::pair<size_t, int64_t> fileOf(const std::vector<int64_t> &ends,
+                                         int64_t at) {
+  size_t file = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
+  return {file, file > 0 ? at - ends[file - 1] : at};
+}
+
 void Batches::fillTensor(int index, int64_t step, void *target) {
   const Plan &plan = plans[index];
+  auto [file, batch] = fileOf(ends, step % microBatches);
+  const TensorInfo &tensor = *plan.tensors[file];
+  const InputFile &input = tensors[file]->file();
   Dtype to = static_cast<Dtype>(program.inputs[index].type);
-  int64_t element = sizeOf(plan.tensor->type);
+  int64_t element = sizeOf(tensor.type);
   int64_t run = plan.rowCount * plan.inner;
   char *out = static_cast<char *>(target);
   for (int64_t o = 0; o < plan.outer; ++o) {
-    int64_t row = (step * plan.outer + o) * plan.wholeRows + plan.firstRow;
-    tensors->file().readAt(plan.tensor->offset + row * plan.inner * element,
-                           buffer.data(), run * element);
-    convert(plan.tensor->type, buffer.data(), to, out + o * run * sizeOf(to),
-            run);
-    check(index, o * run, run, target, "element", row * plan.inner);
+    int64_t row = (batch * plan.outer + o) * plan.wholeRows + plan.firstRow;
+    input.readAt(tensor.offset + row * plan.inner * element, buffer.data(),
+                 run * element);
+    convert(tensor.type, buffer.data(), to, out + o * run * sizeOf(to), run);
+    check(index, o * run, run, target, input.path(), "element",
+          row * plan.inner);
   }
 }
 
@@ -210,18 +338,23 @@ int64_t Batches::windowOf(int64_t row) const {
 
 void Batches::fillTokens(int index, int64_t firstRow, void *target) {
   const Plan &plan = plans[index];
-  Dtype to = static_cast<Dtype>(program.inputs[index].type);
+  const ShaleInput &input = program.inputs[index];
+  Dtype to = static_cast<Dtype>(input.type);
   char *out = static_cast<char *>(target);
-  int64_t element = sizeOf(tokens->type());
   for (int64_t r = 0; r < plan.rowCount; ++r) {
-    int64_t window = windowOf(firstRow + plan.firstRow + r);
-    tokens->read(window * windowLength + plan.shift, windowLength,
-                 buffer.data());
+    int64_t row = firstRow + plan.firstRow + r;
+    auto [number, window] = fileOf(ends, windowOf(row));
+    const TokenFile &file = *tokens[number];
+    int64_t element = sizeOf(file.type());
+    file.read(window * windowLength + plan.shift, windowLength, buffer.data());
+    bool ignored = lastRow >= 0 && row >= lastRow && input.ignored != 0;
     for (int64_t o = 0; o < plan.outer; ++o) {
       int64_t at = (o * plan.rowCount + r) * plan.inner;
-      convert(tokens->type(), buffer.data() + o * plan.inner * element, to,
+      convert(file.type(), buffer.data() + o * plan.inner * element, to,
               out + at * sizeOf(to), plan.inner);
-      check(index, at, plan.inner, target, "token",
+      for (int64_t e = 0; ignored && e < plan.inner; ++e)
+        convert(Dtype::I64, &input.ignored, to, out + (at + e) * sizeOf(to), 1);
+      check(index, at, plan.inner, target, file.path(), "token",
             window * windowLength + plan.shift + o * plan.inner);
     }
   }
@@ -230,7 +363,8 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
 /// What a value out of range means nobody knows (a look-up reads nothing there):
 /// it is an error of the data, not a number in the loss.
 void Batches::check(int index, int64_t from, int64_t count, const void *data,
-                    const char *what, int64_t position) const {
+                    const std::string &path, const char *what,
+                    int64_t position) const {
   const ShaleInput &input = program.inputs[index];
   Dtype type = static_cast<Dtype>(input.type);
   if (input.bound == 0 || !isInteger(type))
@@ -241,7 +375,7 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
       fail(SHALE_EXIT_DATA,
            "'%s': %s %lld is %lld, but input '%s' takes values from 0 to "
            "%lld%s; is it another tokenizer's, or of another --token-dtype?",
-           options.path.c_str(), what, (long long)(position + e - from),
+           path.c_str(), what, (long long)(position + e - from),
            (long long)value, input.name, (long long)input.bound - 1,
            input.ignored ? format(" and %lld", (long long)input.ignored).c_str()
                          : "");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace shale::rt {
 
@@ -14,17 +15,33 @@ bool endsWith(const std::string &text, const std::string &end) {
          text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-TokenFile::TokenFile(const std::string &path, const std::string &binType)
+TokenFile::TokenFile(const std::string &path, const TokenOptions &options)
     : file(path) {
-  if (endsWith(path, ".bin"))
-    openBin(binType);
-  else if (endsWith(path, ".npy"))
+  if (endsWith(path, ".npy")) {
     openNpy();
+    return;
+  }
+  if (endsWith(path, ".bin")) {
+    openBin(options);
+    return;
+  }
+  bool bytes = options.vocabulary > 0 && options.vocabulary <= 256;
+  if (!options.typed && !bytes)
+    fail(SHALE_EXIT_DATA,
+         "'%s' is no .bin, .npy or .safetensors file, and its bytes are no tokens "
+         "of a model with %s: tokenize it first. A file of tokens under this name "
+         "needs --token-dtype (uint8 for bytes)",
+         path.c_str(),
+         options.vocabulary > 0
+             ? format("a vocabulary of %lld", (long long)options.vocabulary).c_str()
+             : "an unknown vocabulary");
+  if (options.typed)
+    openHeaderless(options);
   else
     tokens = file.size();
 }
 
-void TokenFile::openBin(const std::string &binType) {
+void TokenFile::openBin(const TokenOptions &options) {
   int32_t header[3] = {0, 0, 0};
   if (file.size() >= 12)
     file.readAt(0, header, sizeof(header));
@@ -52,14 +69,63 @@ void TokenFile::openBin(const std::string &binType) {
     if (header[0] == other.first && file.size() >= 1024)
       fail(SHALE_EXIT_DATA, "'%s' is %s, not a file of tokens", name,
            other.second);
-  element = binType == "uint8"    ? Dtype::U8
-            : binType == "uint32" ? Dtype::U32
-                                  : Dtype::U16;
+  openHeaderless(options);
+}
+
+void TokenFile::openHeaderless(const TokenOptions &options) {
+  const std::pair<const char *, Dtype> types[] = {{"uint8", Dtype::U8},
+                                                  {"uint16", Dtype::U16},
+                                                  {"uint32", Dtype::U32},
+                                                  {"int32", Dtype::I32},
+                                                  {"int64", Dtype::I64}};
+  for (const auto &[name, type] : types)
+    if (options.type == name)
+      element = type;
   if (file.size() % sizeOf(element) != 0)
     fail(SHALE_EXIT_DATA,
          "'%s' has %lld bytes, no whole number of %s tokens; see --token-dtype",
-         name, (long long)file.size(), binType.c_str());
+         file.path().c_str(), (long long)file.size(), options.type.c_str());
   tokens = file.size() / sizeOf(element);
+  checkWidth(options);
+}
+
+/// Numbers of 32 or 64 bits that are read as narrower ones: every second number, or
+/// three of four, are what a vocabulary leaves of the high bits, which is zero for
+/// most. Every number would be a token of the model, so nothing else would notice.
+void TokenFile::checkWidth(const TokenOptions &options) const {
+  constexpr int64_t sampled = 1 << 13, fewest = 64;
+  int64_t size = sizeOf(element);
+  if ((size != 2 && size != 4) || tokens < fewest)
+    return;
+  int64_t n = std::min(tokens, sampled) / 4 * 4;
+  std::vector<char> sample(n * size);
+  // All high bits of a token but those that the vocabulary needs.
+  uint64_t most = options.vocabulary > 0
+                      ? static_cast<uint64_t>(options.vocabulary - 1) >> (8 * size)
+                      : 0;
+  bool second = true, third = true, any = false;
+  for (int64_t from : {int64_t(0), (tokens - n) / 8 * 4}) {
+    read(from, n, sample.data());
+    for (int64_t i = 0; i < n; i += 2) {
+      auto value = [&](int64_t at) {
+        return static_cast<uint64_t>(integerAt(element, sample.data(), at));
+      };
+      any |= value(i) != value(0) && i % 4 == 0;
+      second &= value(i + 1) <= most;
+      third &= i % 4 == 0 || (value(i) == 0 && value(i + 1) == 0);
+    }
+  }
+  if (!any || !second)
+    return;
+  bool wide = size == 4 || (third && file.size() % 8 == 0);
+  if (file.size() % (wide ? 8 : 4) != 0)
+    return;
+  fail(SHALE_EXIT_DATA,
+       "'%s' is not of %s: %s of its numbers hold nothing but high bits of the "
+       "one before. It looks like %s; say --token-dtype %s",
+       file.path().c_str(), options.type.c_str(),
+       size == 2 && wide ? "three of four" : "every second",
+       wide ? "int64" : "int32 or uint32", wide ? "int64" : "uint32");
 }
 
 /// The value of 'key' in the header's dictionary, up to the comma or brace that

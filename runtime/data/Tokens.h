@@ -9,12 +9,20 @@
 
 namespace shale::rt {
 
-/// Reads `.bin` (headerless or with llm.c's header), `.npy` (one dimension,
-/// integers) and, under any other name, plain bytes. `binType` is the type of a
-/// headerless `.bin`: "uint8", "uint16" or "uint32".
+struct TokenOptions {
+  std::string type = "uint16"; // of a headerless file: uint8, uint16, uint32, int32, int64
+  bool typed = false;          // a user said so
+  int64_t vocabulary = 0;      // 0: not known
+};
+
+/// Reads `.bin` (headerless or with llm.c's header) and `.npy` (one dimension,
+/// integers). A file of any other name is headerless, too, but of no type that is
+/// taken for granted: it is of bytes where the vocabulary has no more than 256
+/// tokens, else a user has to say. Tokens that are plainly wider than the type are
+/// an error.
 class TokenFile {
 public:
-  TokenFile(const std::string &path, const std::string &binType);
+  TokenFile(const std::string &path, const TokenOptions &options);
   int64_t count() const { return tokens; }
   Dtype type() const { return element; }
   const std::string &path() const { return file.path(); }
@@ -25,8 +33,10 @@ public:
   }
 
 private:
-  void openBin(const std::string &binType);
+  void openBin(const TokenOptions &options);
   void openNpy();
+  void openHeaderless(const TokenOptions &options);
+  void checkWidth(const TokenOptions &options) const;
   InputFile file;
   Dtype element = Dtype::U8;
   int64_t start = 0;

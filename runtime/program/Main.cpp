@@ -27,7 +27,7 @@ static int start(int argc, char **argv) {
       complain("error", parsed.text);
     return parsed.exitCode;
   }
-  const Options &options = parsed.options;
+  Options &options = parsed.options;
   if (options.describe) {
     fputs(describe(shale_program).c_str(), stdout);
     return SHALE_EXIT_OK;
@@ -52,6 +52,7 @@ static int start(int argc, char **argv) {
   bool trains = launched || world == 1;
   if (trains)
     executeWithoutCaches(argv); // starts over: before anything is said
+  resolveSteps(shale_program, options);
   if (place.launcher != "shale" && place.rank == 0)
     checkOptions(shale_program, options);
   if (!trains)

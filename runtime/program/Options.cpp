@@ -75,6 +75,16 @@ std::string helpText(const CLI::App &app, const std::string &program) {
 }
 } // namespace
 
+std::string checkSteps(const Options &o) {
+  if (o.warmup > o.steps && o.warmup > 0)
+    return format("--warmup %lld is longer than the run's %lld steps",
+                  (long long)o.warmup, (long long)o.steps);
+  if (!o.traceFile.empty() && o.traceLast >= o.end())
+    return format("--trace: the run ends before step %lld",
+                  (long long)o.traceLast);
+  return "";
+}
+
 Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv) {
   Parsed parsed;
@@ -132,19 +142,24 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
 
   const double big = 9e15;
   const char *g = "Data";
-  text(g, "--data", o.data, "FILE",
-       "tokens (.bin, .npy, plain bytes) or batches (.safetensors)");
-  choice(g, "--token-dtype", o.tokenDtype, "TYPE",
-         {"uint8", "uint16", "uint32"},
-         "of a headerless .bin: uint8, uint16, uint32");
+  text(g, "--data", o.data, "FILES",
+       "tokens (.bin, .npy) or batches (.safetensors): a file, several with "
+       "commas between, a folder");
+  CLI::Option *tokenDtype =
+      choice(g, "--token-dtype", o.tokenDtype, "TYPE",
+             {"uint8", "uint16", "uint32", "int32", "int64"},
+             "of files without a header: uint8, uint16, uint32, int32, int64");
   app.add_flag("--no-shuffle", noShuffle,
                "read windows of tokens in file order")
       ->group(g);
-  text(g, "--eval-data", o.evalData, "FILE",
-       "evaluate on this file at the end");
+  text(g, "--eval-data", o.evalData, "FILES", "evaluate on these at the end");
   number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
-  number(g, "--eval-batches", o.evalBatches, "N", "micro-batches an evaluation",
-         1, big);
+  CLI::Option *evalBatches =
+      number(g, "--eval-batches", o.evalBatches, "N",
+             "micro-batches an evaluation; with --eval-only: all", 1, big);
+  app.add_flag("--eval-only", o.evalOnly,
+               "evaluate --init or the newest checkpoint of --out, train nothing")
+      ->group(g);
   g = "Weights";
   text(g, "--init", o.init, "WHAT",
        "start from FILE.safetensors, a Hugging Face folder, or random:SEED "
@@ -158,7 +173,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   g = "Optimization";
-  number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
+  CLI::Option *steps =
+      number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
+  CLI::Option *epochs =
+      number(g, "--epochs", o.epochs, "X",
+             "instead of --steps: passes over the data", 1e-9, 1e9);
+  epochs->default_str("");
   number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved",
          1, big);
   number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
@@ -191,7 +211,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
   choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
          "sharded, full, both");
-  text(g, "--resume", o.resume, "HOW",
+  CLI::Option *resume = text(g, "--resume", o.resume, "HOW",
        "auto, never, must, or a checkpoint's folder");
   std::vector<std::string> trace;
   app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
@@ -237,24 +257,31 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   }
   if (o.beta1 >= 1 || o.beta2 >= 1)
     return refuse("--beta1 and --beta2 must be below 1");
-  if (o.warmup > o.steps && o.warmup > 0)
-    return refuse(format("--warmup %lld is longer than --steps %lld",
-                         (long long)o.warmup, (long long)o.steps));
+  if (steps->count() > 0 && epochs->count() > 0)
+    return refuse("give --steps or --epochs, not both");
   if (o.evalEvery > 0 && o.evalData.empty())
     return refuse("--eval-every needs --eval-data");
-  if (!o.evalData.empty() && !program.evaluate)
-    return refuse("this program has no evaluation; leave --eval-data out");
+  if ((!o.evalData.empty() || o.evalOnly) && !program.evaluate)
+    return refuse("this program has no evaluation; leave --eval-data and "
+                  "--eval-only out");
+  o.evalBatchesGiven = evalBatches->count() > 0;
+  // Weights that are named are what is to be evaluated, not those of an old run.
+  if (o.evalOnly && !o.init.empty()) {
+    if (resume->count() > 0 && o.resume != "never")
+      return refuse("--eval-only evaluates either --init or --resume, not both");
+    o.resume = "never";
+  }
   if (o.out.empty())
     return refuse("--out needs a folder's name");
   if (!trace.empty()) {
     if (trace.size() != 2 || trace[1].empty() ||
         !parseTraceSteps(trace[0], o.traceFirst, o.traceLast))
       return refuse("--trace takes steps and a file: --trace steps:10-12 FILE");
-    if (o.traceLast >= o.end())
-      return refuse(format("--trace: the run ends before step %lld",
-                           (long long)o.traceLast));
     o.traceFile = trace[1];
   }
+  std::string wrong = o.epochs > 0 ? "" : checkSteps(o);
+  if (!wrong.empty())
+    return refuse(wrong);
   for (const CLI::Option *option : foreign)
     if (option->count() > 0)
       o.warnings.push_back(format(
@@ -262,6 +289,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
           option->get_lnames().front().c_str(), sgd ? "sgd" : "adamw"));
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
+  o.tokenDtypeGiven = tokenDtype->count() > 0;
   return parsed;
 }
 

@@ -5,6 +5,7 @@
 #include "shale/Runtime.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,13 @@ namespace shale::rt {
 
 struct Options {
   std::string data, evalData, tokenDtype = "uint16";
+  bool tokenDtypeGiven = false;
   bool shuffle = true;
   int64_t evalEvery = 0, evalBatches = 20;
+  bool evalOnly = false, evalBatchesGiven = false;
 
   int64_t steps = 100, stopAfter = 0;
+  double epochs = 0; // 0: not given; else resolveSteps() says how many steps
   double lr = 3e-4, minLr = 0, decayFraction = 0.2;
   std::string schedule = "constant";
   int64_t warmup = 0;
@@ -57,6 +61,17 @@ struct Parsed {
 
 Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv);
+
+/// What is wrong with flags that count steps; "" where nothing is.
+std::string checkSteps(const Options &options);
+
+/// The flags that decide what is trained, as text by name.
+std::map<std::string, std::string> runFlags(const Options &options);
+
+/// "--lr 0.1 (was 0.2), ..." of flags whose value is another than `before`; "" when
+/// there is none.
+std::string flagDifferences(const Options &options,
+                            const std::map<std::string, std::string> &before);
 
 /// Learning rate of `step` (from 0): warm-up to lr over `warmup` steps, then
 /// the schedule to `steps`. wsd holds lr and falls linearly over the last

@@ -28,85 +28,7 @@ double now() {
       .count();
 }
 
-DataOptions dataOptions(const Options &options, bool evaluation) {
-  DataOptions data;
-  data.path = evaluation ? options.evalData : options.data;
-  data.binType = options.tokenDtype;
-  data.seed = options.seed;
-  data.shuffle = options.shuffle && !evaluation;
-  return data;
-}
-
-InitOptions initOptions(const Options &options) {
-  return {options.init, options.initMap};
-}
-
-void needMicroBatches(const Batches &data, const Options &options,
-                      int64_t perStep) {
-  if (data.limit() >= 0 && data.limit() / perStep < options.end())
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
-         "steps; lower --steps or give more data",
-         options.data.c_str(), (long long)data.limit(), (long long)perStep,
-         (long long)options.end());
-}
-
-/// Index of a metric by name; -1 when the program has none.
-int find(const char *const *names, int count, const char *name) {
-  for (int i = 0; i < count; ++i)
-    if (std::strcmp(names[i], name) == 0)
-      return i;
-  return -1;
-}
 } // namespace
-
-void checkOptions(const ShaleProgram &program, const Options &options) {
-  for (const std::string &warning : options.warnings)
-    warn("%s", warning.c_str());
-  bool resumes = false;
-  std::vector<std::string> found = listCheckpoints(options.out);
-  std::string broken = brokenCheckpoint(options.out);
-  if (!broken.empty() && options.resume == "auto" && !found.empty())
-    warn("'%s' has no manifest.json; trying the checkpoint before it",
-         broken.c_str());
-  else if (!broken.empty() &&
-           (options.resume == "auto" || options.resume == "must"))
-    fail(SHALE_EXIT_DATA,
-         "'%s' has no manifest.json and cannot be resumed from; take it away "
-         "to %s, or give another --out",
-         broken.c_str(),
-         found.empty() ? "begin with step 0" : "resume from the one before it");
-  else if (!broken.empty() && options.resume == "never")
-    found.push_back(broken);
-  if (options.resume == "never" && !found.empty())
-    fail(SHALE_EXIT_USAGE,
-         "'%s' has a checkpoint (%s) and --resume is never; give another --out "
-         "or --resume auto",
-         options.out.c_str(), found.back().c_str());
-  if (options.resume == "must" && found.empty())
-    fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
-         options.out.c_str());
-  resumes = (options.resume == "auto" && !found.empty()) ||
-            options.resume == "must" ||
-            (options.resume != "auto" && options.resume != "never");
-  if (options.resume != "auto" && options.resume != "must" &&
-      options.resume != "never" && !exists(options.resume))
-    fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'",
-         options.resume.c_str());
-  std::string origin;
-  if (!resumes)
-    origin = checkInitial(program, initOptions(options));
-  else if (!options.init.empty())
-    warn("--init has no effect: the run goes on from a checkpoint; give "
-         "another --out to start from '%s'", options.init.c_str());
-  if (!origin.empty())
-    printf("%s\n", origin.c_str());
-  fflush(stdout); // before ranks are started
-  needMicroBatches(Batches(program, 0, dataOptions(options, false)), options,
-                   program.accumulate);
-  if (!options.evalData.empty())
-    Batches(program, 0, dataOptions(options, true));
-}
 
 Training::Training(const ShaleProgram &program, const Options &options,
                    const Place &place)
@@ -125,7 +47,7 @@ Training::~Training() {
 
 /// The output folder, locked by rank 0 for as long as the run lasts.
 void Training::openFolder() {
-  if (place.rank != 0)
+  if (place.rank != 0 || options.evalOnly)
     return;
   makeFolders(options.out);
   std::string path = options.out + "/.lock";
@@ -147,9 +69,11 @@ void Training::openFolder() {
 }
 
 void Training::openData() {
-  data.emplace(program, place.rank, dataOptions(options, false));
-  needMicroBatches(*data, options, program.accumulate);
-  if (!options.evalData.empty())
+  if (!options.evalOnly) {
+    data.emplace(program, place.rank, dataOptions(options, false));
+    needMicroBatches(*data, options, program.accumulate);
+  }
+  if (options.evalOnly || !options.evalData.empty())
     evalData.emplace(program, place.rank, dataOptions(options, true));
   for (int i = 0; i < program.input_count; ++i) {
     int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
@@ -257,7 +181,7 @@ bool Training::step() {
   if (tracing() && current == options.traceLast)
     traceWrite(*communicator, place.rank, options.traceFile);
   auto metric = [&](const char *name, float missing) {
-    int i = find(program.metrics, program.metric_count, name);
+    int i = findName(program.metrics, program.metric_count, name);
     return i < 0 ? missing : metrics[i];
   };
   m.step = current;
@@ -272,7 +196,7 @@ bool Training::step() {
   // A scale that was too large is halved by the step itself. One that gets this
   // small did not cause what is not finite.
   constexpr float smallestScale = 1.0f / 65536;
-  m.scaled = find(program.metrics, program.metric_count, "loss_scale") >= 0;
+  m.scaled = findName(program.metrics, program.metric_count, "loss_scale") >= 0;
   m.lossScale = metric("loss_scale", 1);
   m.skipped = m.scaled && !applied;
   bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
@@ -281,7 +205,7 @@ bool Training::step() {
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
   if (applied && evalData && (due || current == options.end())) {
     m.evaluated = true;
-    m.evalLoss = evaluate();
+    m.evalLoss = evaluate(options.evalBatches).loss;
   }
   if (place.rank == 0) {
     log->record(m);
@@ -296,25 +220,6 @@ bool Training::step() {
   return goesOn;
 }
 
-/// Mean loss over the first micro-batches of the evaluation file, which are the
-/// same every time.
-double Training::evaluate() {
-  int64_t count = options.evalBatches;
-  if (evalData->limit() >= 0)
-    count = std::min(count, evalData->limit());
-  double sum = 0, labels = 0;
-  for (int64_t b = 0; b < count; ++b) {
-    evalData->fill(b, b * evalData->rows(), inputs.data());
-    program.evaluate(&self, state.data(), arena.data(), inputs.data(),
-                     hyper.data(), evalMetrics.data());
-    int s = find(program.eval_metrics, program.eval_metric_count, "loss_sum");
-    int c = find(program.eval_metrics, program.eval_metric_count, "count");
-    sum += s < 0 ? 0 : evalMetrics[s];
-    labels += c < 0 ? 0 : evalMetrics[c];
-  }
-  return labels > 0 ? sum / labels : 0;
-}
-
 void Training::save(bool last) {
   if (savedStep == current)
     return;
@@ -323,6 +228,7 @@ void Training::save(bool last) {
   position.updates = updates;
   position.row = firstRow;
   position.seed = options.seed;
+  position.flags = runFlags(options);
   std::string trouble;
   try {
     saveCheckpoint(program, place.rank, state.data(), *communicator,
@@ -380,6 +286,8 @@ int Training::run() {
                   hostArena.data());
   restore();
   openData();
+  if (options.evalOnly)
+    return evaluateOnly();
   if (place.rank == 0)
     log.emplace(options.out + "/metrics.jsonl", current);
   if (current >= options.end() && place.rank == 0)
@@ -390,7 +298,7 @@ int Training::run() {
       if (place.rank == 0)
         complain("error", format("step %lld: the loss or the gradient norm is "
                                  "not finite; the update was not applied",
-                                 (long long)current - 1));
+                                 (long long)current));
       communicator->barrier();
       return SHALE_EXIT_NON_FINITE;
     }
@@ -398,8 +306,8 @@ int Training::run() {
     if (code != 0) {
       save(true);
       if (place.rank == 0)
-        printf("stopped by a signal after step %lld; the state is saved\n",
-               (long long)current - 1);
+        printf("stopped by a signal after step %lld/%lld; the state is saved\n",
+               (long long)current, (long long)options.steps);
       communicator->barrier();
       return code;
     }

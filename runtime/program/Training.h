@@ -2,6 +2,7 @@
 #ifndef SHALE_RUNTIME_PROGRAM_TRAINING_H
 #define SHALE_RUNTIME_PROGRAM_TRAINING_H
 
+#include "runtime/checkpoint/Initial.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Place.h"
 #include "runtime/core/Rank.h"
@@ -15,6 +16,11 @@
 #include <optional>
 
 namespace shale::rt {
+
+struct Evaluation {
+  double loss = 0, labels = 0; // a mean over so many labels
+  int64_t batches = 0;
+};
 
 class Training {
 public:
@@ -31,7 +37,9 @@ private:
   void introduce();
   /// One step; false when the update was not applied.
   bool step();
-  double evaluate();
+  /// At most so many micro-batches; 0: all of the file.
+  Evaluation evaluate(int64_t most);
+  int evaluateOnly();
   /// True when the checkpoint is on disk; a periodic one may fail with a
   /// warning.
   void save(bool last);
@@ -59,6 +67,19 @@ private:
   int64_t savedStep = -1;
   int failedSaves = 0;
 };
+
+// Of the flags: what is read, and from where the run starts.
+DataOptions dataOptions(const Options &options, bool evaluation);
+InitOptions initOptions(const Options &options);
+/// Exit code 65 when the file has fewer micro-batches than the run needs.
+void needMicroBatches(const Batches &data, const Options &options,
+                      int64_t perStep);
+
+/// Index of a metric by name; -1 when the program has none.
+int findName(const char *const *names, int count, const char *name);
+
+/// Turns --epochs into steps.
+void resolveSteps(const ShaleProgram &program, Options &options);
 
 /// What can be found out about the flags without peers: files are there, whole
 /// and large enough, no checkpoint is in the way of --resume never. Run by the

@@ -6,6 +6,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
+#include "runtime/data/Batches.h"
 #include "runtime/data/Order.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/data/Tokens.h"
@@ -199,10 +200,10 @@ TEST_F(Files, Tokens) {
                    const char *type = "uint16") -> int64_t {
     std::string path = put(name, bytes);
     int64_t n = 0;
-    int code = codeOf([&] { n = TokenFile(path, type).count(); });
+    int code = codeOf([&] { n = TokenFile(path, {type}).count(); });
     return code ? -code : n;
   };
-  EXPECT_EQ(count("a.txt", "hello"), 5);
+  EXPECT_EQ(count("a.txt", "hello"), -65); // of which vocabulary?
   EXPECT_EQ(count("a.bin", "hello!"), 3);
   EXPECT_EQ(count("a.bin", "hello"), -65);
   EXPECT_EQ(count("a.bin", "hello", "uint8"), 5);
@@ -218,8 +219,82 @@ TEST_F(Files, Tokens) {
   EXPECT_EQ(count("a.bin", llmc(20240520, 1, -1) + "123456"), -65);
   EXPECT_EQ(count("a.bin", llmc(20240520, 2, 3) + "123456"), -65);
   EXPECT_EQ(count("a.bin", llmc(20240522, 1, 3) + "123456"), -65);
-  EXPECT_EQ(codeOf([&] { TokenFile(work + "/none.bin", "uint16"); }), 66);
-  EXPECT_EQ(codeOf([&] { TokenFile(work, "uint16"); }), 65);
+  EXPECT_EQ(codeOf([&] { TokenFile(work + "/none.bin", {}); }), 66);
+  EXPECT_EQ(codeOf([&] { TokenFile(work, {"uint8", true}); }), 65);
+}
+
+TEST_F(Files, BytesOnlyWhereTheyAreTokens) {
+  std::string path = put("a.json", "{\"text\": 1}");
+  auto count = [&](const TokenOptions &options) {
+    int64_t n = 0;
+    int code = codeOf([&] { n = TokenFile(path, options).count(); });
+    return code ? -int64_t(code) : n;
+  };
+  EXPECT_EQ(count({"uint16", false, 256}), 11);
+  EXPECT_EQ(count({"uint16", false, 257}), -65);
+  EXPECT_EQ(count({"uint16", false, 0}), -65);
+  EXPECT_EQ(count({"uint8", true, 50257}), 11);
+  EXPECT_EQ(count({"uint16", true, 50257}), -65); // 11 bytes
+}
+
+/// Tokens written by numpy's astype() and read as another type.
+TEST_F(Files, WiderTokensThanSaidAreRecognised) {
+  auto file = [&](int bytes, int64_t vocabulary, int n = 500) {
+    std::string text;
+    for (int64_t i = 0; i < n; ++i)
+      text += little(static_cast<uint64_t>(i * i * 31 + 7 * i) % vocabulary, bytes);
+    return put("t.bin", text);
+  };
+  auto code = [&](const std::string &path, const char *type, int64_t vocabulary,
+                  const char *word = "") {
+    try {
+      TokenFile(path, {type, false, vocabulary});
+    } catch (const Error &error) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
+          << error.what();
+      return error.code;
+    }
+    return 0;
+  };
+  for (int64_t vocabulary : {300, 50257, 65536, 128256, 1 << 20}) {
+    const char *sixtyFour = "--token-dtype int64",
+               *thirtyTwo = "--token-dtype uint32";
+    EXPECT_EQ(code(file(8, vocabulary), "uint16", vocabulary, sixtyFour), 65);
+    EXPECT_EQ(code(file(8, vocabulary), "uint32", vocabulary, sixtyFour), 65);
+    EXPECT_EQ(code(file(4, vocabulary), "uint16", vocabulary, thirtyTwo), 65);
+    EXPECT_EQ(code(file(8, vocabulary), "int64", vocabulary), 0);
+    EXPECT_EQ(code(file(4, vocabulary), "uint32", vocabulary), 0);
+    EXPECT_EQ(code(file(4, vocabulary), "int32", vocabulary), 0);
+    EXPECT_EQ(code(file(2, std::min<int64_t>(vocabulary, 65536)), "uint16",
+                   vocabulary),
+              0);
+  }
+  EXPECT_EQ(code(file(8, 50257), "uint16", 0, "int64"), 65); // not known
+  // Too little to tell, and a file of nothing but padding.
+  EXPECT_EQ(code(file(8, 50257, 10), "uint16", 50257), 0);
+  EXPECT_EQ(code(put("z.bin", std::string(4000, '\0')), "uint16", 50257), 0);
+  // Padding in front, wide tokens behind.
+  std::string padded(80000, '\0');
+  padded += readText(file(8, 50257, 9000), 1 << 20);
+  EXPECT_EQ(code(put("p.bin", padded), "uint16", 50257, "int64"), 65);
+}
+
+TEST_F(Files, DataFilesOfFoldersAndLists) {
+  for (const char *name : {"b.bin", "a.bin", ".hidden.bin", "note.txt", "c,d.bin"})
+    put(name, "1234");
+  auto names = [&](const std::string &path) {
+    std::string text;
+    for (const std::string &file : dataFiles(path))
+      text += baseName(file) + " ";
+    return text;
+  };
+  EXPECT_EQ(names(work), "a.bin b.bin c,d.bin ");
+  EXPECT_EQ(names(work + "/b.bin," + work + "/a.bin"), "b.bin a.bin ");
+  EXPECT_EQ(names(work + "/c,d.bin"), "c,d.bin ");
+  EXPECT_EQ(names(work + "/b.bin," + work), "b.bin a.bin b.bin c,d.bin ");
+  EXPECT_EQ(names("none.bin"), "none.bin ");
+  makeFolders(work + "/empty");
+  EXPECT_EQ(codeOf([&] { dataFiles(work + "/empty"); }), 66);
 }
 
 TEST_F(Files, Npy) {
@@ -232,7 +307,7 @@ TEST_F(Files, Npy) {
         little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
     std::string path = put("x.npy", bytes);
     int64_t n = 0;
-    int code = codeOf([&] { n = TokenFile(path, "uint16").count(); });
+    int code = codeOf([&] { n = TokenFile(path, {}).count(); });
     return code ? -int64_t(code) : n;
   };
   auto dict = [](const std::string &type, const std::string &shape) {

@@ -232,6 +232,11 @@ TEST_F(Program, SignalsSaveAndResume) {
   Result result = train("2-full", "r", "--steps 10", "BIGRAM_TERM=1:4");
   EXPECT_EQ(result.code, 75) << result.text;
   EXPECT_EQ(metrics("r").size(), 5u);
+  // Message, log and checkpoint count the same steps.
+  for (const char *word : {"step 5/10 |", "stopped by a signal after step 5/10"})
+    EXPECT_NE(result.text.find(word), std::string::npos) << result.text;
+  EXPECT_TRUE(exists(work + "/r/checkpoints/step-00000005"));
+  EXPECT_EQ(metrics("r").back()["step"], 4);
   result = train("2-full", "r", "--steps 10", "BIGRAM_INT=0:7");
   EXPECT_EQ(result.code, 130) << result.text;
   ASSERT_EQ(train("2-full", "r", "--steps 10").code, 0);
@@ -310,6 +315,16 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   ASSERT_EQ(result.code, 0) << result.text;
   for (int s = 0; s < 3; ++s)
     EXPECT_NEAR(metrics("one")[s]["loss"], metrics("four")[s]["loss"], 2e-5);
+  // Two passes over the three, and two files after another.
+  Result twice = run("4-full", "--data b.safetensors --epochs 2 --out twice");
+  ASSERT_EQ(twice.code, 0) << twice.text;
+  ASSERT_EQ(metrics("twice").size(), 6u);
+  write(work + "/c.safetensors", file);
+  Result two = run("1", "--data b.safetensors,c.safetensors --steps 6 --out two");
+  ASSERT_EQ(two.code, 0) << two.text;
+  for (int s = 0; s < 6; ++s)
+    EXPECT_NEAR(metrics("twice")[s]["loss"], metrics("two")[s]["loss"], 2e-5);
+  EXPECT_EQ(run("1", "--data b.safetensors,c.safetensors --steps 7").code, 65);
   Result few = run("4-full", "--data b.safetensors --steps 4 --out few");
   EXPECT_EQ(few.code, 65) << few.text;
   EXPECT_FALSE(exists(work + "/few/metrics.jsonl"));
@@ -445,6 +460,136 @@ TEST_F(Program, TwoRunsDoNotShareAFolder) {
   close(lock);
   EXPECT_EQ(result.code, 64) << result.text;
   EXPECT_EQ(train("1", "r", "--steps 3").code, 0);
+}
+
+/// Mean loss over the labels of `tokens` in windows of eight, as the weights of
+/// `out` give it; counts the labels.
+double lossOf(const std::string &weights, const std::string &tokens,
+              int &labels) {
+  SafetensorsReader reader(weights);
+  std::vector<float> weight(vocab * vocab), bias(vocab), scale(7);
+  auto read = [&](const char *name, std::vector<float> &values) {
+    reader.file().readAt(reader.find(name)->offset, values.data(),
+                         values.size() * 4);
+  };
+  read("emb.weight", weight);
+  read("bias", bias);
+  read("frozen.scale", scale);
+  double total = 0;
+  labels = 0;
+  for (size_t window = 0; window + 9 <= tokens.size(); window += 8)
+    for (size_t i = window; i < window + 8; ++i, ++labels) {
+      double sum = 0, wanted = 0;
+      for (int j = 0; j < vocab; ++j) {
+        double logit = weight[tokens[i] * vocab + j] + bias[j] * scale[j % 7];
+        sum += std::exp(logit);
+        wanted = j == tokens[i + 1] ? logit : wanted;
+      }
+      total += std::log(sum) - wanted;
+    }
+  return total / labels;
+}
+
+TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
+  // 249 windows: 20 micro-batches of 12 rows, and 9 rows.
+  ASSERT_EQ(train("2-full", "r", "--steps 5").code, 0);
+  std::string before = bytes("r/metrics.jsonl");
+  std::string tokens = bytes("data.txt");
+  int labels = 0;
+  double loss = lossOf(work + "/r/model.safetensors", tokens, labels);
+  ASSERT_EQ(labels, 249 * 8);
+  for (const char *name : {"1", "2-full", "3-full", "4-hybrid"}) {
+    Result result = run(name, "--eval-only --data data.txt --out r");
+    ASSERT_EQ(result.code, 0) << result.text;
+    EXPECT_NE(result.text.find("eval at step 5 | loss"), std::string::npos)
+        << result.text;
+    size_t at = result.text.rfind('\n', result.text.size() - 2);
+    json object = json::parse(result.text.substr(at + 1));
+    EXPECT_NEAR(object["loss"], loss, 1e-5) << name;
+    EXPECT_EQ(object["labels"], labels);
+    EXPECT_NEAR(object["perplexity"], std::exp(loss), 1e-3);
+    EXPECT_EQ(object["micro_batches"], 21);
+    EXPECT_EQ(object["step"], 5);
+  }
+  EXPECT_EQ(bytes("r/metrics.jsonl"), before);
+  // Initial weights, given weights, and a folder that is not made.
+  Result given = run("2-full", "--eval-only --eval-data data.txt --out none "
+                               "--init r/model.safetensors --eval-batches 2");
+  ASSERT_EQ(given.code, 0) << given.text;
+  EXPECT_NE(given.text.find("\"labels\":192"), std::string::npos) << given.text;
+  EXPECT_FALSE(exists(work + "/none"));
+  ASSERT_EQ(train("1", "zero", "--steps 0").code, 0);
+  loss = lossOf(work + "/zero/model.safetensors", tokens, labels);
+  // Given weights are evaluated, not the checkpoint of the output's folder.
+  given = run("1", "--eval-only --data data.txt --out r --init "
+                   "zero/model.safetensors");
+  size_t at = given.text.rfind('\n', given.text.size() - 2);
+  EXPECT_NEAR(json::parse(given.text.substr(at + 1))["loss"], loss, 1e-5);
+  EXPECT_EQ(run("1", "--eval-only --out r").code, 64);
+  EXPECT_EQ(run("1", "--eval-only --data none.bin --out r").code, 66);
+  EXPECT_EQ(run("1", "--eval-only --data data.txt --out r --resume must --init "
+                     "zero/model.safetensors").code, 64);
+}
+
+TEST_F(Program, AFinishedRunIsNotTakenForOneWithOtherFlags) {
+  ASSERT_EQ(train("2-full", "r", "--steps 4").code, 0);
+  Result same = train("2-full", "r", "--steps 4");
+  EXPECT_EQ(same.code, 0) << same.text;
+  EXPECT_NE(same.text.find("nothing to train"), std::string::npos);
+  std::string before = bytes("r/model.safetensors");
+  Result other = train("2-full", "r", "--steps 4 --lr 0.01 --schedule cosine");
+  EXPECT_EQ(other.code, 64) << other.text;
+  for (const char *word : {"--lr 0.01 (was 0.05)", "--schedule cosine (was "
+                           "constant)", "give another --out"})
+    EXPECT_NE(other.text.find(word), std::string::npos) << other.text;
+  EXPECT_EQ(train("2-full", "r", "--steps 3").code, 64);
+  write(work + "/other.txt", std::string(300, '\3'));
+  EXPECT_EQ(run("2-full", "--data other.txt --steps 4 --lr 0.05 --out r").code, 64);
+  EXPECT_EQ(bytes("r/model.safetensors"), before);
+  // Another spelling of the same file is no difference; a stop is none, either.
+  EXPECT_EQ(run("2-full", "--data ./data.txt --steps 4 --lr 0.05 --out r").code, 0);
+  EXPECT_EQ(train("2-full", "r", "--steps 4 --stop-after 2").code, 0);
+  // Going on, differences are said.
+  Result more = train("2-full", "r", "--steps 6 --lr 0.01");
+  EXPECT_EQ(more.code, 0) << more.text;
+  EXPECT_NE(more.text.find("--lr 0.01 (was 0.05)"), std::string::npos);
+  EXPECT_NE(more.text.find("--steps 6 (was 4)"), std::string::npos);
+}
+
+TEST_F(Program, EpochsAndSeveralFiles) {
+  // Windows of eight and the next token: 124 and 125 of these two, 249 of both in one.
+  std::string tokens = bytes("data.txt");
+  makeFolders(work + "/parts");
+  write(work + "/one.txt", tokens.substr(0, 993));
+  write(work + "/two.txt", tokens.substr(992));
+  Result whole = train("1", "whole", "--epochs 2 --no-shuffle");
+  ASSERT_EQ(whole.code, 0) << whole.text;
+  ASSERT_EQ(metrics("whole").size(), 2 * 249 / 12);
+  Result parts = run("2-full", "--data one.txt,two.txt --lr 0.05 --epochs 2 "
+                               "--no-shuffle --out parts-run");
+  ASSERT_EQ(parts.code, 0) << parts.text;
+  std::vector<json> a = metrics("whole"), b = metrics("parts-run");
+  ASSERT_EQ(b.size(), a.size());
+  for (size_t s = 0; s < a.size(); ++s)
+    EXPECT_NEAR(a[s]["loss"], b[s]["loss"], 2e-5) << s;
+  // A folder of .bin files, by name.
+  auto wide = [&](const std::string &name, const std::string &bytes) {
+    std::string text;
+    for (char byte : bytes)
+      text += std::string{byte, '\0'};
+    write(work + "/parts/" + name, text);
+  };
+  wide("b.bin", tokens.substr(992));
+  wide("a.bin", tokens.substr(0, 993));
+  Result folder = run("1", "--data parts --lr 0.05 --epochs 2 --no-shuffle --out f");
+  ASSERT_EQ(folder.code, 0) << folder.text;
+  EXPECT_EQ(bytes("f/model.safetensors"), bytes("whole/model.safetensors"));
+  EXPECT_EQ(train("1", "x", "--epochs 2 --steps 3").code, 64);
+  EXPECT_EQ(train("1", "x", "--epochs 0").code, 64);
+  EXPECT_EQ(train("1", "x", "--epochs 0.01").code, 65);
+  EXPECT_EQ(train("1", "x", "--epochs 1 --warmup 21").code, 64);
+  write(work + "/empty.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
+  EXPECT_EQ(run("1", "--data data.txt,empty.safetensors").code, 65);
 }
 
 TEST_F(Program, EvaluatesAndKeepsTwoCheckpoints) {

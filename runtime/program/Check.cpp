@@ -1,0 +1,125 @@
+// What can be found out about the flags before ranks are started.
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Initial.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+#include "runtime/program/Training.h"
+
+namespace shale::rt {
+
+DataOptions dataOptions(const Options &options, bool evaluation) {
+  DataOptions data;
+  data.path = evaluation && !options.evalData.empty() ? options.evalData
+                                                      : options.data;
+  data.binType = options.tokenDtype;
+  data.typed = options.tokenDtypeGiven;
+  data.seed = options.seed;
+  data.repeat = options.epochs > 1 && !evaluation;
+  data.shuffle = options.shuffle && !evaluation;
+  return data;
+}
+
+InitOptions initOptions(const Options &options) {
+  return {options.init, options.initMap};
+}
+
+void needMicroBatches(const Batches &data, const Options &options,
+                      int64_t perStep) {
+  if (data.limit() >= 0 && data.limit() / perStep < options.end())
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
+         "steps; lower --steps or give more data",
+         options.data.c_str(), (long long)data.limit(), (long long)perStep,
+         (long long)options.end());
+}
+
+namespace {
+/// Whether the run goes on from a checkpoint; what stands against it is an error.
+bool checkResume(const Options &options) {
+  std::vector<std::string> found = listCheckpoints(options.out);
+  std::string broken = brokenCheckpoint(options.out);
+  bool never = options.resume == "never";
+  if (!broken.empty() && options.resume == "auto" && !found.empty())
+    warn("'%s' has no manifest.json; trying the checkpoint before it",
+         broken.c_str());
+  else if (!broken.empty() &&
+           (options.resume == "auto" || options.resume == "must"))
+    fail(SHALE_EXIT_DATA,
+         "'%s' has no manifest.json and cannot be resumed from; take it away "
+         "to %s, or give another --out",
+         broken.c_str(),
+         found.empty() ? "begin with step 0" : "resume from the one before it");
+  else if (!broken.empty() && never)
+    found.push_back(broken);
+  if (never && !found.empty() && !options.evalOnly)
+    fail(SHALE_EXIT_USAGE,
+         "'%s' has a checkpoint (%s) and --resume is never; give another --out "
+         "or --resume auto",
+         options.out.c_str(), found.back().c_str());
+  if (options.resume == "must" && found.empty())
+    fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
+         options.out.c_str());
+  bool named = options.resume != "auto" && options.resume != "must" && !never;
+  if (named && !exists(options.resume))
+    fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'",
+         options.resume.c_str());
+  return (options.resume == "auto" && !found.empty()) ||
+         options.resume == "must" || named;
+}
+
+/// A run that is over and is asked for with other flags was not trained with them:
+/// to say that there is nothing to do would be wrong.
+void checkFlags(const Options &options) {
+  std::optional<Position> position =
+      newestPosition(options.out, options.resume);
+  if (!position)
+    return;
+  std::string differences = flagDifferences(options, position->flags);
+  if (differences.empty())
+    return;
+  if (position->step >= options.end())
+    fail(SHALE_EXIT_USAGE,
+         "'%s' is at step %lld, so there is nothing to train up to step %lld, "
+         "but the flags are not those of that run: %s. To train with them from "
+         "the beginning give another --out; to go on give more --steps",
+         position->folder.c_str(), (long long)position->step,
+         (long long)options.end(), differences.c_str());
+  warn("'%s' was trained with other flags, the run goes on with %s",
+       position->folder.c_str(), differences.c_str());
+}
+} // namespace
+
+void resolveSteps(const ShaleProgram &program, Options &options) {
+  if (options.epochs <= 0 || options.evalOnly)
+    return;
+  Batches data(program, 0, dataOptions(options, false));
+  options.steps = data.stepsIn(options.epochs, program.accumulate);
+  if (options.steps == 0)
+    fail(SHALE_EXIT_DATA,
+         "--epochs %g of '%s' are fewer rows than one step reads; give more "
+         "epochs or data, or a smaller batch at compile time",
+         options.epochs, options.data.c_str());
+  std::string wrong = checkSteps(options);
+  if (!wrong.empty())
+    fail(SHALE_EXIT_USAGE, "%s", wrong.c_str());
+}
+
+void checkOptions(const ShaleProgram &program, const Options &options) {
+  for (const std::string &warning : options.warnings)
+    warn("%s", warning.c_str());
+  if (!checkResume(options)) {
+    std::string origin = checkInitial(program, initOptions(options));
+    if (!origin.empty())
+      printf("%s\n", origin.c_str());
+    fflush(stdout); // before ranks are started
+  } else if (!options.evalOnly) {
+    checkFlags(options);
+  }
+  if (!options.evalOnly)
+    needMicroBatches(Batches(program, 0, dataOptions(options, false)), options,
+                     program.accumulate);
+  if (options.evalOnly || !options.evalData.empty())
+    Batches(program, 0, dataOptions(options, true));
+}
+
+} // namespace shale::rt

@@ -1,0 +1,60 @@
+// The flags that say what is trained: kept in checkpoints, compared when a run
+// goes on.
+#include "runtime/program/Options.h"
+#include "runtime/core/Error.h"
+
+#include <filesystem>
+
+namespace shale::rt {
+
+std::map<std::string, std::string> runFlags(const Options &o) {
+  auto number = [](double x) { return format("%.9g", x); };
+  auto whole = [](int64_t n) { return std::to_string(n); };
+  std::string renames;
+  for (const std::string &rule : o.initMap)
+    renames += (renames.empty() ? "" : " ") + rule;
+  return {{"data", o.data},
+          {"token-dtype", o.tokenDtype},
+          {"no-shuffle", o.shuffle ? "false" : "true"},
+          {"init", o.init},
+          {"init-map", renames},
+          {"steps", whole(o.steps)},
+          {"lr", number(o.lr)},
+          {"schedule", o.schedule},
+          {"warmup", whole(o.warmup)},
+          {"min-lr", number(o.minLr)},
+          {"decay-fraction", number(o.decayFraction)},
+          {"beta1", number(o.beta1)},
+          {"beta2", number(o.beta2)},
+          {"eps", number(o.eps)},
+          {"momentum", number(o.momentum)},
+          {"weight-decay", number(o.weightDecay)},
+          {"clip-grad-norm", number(o.clipGradNorm)},
+          {"seed", std::to_string(o.seed)}};
+}
+
+/// Two spellings of one path are no difference.
+static bool sameFile(const std::string &x, const std::string &y) {
+  std::error_code error;
+  return !x.empty() && !y.empty() && std::filesystem::equivalent(x, y, error);
+}
+
+std::string flagDifferences(const Options &options,
+                            const std::map<std::string, std::string> &before) {
+  std::string text;
+  for (const auto &[flag, value] : runFlags(options)) {
+    auto old = before.find(flag);
+    if (old == before.end() || old->second == value ||
+        (flag == "seed" && !options.seedGiven) ||
+        ((flag == "data" || flag == "init") && sameFile(old->second, value)))
+      continue;
+    auto shown = [](const std::string &text) {
+      return text.empty() ? std::string("none") : text;
+    };
+    text += (text.empty() ? "--" : ", --") + flag + " " + shown(value) +
+            " (was " + shown(old->second) + ")";
+  }
+  return text;
+}
+
+} // namespace shale::rt
