@@ -1,7 +1,9 @@
 // Flags: one table for parsing, help and the answer to a misspelt flag.
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 #include "runtime/metrics/Trace.h"
+#include "runtime/program/Words.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -32,6 +34,8 @@ std::string nearest(const CLI::App &app, const std::string &flag) {
   std::string name = flag.substr(0, flag.find('='));
   name.erase(0, name.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '_', '-');
+  if (name.rfind('.') != std::string::npos) // --training.steps
+    name.erase(0, name.rfind('.') + 1);
   std::string best;
   size_t least = std::max<size_t>(3, name.size() / 2 + 1);
   for (const CLI::Option *option : app.get_options())
@@ -46,6 +50,19 @@ std::string nearest(const CLI::App &app, const std::string &flag) {
       }
     }
   return best;
+}
+
+/// Cut into lines of at most 82 characters that stand below one another.
+std::string wrapped(std::string text) {
+  std::string lines;
+  while (text.size() > 82) {
+    size_t space = text.rfind(' ', 82);
+    if (space == std::string::npos)
+      break;
+    lines += text.substr(0, space) + "\n" + std::string(30, ' ');
+    text.erase(0, space + 1);
+  }
+  return lines + text;
 }
 
 /// "--flag VALUE  what it does (default)", grouped.
@@ -68,7 +85,7 @@ std::string helpText(const CLI::App &app, const std::string &program) {
       std::string right = option->get_description();
       if (!option->get_default_str().empty())
         right += " (" + option->get_default_str() + ")";
-      text += format("  %-27s %s\n", left.c_str(), right.c_str());
+      text += format("  %-27s %s\n", left.c_str(), wrapped(right).c_str());
     }
   }
   return text;
@@ -128,8 +145,10 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *about) {
     return text(group, flag, value, type, about)
         ->check(
-            [values](const std::string &typed) -> std::string {
-              std::string list;
+            [values, flag](const std::string &typed) -> std::string {
+              std::string list, ours = ourValue(flag, typed);
+              if (!ours.empty())
+                return "'" + typed + "' is " + ours + " here";
               for (const std::string &known : values) {
                 if (typed == known)
                   return "";
@@ -250,6 +269,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     std::string flag = extra.front().substr(0, extra.front().find('='));
     if (flag.empty() || flag[0] != '-')
       return refuse("'" + flag + "' is no flag; see --help");
+    std::string answer = answerToFlag(flag);
+    if (!answer.empty())
+      return refuse(flag + " " + answer + ". See --help");
     std::string guess = nearest(app, flag);
     return refuse("unknown flag '" + flag + "'" +
                   (guess.empty() ? "" : "; did you mean --" + guess + "?") +
@@ -264,6 +286,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   if ((!o.evalData.empty() || o.evalOnly) && !program.evaluate)
     return refuse("this program has no evaluation; leave --eval-data and "
                   "--eval-only out");
+  std::string how = exists(o.resume) ? "" : ourValue("--resume", o.resume);
+  if (!how.empty())
+    return refuse("--resume: '" + o.resume + "' is " + how + " here");
   o.evalBatchesGiven = evalBatches->count() > 0;
   // Weights that are named are what is to be evaluated, not those of an old run.
   if (o.evalOnly && !o.init.empty()) {

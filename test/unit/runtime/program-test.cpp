@@ -265,6 +265,37 @@ TEST_F(Program, BadFlagsAre64) {
   EXPECT_EQ(run("2", "--data data.txt", "RANK=zero WORLD_SIZE=2").code, 64);
 }
 
+TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
+  const std::pair<const char *, const char *> words[] = {
+      {"--batch-size 8", "shalec takes --dim batch=N"},
+      {"--grad-clip=1.0", "--grad-clip is --clip-grad-norm X here"},
+      {"--max_grad_norm 1", "--clip-grad-norm"},
+      {"--learning-rate 3e-4", "is --lr X"},
+      {"--training.steps 10", "--steps"}, // torchtitan's
+      {"--max-steps 10", "is --steps N"},
+      {"--num_train_epochs 3", "is --epochs X"},
+      {"--gradient_accumulation_steps 4", "--accumulate N"},
+      {"--bf16", "--param-dtype"},
+      {"--sharding-strategy FULL_SHARD", "--shard"},
+      {"--output_dir x", "is --out DIR"},
+      {"--num-workers 4", "not needed"},
+      {"--schedule constant_with_warmup", "is constant, with --warmup"},
+      {"--schedule cosine_annealing", "is cosine here"},
+      {"--checkpoint FULL_STATE_DICT", "is full here"},
+      {"--token-dtype u16", "is uint16 here"},
+      {"--resume latest", "is auto"},
+      {"--resume False", "is never here"}};
+  for (const auto &[flags, answer] : words) {
+    Result result = run("1", std::string("--data data.txt ") + flags);
+    EXPECT_EQ(result.code, 64) << flags;
+    EXPECT_NE(result.text.find(answer), std::string::npos)
+        << flags << "\n" << result.text;
+  }
+  // Nobody's flag; a prefix of ours is a guess as before.
+  EXPECT_NE(run("1", "--data data.txt --frobnicate 3").text.find("unknown flag"),
+            std::string::npos);
+}
+
 TEST_F(Program, HelpFitsAScreenAndDescribeTells) {
   Result help = run("1", "--help");
   EXPECT_EQ(help.code, 0);
