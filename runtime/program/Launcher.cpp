@@ -157,10 +157,14 @@ private:
 };
 } // namespace
 
-void executeWithoutCaches(char **argv) {
+void executeWithoutCaches(char **argv, int localRanks) {
   // With other rights than the user's, tunables do not come through.
-  if (getauxval(AT_SECURE) == 0 && switchCachesOff())
-    execv("/proc/self/exe", argv);
+  if (getauxval(AT_SECURE) != 0 || !switchCachesOff())
+    return;
+  if (localRanks > availableCpus())
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+  setenv("OMP_DYNAMIC", "false", 0);
+  execv("/proc/self/exe", argv);
 }
 
 int launchRanks(int count, char **argv) {

@@ -16,8 +16,9 @@ int launchRanks(int count, char **argv);
 /// cache, where it stays apart: what is freed then lacks these bytes for the
 /// next buffer of its size, which is taken from new memory. oneDNN asks for an
 /// aligned buffer a product: a thread was seen to keep 26 MB for buffers
-/// of 3.6. Returns where nothing is to be done or it cannot be done.
-void executeWithoutCaches(char **argv);
+/// of 3.6. Threads of `localRanks` ranks that outnumber the cores do not spin while
+/// others work. Returns where nothing is to be done or it cannot be done.
+void executeWithoutCaches(char **argv, int localRanks);
 
 } // namespace shale::rt
 

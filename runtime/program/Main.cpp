@@ -51,7 +51,7 @@ static int start(int argc, char **argv) {
   checkCpu(shale_program.target);
   bool trains = launched || world == 1;
   if (trains)
-    executeWithoutCaches(argv); // starts over: before anything is said
+    executeWithoutCaches(argv, place.localSize); // starts over: before anything is said
   resolveSteps(shale_program, options);
   if (place.launcher != "shale" && place.rank == 0)
     checkOptions(shale_program, options);

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/metrics/Trace.h"
 #include "runtime/program/Describe.h"
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <map>
@@ -104,6 +106,13 @@ void Training::restore() {
   readInitial(program, initOptions(options), place.rank, state.data());
 }
 
+/// Said threads are as said; where nobody did, ranks share the cores of their host.
+void Training::shareThreads() {
+  coreShare = shareOfCores(*communicator, place.rank, place.worldSize);
+  if (!std::getenv("OMP_NUM_THREADS"))
+    setHostThreads(coreShare);
+}
+
 void Training::introduce() {
   char host[256] = "?";
   gethostname(host, sizeof(host) - 1);
@@ -118,6 +127,11 @@ void Training::introduce() {
          place.worldSize == 1 ? "" : "s", ranks.size(),
          ranks.size() == 1 ? "" : "s", meshText(program).c_str(),
          program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
+  // torchrun sets it to 1 where it is not set.
+  if (hostThreads() < coreShare)
+    printf("  OMP_NUM_THREADS says %d thread%s a rank; a rank's share of the "
+           "cores is %d\n",
+           hostThreads(), hostThreads() == 1 ? "" : "s", coreShare);
   for (const auto &[name, list] : ranks)
     printf("  %s: rank %s, device cpu (%s)\n", name.c_str(), list.c_str(),
            program.target);
@@ -269,6 +283,7 @@ int Training::run() {
   watchSignals();
   communicator = connect(program, place, options.commTimeout);
   self.communicator = communicator.get();
+  shareThreads();
   introduce();
   // Host memory is the same RAM here: its state follows the device's.
   state = Block(program.state_bytes + program.host_state_bytes, "state");

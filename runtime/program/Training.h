@@ -34,6 +34,7 @@ private:
   void openFolder();
   void openData();
   void restore();
+  void shareThreads();
   void introduce();
   /// One step; false when the update was not applied.
   bool step();
@@ -61,6 +62,7 @@ private:
   std::optional<Metrics> log;
   std::optional<Watch> watch;
   int lock = -1;
+  int coreShare = 1;
   int64_t current = 0;  // the step to run next
   int64_t updates = 0;  // that were applied: steps less those that were skipped
   int64_t firstRow = 0; // its position in a token file's order

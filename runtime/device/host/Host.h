@@ -54,6 +54,8 @@ void multiplyOnThread(const Product &product);
 char *threadScratch(int64_t bytes);
 
 int hostThreads();
+/// Of the calling thread's kernels and products; before the first of them.
+void setHostThreads(int threads);
 /// CPUs this process may run on.
 int availableCpus();
 

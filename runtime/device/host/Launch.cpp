@@ -87,6 +87,8 @@ void profileAdd(const char *name, double start) {
 
 int hostThreads() { return omp_get_max_threads(); }
 
+void setHostThreads(int threads) { omp_set_num_threads(threads); }
+
 int availableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/data/Batches.h"
@@ -221,6 +222,31 @@ TEST_F(Files, Tokens) {
   EXPECT_EQ(count("a.bin", llmc(20240522, 1, 3) + "123456"), -65);
   EXPECT_EQ(codeOf([&] { TokenFile(work + "/none.bin", {}); }), 66);
   EXPECT_EQ(codeOf([&] { TokenFile(work, {"uint8", true}); }), 65);
+}
+
+TEST(Cores, AreSharedByTheRanksThatMayRunOnThem) {
+  auto on = [](const char *host, int first, int count) {
+    RankCores cores{host, {}};
+    for (int cpu = first; cpu < first + count; ++cpu)
+      cores.cpus.push_back(cpu);
+    return cores;
+  };
+  using Threads = std::vector<int>;
+  EXPECT_EQ(shareCores({on("a", 0, 8)}), (Threads{8}));
+  EXPECT_EQ(shareCores({on("a", 0, 8), on("a", 0, 8)}), (Threads{4, 4}));
+  // Equal numbers on another host are other cores.
+  EXPECT_EQ(shareCores({on("a", 0, 8), on("b", 0, 8), on("b", 0, 8)}),
+            (Threads{8, 4, 4}));
+  // Bound by the launcher: each its own; two of three the same.
+  EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 4, 4)}), (Threads{4, 4}));
+  EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 0, 4), on("a", 4, 2)}),
+            (Threads{2, 2, 2}));
+  EXPECT_EQ(shareCores({on("a", 0, 6), on("a", 4, 6)}), (Threads{5, 5}));
+  // More ranks than cores, three on ten, and one that knows of no core.
+  EXPECT_EQ(shareCores({on("a", 0, 1), on("a", 0, 1)}), (Threads{1, 1}));
+  EXPECT_EQ(shareCores({on("a", 0, 10), on("a", 0, 10), on("a", 0, 10)}),
+            (Threads{3, 3, 3}));
+  EXPECT_EQ(shareCores({on("a", 0, 0), on("a", 0, 2)}), (Threads{1, 2}));
 }
 
 TEST_F(Files, BytesOnlyWhereTheyAreTokens) {

@@ -1,0 +1,78 @@
+// The share of a host's cores that a rank's threads get.
+#include "runtime/comm/Cores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sched.h>
+#include <sstream>
+#include <unistd.h>
+
+namespace shale::rt {
+
+namespace {
+/// The host as the kernel knows it: two containers of one host may have two names
+/// and yet the same cores.
+std::string hostName() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  if (std::getline(file, id) && !id.empty())
+    return id;
+  char name[256] = "?";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string ownText() {
+  std::string text = hostName() + "\n";
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set))
+        text += std::to_string(cpu) + " ";
+  return text;
+}
+} // namespace
+
+std::vector<int> shareCores(const std::vector<RankCores> &ranks) {
+  std::map<std::pair<std::string, int>, int> users;
+  for (const RankCores &rank : ranks)
+    for (int cpu : rank.cpus)
+      ++users[{rank.host, cpu}];
+  std::vector<int> threads;
+  for (const RankCores &rank : ranks) {
+    double share = 0;
+    for (int cpu : rank.cpus)
+      share += 1.0 / users[{rank.host, cpu}];
+    threads.push_back(std::max(1, static_cast<int>(std::floor(share + 1e-9))));
+  }
+  return threads;
+}
+
+int shareOfCores(Communicator &communicator, int rank, int worldSize) {
+  std::vector<std::string> texts = communicator.gather(ownText());
+  int32_t own = 1;
+  if (rank != 0) {
+    communicator.receive(0, &own, sizeof(own));
+    return own;
+  }
+  std::vector<RankCores> ranks;
+  for (const std::string &text : texts) {
+    RankCores cores;
+    std::istringstream lines(text);
+    std::getline(lines, cores.host);
+    for (int cpu; lines >> cpu;)
+      cores.cpus.push_back(cpu);
+    ranks.push_back(std::move(cores));
+  }
+  std::vector<int> threads = shareCores(ranks);
+  for (int r = 1; r < worldSize; ++r) {
+    own = threads[r];
+    communicator.send(r, &own, sizeof(own));
+  }
+  return threads[0];
+}
+
+} // namespace shale::rt

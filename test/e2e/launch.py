@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Two ranks give the same bits whoever starts them: --nproc, the variables of torchrun and of Slurm, mpirun where it is
+installed, and two hosts, played by network namespaces where these are permitted. Each takes half of the cores it may run on.
+
+usage: launch.py --build DIR --case test/models/gpt2
+"""
+import os
+import re
+import shutil
+import socket
+import subprocess
+
+from runner import Case, Deviates, main, run, same_bits
+
+FOREIGN = ("OMP_", "SHALE_", "SLURM_", "OMPI_", "PMIX_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GLIBC_TUNABLES")
+
+
+def bare():
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(command, environments):
+    """One process for each environment; what rank 0 printed."""
+    children = [subprocess.Popen([str(word) for word in command], env={**bare(), **extra}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for extra in environments]
+    texts = [child.communicate(timeout=300)[0] for child in children]
+    for rank, (child, text) in enumerate(zip(children, texts)):
+        if child.returncode:
+            raise Deviates(f"rank {rank} ended with {child.returncode}: {text[-600:]}")
+    return texts[0]
+
+
+def threads(text):
+    found = re.search(r"(\d+) threads? a rank", text)
+    if not found:
+        raise Deviates(f"the program does not say how many threads it has: {text[:400]}")
+    return int(found.group(1))
+
+
+class Hosts:
+    """Two network namespaces with a wire between them."""
+
+    def __init__(self):
+        tag = f"shale{os.getpid() % 10000}"
+        self.names = [f"{tag}a", f"{tag}b"]
+
+    def __enter__(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        ip = lambda *words: subprocess.run(["ip", *words], check=True, **quiet)
+        for name in self.names:
+            ip("netns", "add", name)
+        ip("link", "add", self.names[0], "netns", self.names[0], "type", "veth", "peer", "name", self.names[1], "netns", self.names[1])
+        for n, name in enumerate(self.names):
+            for words in (("addr", "add", f"10.77.13.{n + 1}/24", "dev", name), ("link", "set", name, "up"), ("link", "set", "lo", "up")):
+                ip("-n", name, *words)
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+
+def on_two_hosts(command):
+    """What rank 0 printed; None where namespaces are not to be had."""
+    hosts = Hosts()
+    try:
+        with hosts:
+            children = [subprocess.Popen([str(word) for word in ("ip", "netns", "exec", name, *command)], text=True, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT,
+                                         env={**bare(), "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                                              "MASTER_ADDR": "10.77.13.1", "MASTER_PORT": "29500"}) for r, name in enumerate(hosts.names)]
+            texts = [child.communicate(timeout=300)[0] for child in children]
+    except (OSError, subprocess.CalledProcessError):
+        hosts.__exit__()
+        return None
+    for rank, (child, text) in enumerate(zip(children, texts)):
+        if child.returncode:
+            raise Deviates(f"rank {rank} on its own host ended with {child.returncode}: {text[-600:]}")
+    return texts[0]
+
+
+def check(a, work):
+    case = Case(a.build, a.case)
+    program = work / "train"
+    case.shalec(program, "full", 2)
+
+    def command(name):
+        return [program, "--data", case.batches, "--steps", 4, *case.hyper_flags(), "--out", work / name]
+
+    texts = {"nproc": run([*command("nproc"), "--nproc", 2], "--nproc", bare()).stdout}
+    port = free_port()
+    texts["torchrun"] = start(command("torchrun"), [
+        {"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        for r in range(2)])
+    port = free_port()
+    texts["slurm"] = start(command("slurm"), [
+        {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0",
+         "SLURM_STEP_NODELIST": "localhost", "SHALE_PORT": str(port)} for r in range(2)])
+    if shutil.which("mpirun"):
+        texts["mpirun"] = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, *command("mpirun")], "mpirun", bare()).stdout
+    hosts = on_two_hosts(command("hosts"))
+    if hosts is not None:
+        texts["hosts"] = hosts
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    for name, text in texts.items():
+        if threads(text) != share:
+            raise Deviates(f"{name}: {threads(text)} threads a rank; half of the cores are {share}")
+        same_bits(work / "nproc", work / name, f"--nproc and {name}")
+    # What is said is left alone, and gives the same bits.
+    two = run([*command("two"), "--nproc", 2], "two threads", {**bare(), "OMP_NUM_THREADS": "3"}).stdout
+    if threads(two) != 3:
+        raise Deviates(f"OMP_NUM_THREADS=3 gave {threads(two)} threads")
+    same_bits(work / "nproc", work / "two", "other numbers of threads")
+    # Bound by a launcher to one core together, each has one thread.
+    if len(os.sched_getaffinity(0)) > 1 and shutil.which("taskset"):
+        port = free_port()
+        core = str(min(os.sched_getaffinity(0)))
+        bound = start(["taskset", "-c", core, *command("bound")], [
+            {"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for r in range(2)])
+        if threads(bound) != 1:
+            raise Deviates(f"two ranks on one core have {threads(bound)} threads each")
+        same_bits(work / "nproc", work / "bound", "ranks bound to one core")
+    return f"{', '.join(texts)}: the same bits, {share} thread(s) a rank"
+
+
+if __name__ == "__main__":
+    main(check, ("--case", {"required": True}))
