@@ -48,7 +48,7 @@ class Model(nn.Module):
 torch.manual_seed(0)
 ids = torch.zeros(4, SEQUENCE, dtype=torch.int64)
 batch = {0: "batch"}
-program = torch.onnx.export(Model().train(), (ids, ids), dynamo=True, optimize=False, input_names=["ids", "labels"], output_names=["loss"],
+program = torch.onnx.export(Model().train(), (ids, ids.clone()), dynamo=True, optimize=False, input_names=["ids", "labels"], output_names=["loss"],
                             dynamic_shapes={"ids": batch, "labels": batch})
 model = program.model_proto
 for node in list(model.graph.node) + [n for f in model.functions for n in f.node]:
