@@ -73,7 +73,7 @@ bool onnx::isMovement(StringRef op) {
       "alias", "slice", "select", "view", "_unsafe_view", "reshape", "transpose", "permute", "t", "numpy_T", "mT", "unsqueeze",
       "squeeze", "expand", "expand_as", "repeat", "repeat_interleave", "clone", "contiguous", "to", "_to_copy", "type_as", "float",
       "detach", "getitem", "split", "split_with_sizes", "chunk", "unbind", "narrow", "flatten", "unflatten", "embedding",
-      "index_select", "index", "movedim", "swapaxes", "convert_element_type_default", "_assert_tensor_metadata", "lift_fresh_copy", "ravel"};
+      "index_select", "index", "movedim", "swapaxes", "convert_element_type_default", "_assert_tensor_metadata", "lift_fresh_copy", "ravel", "dropout", "native_dropout", "feature_dropout", "identity"};
   return names.contains(op);
 }
 

@@ -224,6 +224,11 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
 bool FoldedParameters::take(Value &value, size_t index) {
   Parameter &parameter = out.list[index];
   const TensorProto *tensor = value.first().initializer;
+  // Other parts may have been read by what was left out.
+  bool isPart = llvm::is_contained({"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
+                                   value.first().op);
+  if (isPart && llvm::any_of(removed, [&](auto &operation) { return areNested(operation.scope, value.first().scope); }))
+    return false;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
   if (value.numbers && isConstant(*value.numbers)) {
     if (value.numbers->size() > 1 && value.first().op != "embedding")
@@ -292,8 +297,9 @@ void FoldedParameters::byElimination() {
   }
 }
 
-bool FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<bool> aliases) {
+bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> operations, ArrayRef<bool> aliases) {
   isAlias = aliases;
+  removed = std::move(operations);
   for (FoldedRead &read : reads) {
     if (options.constants.contains(read.initializer->name()))
       continue;
@@ -327,15 +333,17 @@ void FoldedParameters::report(ArrayRef<bool> aliases) {
   for (const Value &value : values)
     if (!value.explained)
       left.push_back(displayName(value.first().initializer->name()));
+  if (left.empty())
+    for (const RemovedOperation &operation : removed)
+      left.push_back(displayName(operation.name));
   bool one = missing.size() == 1;
   if (!missing.empty() && left.empty())
     out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
                         " not used by the loss: not trained and not written");
   else if (!missing.empty())
     out.errors.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
-                         " listed but not in the graph: the export may have computed something of " + (one ? "it" : "them") +
-                         " and kept the result as a constant (" + listOf(left) +
-                         "), and then training would leave " + (one ? "it" : "them") +
+                         " listed but not in the graph: the export may have folded or left out what reads " + (one ? "it" : "them") + " (" +
+                         listOf(left) + "), and then training would leave " + (one ? "it" : "them") +
                          " out. Export with torch.onnx.export(..., optimize=False), pass --freeze for what is not to be trained, "
                          "or --constant NAME for a constant that depends on no parameter");
   for (const Value &value : values) {

@@ -21,6 +21,13 @@ struct FoldedRead {
   std::string scope, source;
 };
 
+/// An operation that the exporter left out, as a product by one or an equal of another: a node still names its result,
+/// but reads something else. What it read is not in the file.
+struct RemovedOperation {
+  std::string name;  ///< "mul_3"
+  std::string scope; ///< the module of the node that names it
+};
+
 /// The kind of operation that gave a value of the exported program its name:
 /// "sub" for "sub_3"; empty for names that the exporter counts itself ("val_12").
 std::string operationOf(llvm::StringRef name);
@@ -34,7 +41,7 @@ public:
   /// Finds for each read the parameter that it is a function of and puts the computation back
   /// (`Parameters::expressions`): by the source line, by value, and, for parameters that are nowhere in the file, where
   /// only one of them can be meant. `isAlias[i]`: parameter i is a second name. Returns whether only tables are left.
-  bool restore(std::vector<FoldedRead> reads, llvm::ArrayRef<bool> isAlias);
+  bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
   /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for parameters
   /// that nobody reads.
   void report(llvm::ArrayRef<bool> isAlias);
@@ -68,6 +75,7 @@ private:
   Parameters &out;
   mlir::MLIRContext context;
   std::vector<Value> values;
+  std::vector<RemovedOperation> removed;
   std::map<size_t, std::optional<Numbers>> cache;
 };
 

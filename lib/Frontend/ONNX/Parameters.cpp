@@ -74,8 +74,10 @@ private:
   void assignOne(const Operation &operation, const Use &use, size_t parameter);
   void loseBias(const Operation &operation, size_t parameter);
   void splitMergedOperations();
-  void splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads);
+  void noteRemoved(const Operation &operation);
+  bool splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads);
   void collectKnown();
+  std::vector<RemovedOperation> removed;
   std::vector<FoldedRead> unexplainedReads() const;
   void findSecondNames(bool byModule);
   void takeFirstNames();
@@ -270,17 +272,28 @@ void Finder::splitMergedOperations() {
         for (const std::string &name : entry.second.fx.args)
           if (!known.contains(name) && operationOf(name) == operationOf(maker->fx.name) && !llvm::is_contained(names, name))
             names.push_back(name);
-        if (names.size() != 1)
+        if (names.size() != 1) {
+          noteRemoved(entry.second);
           continue;
+        }
         Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
         if (found.kept == maker)
           found.reads.push_back({node, i});
       }
   for (auto &[name, found] : merged)
-    splitMergedOperation(name, *found.kept, found.reads);
+    if (!splitMergedOperation(name, *found.kept, found.reads))
+      removed.push_back({name.str(), readScope(*found.reads.front().first).value_or("")});
 }
 
-void Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
+/// What an operation names and does not read, but for what only moves data.
+void Finder::noteRemoved(const Operation &operation) {
+  for (const std::string &name : operation.fx.args)
+    if (!known.contains(name) && !isMovement(operationOf(name)) && !StringRef(name).contains("sym_"))
+      removed.push_back({name, operation.scope});
+}
+
+/// Returns whether it found them, or there are none to find.
+bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
   // The parameters that the operation which was kept reads, all of one module.
   MergedOperation copy;
   copy.nodes = kept.nodes;
@@ -292,10 +305,10 @@ void Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
     if (llvm::is_contained(kept.nodes, node))
       own[index] = 0;
   if (own.empty())
-    return;
+    return true;
   StringRef module = moduleOf(targets[own.begin()->first]);
   if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
-    return;
+    return false;
   // A module beside it whose parameters of these names are all missing.
   std::map<std::string, std::map<std::string, size_t>> missing;
   for (size_t index = 0; index < out.list.size(); ++index) {
@@ -310,7 +323,7 @@ void Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
     it = fits ? std::next(it) : missing.erase(it);
   }
   if (missing.size() != 1)
-    return;
+    return false;
   for (auto &[from, to] : own) {
     to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
     Parameter &parameter = out.list[to], &source = out.list[from];
@@ -334,6 +347,7 @@ void Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
   out.merged.push_back(std::move(copy));
   remark(kept.nodes.back(), "'" + name + "' of module '" + displayName(missing.begin()->first) +
                                 "', which the export merged with this node, is computed by its own parameters again");
+  return true;
 }
 
 /// Reads of float initializers that are of no parameter. What a node of the exported program reads and no node
@@ -480,7 +494,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
   FoldedParameters folded(model, options, targets, out);
-  if (folded.restore(unexplainedReads(), isAlias))
+  if (folded.restore(unexplainedReads(), std::move(removed), isAlias))
     findSecondNames(/*byModule=*/false);
   folded.report(isAlias);
   takeFirstNames();

@@ -47,6 +47,10 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   llvm::sys::RemoveFileOnSignal(partial);
   std::vector<std::string> arguments = {driver, "-o", partial.str().str()};
+#ifdef __SANITIZE_ADDRESS__
+  // The runtime library of this build is instrumented, too.
+  arguments.push_back("-fsanitize=address,undefined");
+#endif
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   if (!options.runtime.empty())
     arguments.push_back(options.runtime);

@@ -57,6 +57,13 @@ def pieces(f):
     return build(["w"], [floats("getitem", [4], VALUES), floats("getitem_1", [4], VALUES[::-1])], nodes)
 
 
+def removed(f):
+    """y = tanh(x p w[0]): the product by w[0], which is 1, was left out."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["mul"], ["y"], "tanh", meta=fx("y", "aten.tanh.default", "%mul_1"))]
+    return build(["p", "w"], [floats("p", [4], VALUES)], nodes)
+
+
 def renamed(f):
     """p is read again through an operation that changed nothing."""
     nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %_to_copy"))]
@@ -96,6 +103,7 @@ CASES = {
     "norms": norms,
     "unused": unused,
     "pieces": pieces,
+    "removed": removed,
     "renamed": renamed,
     "slices": slices,
 }
