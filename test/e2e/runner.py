@@ -76,8 +76,10 @@ class Case:
         if self.folder.name == "plain":
             dims, rest = {"batch": batches["tokens"].shape[1]}, ["--loss", "cross-entropy:scores,targets"]
         else:
-            _, batch, sequence = batches["input_ids"].shape
-            dims, rest = {"batch": batch, "sequence": sequence}, []
+            first = batches.get("input_ids", batches.get("pixel_values"))
+            dims, rest = {"batch": first.shape[1]}, []
+            if b"sequence" in (self.folder / self.model).read_bytes(): # a length that the export left open
+                dims["sequence"] = first.shape[2]
         dims.update({name: size for name, size in (sizes or {}).items() if name in dims})
         return [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")] + rest
 

@@ -200,7 +200,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
   auto lost = depth == 0 ? lostBias.find(&proto) : lostBias.end();
   Value bias = lost == lostBias.end() ? Value() : stateValues[lost->second];
-  if (bias && proto.op_type() == "LayerNormalization") {
+  if (bias && (proto.op_type() == "LayerNormalization" || proto.op_type() == "Conv")) {
     node.in.resize(3);
     node.in[2] = bias;
     bias = {};

@@ -8,6 +8,7 @@ namespace shale::onnx {
 
 void registerActivationOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
+void registerConvOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
 void registerEinsumOps(HandlerRegistry &registry);
 void registerElementwiseOps(HandlerRegistry &registry);

@@ -8,6 +8,7 @@ const HandlerRegistry &shale::onnx::getHandlers() {
     HandlerRegistry all;
     registerActivationOps(all);
     registerConstantOps(all);
+    registerConvOps(all);
     registerDataOps(all);
     registerEinsumOps(all);
     registerElementwiseOps(all);

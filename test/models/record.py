@@ -1,0 +1,52 @@
+"""What the fixtures' export scripts share: exports a module with torch's default exporter and records PyTorch's own run of it.
+
+Needs torch, onnxscript and safetensors from PyPI; what it writes is kept in the tree, so nobody else does.
+"""
+import json
+
+import torch
+from safetensors.torch import save_file
+
+LR, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
+
+
+def export(module, batches, shapes, path):
+    """`batches`: tensors by input, with a leading dimension of steps; floats in the module's type."""
+    first = tuple(rows[0] for rows in typed(module, batches).values())
+    program = torch.onnx.export(module, first, dynamo=True, verbose=False, dynamic_shapes=tuple(shapes), input_names=list(batches),
+                                output_names=["loss", "logits"])
+    for node in program.model.graph:  # the exporting machine's paths
+        node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+    program.save(str(path), external_data=False)
+
+
+def typed(module, batches):
+    kind = next(module.parameters()).dtype
+    return {name: rows.to(kind) if rows.is_floating_point() else rows for name, rows in batches.items()}
+
+
+def train(module, tensors, trajectory, final=None, **about):
+    """AdamW on f32 masters of all parameters; the module computes in its own types."""
+    parameters = list(module.parameters())
+    masters = [p.detach().float().clone().requires_grad_() for p in parameters]
+    optimizer = torch.optim.AdamW(masters, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
+    rows, steps = typed(module, tensors), []
+    for step in range(len(next(iter(rows.values())))):
+        module.zero_grad()
+        loss = module(*(tensor[step] for tensor in rows.values()))[0]
+        loss.backward()
+        for parameter, master in zip(parameters, masters):
+            master.grad = parameter.grad.float()
+        norm = torch.nn.utils.clip_grad_norm_(masters, CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            for parameter, master in zip(parameters, masters):
+                parameter.copy_(master)
+        steps.append({"step": step, "loss": loss.item(), "grad_norm": norm.item()})
+    said = {"torch": torch.__version__, "optimizer": {"name": "AdamW", "lr": LR, "betas": BETAS, "eps": EPS, "weight_decay": DECAY},
+            "clip_grad_norm": CLIP, **about, "steps": steps}
+    trajectory.write_text(json.dumps(said, indent=1) + "\n")
+    if final:
+        names = [name for name, _ in module.named_parameters()]
+        save_file({name: master.detach() for name, master in zip(names, masters)}, final)
+    print(trajectory, steps[0]["loss"], "->", steps[-1]["loss"])
