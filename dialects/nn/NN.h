@@ -52,6 +52,8 @@ inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
+/// On a module: the half type in which the file keeps most parameters or computes most products.
+inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
 /// On a module: micro-batches a step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 

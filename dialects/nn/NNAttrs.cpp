@@ -13,13 +13,22 @@ using namespace shale::nn;
 
 LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                StringRef path, int64_t offset, int64_t length,
-                               bool transposed) {
+                               bool transposed, Type type) {
   if (path.empty())
     return emitError() << "path must not be empty";
   if (offset < 0 || length < 0 || offset > INT64_MAX - length)
     return emitError() << "offset and length must not be negative, nor their sum overflow; got "
                        << offset << " and " << length;
+  if (type && !type.isF32() && !shale::isHalf(type))
+    return emitError() << "type must be f32, bf16 or f16; got " << type;
   return success();
+}
+
+Type FileAttr::elementTypeFor(Type state, int64_t count) {
+  if (getType())
+    return getType();
+  bool wider = shale::isHalf(state) && getLength() % 4 == 0 && getLength() / 4 == count;
+  return wider ? Type(Float32Type::get(state.getContext())) : state;
 }
 
 LogicalResult PrecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type param, Type reduce,

@@ -70,19 +70,26 @@ def NN_FileAttr : NN_Attr<"File", "file"> {
   let summary = "A piece of a file, by reference";
   let description = [{
     Where an initial value is found: `length` bytes at `offset` of the file at
-    `path`, row-major, little-endian, of the state's type; with `transposed`
-    the file holds the transpose of a two-dimensional state. Importing a model
-    moves no weights.
+    `path`, row-major, little-endian; with `transposed` the file holds the
+    transpose of a two-dimensional state. Its elements are of `type`: f32, bf16
+    or f16. Without it they are of the state's type, or f32 where the state is of
+    a half type and the file has twice as many bytes. Importing a model moves no
+    weights.
 
     Example: `#nn.file<"model.onnx", offset = 128, length = 4096, transposed = false>`
   }];
   let parameters = (ins StringRefParameter<"path">:$path, "int64_t":$offset,
-                        "int64_t":$length, "bool":$transposed);
+                        "int64_t":$length, "bool":$transposed,
+                        OptionalParameter<"::mlir::Type">:$type);
   let assemblyFormat = [{
     `<` $path `,` `offset` `=` $offset `,` `length` `=` $length `,`
-    `transposed` `=` $transposed `>`
+    `transposed` `=` $transposed (`,` `type` `=` $type^)? `>`
   }];
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The type of the file's elements, for a state of that many elements of a type.
+    ::mlir::Type elementTypeFor(::mlir::Type state, int64_t count);
+  }];
 }
 
 def NN_PrecisionAttr : NN_Attr<"Precision", "precision"> {

@@ -88,6 +88,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<StringAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kFileTypeAttr) {
+    auto type = dyn_cast<TypeAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && type && isHalf(type.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be bf16 or f16, on a module";
+  }
   if (name == kPrecisionAttr)
     return isa<PrecisionAttr>(attr.getValue())
                ? success()

@@ -72,10 +72,12 @@ typedef struct {
   const char *file;   /* as it was found at compile time; else beside the program. SHALE_INIT_DATA: the bytes themselves */
   int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
   int64_t offset;     /* bytes into the file */
-  int64_t length;     /* bytes; twice the parameter's for f32 beside a half type */
+  int64_t length;     /* bytes */
   int64_t hash;       /* XXH3 of the first SHALE_HASHED_BYTES of them at compile time; 0: not known */
   double mean;        /* of these values at compile time, from a sample where they are many */
   double deviation;   /* their standard deviation; negative: not known, the file was not there */
+  int32_t type;       /* ShaleType of the file's elements; may differ from the parameter's */
+  int32_t pad_;
 } ShaleInit;
 
 /* A parameter or buffer, whole, under PyTorch's name. */

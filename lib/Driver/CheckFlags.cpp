@@ -61,8 +61,6 @@ int shale::checkFlags(const CompileOptions &o) {
   if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies && o.prefetch >= o.maxGathersInFlight)
     warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " + std::to_string(o.maxGathersInFlight) +
          " allows: " + std::to_string(o.maxGathersInFlight - 1) + " ahead of the unit in use");
-  if (typed("master-dtype") && o.masterDtype == "none" && o.paramDtype == "f32" && !llvm::StringRef(o.compare).contains("param-dtype"))
-    warn("--master-dtype none has no effect with --param-dtype f32");
   if (o.order == "memory" && !o.scattersGradients() && !comparesShard)
     warn("--order memory has no effect with --shard " + o.shard + ": whole gradients wait for the update");
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {

@@ -160,9 +160,6 @@ public:
       return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'");
     if (!parseCpuTarget(cpu, target, wrong))
       return usageError("--target: " + wrong);
-    if (options.paramDtype != "f32")
-      llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
-                   << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
     if (options.shard == "full" && !options.typed.count("shard") && !options.describe)
       llvm::errs() << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
     onnx::ImportOptions import;
@@ -183,6 +180,7 @@ public:
       return code;
     if (int code = checkOutputs(options, *module))
       return code;
+    followFileType(*module);
     if (int code = saveStage("import"))
       return code;
     for (const Stage &stage : stagesFor(options, target)) {
@@ -216,6 +214,23 @@ private:
       llvm::errs() << text;
   }
 
+  /// What the file keeps in a half type is used in it, unless a flag says otherwise.
+  void followFileType(ModuleOp imported) {
+    auto type = imported->getAttrOfType<TypeAttr>(nn::kFileTypeAttr);
+    bool typed = options.typed.count("param-dtype") > 0;
+    if (!typed && type) {
+      options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
+      llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype " << options.paramDtype
+                   << ", parameters at rest in " << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
+                   << "; --param-dtype f32 trains it in f32\n";
+    }
+    if (options.paramDtype != "f32")
+      llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
+                   << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
+    else if (options.typed.count("master-dtype") && options.masterDtype == "none" && !StringRef(options.compare).contains("param-dtype"))
+      llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
+  }
+
   /// Finds the size of a dimension that is "max" under the memory limit.
   int chooseBatch(onnx::ImportOptions &import) {
     std::string name;
@@ -244,6 +259,9 @@ private:
         return {};
       return module;
     };
+    if (OwningOpRef<ModuleOp> smallest = importAt(dataRanks(mesh)))
+      if (auto type = (*smallest)->getAttrOfType<TypeAttr>(nn::kFileTypeAttr); type && !options.typed.count("param-dtype"))
+        options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
     int64_t size = largestBatch(importAt, options, target, limit, dataRanks(mesh));
     if (size == 0) { // said by planning the smallest
       size = dataRanks(mesh);

@@ -220,7 +220,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--accumulate", o.accumulate, "micro-batches a step, of --dim batch each (default: 1)")->check(inRange(1, 65535))->type_name("K")->group(train);
 
   const char *precision = "Precision";
-  app.add_option("--param-dtype", o.paramDtype, "f32 | bf16 | f16: parameters at use, activations, gathers (default: f32)")
+  app.add_option("--param-dtype", o.paramDtype, "f32 | bf16 | f16: parameters at use, activations, gathers (default: what the model is in)")
       ->check(oneOf("param-dtype", {"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);
   app.add_option("--reduce-dtype", o.reduceDtype, "f32 | bf16 | f16: gradients summed over ranks (default: f32)")
       ->check(oneOf("reduce-dtype", {"f32", "bf16", "f16"}))->type_name("TYPE")->group(precision);

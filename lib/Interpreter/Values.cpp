@@ -139,15 +139,15 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
   bool transposed = file.getTransposed() && shape.size() == 2;
   if (transposed)
     std::swap(shape[0], shape[1]);
-  // A half state may have a file of f32 (nn.state, C2).
+  // A file may hold another type than the state has (nn.state, C2).
   Element element = spec.element;
   int64_t count = 1;
   for (int64_t size : shape)
     if (__builtin_mul_overflow(count, size, &count))
       return llvm::createStringError("its type is too large");
-  bool wider = bytesOf(element) == 2 && file.getLength() / 4 == count && file.getLength() % 4 == 0;
-  if (wider)
-    element = Element::F32;
+  if (isFloat(element))
+    element = *elementOf(file.elementTypeFor(typeOf(file.getContext(), element), count));
+  bool other = element != spec.element;
   int64_t bytes = bytesOf(element);
   for (int64_t size : shape)
     if (__builtin_mul_overflow(bytes, size, &bytes))
@@ -169,7 +169,7 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
     return llvm::createStringError(path.str() + ": is too short for it");
   Tensor stored =
       Tensor::fromBytes(element, shape, data.data() + file.getOffset());
-  if (wider)
+  if (other)
     stored = stored.rounded(spec.element);
   if (!transposed)
     return stored;

@@ -65,13 +65,19 @@ Datum Tables::axes() {
 }
 
 FailureOr<Datum> Tables::initOf(nn::StateOp state) {
+  RankedTensorType type = state.getTensorType();
+  Attribute init = state.getInitAttr();
+  auto place = dyn_cast_or_null<nn::FileAttr>(init);
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(init);
+  Type stored = place   ? place.elementTypeFor(type.getElementType(), type.getNumElements())
+                : dense ? dense.getElementType()
+                        : type.getElementType();
   auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size, int64_t offset, int64_t length,
                  const FileFacts &facts = {}) {
     return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size), data.i64(offset), data.i64(length),
-                        data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation)});
+                        data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation), data.i32(runtimeType(stored)), data.i32(0)});
   };
-  Attribute init = state.getInitAttr();
-  if (auto file = dyn_cast_or_null<nn::FileAttr>(init)) {
+  if (nn::FileAttr file = place) {
     // The program is started from another folder: the path must not be relative.
     SmallString<256> path(file.getPath());
     uint64_t size = 0;
@@ -84,12 +90,12 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
       return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
     if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
       return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();
-    std::optional<FileFacts> facts = factsOfFile(path, file.getOffset(), file.getLength(), state.getTensorType());
+    std::optional<FileFacts> facts = factsOfFile(path, file.getOffset(), file.getLength(), type.clone(stored));
     if (!facts)
       return state.emitOpError("cannot read its initial values in ") << path, failure();
     return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength(), *facts);
   }
-  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(init)) {
+  if (dense) {
     interp::Tensor value = interp::Tensor::fromAttr(dense);
     std::string bytes(value.byteSize(), 0);
     value.toBytes(bytes.data());

@@ -66,10 +66,7 @@ void checkHash(const ShaleParameter &parameter, const InputFile &file) {
 }
 
 Dtype fileType(const ShaleParameter &parameter) {
-  Dtype type = static_cast<Dtype>(parameter.type);
-  bool half = type == Dtype::BF16 || type == Dtype::F16;
-  return half && parameter.init.length == 4 * parameter.count ? Dtype::F32
-                                                              : type;
+  return static_cast<Dtype>(parameter.init.type);
 }
 
 /// Where the values of a parameter lie, whole and in one type.

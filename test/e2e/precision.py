@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains a fixture in half types and holds the loss against PyTorch's f32 run.
 
-usage: precision.py --build DIR --case test/models/gpt2 --flags "--param-dtype bf16" [--bar 0.02]
+usage: precision.py --build DIR --case test/models/gpt2 [--model model.onnx] [--trajectory trajectory.json]
+                    --flags "--param-dtype bf16" [--bar 0.02]
                     [--shard none,optimizer,grad,full] [--ranks 1,2] [--bytes] [--twice] [--skips N]
 
 Each strategy on each number of ranks: the loss of every step within the bar; the gradient norm is reported, not held.
@@ -93,7 +94,7 @@ def check_combined(a, work):
 def check(a, work):
     if a.combine:
         return check_combined(a, work)
-    case = Case(a.build, a.case)
+    case = Case(a.build, a.case, a.trajectory, a.model)
     wanted = [step["loss"] for step in case.trajectory["steps"]]
     norms = [step["grad_norm"] for step in case.trajectory["steps"]]
     found = []
@@ -132,6 +133,7 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--flags", {"default": "--param-dtype bf16"}), ("--bar", {"type": float, "default": 0.02}),
+    main(check, ("--case", {"required": True}), ("--model", {"default": "model.onnx"}), ("--trajectory", {"default": "trajectory.json"}),
+         ("--flags", {"default": "--param-dtype bf16"}), ("--bar", {"type": float, "default": 0.02}),
          ("--shard", {"default": "none,optimizer,grad,full"}), ("--ranks", {"default": "1,2"}), ("--bytes", {"action": "store_true"}),
          ("--twice", {"action": "store_true"}), ("--combine", {"action": "store_true"}), ("--skips", {"type": int, "default": 0}), success="follows:")

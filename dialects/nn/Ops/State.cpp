@@ -24,18 +24,22 @@ LogicalResult StateOp::verify() {
     auto dense = dyn_cast<DenseElementsAttr>(init);
     if (!file && !isa<FillAttr>(init) && !dense)
       return emitOpError() << "init must be #nn.file, #nn.fill or dense elements; got " << init;
-    int64_t bytes = tensorBytes(getTensorType());
-    if (dense) {
-      Type own = getTensorType().getElementType(), given = dense.getElementType();
-      if (dense.getType().getShape() != getTensorType().getShape() || !(given == own || (given.isF32() && isHalf(own))) ||
-          bytes > kDenseInitLimit)
-        return emitOpError() << "dense init must have the state's type, or its shape in f32 for a half type, and at most "
-                             << kDenseInitLimit << " bytes; got " << dense.getType();
+    RankedTensorType type = getTensorType();
+    Type element = type.getElementType();
+    int64_t bytes = tensorBytes(type);
+    if (dense && (dense.getType().getShape() != type.getShape() || bytes > kDenseInitLimit ||
+                  isa<FloatType>(element) != isa<FloatType>(dense.getElementType())))
+      return emitOpError() << "dense init must have the state's shape, floats for floats, and at most " << kDenseInitLimit
+                           << " bytes; got " << dense.getType();
+    if (file) {
+      if (file.getType() && !isa<FloatType>(element))
+        return emitOpError() << "init has elements of " << file.getType() << " for a state of " << getType();
+      if (bytes > 0)
+        bytes = tensorBytes(type.clone(file.elementTypeFor(element, bytes / elementBytes(element))));
+      if (file.getLength() != bytes)
+        return emitOpError() << "init has " << file.getLength() << " bytes, the type "
+                             << getType() << " needs " << bytes;
     }
-    bool widerFile = isHalf(getTensorType().getElementType()) && file && file.getLength() == 2 * bytes;
-    if (file && file.getLength() != bytes && !widerFile)
-      return emitOpError() << "init has " << file.getLength() << " bytes, the type "
-                           << getType() << " needs " << bytes;
     if (file && file.getTransposed() && getTensorType().getRank() != 2)
       return emitOpError() << "only a 2-D state can be transposed in its file; got " << getType();
   }

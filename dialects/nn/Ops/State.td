@@ -23,9 +23,10 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
 
     Constraints:
     - (C1) role is param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale.
-    - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is the type's bytes, or twice that for a half
-      type whose file holds f32; only a 2-D state is transposed; dense elements have the state's shape and element type (or
-      f32 for a half type) and at most 4 MiB.
+    - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of as many elements of the type that
+      it is said to have, else of the state's, or twice that for a half type whose file holds f32; only a state of floats
+      has a file of another type; only a 2-D state is transposed; dense elements have the state's shape, floats for a state
+      of floats, and at most 4 MiB.
     - (C3) `of` is there for moments and momentum, may be there for grad_accumulator, and nowhere else.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`

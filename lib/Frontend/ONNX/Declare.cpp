@@ -475,7 +475,7 @@ LogicalResult Importer::declareStates() {
         SmallString<256> path(place->path);
         (void)llvm::sys::fs::make_absolute(path);
         init = nn::FileAttr::get(context, path, place->offset, place->length,
-                                 parameter.transposed);
+                                 parameter.transposed, Type());
       }
     } else {
       std::string why;

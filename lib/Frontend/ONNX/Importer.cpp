@@ -396,6 +396,7 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path,
       *exitCode = importer.getExitCode();
     return {};
   }
+  widenHalves(*module);
   if (mlir::failed(mlir::verify(module->getOperation()))) {
     if (exitCode)
       *exitCode = SHALE_EXIT_INTERNAL;

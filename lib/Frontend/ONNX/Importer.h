@@ -70,6 +70,12 @@ inline llvm::StringRef domainOf(llvm::StringRef domain) {
 /// What the nodes of a function see before its operands are bound.
 Scope functionScope(const FunctionProto &function, const Scope &caller);
 
+/// Makes bf16 and f16 values f32, if there are any: the types in which a step
+/// computes are a flag's, not the file's. The module's attribute
+/// `nn.file_type` remembers what the file has, if that is most of it.
+/// Initial values keep their type in the file.
+void widenHalves(mlir::ModuleOp module);
+
 /// A loss as a sum over a count.
 struct LossParts {
   mlir::Value sum, count;

@@ -13,20 +13,49 @@ nn.state @w role = param type = tensor<8xf32> {init = 1 : i64}
 // -----
 
 // state_c2: dense elements of the state's shape.
-// expected-error@+1 {{dense init must have the state's type, or its shape in f32 for a half type, and at most 4194304 bytes; got 'tensor<2xf32>'}}
+// expected-error@+1 {{dense init must have the state's shape, floats for floats, and at most 4194304 bytes; got 'tensor<2xf32>'}}
 nn.state @w role = param type = tensor<8xf32> {init = dense<[1.0, 2.0]> : tensor<2xf32>}
 
 // -----
 
-// state_c2: dense elements of the state's type.
-// expected-error@+1 {{dense init must have the state's type, or its shape in f32 for a half type, and at most 4194304 bytes; got 'tensor<2xf16>'}}
-nn.state @w role = param type = tensor<2xbf16> {init = dense<[1.0, 2.0]> : tensor<2xf16>}
+// state_c2: dense floats for a state of floats.
+// expected-error@+1 {{dense init must have the state's shape, floats for floats, and at most 4194304 bytes; got 'tensor<2xi32>'}}
+nn.state @w role = param type = tensor<2xbf16> {init = dense<[1, 2]> : tensor<2xi32>}
 
 // -----
 
 // state_c2: as many bytes as the type.
 // expected-error@+1 {{init has 31 bytes, the type 'tensor<8xf32>' needs 32}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 31, transposed = false>}
+
+// -----
+
+// state_c2: as many bytes as the file's elements have.
+// expected-error@+1 {{init has 32 bytes, the type 'tensor<8xf32>' needs 16}}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = bf16>}
+
+// -----
+
+// state_c2: said to be bf16, it is not taken for f32.
+// expected-error@+1 {{init has 32 bytes, the type 'tensor<8xbf16>' needs 16}}
+nn.state @w role = param type = tensor<8xbf16> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = bf16>}
+
+// -----
+
+// state_c2: integers are what the file has.
+// expected-error@+1 {{init has elements of 'bf16' for a state of 'tensor<8xi32>'}}
+nn.state @w role = buffer type = tensor<8xi32> {init = #nn.file<"m", offset = 0, length = 16, transposed = false, type = bf16>}
+
+// -----
+
+// A file's elements are floats.
+// expected-error@+1 {{type must be f32, bf16 or f16; got 'i32'}}
+nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = i32>}
+
+// -----
+
+// expected-error@+1 {{'nn.file_type' must be bf16 or f16, on a module}}
+module attributes {nn.file_type = f32} {}
 
 // -----
 

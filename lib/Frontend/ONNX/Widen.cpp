@@ -1,0 +1,119 @@
+//===- Widen.cpp - Values of half types become f32 -------------------------===//
+//
+// A model that was moved to bf16 says so in every type and casts around what
+// PyTorch computes in f32. The precision stage does the same from a policy, so
+// the graph is brought to the form that a model in f32 has: one set of patterns
+// recovers attention and norms from both, and the model can also be trained in
+// f32. Constants are those of the file, as they were rounded there.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+Type halfOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isHalf(tensor.getElementType()) ? tensor.getElementType() : Type();
+}
+
+RankedTensorType widened(Type type) {
+  return cast<RankedTensorType>(type).clone(Float32Type::get(type.getContext()));
+}
+
+/// How much of something there is in each type.
+class Shares {
+public:
+  void add(Type element, int64_t amount) {
+    double &sum = shares[element];
+    sum += double(amount);
+    total += double(amount);
+  }
+  /// The half type of at least half of it; null if there is none.
+  Type most() const {
+    for (auto [element, share] : shares)
+      if (isHalf(element) && share * 2 >= total && share > 0)
+        return element;
+    return {};
+  }
+
+private:
+  llvm::MapVector<Type, double> shares;
+  double total = 0;
+};
+
+/// Parameters decide; a graph that casts parameters in f32 is told by its products.
+Type fileType(ModuleOp module) {
+  Shares parameters, products;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::Param)
+      parameters.add(state.getTensorType().getElementType(), state.getTensorType().getNumElements());
+  module.walk([&](Operation *op) {
+    if (auto costed = dyn_cast<Cost>(op))
+      if (auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType()))
+        products.add(type.getElementType(), costed.getFlops());
+  });
+  Type kept = parameters.most();
+  return kept ? kept : products.most();
+}
+
+void widenState(nn::StateOp state) {
+  Type half = halfOf(state.getTensorType());
+  if (!half)
+    return;
+  if (auto file = dyn_cast_or_null<nn::FileAttr>(state.getInitAttr()))
+    state.setInitAttr(nn::FileAttr::get(state.getContext(), file.getPath(), file.getOffset(), file.getLength(),
+                                        file.getTransposed(), half));
+  state.setType(widened(state.getTensorType()));
+}
+
+void widenConstant(nn::ConstantOp constant) {
+  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!dense || !isHalf(dense.getElementType()))
+    return;
+  constant.setValueAttr(cast<DenseElementsAttr>(
+      dense.mapValues(Float32Type::get(constant.getContext()), [](const APFloat &value) {
+        APFloat wide = value;
+        bool inexact;
+        wide.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &inexact);
+        return wide.bitcastToAPInt();
+      })));
+}
+
+} // namespace
+
+void onnx::widenHalves(ModuleOp module) {
+  bool any = false;
+  auto widen = [&](Value value) {
+    if (!halfOf(value.getType()))
+      return;
+    value.setType(widened(value.getType()));
+    any = true;
+  };
+  Type kept = fileType(module);
+  for (auto state : module.getOps<nn::StateOp>())
+    widenState(state);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    Block &body = function.getBody().front();
+    llvm::for_each(body.getArguments(), widen);
+    for (Operation &op : llvm::make_early_inc_range(body)) {
+      if (auto constant = dyn_cast<nn::ConstantOp>(op))
+        widenConstant(constant);
+      llvm::for_each(op.getResults(), widen);
+      // A cast between float types is gone.
+      auto cast = dyn_cast<nn::CastOp>(op);
+      if (cast && cast.getInput().getType() == cast.getType()) {
+        cast.replaceAllUsesWith(cast.getInput());
+        cast.erase();
+      }
+    }
+    function.setFunctionType(FunctionType::get(module.getContext(), body.getArgumentTypes(),
+                                               body.getTerminator()->getOperandTypes()));
+  }
+  if (any && kept)
+    module->setAttr(nn::kFileTypeAttr, TypeAttr::get(kept));
+}

@@ -1,0 +1,54 @@
+"""A model whose weight is in a half type: its initial value, as a program begins with it, is the file's, to the bit.
+
+usage: half.py FOLDER. The weight holds every sign and exponent, zeros and the smallest numbers included; no infinities.
+"""
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+from onnx_writer import *
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
+from runner import read_safetensors, save_safetensors  # noqa: E402
+
+BF16, F16 = 16, 10
+ROWS, COLUMNS = 64, 8
+
+
+def run(*command):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {result.returncode}\n{result.stdout}{result.stderr}")
+    return result
+
+
+def check(folder, name, kind, flags, said):
+    folder /= name
+    folder.mkdir(parents=True, exist_ok=True)
+    bits = (np.arange(ROWS * COLUMNS) * 127).astype(np.uint16)
+    exponent = 0x7F80 if kind == BF16 else 0x7C00
+    bits[(bits & exponent) == exponent] = 0
+    wanted = (bits.astype(np.uint32) << 16).view(np.float32) if kind == BF16 else bits.view(np.float16).astype(np.float32)
+    body = [node("MatMul", ["x", "w"], ["y"], "product"), node("Tanh", ["y"], ["t"], "tanh"), node("ReduceMean", ["t"], ["loss"], "mean", keepdims=0)]
+    weight = tensor("w", [ROWS, COLUMNS], kind, bits.tobytes())
+    (folder / "model.onnx").write_bytes(model(graph(body, [value("x", ["batch", ROWS], kind)], [value("loss", [], kind)], [weight])))
+    compiled = run("shalec", folder / "model.onnx", "--dim", "batch=2", "-o", folder / "train", *flags)
+    if ("note: the model is in" in compiled.stderr) != bool(said) or said not in compiled.stderr:
+        sys.exit(f"{name}: shalec said {compiled.stderr}")
+    save_safetensors(folder / "x.safetensors", {"x": np.zeros((1, 2, ROWS), np.float32)})
+    subprocess.run(["rm", "-rf", folder / "run"], check=True)
+    run(folder / "train", "--data", folder / "x.safetensors", "--steps", 0, "--out", folder / "run")
+    got = read_safetensors(folder / "run" / "model.safetensors")["w"]
+    if got.dtype != np.float32 or not np.array_equal(got.flatten().view(np.uint32), wanted.view(np.uint32)):
+        sys.exit(f"{name}: begins with {got.flatten()[:9]}, not {wanted[:9]}")
+    print(f"{name}: begins with the file's values")
+
+
+folder = pathlib.Path(sys.argv[1])
+check(folder, "bf16", BF16, [], "note: the model is in bf16: --param-dtype bf16, parameters at rest in f32; --param-dtype f32 trains it in f32")
+check(folder, "f16", F16, [], "note: the model is in f16: --param-dtype f16, parameters at rest in f32; --param-dtype f32 trains it in f32")
+check(folder, "bf16 in f32", BF16, ["--param-dtype", "f32"], "")
+check(folder, "bf16 in f16", BF16, ["--param-dtype", "f16"], "")
+check(folder, "f16 in bf16", F16, ["--param-dtype", "bf16"], "")
