@@ -173,6 +173,10 @@ static void delayScalars(std::vector<Bucket> &buckets) {
 /// Moves `start` down to `place`, and what depends on it and would stand before
 /// it behind `place`.
 static void delayStart(dist::StartOp start, Operation *place) {
+  if (place->isBeforeInBlock(start)) { // what depends on it is behind it already
+    start->moveBefore(place);
+    return;
+  }
   SmallVector<Operation *> dependent;
   DenseSet<Operation *> known{start};
   for (Operation *op = start->getNextNode(); op && op != place; op = op->getNextNode())

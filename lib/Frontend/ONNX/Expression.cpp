@@ -15,12 +15,14 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static constexpr double kTolerance = 2e-6;
-
 Numbers Numbers::of(DenseElementsAttr data) {
   interp::Tensor tensor = interp::Tensor::fromAttr(data);
   Numbers numbers;
   numbers.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  if (data.getElementType().isBF16())
+    numbers.tolerance = 8e-3;
+  else if (data.getElementType().isF16())
+    numbers.tolerance = 1e-3;
   numbers.values.reserve(tensor.size());
   for (int64_t i = 0; i < tensor.size(); ++i)
     numbers.values.push_back(tensor.number(i));
@@ -231,10 +233,10 @@ static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbe
 
 // ---- fits
 
-/// A number with few digits where one is as near as rounding allows.
+/// A number with few digits where one is within a few of `unit`.
 static double simplified(double value, double unit) {
   for (double digits : {1.0, 2.0, 4.0, 10.0, 100.0, 1000.0})
-    if (double near = std::round(value * digits) / digits; std::abs(near - value) <= 4 * kTolerance * unit)
+    if (double near = std::round(value * digits) / digits; std::abs(near - value) <= 4 * unit)
       return near;
   return value;
 }
@@ -245,14 +247,14 @@ static bool fitLine(const Numbers &values, const Numbers &constant, double &scal
   int64_t i = low - values.values.begin(), j = high - values.values.begin();
   if (!(*high > *low))
     return false;
-  double unit = std::max(1.0, largest(constant));
+  double unit = std::max(1.0, largest(constant)) * constant.tolerance;
   scale = simplified((constant.values[j] - constant.values[i]) / (*high - *low), unit);
   shift = simplified(constant.values[i] - scale * *low, unit);
   if (scale == 0)
     return false;
   double most = std::max(largest(constant), std::abs(shift));
   for (int64_t k = 0; k < values.size(); ++k)
-    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <= kTolerance * most))
+    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <= constant.tolerance * most))
       return false;
   return true;
 }
@@ -261,12 +263,14 @@ std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Nu
   if (parameter.isNearlyConstant() || constant.values.empty())
     return std::nullopt;
   Expression result;
-  if ((op.empty() || isMovement(op)))
+  // A few equal numbers are found in many parameters; one is taken for an element only where one was selected.
+  bool telling = constant.size() == 1 ? isMovement(op) : !constant.isNearlyConstant();
+  if (telling && (op.empty() || isMovement(op)))
     if (std::optional<Movement> movement = fitMovement(parameter, constant)) {
       result.movement = *movement;
       return result;
     }
-  if (constant.size() != parameter.size())
+  if (constant.size() != parameter.size() || constant.isNearlyConstant())
     return std::nullopt;
   result.movement = reshapeTo(parameter.shape, constant.shape);
   for (Function function : {Function::Identity, Function::Exp, Function::Sigmoid, Function::Softplus}) {
@@ -284,7 +288,7 @@ bool onnx::holds(const Expression &expression, const Numbers &parameter, const N
   double most = std::max(largest(constant), std::abs(expression.shift));
   for (int64_t i = 0; i < parameter.size(); ++i) {
     double value = expression.scale * apply(expression.function, parameter.values[i]) + expression.shift;
-    if (!(std::abs(value - constant.values[i]) <= kTolerance * most))
+    if (!(std::abs(value - constant.values[i]) <= constant.tolerance * most))
       return false;
   }
   return true;

@@ -23,6 +23,8 @@ namespace shale::onnx {
 struct Numbers {
   llvm::SmallVector<int64_t> shape;
   std::vector<double> values;
+  /// How far a computed element may be off, relative to the largest: some roundings of the element type.
+  double tolerance = 2e-6;
 
   static Numbers of(mlir::DenseElementsAttr data);
   int64_t size() const { return values.size(); }
@@ -48,8 +50,8 @@ struct Expression {
   std::string text(llvm::StringRef name) const;
 };
 
-/// Finds the expression that gives `constant` from `parameter`, to 2e-6 of its
-/// largest element; nothing for a parameter that is nearly constant. `op` is the
+/// Finds the expression that gives `constant` from `parameter`, to its
+/// tolerance; nothing for a parameter that is nearly constant. `op` is the
 /// kind of operation that was folded last ("sub", "sigmoid", "slice"; empty: not
 /// known), which the expression must agree with.
 std::optional<Expression> fitExpression(const Numbers &parameter, const Numbers &constant, llvm::StringRef op);
@@ -62,7 +64,7 @@ std::optional<Expression> readSourceLine(llvm::StringRef line, llvm::StringRef a
 /// where no finite number does.
 std::optional<Numbers> invert(const Expression &expression, const Numbers &constant);
 
-/// Whether `constant` has the expression's value for `parameter`, to 2e-6 of its largest element.
+/// Whether `constant` has the expression's value for `parameter`, to its tolerance.
 bool holds(const Expression &expression, const Numbers &parameter, const Numbers &constant);
 
 /// A movement that leaves everything where it is.

@@ -208,7 +208,7 @@ const ShaleParameter parameters[] = {
      1,
      0,
      {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64,
-      weightCount * 4, 0, 0, -1}},
+      weightCount * 4, 0, 0, -1, SHALE_F32, 0}},
     {"bias",
      biasAliases,
      SHALE_F32,
@@ -217,7 +217,7 @@ const ShaleParameter parameters[] = {
      vocab,
      1,
      0,
-     {SHALE_INIT_FILL, 0, 0.125, nullptr, 0, 0, 0, 0, 0, -1}},
+     {SHALE_INIT_FILL, 0, 0.125, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}},
     {"frozen.scale",
      nullptr,
      SHALE_F32,
@@ -226,7 +226,7 @@ const ShaleParameter parameters[] = {
      7,
      0,
      0,
-     {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0, 0, 0, -1}}};
+     {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
 const ShaleSegment segments[] = {{0, 1, 0, weightCount},
                                  {1, 0, biasOffset, vocab}};
 const ShaleSegment frozenSegments[] = {{2, 0, 0, 7}};
