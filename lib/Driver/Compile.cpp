@@ -215,15 +215,19 @@ private:
   }
 
   /// What the file keeps in a half type is used in it, unless a flag says otherwise.
-  void followFileType(ModuleOp imported) {
+  bool adoptFileType(ModuleOp imported) {
     auto type = imported->getAttrOfType<TypeAttr>(nn::kFileTypeAttr);
-    bool typed = options.typed.count("param-dtype") > 0;
-    if (!typed && type) {
-      options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
+    if (!type || options.typed.count("param-dtype"))
+      return false;
+    options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
+    return true;
+  }
+
+  void followFileType(ModuleOp imported) {
+    if (adoptFileType(imported))
       llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype " << options.paramDtype
                    << ", parameters at rest in " << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
                    << "; --param-dtype f32 trains it in f32\n";
-    }
     if (options.paramDtype != "f32")
       llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
                    << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
@@ -260,8 +264,7 @@ private:
       return module;
     };
     if (OwningOpRef<ModuleOp> smallest = importAt(dataRanks(mesh)))
-      if (auto type = (*smallest)->getAttrOfType<TypeAttr>(nn::kFileTypeAttr); type && !options.typed.count("param-dtype"))
-        options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
+      adoptFileType(*smallest);
     int64_t size = largestBatch(importAt, options, target, limit, dataRanks(mesh));
     if (size == 0) { // said by planning the smallest
       size = dataRanks(mesh);
