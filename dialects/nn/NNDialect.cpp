@@ -114,7 +114,7 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                ? success()
                : op->emitOpError() << "'" << name << "' must be a list of strings, on a module";
   }
-  if (name == kClassesAttr || name == "nn.outputs") {
+  if (name == kClassesAttr || name == "nn.outputs" || name == "nn.sizes") {
     auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
     return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
                ? success()

@@ -175,7 +175,8 @@ public:
       return code;
     import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
-    module = onnx::importOnnx(options.model, import, &context, &code);
+    std::vector<std::string> assumed;
+    module = options.describe ? importToDescribe(import, assumed, code) : onnx::importOnnx(options.model, import, &context, &code);
     if (!module)
       return code;
     if (int code = checkOutputs(options, *module))
@@ -186,8 +187,11 @@ public:
     for (const Stage &stage : stagesFor(options, target)) {
       if (int code = runStage(stage))
         return code;
+      if (StringRef(stage.name) == "recover")
+        onnx::unbindVisibleLabels(*module, import);
       if (options.describe) { // after recover: that is the model as it is trained
         onnx::describeModel(*module, llvm::outs());
+        printCommands(assumed);
         return SHALE_EXIT_OK;
       }
       if (StringRef(stage.name) == "recover") {
@@ -233,6 +237,48 @@ private:
                    << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
     else if (options.typed.count("master-dtype") && options.masterDtype == "none" && !StringRef(options.compare).contains("param-dtype"))
       llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
+  }
+
+  /// A model is looked at without the flags that it needs, too: with sizes that it takes.
+  OwningOpRef<ModuleOp> importToDescribe(onnx::ImportOptions import, std::vector<std::string> &assumed, int &code) {
+    std::string first;
+    for (import.assumedSize = 128; import.assumedSize > 1; import.assumedSize /= 2) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || options.remarks)
+          printDiagnostic(diagnostic, options.model, os);
+        return success();
+      });
+      assumed.clear();
+      import.assumed = &assumed;
+      OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, import, &context, &code);
+      if (module) {
+        llvm::errs() << text;
+        return module;
+      }
+      first = first.empty() ? text : first;
+      if (assumed.empty())
+        break;
+    }
+    llvm::errs() << first;
+    return {};
+  }
+
+  /// The commands that compile and train the model, to be copied.
+  void printCommands(ArrayRef<std::string> assumed) {
+    llvm::outs() << "to compile and train it" << (assumed.empty() ? "" : ", with sizes of your choice") << ":\n  shalec";
+    for (StringRef word : options.words) {
+      bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == StringRef::npos;
+      std::string quoted = word.str();
+      for (size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4)
+        quoted.replace(at, 1, "'\\''");
+      llvm::outs() << ' ' << (plain && !word.empty() ? quoted : "'" + quoted + "'");
+    }
+    for (StringRef flag : assumed)
+      llvm::outs() << ' ' << flag;
+    llvm::outs() << " -o " << options.output << "\n";
+    onnx::describeTraining(*module, options.output, llvm::outs());
   }
 
   /// Finds the size of a dimension that is "max" under the memory limit.

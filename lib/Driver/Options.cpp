@@ -264,7 +264,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")->group(out);
-  app.add_flag("--describe", o.describe, "print inputs, parameters, blocks, loss and bindings, and stop")->group(out);
+  app.add_flag("--describe", o.describe, "print what the model is, and the commands that compile and train it")->group(out);
 
   try {
     app.parse(argc, argv);
@@ -295,6 +295,13 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     o.recomputeAuto = true;
     o.recompute = "none";
     o.typed.erase("recompute");
+  }
+  for (int i = 1; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "-o")
+      ++i;
+    else if (word != "--describe" && word != "--remarks" && !word.starts_with("-o"))
+      o.words.push_back(argv[i]);
   }
   chooseShard(o);
   o.recover = !noRecover;

@@ -62,6 +62,7 @@ struct CompileOptions {
   std::vector<std::string> why;      // tensors or source nodes
   std::string compare;               // flags, or flag=value|value
   std::string machine = "cpu";       // whose rates order plans
+  std::vector<std::string> words;    // argv without the tool, -o and --describe
   std::set<std::string> typed;       // names of the flags that were given
 
   /// Whether parameters are stored as shards and units gathered for use.

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace shale;
@@ -314,6 +315,43 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
   if (!bindingNote.empty())
     emitRemark(fileLocation()) << bindingNote;
   return success();
+}
+
+/// Whether each position sees all others: not causal, and no mask differs between positions.
+static bool seesAll(nn::AttentionOp attention) {
+  ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(), key = tensor(attention.getKey()).getShape();
+  if (attention.getCausal() || query[2] != key[2] || query[2] < 2)
+    return false;
+  return llvm::all_of(llvm::drop_begin(attention->getOperands(), 3), [](Value mask) {
+    return tensor(mask).getRank() != 4 || tensor(mask).getDimSize(2) == 1;
+  });
+}
+
+void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward)
+    return;
+  auto attentions = forward.getOps<nn::AttentionOp>();
+  auto found = llvm::find_if(attentions, seesAll);
+  if (found == attentions.end())
+    return;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
+    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) || options.bindings.count(name.getValue()))
+      continue;
+    // What is read as tokens, too, stays what it is.
+    bool read = llvm::any_of(forward.getOps<nn::EmbeddingOp>(), [&](nn::EmbeddingOp embedding) {
+      return argumentsBehind(embedding.getIndices()).contains(forward.getArgument(i));
+    });
+    if (read)
+      continue;
+    forward.removeArgAttr(i, nn::kBindingAttr);
+    std::string text = "attention sees later positions, too: labels '" + name.getValue().str() + "' come from the data file";
+    module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
+    module.getContext()->getDiagEngine().emit(module.getLoc(), DiagnosticSeverity::Note)
+        << text << " (next tokens would be copied; --bind " << name.getValue() << "=tokens+1 takes them nevertheless)";
+  }
 }
 
 //===----------------------------------------------------------------------===//

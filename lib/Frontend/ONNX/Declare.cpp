@@ -7,6 +7,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale;
@@ -128,6 +129,16 @@ LogicalResult Importer::chooseLoss() {
                      "): say which one is the loss with --loss-output NAME",
                  SHALE_EXIT_USAGE),
            failure();
+  SmallVector<StringRef> logits;
+  for (const ValueInfoProto &output : graph.output())
+    if (output.type().tensor_type().shape().dim_size() == 3)
+      logits.push_back(output.name());
+  if (scalars.empty() && logits.size() == 1 && options.assumed) {
+    lossKind = "next-token";
+    logitsName = logits.front().str();
+    options.assumed->push_back("--loss next-token:" + displayName(logitsName));
+    return success();
+  }
   if (scalars.empty())
     return error("the graph has no scalar output that could be the loss; "
                  "outputs are " +
@@ -277,6 +288,7 @@ Value Importer::randomArgument(nn::Role role) {
 LogicalResult Importer::declareInputs() {
   const GraphProto &graph = model.proto().graph();
   llvm::StringSet<> read, dimsUsed;
+  llvm::StringMap<int64_t> assumed;
   for (const NodeProto *node : needed) {
     for (const std::string &name : node->input())
       read.insert(name);
@@ -331,6 +343,16 @@ LogicalResult Importer::declareInputs() {
                failure();
       if (dim.dim_param() == "batch" && !batchDim)
         batchDim = shape.size();
+      if (it == options.dims.end() && options.assumed) {
+        int64_t rows = llvm::alignTo(4, uint64_t(options.dataRanks));
+        auto [known, isNew] = assumed.try_emplace(
+            dim.dim_param(), shape.empty() ? rows : options.assumedSize);
+        shape.push_back(known->second);
+        if (isNew)
+          options.assumed->push_back("--dim " + displayName(dim.dim_param()) +
+                                     "=" + std::to_string(known->second));
+        continue;
+      }
       if (it == options.dims.end()) {
         std::string flag = " --dim " + displayName(dim.dim_param()) + "=SIZE";
         if (!StringRef(missing).contains(flag))
@@ -355,6 +377,11 @@ LogicalResult Importer::declareInputs() {
              failure();
     if (mlir::failed(addInput(input.name(), type, batchDim)))
       return failure();
+    for (auto [dim, size] : llvm::zip(tensor.shape().dim(), shape))
+      inputs.back().sizes +=
+          (inputs.back().sizes.empty() ? "" : ", ") +
+          (dim.dim_param().empty() ? "" : displayName(dim.dim_param()) + "=") +
+          std::to_string(size);
     inputs.back().isFixed =
         tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
   }

@@ -24,29 +24,105 @@ static void printType(RankedTensorType type, raw_ostream &os) {
   os << "] " << type.getElementType();
 }
 
+/// Rows of the table that an input looks up, or 0.
+static int64_t vocabularyOf(BlockArgument argument) {
+  int64_t rows = 0;
+  argument.getOwner()->walk([&](nn::EmbeddingOp lookup) {
+    Value indices = lookup.getIndices();
+    for (Operation *op = indices.getDefiningOp(); op && isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp>(op); op = indices.getDefiningOp())
+      indices = op->getOperand(0);
+    int64_t size = cast<RankedTensorType>(lookup.getTable().getType()).getDimSize(0);
+    if (indices == argument)
+      rows = rows ? std::min(rows, size) : size;
+  });
+  return rows;
+}
+
+namespace {
+/// An input of the model as people see it.
+struct Described {
+  StringRef name, binding;
+  BlockArgument argument;
+  RankedTensorType type;
+  std::optional<int64_t> batchDim;
+  bool isLabel;
+};
+} // namespace
+
+static std::vector<Described> inputsOf(ModuleOp module) {
+  std::vector<Described> inputs;
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i = 0; forward && i < forward.getNumArguments(); ++i) {
+    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    if (!role || (role.getValue() != nn::Role::Label && role.getValue() != nn::Role::Input))
+      continue;
+    auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
+    auto batch = forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr);
+    inputs.push_back({forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(), binding ? binding.getValue() : "",
+                      forward.getArgument(i), cast<RankedTensorType>(forward.getArgument(i).getType()),
+                      batch ? std::optional<int64_t>(batch.getInt()) : std::nullopt, role.getValue() == nn::Role::Label});
+  }
+  return inputs;
+}
+
+/// What a binding means.
+static std::string meaningOf(const Described &input) {
+  if (input.binding.empty())
+    return "from the data file";
+  std::string text = "bound to " + input.binding.str();
+  int64_t words = vocabularyOf(input.argument);
+  if (input.binding == "tokens" && words)
+    text += ": the data's, below " + std::to_string(words);
+  else if (input.binding == "tokens+1")
+    text += ": the next ones";
+  else if (input.binding == "ones")
+    text += ": nothing is hidden, unless the data file has it";
+  else if (input.binding == "arange")
+    text += ": positions 0, 1, 2, ..";
+  return text;
+}
+
+void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os) {
+  std::string tensors;
+  int64_t words = 0;
+  for (const Described &input : inputsOf(module)) {
+    std::string type;
+    llvm::raw_string_ostream(type) << input.type.getElementType();
+    if (input.binding.empty() || input.binding.starts_with("tokens")) {
+      tensors += (tensors.empty() ? "" : ", ") + input.name.str() + " [steps";
+      for (int64_t size : input.type.getShape())
+        tensors += ", " + std::to_string(size);
+      tensors += "] " + type;
+    }
+    if (!input.binding.empty())
+      words = std::max(words, vocabularyOf(input.argument));
+  }
+  bool tokens = llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
+  bool path = program.contains('/');
+  os << "  " << (path ? "" : "./") << program << " --data " << (tokens ? words && words <= 256 ? "text.txt" : "tokens.bin" : "batches.safetensors")
+     << " --steps 100 --lr 3e-4 --out run1\n";
+  if (!tokens)
+    os << "  # batches.safetensors holds " << tensors << "\n";
+  else if (words && words <= 256)
+    os << "  # text.txt: any file, its bytes are the tokens\n";
+  else
+    os << "  # tokens.bin: your tokenizer's ids, uint16 or uint32 (--token-dtype)\n";
+}
+
 void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   if (auto path = module->getAttrOfType<StringAttr>("nn.model"))
     os << "model       " << path.getValue() << "\n";
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  if (forward)
-    for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-      auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
-      if (!role || (role.getValue() != nn::Role::Label &&
-                    role.getValue() != nn::Role::Input))
-        continue;
-      os << (role.getValue() == nn::Role::Label ? "label       "
-                                                : "input       ")
-         << forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue()
-         << ' ';
-      printType(cast<RankedTensorType>(forward.getArgument(i).getType()), os);
-      if (auto batch =
-              forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr))
-        os << ", batch dimension " << batch.getInt();
-      auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
-      os << (binding ? ", bound to " + binding.getValue().str()
-                     : std::string(", from the data file"))
-         << "\n";
-    }
+  auto sizes = module->getAttrOfType<DictionaryAttr>("nn.sizes");
+  for (const Described &input : inputsOf(module)) {
+    os << (input.isLabel ? "label       " : "input       ") << input.name << ' ';
+    if (auto named = sizes ? sizes.getAs<StringAttr>(input.name) : StringAttr())
+      os << '[' << named.getValue() << "] " << input.type.getElementType();
+    else
+      printType(input.type, os);
+    if (input.batchDim)
+      os << ", batch dimension " << *input.batchDim;
+    os << ", " << meaningOf(input) << "\n";
+  }
   int64_t count = 0, elements = 0, tied = 0;
   size_t width = 0;
   module.walk([&](nn::StateOp state) {

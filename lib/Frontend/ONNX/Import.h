@@ -29,6 +29,10 @@ struct ImportOptions {
   /// What it is that a file of weights does not exist. Shapes are all that a
   /// compiler needs; a program ends with exit code 66 when it starts.
   enum class MissingData { Error, Warning, Remark } missingData = MissingData::Error;
+  /// Where a model is only looked at: flags that it needs and that were not
+  /// typed are assumed, and added here. Dimensions but the first get `assumedSize`.
+  std::vector<std::string> *assumed = nullptr;
+  int64_t assumedSize = 128;
   /// Bytes that one folded value may have.
   int64_t foldLimit = int64_t(64) << 20;
 };
@@ -42,6 +46,11 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path,
                                              mlir::MLIRContext *context,
                                              int *exitCode = nullptr);
 
+/// Of a recovered model: where attention sees later positions too, labels that were bound to
+/// the next tokens (and not by a flag) would be copied. They are taken from the data file then,
+/// with a note.
+void unbindVisibleLabels(mlir::ModuleOp module, const ImportOptions &options);
+
 /// Parses one flag of the above ("dim", "batch-dim", "bind": KEY=VALUE or
 /// KEY:VALUE). Returns what is wrong with it, or an empty string.
 std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
@@ -50,6 +59,9 @@ std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
 /// Prints inputs, dimensions, parameters, blocks, loss and how labels are bound
 /// of an imported module: what `shalec MODEL --describe` shows.
 void describeModel(mlir::ModuleOp module, llvm::raw_ostream &os);
+
+/// The command that trains it, with what its data file has to hold.
+void describeTraining(mlir::ModuleOp module, llvm::StringRef program, llvm::raw_ostream &os);
 
 } // namespace shale::onnx
 

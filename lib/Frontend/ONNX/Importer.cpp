@@ -350,6 +350,13 @@ LogicalResult Importer::finish() {
   for (const auto &[name, node] : makers)
     outputs.push_back(builder.getNamedAttr(name, builder.getStringAttr(node)));
   (*module)->setAttr("nn.outputs", builder.getDictionaryAttr(outputs));
+  SmallVector<NamedAttribute> sizes;
+  for (const Input &input : inputs)
+    if (!input.sizes.empty())
+      sizes.push_back(builder.getNamedAttr(displayName(input.name),
+                                           builder.getStringAttr(input.sizes)));
+  if (!sizes.empty())
+    (*module)->setAttr("nn.sizes", builder.getDictionaryAttr(sizes));
   SmallVector<NamedAttribute> classList;
   for (auto &entry : classes)
     classList.push_back(builder.getNamedAttr(

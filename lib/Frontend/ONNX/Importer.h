@@ -143,6 +143,7 @@ private:
     std::string binding = {};
     mlir::BlockArgument argument = {};
     std::optional<nn::Role> role = {}; // of what is no input of the graph
+    std::string sizes = {};            // "batch=4, 64": as the file has them
     bool isFixed = false;              // dimension 0 has its size from the file
   };
 

@@ -130,6 +130,13 @@ def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shap
 EXTRA = [node("Cast", ["extra"], ["bias"], "cast_extra", to=FLOAT), node("Add", ["scores", "bias"], ["scores_more"], "add_extra")]
 
 
+def attended():
+    """What a position sees of `scores`: all positions."""
+    return [node("Unsqueeze", ["scores", "one"], ["scores_heads"], "heads"), node("Transpose", ["scores_heads"], ["scores_keys"], "turn", perm=[0, 1, 3, 2]),
+            node("MatMul", ["scores_heads", "scores_keys"], ["scores_alike"], "alike"), node("Softmax", ["scores_alike"], ["scores_weights"], "softmax", axis=-1),
+            node("MatMul", ["scores_weights", "scores_heads"], ["scores_mixed"], "mix"), node("Squeeze", ["scores_mixed", "one"], ["scores_seen"], "one_head")]
+
+
 def shape_only(f):
     """Of attention_mask the shape is read, and nothing else."""
     body = [node("Shape", ["attention_mask"], ["s"], "shape"), node("Reshape", ["ids", "s"], ["i"], "reshape"),
@@ -225,6 +232,8 @@ CASES = {
     "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),
     "labels-by-rows": language_model(cut("targets", "wanted", 1, axis=0) + cut("scores", "scores_cut", 0, 2, axis=0), labels="wanted", scores="scores_cut"),
     "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
+    # An encoder: each position sees the next tokens, too.
+    "labels-seen": language_model(attended(), scores="scores_seen"),
     # More positions than the model has: counted by the runtime, sliced from a parameter.
     "positions-counted": language_model([node("Gather", ["places", "position_ids"], ["place"], "positions"), node("MatMul", ["place", "head"], ["shift"], "shift"),
                                          node("Add", ["scores", "shift"], ["scores_more"], "add")], scores="scores_more", shape=("batch", "length"),
