@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Random transformer modules (test/models/modules), compiled for several meshes and trained: each follows PyTorch's first steps.
+
+usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--keep FOLDER]
+       modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
+
+Each case is compiled as a user would and trained for the steps that PyTorch was: losses within 5e-5, gradient norms within 2e-3
+relative, and every parameter that PyTorch has is there, trained to where PyTorch's is. A run follows, is WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65,
+with a message). Exit 0 when all runs follow but for at most 2 % refused. --count draws as many cases first, by a PYTHON that has
+torch, onnxscript and onnxruntime; cases whose file is not what PyTorch computes are set aside and counted.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from runner import MODELS, Case, metrics, read_safetensors
+
+LOSS, NORM, REFUSED = 5e-5, 2e-3, 0.02
+LIMIT = 120  # seconds of a compilation or a run
+MESHES = [("fsdp=1", []), ("fsdp=2 full", ["--mesh", "fsdp=2", "--shard", "full"]), ("fsdp=2 none", ["--mesh", "fsdp=2", "--shard", "none"]),
+          ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"])]
+FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES = "follows", "WRONG", "crashed", "hung", "exit 70", "failed", "refused"
+
+
+class Ended(Exception):
+    """A command that did not end with 0: the class of it, and what it said."""
+
+    def __init__(self, kind, said):
+        super().__init__(said)
+        self.kind = kind
+
+
+def message(text):
+    """The first lines that say what is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    start = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
+    return re.sub(r"(shalec: )?error: |\S*\.onnx: ", "", " / ".join(lines[start:start + 2]))[:300] or "no message"
+
+
+def command(words, what):
+    try:
+        result = subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace", timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Ended(HUNG, f"{what}: no end after {LIMIT} s") from None
+    code, said = result.returncode, f"{what}: {message(result.stderr or result.stdout)}"
+    if code < 0 or code >= 128:
+        raise Ended(CRASHED, f"{what}: signal {-code if code < 0 else code - 128}; {said}")
+    if code:
+        raise Ended({70: INTERNAL, 64: REFUSES, 65: REFUSES}.get(code, FAILED), said if code in (64, 65, 70) else f"{code}, {said}")
+
+
+def compare(lines, steps, loss_bar=LOSS, norm_bar=NORM):
+    """The class of a run whose steps are `lines` beside PyTorch's, and how far it is off."""
+    if [line["step"] for line in lines] != list(range(len(steps))):
+        return WRONG, f"metrics.jsonl has steps {[line['step'] for line in lines]}"
+    pairs = list(zip(lines, steps))
+    loss = [abs(got["loss"] - want["loss"]) for got, want in pairs]
+    norm = [abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in pairs]
+    good = all(off <= loss_bar for off in loss) and (norm_bar is None or all(off <= norm_bar for off in norm))
+    said = f"loss {max(loss):.1e}, norm {max(norm):.1e}"
+    return (FOLLOWS, said) if good else (WRONG, f"{said}; first step: loss {loss[0]:.1e}, norm {norm[0]:.1e}")
+
+
+def check_parameters(out, wanted):
+    """What is wrong with the trained parameters, or nothing."""
+    got = read_safetensors(out / "model.safetensors")
+    for one in wanted:
+        name = next((name for name in one["names"] if name in got), None)
+        if name is None:
+            return f"no parameter {one['names'][0]}"
+        if got[name].size < one["size"]:
+            continue  # the file holds but the rows that it uses of this table
+        product = float(got[name].astype(np.float64).ravel() @ np.cos(np.arange(got[name].size)))
+        if one["tolerance"] is not None and not abs(product - one["product"]) <= one["tolerance"]:
+            return f"{name} is trained otherwise: {product:.6f} for {one['product']:.6f} (tolerance {one['tolerance']:.1e})"
+    return ""
+
+
+def follow(case, work, mesh):
+    """One run of a case on one mesh: (class, what was seen, how far the run is off)."""
+    program, out = work / "train", work / "run"
+    trajectory = case.trajectory
+    try:
+        command([case.bin / "shalec", case.folder / case.model, "-o", program, *trajectory["flags"], *mesh], "shalec")
+        command([program, "--data", case.batches, "--steps", case.steps, *case.hyper_flags(), "--schedule", "constant", "--out", out], "program")
+        kind, said = compare(metrics(out), trajectory["steps"], *(trajectory.get(bar, usual) for bar, usual in (("loss_bar", LOSS), ("norm_bar", NORM))))
+        other = check_parameters(out, trajectory.get("parameters", []))
+        return (WRONG, f"{said}; {other}") if other else (kind, said)
+    except Ended as ended:
+        return ended.kind, str(ended)
+    except (OSError, ValueError, KeyError) as error:
+        return FAILED, f"{type(error).__name__}: {error}"
+
+
+def follow_all(a, folder, work, meshes):
+    """The runs of one case, printed as they end."""
+    case = Case(a.build, folder)
+    found = []
+    for index in meshes:
+        name, flags = MESHES[index]
+        here = work / f"{folder.name}-{index}"
+        here.mkdir()
+        kind, said = follow(case, here, flags)
+        print(f"{folder.name:10} {name:17} {kind:8} {said}", flush=True)
+        found.append((kind, name, said, folder.name))
+    return found
+
+
+def draw(a, work):
+    """Draws cases in two halves, as many as a machine's cores have at least; returns how many were set aside."""
+    half = a.count // 2
+    script = MODELS / "modules" / "export.py"
+    parts = [(a.seed, half), (a.seed + half, a.count - half)]
+    running = [subprocess.Popen([a.python, script, work, "--seed", str(seed), "--count", str(count)], stdout=subprocess.PIPE, text=True)
+               for seed, count in parts]
+    said = [one.communicate()[0] for one in running]
+    if any(one.returncode for one in running):
+        sys.exit("modules.py: export.py failed")
+    print("".join(said), end="")
+    return sum(1 for _ in work.glob("*/aside.txt"))
+
+
+def summary(found, aside):
+    """Prints a table by mesh and the messages by their number; returns whether all is well."""
+    kinds = [FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES]
+    print(f"\n{'':17}" + "".join(f"{kind:>9}" for kind in kinds))
+    for mesh in dict.fromkeys(name for _, name, _, _ in found):
+        print(f"{mesh:17}" + "".join(f"{sum(k == kind and name == mesh for k, name, _, _ in found):9}" for kind in kinds))
+    reasons = collections.defaultdict(list)
+    for kind, _, said, case in found:
+        if kind not in (FOLLOWS, WRONG):
+            reasons[f"{kind}: {said}"].append(case)
+    for reason, cases in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        print(f"{len(cases):4} x {reason} ({', '.join(list(dict.fromkeys(cases))[:6])})")
+    wrong = list(dict.fromkeys(case for kind, _, _, case in found if kind == WRONG))
+    if wrong:
+        print(f"WRONG: {', '.join(wrong)}")
+    count = collections.Counter(kind for kind, _, _, _ in found)
+    refused = count[REFUSES] / max(1, len(found))
+    print(f"{count[FOLLOWS]} of {len(found)} runs follow, {count[REFUSES]} refused ({100 * refused:.1f} %)" + (f"; {aside} cases set aside" if aside else ""))
+    return bool(found) and count[FOLLOWS] + count[REFUSES] == len(found) and refused <= REFUSED
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", required=True)
+    p.add_argument("--cases", type=pathlib.Path, default=MODELS / "modules" / "cases")
+    p.add_argument("--only", type=lambda text: text.split(","))
+    p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], default=list(range(len(MESHES))))
+    p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--count", type=int, default=0)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--python", default=sys.executable)
+    p.add_argument("--keep", type=pathlib.Path, help="where drawn cases and programs stay")
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        work = a.keep or pathlib.Path(folder)
+        (work / "runs").mkdir(parents=True)
+        aside = 0
+        if a.count:
+            a.cases = work / "cases"
+            aside = draw(a, a.cases)
+        cases = sorted(path.parent for path in a.cases.glob("*/trajectory.json") if not a.only or path.parent.name in a.only)
+        with ThreadPoolExecutor(a.jobs) as pool:
+            found = sum(pool.map(lambda case: follow_all(a, case, work / "runs", a.meshes), cases), [])
+    sys.exit(0 if summary(found, aside) else 1)
+
+
+if __name__ == "__main__":
+    main()
