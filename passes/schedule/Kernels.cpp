@@ -102,7 +102,8 @@ KernelTable::Use KernelTable::add(Operation *op) {
       operandToInput.back() = llvm::find(use.inputs, value) - use.inputs.begin();
       continue;
     }
-    if (nn::ConstantOp constant = splatConstant(value)) {
+    // A kernel of an op's own reads its operands in memory.
+    if (nn::ConstantOp constant = isa<OwnKernel>(op) ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));
       continue;
