@@ -109,14 +109,14 @@ void boundByUses(Value value, ValueSpec &spec) {
       continue;
     for (OpOperand &use : next.getUses()) {
       Operation *op = use.getOwner();
-      if (auto embedding = dyn_cast<nn::EmbeddingOp>(op))
-        atMost(embedding.getTable().getType().getDimSize(0));
-      else if (auto gather = dyn_cast<nn::GatherOp>(op);
-               gather && use.getOperandNumber() == 1)
-        atMost(gather.getInput().getType().getDimSize(gather.getDim()));
-      else if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
-        atMost(loss.getLogits().getType().getDimSize(1));
-        spec.ignored = static_cast<int64_t>(loss.getIgnoreIndex());
+      auto user = dyn_cast<IndexUser>(op);
+      std::optional<IndexRange> range;
+      if (user)
+        range = user.getIndexRange(use.getOperandNumber());
+      if (range) {
+        atMost(range->size);
+        if (range->also)
+          spec.ignored = *range->also;
       } else if (auto cluster = dyn_cast<nn::ClusterOp>(op))
         work.push_back(
             cluster.getBody().getArgument(use.getOperandNumber()));

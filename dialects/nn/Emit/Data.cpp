@@ -29,33 +29,44 @@ Value choose(OpBuilder &b, Location loc, Value condition, Value value, Value oth
   return arith::SelectOp::create(b, loc, condition, both[0], both[1]);
 }
 
-/// Row `number` of a table at `column`, zero where it is not in [0, rows).
-Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
-             const LinearIndex &at, int64_t rows, int64_t inner,
-             const LinearIndex &outer, const LinearIndex &column) {
+/// Rows of a table that indices name: element `column` of row number
+/// sum of indices[at + i] * strides[i], `otherwise` where one is not in [0, sizes[i]).
+Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices, const LinearIndex &at, ArrayRef<int64_t> sizes,
+             int64_t inner, const LinearIndex &outer, const LinearIndex &column, double otherwise = 0) {
   OpBuilder &b = emitter.builder();
   Location loc = op->getLoc();
-  Value number = emitter.emit(indices, at);
-  if (!number)
-    return nullptr;
-  if (isa<VectorType>(number.getType())) {
-    LinearIndex unused;
-    emitter.runtimeDim(number, rows, unused); // asks for scalar lanes
-    return nullptr;
+  Value inside, number;
+  int64_t rows = 1;
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    Value part = emitter.emit(indices, at.plus(i));
+    if (!part)
+      return nullptr;
+    if (isa<VectorType>(part.getType())) {
+      LinearIndex unused;
+      emitter.runtimeDim(part, size, unused); // asks for scalar lanes
+      return nullptr;
+    }
+    Value zero = constantLike(b, loc, part.getType(), 0), limit = constantLike(b, loc, part.getType(), double(size));
+    Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, part, zero);
+    Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, part, limit);
+    Value fits = arith::AndIOp::create(b, loc, low, high);
+    Value safe = arith::SelectOp::create(b, loc, fits, part, zero);
+    inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
+    safe = arith::IndexCastOp::create(b, loc, b.getIndexType(), safe);
+    if (number) {
+      Value scale = arith::ConstantIndexOp::create(b, loc, size);
+      safe = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, number, scale), safe);
+    }
+    number = safe;
+    rows *= size;
   }
-  Value zero = constantLike(b, loc, number.getType(), 0);
-  Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, number, zero);
-  Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, number,
-                                     constantLike(b, loc, number.getType(), double(rows)));
-  Value inside = arith::AndIOp::create(b, loc, low, high);
-  Value safe = arith::SelectOp::create(b, loc, inside, number, zero);
   LinearIndex row;
-  if (!emitter.runtimeDim(arith::IndexCastOp::create(b, loc, b.getIndexType(), safe), rows, row))
+  if (!emitter.runtimeDim(number, rows, row))
     return nullptr;
   Value element = emitter.emit(table, outer.times(rows * inner).plus(row.times(inner)).plus(column));
   if (!element)
     return nullptr;
-  Value nothing = constantLike(b, loc, elementOf(table), 0);
+  Value nothing = constantLike(b, loc, elementOf(table), otherwise);
   return choose(b, loc, inside, element, nothing);
 }
 } // namespace
@@ -266,7 +277,25 @@ Value GatherOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   LinearIndex rest, column, outer, pick;
   if (!emitter.divide(index, inner, rest, column) || !emitter.divide(rest, picks, outer, pick))
     return nullptr;
-  return lookup(emitter, *this, getInput(), getIndices(), pick, from[dim], inner, outer, column);
+  return lookup(emitter, *this, getInput(), getIndices(), pick, {from[dim]}, inner, outer, column);
+}
+
+bool GatherNdOp::readsMemory(unsigned number) { return number == 0; }
+
+Value GatherNdOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
+  ArrayRef<int64_t> from = shapeOf(getInput()), at = shapeOf(getIndices());
+  int64_t batch = getBatchDims(), tuple = at.back(), inner = 1, picks = 1;
+  for (int64_t size : from.drop_front(batch + tuple))
+    inner *= size;
+  for (int64_t size : at.drop_back().drop_front(batch))
+    picks *= size;
+  LinearIndex pick, column, outer, unused;
+  if (!emitter.divide(index, inner, pick, column) || !emitter.divide(pick, picks, outer, unused))
+    return nullptr;
+  // Computed indices are checked by nobody else: NaN ends a run that reads out of range.
+  double otherwise = isa<FloatType>(elementOf(getInput())) ? std::numeric_limits<double>::quiet_NaN() : 0;
+  return lookup(emitter, *this, getInput(), getIndices(), pick.times(tuple), from.slice(batch, tuple), inner, outer, column,
+                otherwise);
 }
 
 bool EmbeddingOp::readsMemory(unsigned number) { return number == 0; }
@@ -276,7 +305,7 @@ Value EmbeddingOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   LinearIndex row, column;
   if (!emitter.divide(index, from[1], row, column))
     return nullptr;
-  return lookup(emitter, *this, getTable(), getIndices(), row, from[0], from[1], LinearIndex(), column);
+  return lookup(emitter, *this, getTable(), getIndices(), row, {from[0]}, from[1], LinearIndex(), column);
 }
 
 Value ReduceOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {

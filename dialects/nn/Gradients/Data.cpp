@@ -100,6 +100,16 @@ LogicalResult ConcatOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
+LogicalResult GatherNdOp::buildGradient(OpBuilder &builder,
+                                        ArrayRef<Value> resultGrads,
+                                        ArrayRef<bool>,
+                                        SmallVectorImpl<Value> &operandGrads) {
+  operandGrads[0] = GatherNdGradOp::create(
+      builder, getLoc(), getInput().getType(), getIndices(), resultGrads[0],
+      getBatchDimsAttr());
+  return success();
+}
+
 // An element counts in every sum that runs over it: the sum from the other end.
 LogicalResult CumsumOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGrads,

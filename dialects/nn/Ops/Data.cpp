@@ -222,18 +222,37 @@ LogicalResult GatherOp::verify() {
   return verifyResult(*this, in.getElementType(), shape); // gather_c2
 }
 
-LogicalResult GatherNdOp::verify() {
-  auto in = tensor(getInput()), indices = tensor(getIndices());
-  int64_t batch = getBatchDims();
+/// The shape of what index tuples pick of `in`.
+static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorType in, RankedTensorType indices, int64_t batch) {
   if (batch < 0 || batch > in.getRank() || batch >= indices.getRank() ||
       in.getShape().take_front(batch) != indices.getShape().take_front(batch)) // gather_nd_c1
-    return emitOpError() << "the first " << batch << " dimensions of " << in << " and " << indices << " must be equal";
+    return op->emitOpError() << "the first " << batch << " dimensions of " << in << " and " << indices << " must be equal", failure();
   int64_t tuple = indices.getShape().back();
   if (tuple > in.getRank() - batch) // gather_nd_c2
-    return emitOpError() << "index tuples of " << tuple << " are longer than the rank that remains, " << in.getRank() - batch;
+    return op->emitOpError() << "index tuples of " << tuple << " are longer than the rank that remains, "
+                             << in.getRank() - batch,
+           failure();
   SmallVector<int64_t> shape(indices.getShape().drop_back());
   llvm::append_range(shape, in.getShape().drop_front(batch + tuple));
-  return verifyResult(*this, in.getElementType(), shape); // gather_nd_c3
+  return shape;
+}
+
+LogicalResult GatherNdOp::verify() {
+  auto in = tensor(getInput());
+  auto shape = pickedShape(*this, in, tensor(getIndices()), getBatchDims());
+  return failed(shape) ? failure() : verifyResult(*this, in.getElementType(), *shape); // gather_nd_c3
+}
+
+LogicalResult GatherNdGradOp::verify() {
+  auto whole = tensor(getResult()), grad = tensor(getGrad());
+  auto shape = pickedShape(*this, whole, tensor(getIndices()), getBatchDims());
+  if (failed(shape))
+    return failure();
+  bool element = grad.getElementType() == whole.getElementType() ||
+                 accumulatorType(grad.getElementType()) == whole.getElementType();
+  if (!element || grad.getShape() != ArrayRef<int64_t>(*shape)) // gather_nd_grad_c1
+    return emitOpError() << "grad must be what nn.gather_nd picks of the result, " << whole.clone(*shape) << "; got " << grad;
+  return success();
 }
 
 // ---- cumsum, reduce
@@ -276,4 +295,12 @@ std::optional<shale::IndexRange> GatherOp::getIndexRange(unsigned number) {
   if (number != getIndicesMutable().getOperandNumber())
     return std::nullopt;
   return shale::IndexRange{tensor(getInput()).getDimSize(getDim())};
+}
+
+std::optional<shale::IndexRange> GatherNdOp::getIndexRange(unsigned number) {
+  ArrayRef<int64_t> sizes = tensor(getInput()).getShape().slice(getBatchDims(), tensor(getIndices()).getShape().back());
+  // A tuple's elements have one range only where the dimensions have one size.
+  if (number != getIndicesMutable().getOperandNumber() || sizes.empty() || !llvm::all_equal(sizes))
+    return std::nullopt;
+  return shale::IndexRange{sizes.front()};
 }

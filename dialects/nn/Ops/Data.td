@@ -190,14 +190,15 @@ def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexU
   let hasVerifier = 1;
 }
 
-def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_AnyNumeric]> {
+def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Picks slices by index tuples";
   let description = [{
     ONNX GatherND: the first `batch_dims` dimensions of both operands run
     together, the last dimension of `indices` is a tuple into the following
     dimensions of the operand. An index out of [0, size) is undefined.
 
-    Life: made by import for mask arithmetic; gone after folding.
+    Life: made by import (GatherND; GatherElements with all other dimensions as
+    batch dimensions); gone after folding or fusion.
 
     Constraints:
     - (C1) batch dimensions are leading dimensions of both operands and equal.
@@ -209,6 +210,26 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_AnyNumeric]> {
   let arguments = (ins NN_Tensor:$input, NN_IntTensor:$indices, I64Attr:$batch_dims);
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$input `,` $indices `batch_dims` `=` $batch_dims attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_NumericKernel]> {
+  let summary = "Gradient of picking by index tuples";
+  let description = [{
+    Of the result's shape: each slice of `grad` is added to the slice that
+    `nn.gather_nd` read for it, in the order of the tuples; the rest is zero. A
+    tuple out of range adds nothing.
+
+    Life: made by autodiff; lives up to codegen.
+
+    Constraints:
+    - (C1) `nn.gather_nd` of a tensor of the result's shape has grad's shape; grad has the result's element type, or a half type where that is f32.
+
+    Example: `%2 = nn.gather_nd_grad %0, %1 batch_dims = 1 : (tensor<4x1xi64>, tensor<4xf32>) -> tensor<4x9xf32>`
+  }];
+  let arguments = (ins NN_IntTensor:$indices, NN_FloatTensor:$grad, I64Attr:$batch_dims);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$indices `,` $grad `batch_dims` `=` $batch_dims attr-dict `:` functional-type(operands, $result)";
   let hasVerifier = 1;
 }
 

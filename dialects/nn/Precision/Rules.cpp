@@ -37,6 +37,9 @@ RESULT(CumsumOp) { return Numeric::Full; }
 OPERAND(EmbeddingGradOp) { return Numeric::Any; }
 RESULT(EmbeddingGradOp) { return Numeric::Full; }
 bool EmbeddingGradOp::takesHalves() { return true; }
+OPERAND(GatherNdGradOp) { return Numeric::Any; }
+RESULT(GatherNdGradOp) { return Numeric::Full; }
+bool GatherNdGradOp::takesHalves() { return true; }
 
 // ---- norms: statistics in f32, x and result of one type
 

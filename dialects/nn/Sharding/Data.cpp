@@ -197,25 +197,39 @@ ShardingRule GatherOp::getShardingRule() {
   return rule.operand(input).operand(indices).result(result).linear({0}, true).take();
 }
 
+namespace {
+/// Batch dimensions and what is not picked run together; picked dimensions are
+/// whole. The other dimensions of the tuples are of kind `picks`.
+struct PickFactors {
+  PickFactors(RuleBuilder &rule, Value whole, Value tuples, int64_t batch, FactorKind picks) {
+    ArrayRef<int64_t> at = shapeOf(tuples);
+    int64_t rank = at.size(), tuple = at.back();
+    for (int64_t i = 0; i + 1 < rank; ++i)
+      indices.push_back(rule.dim(at[i], i < batch ? FactorKind::Parallel : picks));
+    input.assign(indices.begin(), indices.begin() + batch);
+    picked = indices;
+    indices.push_back(rule.dim(tuple, FactorKind::Whole));
+    for (auto [i, size] : llvm::enumerate(shapeOf(whole).drop_front(batch))) {
+      bool looked = int64_t(i) < tuple;
+      input.push_back(rule.dim(size, looked ? FactorKind::Whole : FactorKind::Parallel));
+      if (!looked)
+        picked.push_back(input.back());
+    }
+  }
+  TensorFactors input, indices, picked;
+};
+} // namespace
+
 ShardingRule GatherNdOp::getShardingRule() {
   RuleBuilder rule;
-  int64_t batch = getBatchDims(), rank = shapeOf(getIndices()).size();
-  int64_t tuple = shapeOf(getIndices())[rank - 1];
-  TensorFactors indices = rule.dims(shapeOf(getIndices()));
-  indices[rank - 1] = rule.dim(tuple, FactorKind::Whole);
-  TensorFactors input(indices.begin(), indices.begin() + batch);
-  TensorFactors result(indices.begin(), indices.end() - 1);
-  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
-    int64_t dim = i;
-    if (dim < batch)
-      continue;
-    bool picked = dim < batch + tuple;
-    input.push_back(
-        rule.dim(size, picked ? FactorKind::Whole : FactorKind::Parallel));
-    if (!picked)
-      result.push_back(input.back());
-  }
-  return rule.operand(input).operand(indices).result(result).linear({0}, true).take();
+  PickFactors f(rule, getInput(), getIndices(), getBatchDims(), FactorKind::Parallel);
+  return rule.operand(f.input).operand(f.indices).result(f.picked).linear({0}, true).take();
+}
+
+ShardingRule GatherNdGradOp::getShardingRule() {
+  RuleBuilder rule;
+  PickFactors f(rule, getResult(), getIndices(), getBatchDims(), FactorKind::Sum);
+  return rule.operand(f.indices).operand(f.picked).result(f.input).linear({1}).take();
 }
 
 ShardingRule CumsumOp::getShardingRule() {

@@ -165,6 +165,34 @@ LogicalResult evaluateGatherNd(nn::GatherNdOp op, Call &call) {
   return success();
 }
 
+LogicalResult evaluateGatherNdGrad(nn::GatherNdGradOp op, Call &call) {
+  const Tensor &indices = call.operand(0);
+  Tensor &result = call.result();
+  int64_t batchDims = op.getBatchDims();
+  int64_t tuple = indices.dim(indices.rank() - 1);
+  int64_t batches = product(result.shape().take_front(batchDims));
+  SmallVector<int64_t> looked(result.shape().slice(batchDims, tuple));
+  int64_t inner = product(result.shape().drop_front(batchDims + tuple));
+  int64_t perBatch = product(result.shape().drop_front(batchDims));
+  int64_t tuples = product(indices.shape().drop_back().drop_front(batchDims));
+  result.fill(0);
+  const double *from = call.operand(1).floats();
+  double *to = result.mutableFloats();
+  const int64_t *index = indices.ints();
+  for (int64_t b = 0; b < batches; ++b)
+    for (int64_t t = 0; t < tuples; ++t, index += tuple, from += inner) {
+      int64_t row = 0;
+      bool inside = true;
+      for (int64_t k = 0; k < tuple; ++k) {
+        inside &= index[k] >= 0 && index[k] < looked[k];
+        row = row * looked[k] + (inside ? index[k] : 0);
+      }
+      for (int64_t i = 0; inside && i < inner; ++i)
+        to[b * perBatch + row * inner + i] += from[i];
+    }
+  return success();
+}
+
 template <typename T>
 void runningSum(const T *from, T *to, int64_t outer, int64_t size,
                 int64_t inner, bool exclusive, bool reverse) {
@@ -266,6 +294,7 @@ void registerData(Registry &registry) {
   registry.add<nn::ConcatOp>(evaluateConcat);
   registry.add<nn::GatherOp>(evaluateGather);
   registry.add<nn::GatherNdOp>(evaluateGatherNd);
+  registry.add<nn::GatherNdGradOp>(evaluateGatherNdGrad);
   registry.add<nn::CumsumOp>(evaluateCumsum);
   registry.add<nn::ReduceOp>(evaluateReduce);
 }

@@ -252,6 +252,33 @@ func.func @gather_nd_c3(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
 
 // -----
 
+// gather_nd_grad_c1: what is picked of the result
+func.func @gather_nd_grad_c1(%i: tensor<4x1xi64>, %g: tensor<4x2xf32>) {
+  // expected-error@+1 {{grad must be what nn.gather_nd picks of the result, 'tensor<4xf32>'; got 'tensor<4x2xf32>'}}
+  %0 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<4x1xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// gather_nd_grad_c1_element: sums of the result's type
+func.func @gather_nd_grad_c1_element(%i: tensor<4x1xi64>, %g: tensor<4xf32>) {
+  // expected-error@+1 {{grad must be what nn.gather_nd picks of the result, 'tensor<4xbf16>'; got 'tensor<4xf32>'}}
+  %0 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<4x1xi64>, tensor<4xf32>) -> tensor<4x9xbf16>
+  return
+}
+
+// -----
+
+// gather_nd_grad_c1_batch: equal batch dimensions
+func.func @gather_nd_grad_c1_batch(%i: tensor<4x1xi64>, %g: tensor<4xf32>) {
+  // expected-error@+1 {{the first 1 dimensions of}}
+  %0 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<4x1xi64>, tensor<4xf32>) -> tensor<5x9xf32>
+  return
+}
+
+// -----
+
 // cumsum_c1: a dimension
 func.func @cumsum_c1(%x: tensor<4x8xf32>) {
   // expected-error@+1 {{dim 2 must be in [0, 2)}}

@@ -39,6 +39,20 @@ func.func @gathers() -> (tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tens
   return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
+// Tuple [0, 1] twice, one out of range; then one index a row.
+// CHECK-LABEL: @scatters
+// CHECK: result0: 2x3xf32 {{.*}} [0, 5, 0, 0, 0, 2]
+// CHECK: result1: 2x3xf32 {{.*}} [0, 0, 7, 8, 0, 0]
+func.func @scatters() -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %k = nn.constant dense<[[0, 1], [1, 2], [0, 1], [0, 3]]> : tensor<4x2xi64>
+  %g = nn.constant dense<[1.0, 2.0, 4.0, 8.0]> : tensor<4xf32>
+  %0 = nn.gather_nd_grad %k, %g batch_dims = 0 : (tensor<4x2xi64>, tensor<4xf32>) -> tensor<2x3xf32>
+  %l = nn.constant dense<[[2], [0]]> : tensor<2x1xi64>
+  %h = nn.constant dense<[7.0, 8.0]> : tensor<2xf32>
+  %1 = nn.gather_nd_grad %l, %h batch_dims = 1 : (tensor<2x1xi64>, tensor<2xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}
+
 // CHECK-LABEL: @sums
 // CHECK: result0: 2x3xi64 {{.*}} [1, 3, 6, 4, 9, 15]
 // CHECK: result1: 2x3xi64 {{.*}} [5, 3, 0, 11, 6, 0]
