@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Decompose/Composer.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace shale::nn;
@@ -21,16 +22,32 @@ struct Heads {
   int64_t shared() const { return heads / groups * rows; }
 };
 
-/// scale * q k^T + mask, [B, H, T, S]; causal positions that are not seen are -inf.
-Value scores(Composer &b, const Heads &h, Value query, Value key, Value mask, bool causal, double scale) {
+/// A mask repeated to [B, H, T, S].
+Value whole(Composer &b, Value mask, Value like) {
+  return b.broadcast(mask, Composer::type(like).getShape(), {0, 1, 2, 3});
+}
+
+/// The number in the place of scores that are not seen.
+template <typename OpT> double hiddenOf(OpT op) {
+  return op.getHidden() ? op.getHidden()->convertToDouble() : -std::numeric_limits<double>::infinity();
+}
+
+/// scale * q k^T + mask, [B, H, T, S], and what there is where a key is not seen.
+template <typename OpT> Value scores(Composer &b, const Heads &h, OpT op) {
+  Value query = op.getQuery(), key = op.getKey(), mask = op.getMask();
+  double scale = op.getScale().convertToDouble();
   Value q = b.reshape(query, {h.batch * h.groups, h.shared(), h.depth});
   Value k = b.reshape(key, {h.batch * h.groups, h.keys, h.depth});
   Value s = b.matmul(q, k, false, true);
   s = b.reshape(s, {h.batch, h.heads, h.rows, h.keys});
   s = b.mul(s, b.splat(s, scale));
   if (mask)
-    s = b.add(s, b.broadcast(mask, Composer::type(s).getShape(), {0, 1, 2, 3}));
-  if (!causal)
+    s = b.add(s, whole(b, mask, s));
+  if (Value seen = op.getSeen()) {
+    Value hidden = b.splat(s, hiddenOf(op));
+    s = b.select(whole(b, seen, s), s, op.getAdded() ? b.add(s, hidden) : hidden);
+  }
+  if (!op.getCausal())
     return s;
   auto places = RankedTensorType::get(Composer::type(s).getShape(), IntegerType::get(s.getContext(), 64));
   Value row = b.iota(places, 2), column = b.iota(places, 3);
@@ -63,10 +80,16 @@ template <typename OpT> Value dropped(Composer &b, OpT op, Value p) {
 Values AttentionOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
   Heads h(getQuery(), getKey(), getValue());
-  Value s = scores(b, h, getQuery(), getKey(), getMask(), getCausal(), getScale().convertToDouble());
+  Value s = scores(b, h, *this);
   Value highest = b.reduceRows(ReduceKind::Max, s);
+  if (getGuard()) { // a row of -inf: exp of the scores themselves is 0
+    Value nothing = b.compare(Predicate::EQ, highest, b.splat(highest, -std::numeric_limits<double>::infinity()));
+    highest = b.select(nothing, b.splat(highest, 0), highest);
+  }
   Value e = b.exp(b.sub(s, b.alongRows(highest, s)));
   Value total = b.reduceRows(ReduceKind::Sum, e);
+  if (getGuard())
+    total = b.select(b.compare(Predicate::EQ, total, b.splat(total, 0)), b.splat(total, 1), total);
   Value p = dropped(b, *this, b.div(e, b.alongRows(total, e)));
   Value v = b.reshape(getValue(), {h.batch * h.groups, h.keys, h.width});
   Value o = b.matmul(b.reshape(p, {h.batch * h.groups, h.shared(), h.keys}), v, false, false);
@@ -78,7 +101,7 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   Heads h(getQuery(), getKey(), getValue());
   int64_t n = h.batch * h.groups;
   double scale = getScale().convertToDouble();
-  Value s = scores(b, h, getQuery(), getKey(), getMask(), getCausal(), scale);
+  Value s = scores(b, h, *this);
   Value p = b.exp(b.sub(s, b.alongRows(getLse(), s)));
   Value flat = b.reshape(dropped(b, *this, p), {n, h.shared(), h.keys});
   Value dout = b.reshape(getGrad(), {n, h.shared(), h.width});
@@ -87,6 +110,8 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   dp = dropped(b, *this, b.reshape(dp, Composer::type(p).getShape()));
   Value delta = b.reduceRows(ReduceKind::Sum, b.mul(getGrad(), getOutput()));
   Value ds = b.mul(p, b.sub(dp, b.alongRows(delta, dp)));
+  if (getSeen() && std::isfinite(hiddenOf(*this)) && !getAdded()) // no score went in there
+    ds = b.select(whole(b, getSeen(), ds), ds, b.splat(ds, 0));
   ds = b.reshape(b.mul(ds, b.splat(ds, scale)), {n, h.shared(), h.keys});
   Value dq = b.matmul(ds, b.reshape(getKey(), {n, h.keys, h.depth}), false, false);
   Value dk = b.matmul(ds, b.reshape(getQuery(), {n, h.shared(), h.depth}), true, false);

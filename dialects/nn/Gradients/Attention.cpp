@@ -17,7 +17,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   auto grads = AttentionGradOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(),
       getValue().getType(), getQuery(), getKey(), getValue(), getResult(),
-      getLse(), resultGrads[0], getMask(), getRandom(), getCausalAttr(),
+      getLse(), resultGrads[0], getMask(), getSeen(), getRandom(),
+      getHiddenAttr(), getAddedAttr(), getGuardAttr(), getCausalAttr(),
       getScaleAttr(), getDropoutAttr());
   for (unsigned i = 0; i < 3; ++i)
     operandGrads[i] = grads->getResult(i);

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -52,20 +53,45 @@ int64_t scratchOf(ArrayRef<int64_t> areas) {
   return bytes;
 }
 
+/// A mask of scores in memory, repeated along dimensions of size 1.
+struct MaskArea {
+  MaskArea() = default;
+  MaskArea(MutableOperandRange range, ValueRange operands) {
+    if (range.empty())
+      return;
+    auto type = cast<RankedTensorType>(range.begin()->get().getType());
+    memref = operands[range.begin()->getOperandNumber()];
+    element = type.getElementType();
+    int64_t stride = 1;
+    for (int i = 3; i >= 0; --i) {
+      strides[i] = type.getDimSize(i) == 1 ? 0 : stride;
+      stride *= type.getDimSize(i);
+    }
+  }
+  /// The first element of a row.
+  Value rowAt(Loops &l, Value batch, Value head, Value row) const {
+    return l.add(l.mul(batch, l.index(strides[0])),
+                 l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
+  }
+  Value load(Loops &l, Value base, Value j, Value lanes) const {
+    return strides[3] ? l.load(memref, l.add(base, j), lanes, element) : l.splat(l.loadScalar(memref, base, element));
+  }
+  explicit operator bool() const { return bool(memref); }
+
+  Value memref;
+  Type element;
+  int64_t strides[4] = {};
+};
+
 /// What both directions share: a block of scores and its rows.
 class Blocks {
 public:
-  Blocks(Loops &l, const Shape &s, Value mask, RankedTensorType maskType, bool causal, double scale)
-      : l(l), s(s), mask(mask), causal(causal), scale(scale) {
-    if (!mask)
-      return;
-    maskElement = maskType.getElementType();
-    int64_t stride = 1;
-    maskStrides.assign(4, 0);
-    for (int i = 3; i >= 0; --i) {
-      maskStrides[i] = maskType.getDimSize(i) == 1 ? 0 : stride;
-      stride *= maskType.getDimSize(i);
-    }
+  template <typename OpT>
+  Blocks(Loops &l, const Shape &s, OpT op, ValueRange operands)
+      : l(l), s(s), mask(op.getMaskMutable(), operands), seen(op.getSeenMutable(), operands), causal(op.getCausal()),
+        added(op.getAdded()), scale(op.getScale().convertToDouble()) {
+    if (op.getHidden())
+      hidden = op.getHidden()->convertToDouble();
   }
 
   Value i(int64_t value) { return l.index(value); }
@@ -83,20 +109,27 @@ public:
            {scores, i(0), i(s.keys)});
   }
 
-  /// Adds the mask to columns [0, limit) of a row of scores.
-  void addMask(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
-    if (!mask)
+  /// Adds the mask to columns [0, limit) of a row of scores and hides what is not seen.
+  void applyMasks(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
+    if (!mask && !seen)
       return;
-    Value base = l.add(l.mul(batch, i(maskStrides[0])),
-                       l.add(l.mul(head, i(maskStrides[1])), l.mul(row, i(maskStrides[2]))));
+    Value base = mask ? mask.rowAt(l, batch, head, row) : Value(), from = seen ? seen.rowAt(l, batch, head, row) : Value();
+    Value other = l.splat(l.real(hidden));
     l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
       Value x = l.load(scores, l.add(at, j), lanes);
-      Value y = maskStrides[3] ? l.load(mask, l.add(base, j), lanes, maskElement)
-                               : l.splat(l.loadScalar(mask, base, maskElement));
-      l.store(scores, l.add(at, j), lanes, arith::AddFOp::create(l.b, l.loc, x, y));
+      if (mask)
+        x = arith::AddFOp::create(l.b, l.loc, x, mask.load(l, base, j, lanes));
+      if (seen) {
+        Value instead = added ? Value(arith::AddFOp::create(l.b, l.loc, x, other)) : other;
+        x = arith::SelectOp::create(l.b, l.loc, seen.load(l, from, j, lanes), x, instead);
+      }
+      l.store(scores, l.add(at, j), lanes, x);
       return {};
     });
   }
+
+  /// Whether a number stands in the place of scores, so that no gradient passes; of -inf the probability is 0.
+  bool replaces() const { return seen && !added && std::isfinite(hidden); }
 
   void zero(Value memref, Value from, Value to) {
     Value nothing = l.splat(l.real(0));
@@ -130,11 +163,10 @@ public:
 
   Loops &l;
   const Shape &s;
-  Value mask;
-  Type maskElement;
-  bool causal;
+  MaskArea mask, seen;
+  double hidden = -std::numeric_limits<double>::infinity();
+  bool causal, added;
   double scale;
-  SmallVector<int64_t> maskStrides;
 };
 
 /// Which probabilities are dropped (nn.dropout), a vector of a row at a time.
@@ -231,10 +263,9 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
   Location loc = getLoc();
   Loops l(b, loc, lanes);
   Shape s(getQuery(), getKey(), getValue());
-  Value q = operands[0], k = operands[1], v = operands[2], mask = getMask() ? operands[3] : Value();
+  Value q = operands[0], k = operands[1], v = operands[2];
   Value out = results[0], lse = results[1];
-  Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(),
-                getScale().convertToDouble());
+  Blocks blocks(l, s, *this, operands);
   Drops drops(l, s, getDropoutAttr(), operands.take_back(getRandom().size()));
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
@@ -273,13 +304,19 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
 
     l.forRange(i(0), count, [&](Value r) {
       Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
-      blocks.addMask(batch, head, row, scores, at, seen);
+      blocks.applyMasks(batch, head, row, scores, at, seen);
       Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
       Value highest = l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
         Value x = l.load(scores, l.add(at, j), m);
         return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
       })[0];
       highest = l.maxLanes(highest);
+      auto unless = [&](Value x, double number, double instead) -> Value {
+        Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, l.real(number));
+        return arith::SelectOp::create(b, loc, is, l.real(instead), x);
+      };
+      if (getGuard()) // a row of -inf: exp of the scores themselves is 0
+        highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
       Value shift = l.splat(highest), none = l.splat(l.real(0));
       Value total = l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
         Value x = l.load(scores, l.add(at, j), m);
@@ -288,6 +325,8 @@ LogicalResult AttentionOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRa
         return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
       })[0];
       total = l.sumLanes(total);
+      if (getGuard())
+        total = unless(total, 0, 1);
       blocks.zero(scores, l.add(at, seen), l.add(at, limit));
       Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
       memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
@@ -328,10 +367,9 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
   Loops l(b, loc, lanes);
   Shape s(getQuery(), getKey(), getValue());
   Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4], dout = operands[5];
-  Value mask = getMask() ? operands[6] : Value();
   Value dq = results[0], dk = results[1], dv = results[2];
   double scale = getScale().convertToDouble();
-  Blocks blocks(l, s, mask, mask ? cast<RankedTensorType>(getMask().getType()) : RankedTensorType(), getCausal(), scale);
+  Blocks blocks(l, s, *this, operands);
   Drops drops(l, s, getDropoutAttr(), operands.take_back(getRandom().size()));
   auto i = [&](int64_t value) { return l.index(value); };
   Block *entry = b.getInsertionBlock();
@@ -372,7 +410,7 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
         // p becomes the probabilities, dp the gradient of the scores.
         l.forRange(i(0), count, [&](Value r) {
           Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
-          blocks.addMask(batch, head, row, p, at, seen);
+          blocks.applyMasks(batch, head, row, p, at, seen);
           Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
           Value none = l.splat(l.real(0));
           Value delta = l.vectors(i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
@@ -381,6 +419,7 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
           })[0];
           Value shift = l.splat(memref::LoadOp::create(b, loc, lse, l.add(row0, r)));
           Value start = drops.rowStart(batch, head, row);
+          Value shown = blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row) : Value();
           Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
           l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
             Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
@@ -389,7 +428,10 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
             y = kept ? drops.apply(kept, y) : y;
             Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
             l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
-            l.store(dp, l.add(at, j), m, arith::MulFOp::create(b, loc, d, factor));
+            d = arith::MulFOp::create(b, loc, d, factor);
+            if (shown)
+              d = arith::SelectOp::create(b, loc, blocks.seen.load(l, shown, j, m), d, none);
+            l.store(dp, l.add(at, j), m, d);
             return {};
           });
           blocks.zero(p, l.add(at, seen), l.add(at, limit));

@@ -57,6 +57,15 @@ SmallVector<Value> Loops::vectors(Value lower, Value upper, ValueRange carried, 
 }
 
 Value Loops::load(Value memref, Value at, Value mask, Type element) {
+  if (element && element.isInteger(1)) {
+    auto bytes = VectorType::get({lanes}, b.getI8Type());
+    Value none = shale::constantLike(b, loc, bytes, 0), value;
+    if (mask)
+      value = vector::MaskedLoadOp::create(b, loc, bytes, memref, at, mask, none);
+    else
+      value = vector::LoadOp::create(b, loc, bytes, memref, at);
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, none);
+  }
   if (element && shale::isHalf(element)) {
     auto bits = VectorType::get({lanes}, b.getI16Type());
     Value value;
@@ -74,6 +83,8 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
 
 Value Loops::loadScalar(Value memref, Value at, Type element) {
   Value value = memref::LoadOp::create(b, loc, memref, at);
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, shale::constantLike(b, loc, value.getType(), 0));
   if (!shale::isHalf(element))
     return value;
   return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, element, value));

@@ -30,9 +30,9 @@ public:
   using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value at, mlir::Value mask, mlir::ValueRange)>;
   llvm::SmallVector<mlir::Value> vectors(mlir::Value lower, mlir::Value upper, mlir::ValueRange carried, Body body);
 
-  /// `element` is the type of what is in memory where that is not f32.
+  /// `element` is the type of what is in memory where that is not f32; of i1 a vector of truth values is loaded.
   mlir::Value load(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Type element = {});
-  /// One element, as f32.
+  /// One element, as f32, or a truth value.
   mlir::Value loadScalar(mlir::Value memref, mlir::Value at, mlir::Type element);
   void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value, mlir::Type element = {});
   mlir::Value splat(mlir::Value scalar);

@@ -34,8 +34,18 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
   return success();
 }
 
+/// Checks what is put in the place of scores that are not seen.
+static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFloat> hidden, bool added) {
+  double number = hidden ? hidden->convertToDouble() : -std::numeric_limits<double>::infinity();
+  if ((hidden && !seen) || std::isnan(number) || (std::isinf(number) && number > 0)) // attention_c6
+    return op->emitOpError() << "hidden comes with seen and is a number or -inf; got " << number;
+  if (added && !std::isfinite(number)) // attention_c6
+    return op->emitOpError() << "added comes with a finite hidden; got " << number;
+  return success();
+}
+
 /// Checks the types and attributes that attention and its gradient share.
-static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask,
+static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask, Value seen,
                                      Type result, Type lse, double scale) {
   auto q = cast<RankedTensorType>(query.getType());
   auto k = cast<RankedTensorType>(key.getType());
@@ -58,14 +68,16 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
     return fail();
   if (g == 0 || h == 0 || h % g != 0) // attention_c2
     return op->emitOpError() << "query heads must be a positive multiple of key heads; got " << h << " and " << g;
-  if (mask) { // attention_c3
-    auto m = cast<RankedTensorType>(mask.getType());
+  for (Value each : {mask, seen}) { // attention_c3
+    if (!each)
+      continue;
+    auto m = cast<RankedTensorType>(each.getType());
     bool fits = m.getRank() == 4;
     int64_t whole[] = {b, h, t, s};
     for (int64_t i = 0; fits && i < 4; ++i)
       fits = m.getDimSize(i) == 1 || m.getDimSize(i) == whole[i];
     if (!fits)
-      return op->emitOpError() << "mask must broadcast to [" << b << ", " << h << ", " << t << ", " << s
+      return op->emitOpError() << (each == seen ? "seen" : "mask") << " must broadcast to [" << b << ", " << h << ", " << t << ", " << s
                                << "]; got " << m;
   }
   if (!std::isfinite(scale)) // attention_c4
@@ -84,8 +96,9 @@ static int64_t attentionFlops(Value query, Value key, Value value, bool causal) 
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getResult().getType(),
-                             getLse().getType(), getScale().convertToDouble())))
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(), getResult().getType(),
+                             getLse().getType(), getScale().convertToDouble())) ||
+      failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
   return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
 }
@@ -102,8 +115,9 @@ SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
 int64_t AttentionOp::getFlops() { return attentionFlops(getQuery(), getKey(), getValue(), getCausal()); }
 
 LogicalResult AttentionGradOp::verify() { // attention_grad_c1
-  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getOutput().getType(),
-                             getLse().getType(), getScale().convertToDouble())))
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(), getOutput().getType(),
+                             getLse().getType(), getScale().convertToDouble())) ||
+      failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
   return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
 }

@@ -7,11 +7,16 @@ include "dialects/nn/NNBase.td"
 def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Sharded, NN_Partitionable, NN_StochasticWhere, NN_NumericKernel, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
   let summary = "Scaled dot-product attention";
   let description = [{
-    result = softmax(scale * q k^T + mask) v for each batch row and head; with
-    `causal` position t of the query sees positions s <= t + (S - T) of the
-    keys. H is a multiple of the number of key heads G: query head h reads key
-    head h / (H / G) (grouped-query attention). `lse` is the logarithm of each
-    row's sum of exponentials, kept for the gradient.
+    result = softmax(scale * q k^T + mask) v for each batch row and head. H is a
+    multiple of the number of key heads G: query head h reads key head
+    h / (H / G) (grouped-query attention). `lse` is the logarithm of each row's
+    sum of exponentials, kept for the gradient.
+
+    Which keys a position of the query sees: where `seen` is false the score
+    becomes `hidden`, -inf if that is not given, or with `added` has it added;
+    with `causal` position t sees positions s <= t + (S - T) only, the scores of
+    others are -inf. A row whose scores are all -inf is NaN, or with `guard`
+    zero, and its lse 0: then it has no gradient.
 
     With `dropout` elements of the softmax, [B, H, T, S], are dropped as `nn.dropout`
     of that tensor would, before they meet v; `random` is the seed, the step, the
@@ -24,19 +29,23 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
     - (C1) query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result [B, H, T, E] of one element type,
       lse [B, H, T] of that, or f32 where it is a half type.
     - (C2) H is a positive multiple of G.
-    - (C3) mask, if there, has rank 4 and each size is 1 or that of [B, H, T, S].
+    - (C3) mask and seen, if there, have rank 4 and each size is 1 or that of [B, H, T, S].
     - (C4) scale is finite.
     - (C5) with `dropout` there are three random operands, or four and `of` = [B, G, R, T, S] of the whole with
       R query heads to a key head; without it there are none. Ratio and id are as in `nn.dropout`.
+    - (C6) `hidden` comes with seen and is a number or -inf; `added` comes with a finite `hidden`.
 
     Example: `%o, %lse = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
-                       Optional<NN_FloatTensor>:$mask, Variadic<NN_RandomScalar>:$random, UnitAttr:$causal, F64Attr:$scale,
+                       Optional<NN_FloatTensor>:$mask, Optional<NN_BoolTensor>:$seen, Variadic<NN_RandomScalar>:$random,
+                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, F64Attr:$scale,
                        OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$lse);
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`mask` $mask^ `:` type($mask))? (`causal` $causal^)? `scale` `=` $scale
+    $query `,` $key `,` $value (`mask` $mask^ `:` type($mask))?
+    (`seen` $seen^ `:` type($seen) (`hidden` `=` $hidden^)? (`added` $added^)?)? (`guard` $guard^)? (`causal` $causal^)?
+    `scale` `=` $scale
     (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
   }];
   let hasVerifier = 1;
@@ -47,7 +56,7 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments
   let summary = "Gradient of attention";
   let description = [{
     From the forward pass' operands, its result and lse, and the gradient of the
-    result. The mask has no gradient.
+    result. Masks have no gradient.
 
     Life: made by autodiff; becomes a blocked kernel around gemm.
 
@@ -58,12 +67,14 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        NN_FloatTensor:$output, NN_FloatTensor:$lse, NN_FloatTensor:$grad,
-                       Optional<NN_FloatTensor>:$mask, Variadic<NN_RandomScalar>:$random, UnitAttr:$causal, F64Attr:$scale,
+                       Optional<NN_FloatTensor>:$mask, Optional<NN_BoolTensor>:$seen, Variadic<NN_RandomScalar>:$random,
+                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, F64Attr:$scale,
                        OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$query_grad, NN_FloatTensor:$key_grad, NN_FloatTensor:$value_grad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`mask` $mask^ `:` type($mask))?
-    (`causal` $causal^)? `scale` `=` $scale
+    (`seen` $seen^ `:` type($seen) (`hidden` `=` $hidden^)? (`added` $added^)?)? (`guard` $guard^)? (`causal` $causal^)?
+    `scale` `=` $scale
     (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `,`
     type($output) `,` type($lse)
   }];

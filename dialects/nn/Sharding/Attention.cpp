@@ -11,7 +11,7 @@ namespace {
 /// the r query heads of one key head are split its gradient is a partial sum.
 /// Positions and the depth of a head are whole.
 struct AttentionFactors {
-  AttentionFactors(RuleBuilder &rule, Value q, Value k, Value v, Value m) {
+  AttentionFactors(RuleBuilder &rule, Value q, Value k, Value v) {
     int64_t heads = shapeOf(q)[1], groups = shapeOf(k)[1];
     auto batch = rule.dim(shapeOf(q)[0]);
     auto group = rule.dim(groups);
@@ -26,13 +26,16 @@ struct AttentionFactors {
     value = {batch, group, s, e};
     output = {batch, head, t, e};
     lse = {batch, head, t};
-    if (m) {
-      TensorFactors full = {batch, head, t, s};
-      for (auto [size, factors] : llvm::zip(shapeOf(m), full))
-        mask.push_back(size == 1 ? SmallVector<int64_t, 2>() : factors);
-    }
+    scores = {batch, head, t, s};
   }
-  TensorFactors query, key, value, output, lse, mask;
+  /// Of a mask: what the scores have where it does not repeat.
+  TensorFactors mask(Value m) const {
+    TensorFactors result;
+    for (auto [size, factors] : llvm::zip(shapeOf(m), scores))
+      result.push_back(size == 1 ? SmallVector<int64_t, 2>() : factors);
+    return result;
+  }
+  TensorFactors query, key, value, output, lse, scores;
 };
 } // namespace
 
@@ -94,10 +97,11 @@ FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder, con
 
 ShardingRule AttentionOp::getShardingRule() {
   RuleBuilder rule;
-  AttentionFactors f(rule, getQuery(), getKey(), getValue(), getMask());
+  AttentionFactors f(rule, getQuery(), getKey(), getValue());
   rule.operand(f.query).operand(f.key).operand(f.value);
-  if (getMask())
-    rule.operand(f.mask);
+  for (Value mask : {Value(getMask()), Value(getSeen())})
+    if (mask)
+      rule.operand(f.mask(mask));
   for (unsigned i = 0; i < getRandom().size(); ++i)
     rule.operand({});
   return rule.result(f.output).result(f.lse).take();
@@ -105,15 +109,16 @@ ShardingRule AttentionOp::getShardingRule() {
 
 ShardingRule AttentionGradOp::getShardingRule() {
   RuleBuilder rule;
-  AttentionFactors f(rule, getQuery(), getKey(), getValue(), getMask());
+  AttentionFactors f(rule, getQuery(), getKey(), getValue());
   rule.operand(f.query)
       .operand(f.key)
       .operand(f.value)
       .operand(f.output)
       .operand(f.lse)
       .operand(f.output);
-  if (getMask())
-    rule.operand(f.mask);
+  for (Value mask : {Value(getMask()), Value(getSeen())})
+    if (mask)
+      rule.operand(f.mask(mask));
   for (unsigned i = 0; i < getRandom().size(); ++i)
     rule.operand({});
   return rule.result(f.query).result(f.key).result(f.value).linear({5}).take();

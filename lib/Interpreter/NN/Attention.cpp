@@ -15,17 +15,40 @@ namespace {
 /// Sizes as in the op's text: query [B, H, T, D], key [B, G, S, D], value
 /// [B, G, S, E].
 struct Heads {
-  Heads(const Tensor &query, const Tensor &key, const Tensor &value,
-        const Tensor *mask, bool causal, double scale)
+  template <typename OpT>
+  Heads(OpT op, Call &call)
+      : Heads(call.operand(0), call.operand(1), call.operand(2)) {
+    causal = op.getCausal();
+    scale = op.getScale().convertToDouble();
+    if (op.getMask())
+      mask.emplace(call.operand(op.getMaskMutable().begin()->getOperandNumber()));
+    if (op.getSeen())
+      seen.emplace(call.operand(op.getSeenMutable().begin()->getOperandNumber()));
+    if (op.getHidden())
+      hidden = op.getHidden()->convertToDouble();
+    added = op.getAdded();
+  }
+  Heads(const Tensor &query, const Tensor &key, const Tensor &value)
       : B(query.dim(0)), H(query.dim(1)), T(query.dim(2)), D(query.dim(3)),
         G(key.dim(1)), S(key.dim(2)), E(value.dim(3)), q(query.floats()),
-        k(key.floats()), mask(mask), causal(causal), scale(scale) {
-    if (mask) {
-      maskStrides = mask->strides();
+        k(key.floats()) {}
+
+  /// A mask, repeated along dimensions of size 1.
+  struct Mask {
+    explicit Mask(const Tensor &tensor)
+        : tensor(&tensor), strides(tensor.strides()) {
       for (int64_t d = 0; d < 4; ++d)
-        if (mask->dim(d) == 1)
-          maskStrides[d] = 0;
+        if (tensor.dim(d) == 1)
+          strides[d] = 0;
     }
+    int64_t at(int64_t b, int64_t h, int64_t t, int64_t s) const {
+      return b * strides[0] + h * strides[1] + t * strides[2] + s * strides[3];
+    }
+    const Tensor *tensor;
+    SmallVector<int64_t> strides;
+  };
+  bool isSeen(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    return !seen || seen->tensor->ints()[seen->at(b, h, t, s)];
   }
 
   /// First element of a key head's rows, in rows of one element.
@@ -48,17 +71,18 @@ struct Heads {
         dot += row[d] * keys[s * D + d];
       out[s] = dot * scale;
       if (mask)
-        out[s] += mask->floats()[b * maskStrides[0] + h * maskStrides[1] +
-                                 t * maskStrides[2] + s * maskStrides[3]];
+        out[s] += mask->tensor->floats()[mask->at(b, h, t, s)];
+      if (!isSeen(b, h, t, s))
+        out[s] = added ? out[s] + hidden : hidden;
     }
   }
 
   int64_t B, H, T, D, G, S, E;
   const double *q, *k;
-  const Tensor *mask;
-  SmallVector<int64_t> maskStrides;
-  bool causal;
-  double scale;
+  std::optional<Mask> mask, seen;
+  double hidden = -std::numeric_limits<double>::infinity();
+  bool added = false, causal = false;
+  double scale = 1;
 };
 
 /// What multiplies each probability: 0, or 1 / (1 - ratio); see nn.dropout.
@@ -110,9 +134,7 @@ private:
 };
 
 LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
-  const Tensor *mask = op.getMask() ? &call.operand(3) : nullptr;
-  Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
-              op.getCausal(), op.getScale().convertToDouble());
+  Heads heads(op, call);
   Dropped dropped(op, call, call.result(1).element());
   const double *v = call.operand(2).floats();
   double *y = call.result(0).mutableFloats();
@@ -128,9 +150,13 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
         double largest = -std::numeric_limits<double>::infinity(), sum = 0;
         for (double score : p)
           largest = std::isnan(score) ? score : std::max(largest, score);
+        int64_t row = heads.queryHead(b, h) + t;
+        if (op.getGuard() && largest < 0 && std::isinf(largest)) {
+          lse[row] = 0; // and the result is zero
+          continue;
+        }
         for (double &score : p)
           sum += score = std::exp(score - largest);
-        int64_t row = heads.queryHead(b, h) + t;
         lse[row] = std::isinf(largest) ? largest : largest + std::log(sum);
         const double *values = v + heads.keyHead(b, h) * heads.E;
         for (int64_t s = 0; s < heads.S; ++s) {
@@ -146,10 +172,8 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
 // dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q;
 // where P is dropped and scaled before it meets V, so is dP.
 LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
-  const Tensor *mask = op.getMask() ? &call.operand(6) : nullptr;
-  double scale = op.getScale().convertToDouble();
-  Heads heads(call.operand(0), call.operand(1), call.operand(2), mask,
-              op.getCausal(), scale);
+  Heads heads(op, call);
+  double scale = heads.scale;
   Dropped dropped(op, call, call.operand(4).element());
   const double *v = call.operand(2).floats(), *o = call.operand(3).floats();
   const double *lse = call.operand(4).floats(), *dO = call.operand(5).floats();
@@ -180,6 +204,9 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
             dP += grad[e] * v[(key + s) * E + e];
             dV[(key + s) * E + e] += weight * kept * grad[e];
           }
+          // Where another number stands in the score's place no gradient passes.
+          if (!heads.isSeen(b, h, t, s) && !heads.added)
+            continue;
           double dScore = weight * (kept * dP - dot) * scale;
           for (int64_t d = 0; d < D; ++d) {
             dQ[row * D + d] += dScore * heads.k[(key + s) * D + d];

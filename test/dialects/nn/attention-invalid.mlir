@@ -45,6 +45,42 @@ func.func @attention_c3(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x7xf32>) {
 
 // -----
 
+// attention_c3_seen: truth values that broadcast
+func.func @attention_c3_seen(%q: tensor<2x4x8x16xf32>, %m: tensor<1x3x8x8xi1>) {
+  // expected-error@+1 {{seen must broadcast to [2, 4, 8, 8]}}
+  %o, %l = nn.attention %q, %q, %q seen %m : tensor<1x3x8x8xi1> scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c6: a number that hides
+func.func @attention_c6(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) {
+  // expected-error@+1 {{hidden comes with seen and is a number or -inf; got}}
+  %o, %l = nn.attention %q, %q, %q seen %m : tensor<1x1x8x8xi1> hidden = 0x7FF8000000000000 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_c6_added: a finite number is added
+func.func @attention_c6_added(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) {
+  // expected-error@+1 {{added comes with a finite hidden; got}}
+  %o, %l = nn.attention %q, %q, %q seen %m : tensor<1x1x8x8xi1> added scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_grad_c6: as forward
+func.func @attention_grad_c6(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>, %m: tensor<1x1x8x8xi1>) {
+  // expected-error@+1 {{hidden comes with seen and is a number or -inf; got}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %l, %q seen %m : tensor<1x1x8x8xi1> hidden = 0x7FF0000000000000 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
 // attention_c4: a finite scale
 func.func @attention_c4(%q: tensor<2x4x8x16xf32>) {
   // expected-error@+1 {{scale must be finite}}

@@ -13,6 +13,18 @@ func.func @attention(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: ten
   return
 }
 
+// Hidden keys: by -inf with rows that see nothing, by a number in the place of scores, by one that is added.
+// CHECK-LABEL: func.func @seen
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} seen %{{.*}} : tensor<2x1x1x8xi1> guard causal scale = 2.500000e-01
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} : tensor<1x4x1x8xf32> seen %{{.*}} : tensor<2x1x1x8xi1> hidden = -1.000000e+09 scale = 2.500000e-01
+// CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} seen %{{.*}} : tensor<2x1x1x8xi1> hidden = -1.000000e+09 added scale = 2.500000e-01
+func.func @seen(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: tensor<1x4x1x8xf32>, %s: tensor<2x1x1x8xi1>) {
+  %o, %l = nn.attention %q, %k, %k seen %s : tensor<2x1x1x8xi1> guard causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %p, %n = nn.attention %q, %k, %k mask %m : tensor<1x4x1x8xf32> seen %s : tensor<2x1x1x8xi1> hidden = -1.0e9 scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k, %o, %l, %o seen %s : tensor<2x1x1x8xi1> hidden = -1.0e9 added scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
 // Both pairings, both ways.
 // CHECK-LABEL: func.func @rope
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<8x8xf32>

@@ -36,6 +36,26 @@ func.func @masked() -> (tensor<1x1x1x1xf64>, tensor<1x1x1x1xf64>) {
   return %0, %2 : tensor<1x1x1x1xf64>, tensor<1x1x1x1xf64>
 }
 
+// Equal scores: padded keys do not count; a row that sees nothing is zero, its lse 0, or NaN without a guard. A number in
+// the place of all scores of a row, or added to them, makes them count alike.
+// CHECK-LABEL: @seen
+// CHECK: result0: 1x1x3x1xf64 {{.*}} [0, 2, 4]
+// CHECK: result1: 1x1x3xf64 {{.*}} [0, 0, 0.693147181]
+// CHECK: result2: 1x1x3x1xf64 {{.*}} [{{-?}}nan, 2, 4]
+// CHECK: result3: 1x1x3x1xf64 {{.*}} [3, 2, 3]
+// CHECK: result4: 1x1x3x1xf64 {{.*}} [3, 2, 3]
+func.func @seen() -> (tensor<1x1x3x1xf64>, tensor<1x1x3xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>) {
+  %q = nn.constant dense<0.0> : tensor<1x1x3x2xf64>
+  %v = nn.constant dense<[[[[1.0], [2.0], [6.0]]]]> : tensor<1x1x3x1xf64>
+  %s = nn.constant dense<[[[[false, true, true]]]]> : tensor<1x1x1x3xi1>
+  %0, %1 = nn.attention %q, %q, %v seen %s : tensor<1x1x1x3xi1> guard causal scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  %2, %3 = nn.attention %q, %q, %v seen %s : tensor<1x1x1x3xi1> causal scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  %t = nn.constant dense<[[[[false, false, false], [false, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %4, %5 = nn.attention %q, %q, %v seen %t : tensor<1x1x3x3xi1> hidden = -1.0e9 scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  %6, %7 = nn.attention %q, %q, %v seen %t : tensor<1x1x3x3xi1> hidden = -1.0e9 added scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  return %0, %1, %2, %4, %6 : tensor<1x1x3x1xf64>, tensor<1x1x3xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>
+}
+
 // A quarter turn: (a, b) becomes (-b, a); the fifth element stays.
 // CHECK-LABEL: @rope
 // CHECK: result0: 1x5xf64 {{.*}} [-3, -4, 1, 2, 5]

@@ -56,9 +56,9 @@ func.func @other_mask(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
   return %5 : tensor<1x2x3x4xf32>
 }
 
-// The first row is hidden wholly, and the guard makes it zero: it stays.
+// The first row is hidden wholly, and the guard makes it zero.
 // CHECK-LABEL: func.func @hidden_row
-// CHECK-NOT: nn.attention
+// CHECK: nn.attention %arg0, %arg1, %arg2 mask %{{.*}} : tensor<1x1x3x3xf32> guard scale = 1.000000e+00
 func.func @hidden_row(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
   %mask = nn.constant dense<[[0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
   %zero = nn.constant dense<0.0> : tensor<1x2x3x3xf32>
@@ -84,4 +84,95 @@ func.func @dropout(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<
   %3 = nn.dropout %2 seed %seed step %step microbatch %step ratio = 0.1 id = 3 : tensor<1x2x3x3xf32>, tensor<i64>
   %4 = nn.matmul %3, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %4 : tensor<1x2x3x4xf32>
+}
+
+// Padding that is known at run time, and a causal mask: no tensor of all pairs. What may hide a row as a whole is guarded.
+// CHECK-LABEL: func.func @padded
+// CHECK: %[[M:.*]] = nn.cast %arg3
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[M]] : tensor<2x1x1x3xi1> guard causal scale = 1.000000e+00
+func.func @padded(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi64>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %none = nn.constant dense<0xFF800000> : tensor<2x1x3x3xf32>
+  %zeros = nn.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %zero = nn.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %p = nn.cast %m : tensor<2x1x1x3xi64> -> tensor<2x1x1x3xi1>
+  %pb = nn.broadcast %p dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x1x3x3xi1>
+  %cb = nn.broadcast %c dims = [0, 1, 2, 3] : tensor<1x1x3x3xi1> -> tensor<2x1x3x3xi1>
+  %both = nn.and %cb, %pb : tensor<2x1x3x3xi1>
+  %add = nn.select %both, %zeros, %none : tensor<2x1x3x3xi1>, tensor<2x1x3x3xf32>
+  %wide = nn.broadcast %add dims = [0, 1, 2, 3] : tensor<2x1x3x3xf32> -> tensor<2x2x3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.add %0, %wide : tensor<2x2x3x3xf32>
+  %2 = nn.softmax %1 : tensor<2x2x3x3xf32>
+  %3 = nn.is_nan %2 : tensor<2x2x3x3xf32> -> tensor<2x2x3x3xi1>
+  %4 = nn.select %3, %zero, %2 : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %5 = nn.matmul %4, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %5 : tensor<2x2x3x4xf32>
+}
+
+// A finite number hides: rows may be hidden as a whole by both masks, so both stay together. A bias goes in before.
+// CHECK-LABEL: func.func @finite
+// CHECK: %[[BOTH:.*]] = nn.and
+// CHECK: nn.attention %arg0, %arg1, %arg2 mask %arg4 : tensor<1x2x1x3xf32> seen %[[BOTH]] : tensor<2x1x3x3xi1> hidden = -1.000000e+09 scale = 1.000000e+00
+func.func @finite(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi1>, %bias: tensor<1x2x1x3xf32>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %low = nn.constant dense<-1.0e9> : tensor<2x2x3x3xf32>
+  %pb = nn.broadcast %m dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x1x3x3xi1>
+  %cb = nn.broadcast %c dims = [0, 1, 2, 3] : tensor<1x1x3x3xi1> -> tensor<2x1x3x3xi1>
+  %both = nn.and %cb, %pb : tensor<2x1x3x3xi1>
+  %wide = nn.broadcast %both dims = [0, 1, 2, 3] : tensor<2x1x3x3xi1> -> tensor<2x2x3x3xi1>
+  %b = nn.broadcast %bias dims = [0, 1, 2, 3] : tensor<1x2x1x3xf32> -> tensor<2x2x3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.add %0, %b : tensor<2x2x3x3xf32>
+  %2 = nn.select %wide, %1, %low : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %3 = nn.softmax %2 : tensor<2x2x3x3xf32>
+  %4 = nn.matmul %3, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %4 : tensor<2x2x3x4xf32>
+}
+
+// A choice of what is hidden rather than seen; later positions are chosen by another one.
+// CHECK-LABEL: func.func @hides
+// CHECK: %[[M:.*]] = nn.not %arg3
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[M]] : tensor<2x1x1x3xi1> causal scale = 1.000000e+00
+func.func @hides(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi1>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[false, true, true], [false, false, true], [false, false, false]]> : tensor<3x3xi1>
+  %none = nn.constant dense<0xFF800000> : tensor<2x2x3x3xf32>
+  %pb = nn.broadcast %m dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x2x3x3xi1>
+  %cb = nn.broadcast %c dims = [2, 3] : tensor<3x3xi1> -> tensor<2x2x3x3xi1>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.select %cb, %none, %0 : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %2 = nn.select %pb, %none, %1 : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %3 = nn.softmax %2 : tensor<2x2x3x3xf32>
+  %4 = nn.matmul %3, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %4 : tensor<2x2x3x4xf32>
+}
+
+// Negative: later positions hidden by a finite number, before padding is: a row that both hide would be another.
+// CHECK-LABEL: func.func @two_numbers
+// CHECK-NOT: nn.attention
+func.func @two_numbers(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi1>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[true, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %low = nn.constant dense<-1.0e9> : tensor<2x2x3x3xf32>
+  %none = nn.constant dense<0xFF800000> : tensor<2x2x3x3xf32>
+  %pb = nn.broadcast %m dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x2x3x3xi1>
+  %cb = nn.broadcast %c dims = [2, 3] : tensor<3x3xi1> -> tensor<2x2x3x3xi1>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.select %cb, %0, %low : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %2 = nn.select %pb, %1, %none : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %3 = nn.softmax %2 : tensor<2x2x3x3xf32>
+  %4 = nn.matmul %3, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %4 : tensor<2x2x3x4xf32>
+}
+
+// Negative: a mask that is trained would get no gradient.
+// CHECK-LABEL: func.func @trained_mask
+// CHECK-NOT: nn.attention
+nn.state @bias role = param type = tensor<1x2x3x3xf32> {init = #nn.fill<0.0 : f64>}
+func.func @trained_mask(%q: tensor<2x2x3x4xf32>, %m: tensor<1x2x3x3xf32> {nn.state = @bias}) -> tensor<2x2x3x4xf32> {
+  %b = nn.broadcast %m dims = [0, 1, 2, 3] : tensor<1x2x3x3xf32> -> tensor<2x2x3x3xf32>
+  %0 = nn.matmul %q, %q transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.add %0, %b : tensor<2x2x3x3xf32>
+  %2 = nn.softmax %1 : tensor<2x2x3x3xf32>
+  %3 = nn.matmul %2, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %3 : tensor<2x2x3x4xf32>
 }

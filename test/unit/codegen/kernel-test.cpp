@@ -177,6 +177,32 @@ func.func @f(%x: tensor<4x5xCxf32>, %y: tensor<4x5xCxf32>, %t: tensor<6xCxf32>, 
 })", {{"C", GetParam()}}));
 }
 
+TEST_P(Sizes, Picks) {
+  // Indices of one batch row, tuples, and slices; what is picked twice is added up twice.
+  check(replace(R"(
+func.func @f(%x: tensor<4x9xCxf32>, %i: tensor<4x5x1xi64>, %t: tensor<6x2xi64>, %y: tensor<4x5xCxf32>, %z: tensor<6xCxf32>, %l: tensor<3xVxf32>, %j: tensor<3x1xi64>, %w: tensor<3xf32>)
+    -> (tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<4x9xCxf32>, tensor<4x9xCxf32>, tensor<3xf32>, tensor<3xVxf32>) {
+  %0 = nn.gather_nd %x, %i batch_dims = 1 : (tensor<4x9xCxf32>, tensor<4x5x1xi64>) -> tensor<4x5xCxf32>
+  %1 = nn.add %0, %y : tensor<4x5xCxf32>
+  %2 = nn.gather_nd %x, %t batch_dims = 0 : (tensor<4x9xCxf32>, tensor<6x2xi64>) -> tensor<6xCxf32>
+  %3 = nn.gather_nd_grad %i, %y batch_dims = 1 : (tensor<4x5x1xi64>, tensor<4x5xCxf32>) -> tensor<4x9xCxf32>
+  %4 = nn.gather_nd_grad %t, %z batch_dims = 0 : (tensor<6x2xi64>, tensor<6xCxf32>) -> tensor<4x9xCxf32>
+  %5 = nn.gather_nd %l, %j batch_dims = 1 : (tensor<3xVxf32>, tensor<3x1xi64>) -> tensor<3xf32>
+  %6 = nn.gather_nd_grad %j, %w batch_dims = 1 : (tensor<3x1xi64>, tensor<3xf32>) -> tensor<3xVxf32>
+  return %1, %2, %3, %4, %5, %6 : tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<4x9xCxf32>, tensor<4x9xCxf32>, tensor<3xf32>, tensor<3xVxf32>
+})", {{"C", GetParam()}, {"V", 4 + GetParam()}}), 3e-6, 4);
+}
+
+/// Many rows of the batch: ranges of the gradient's kernel are of whole ones.
+TEST(Picks, ManyRows) {
+  check(R"(
+func.func @f(%i: tensor<150x1xi64>, %g: tensor<150xf32>, %x: tensor<150x11xf32>) -> (tensor<150xf32>, tensor<150x11xf32>) {
+  %0 = nn.gather_nd %x, %i batch_dims = 1 : (tensor<150x11xf32>, tensor<150x1xi64>) -> tensor<150xf32>
+  %1 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<150x1xi64>, tensor<150xf32>) -> tensor<150x11xf32>
+  return %0, %1 : tensor<150xf32>, tensor<150x11xf32>
+})", 3e-6, 11);
+}
+
 std::string attention(int64_t heads, int64_t groups, int64_t rows, int64_t keys, bool causal, bool mask) {
   std::string text = R"(
 func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSxExf32>, %do: tensor<2xHxTxExf32>, %m: tensor<1x1xTxSxf32>)
@@ -196,6 +222,38 @@ TEST(Attention, Plain) { check(attention(2, 2, 7, 9, false, false), 1e-5); }
 TEST(Attention, Causal) { check(attention(2, 2, 80, 80, true, false), 1e-5); }
 TEST(Attention, GroupedQueries) { check(attention(4, 2, 17, 17, true, false), 1e-5); }
 TEST(Attention, Masked) { check(attention(2, 1, 16, 33, false, true), 1e-5); }
+TEST(Attention, HidesKeys) {
+  // Padding (rows of the first batch row see nothing at first), a mask of all pairs, numbers in the place of scores.
+  struct {
+    const char *seen, *words;
+  } cases[] = {{"2x1x1x70", "guard causal"}, {"2x1x1x70", "causal hidden"}, {"1x4x70x70", "guard"}, {"2x1x70x70", "hidden"},
+               {"2x1x70x1", "added"}};
+  for (auto [shape, words] : cases) {
+    std::string flags = words;
+    std::string hidden = flags.find("hidden") != std::string::npos  ? "hidden = -0.75"
+                         : flags.find("added") != std::string::npos ? "hidden = -0.75 added"
+                                                                    : "";
+    std::string mask = "seen %c : tensor<" + std::string(shape) + "xi1> " + hidden +
+                       (flags.find("guard") != std::string::npos ? " guard" : "") +
+                       (flags.find("causal") != std::string::npos ? " causal" : "");
+    std::string text = R"(
+func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x70x9xf32>, %dy: tensor<2x4x70x9xf32>, %b: tensor<1x4x1x70xf32>, %s: tensor<SHAPExf32>)
+    -> (tensor<2x4x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>) {
+  %zero = nn.constant dense<0.0> : tensor<SHAPExf32>
+  %c = nn.compare gt %s, %zero : tensor<SHAPExf32> -> tensor<SHAPExi1>
+  %y, %l = nn.attention %q, %k, %v MASK scale = 2.5e-01 : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32> -> tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  %z, %n = nn.attention %q, %k, %v mask %b : tensor<1x4x1x70xf32> MASK scale = 2.5e-01 : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32> -> tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %z, %n, %dy mask %b : tensor<1x4x1x70xf32> MASK scale = 2.5e-01 : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  return %y, %z, %n, %dq, %dk, %dv : tensor<2x4x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>
+})";
+    for (size_t at; (at = text.find("SHAPE")) != std::string::npos;)
+      text.replace(at, 5, shape);
+    for (size_t at; (at = text.find("MASK")) != std::string::npos;)
+      text.replace(at, 4, mask);
+    check(text, 1e-5);
+  }
+}
+
 TEST(Attention, CausalWithMoreKeys) { check(attention(2, 1, 65, 70, true, true), 1e-5); }
 
 /// The published vectors of Random123 (kat_vectors, philox4x32 10).

@@ -20,6 +20,23 @@ func.func @dropped(%q: tensor<2x4x3x2xf64>, %k: tensor<2x2x3x2xf64>, %v: tensor<
   %o, %l = nn.attention %q, %k, %v causal scale = 7.000000e-01 dropout <ratio = 0.4 : f64, id = 7> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x3x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x4x3x2xf64>, tensor<2x4x3xf64>
   return %o : tensor<2x4x3x2xf64>
 }
+// Padding and a causal mask: the first rows of batch row 1 see nothing and are zero.
+func.func @seen(%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x3x2xf64>, %v: tensor<2x2x3x2xf64>) -> tensor<2x2x3x2xf64> {
+  %s = nn.constant dense<[[[[true, true, false]]], [[[false, false, true]]]]> : tensor<2x1x1x3xi1>
+  %o, %l = nn.attention %q, %k, %v seen %s : tensor<2x1x1x3xi1> guard causal scale = 7.000000e-01 : tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x2x3x2xf64>, tensor<2x2x3xf64>
+  return %o : tensor<2x2x3x2xf64>
+}
+// Numbers that are not so low that hidden keys would not count, beside a bias.
+func.func @replaced(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x2x3x2xf64>, %m: tensor<1x2x1x3xf64> {nn.role = #nn.role<input>}) -> tensor<1x2x3x2xf64> {
+  %s = nn.constant dense<[[[[true, false, true], [false, false, false], [true, true, false]]]]> : tensor<1x1x3x3xi1>
+  %o, %l = nn.attention %q, %k, %v mask %m : tensor<1x2x1x3xf64> seen %s : tensor<1x1x3x3xi1> hidden = -0.5 scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
+  return %o : tensor<1x2x3x2xf64>
+}
+func.func @added(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x2x3x2xf64>) -> tensor<1x2x3x2xf64> {
+  %s = nn.constant dense<[[[[true, false, true], [false, false, false], [true, true, false]]]]> : tensor<1x1x3x3xi1>
+  %o, %l = nn.attention %q, %k, %v seen %s : tensor<1x1x3x3xi1> hidden = -0.5 added scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
+  return %o : tensor<1x2x3x2xf64>
+}
 // CHECK: @causal argument 0: 48 elements
 // CHECK: @causal argument 1: 48 elements
 // CHECK: @causal argument 2: 120 elements
@@ -32,3 +49,12 @@ func.func @dropped(%q: tensor<2x4x3x2xf64>, %k: tensor<2x2x3x2xf64>, %v: tensor<
 // CHECK: @dropped argument 0: 48 elements
 // CHECK: @dropped argument 1: 24 elements
 // CHECK: @dropped argument 2: 24 elements
+// CHECK: @seen argument 0: 24 elements
+// CHECK: @seen argument 1: 24 elements
+// CHECK: @seen argument 2: 24 elements
+// CHECK: @replaced argument 0: 12 elements
+// CHECK: @replaced argument 1: 12 elements
+// CHECK: @replaced argument 2: 12 elements
+// CHECK: @added argument 0: 12 elements
+// CHECK: @added argument 1: 12 elements
+// CHECK: @added argument 2: 12 elements

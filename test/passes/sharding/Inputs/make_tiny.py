@@ -1,6 +1,7 @@
 """Writes a small transformer in nn, for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout]...   (dropout: of attention probabilities; keys: without the key's bias, whose true gradient is zero)
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks]...   (dropout: of attention probabilities; keys: without the key's bias, whose true gradient is zero;
+       padded: keys are hidden by an input, beside a bias a head; picks: the loss picks probabilities by index)
 """
 import sys
 
@@ -66,6 +67,8 @@ if "mse" in flags:
 else:
     labels = f'%labels: {ty(batch, T, element="i64")} {{nn.role = #nn.role<label>, nn.name = "labels", nn.batch_dim = 0 : i64}}'
 args += [ids, labels]
+if "padded" in flags:
+    args.append(f'%mask: {ty(batch, T, element="i64")} {{nn.role = #nn.role<input>, nn.name = "mask", nn.batch_dim = 0 : i64}}')
 wte = param("wte.weight", V, C, split=0)
 wpe = param("wpe.weight", T, C)
 x = emit(f"nn.embedding {wte}, %ids {{}} : ({ty(V, C)}, {ty(batch, T, element='i64')}) -> {ty(batch, T, C)}", "wte")
@@ -74,6 +77,16 @@ pos = emit(f"nn.iota dim = 1 : {ty(batch, T, element='i64')}")
 p = emit(f"nn.embedding {wpe}, {pos} {{}} : ({ty(T, C)}, {ty(batch, T, element='i64')}) -> {ty(batch, T, C)}", "wpe")
 x = emit(f"nn.add {x}, {p} : {ty(batch, T, C)}")
 x = emit(f"nn.reshape {x} : {ty(batch, T, C)} -> {ty(N, C)}")
+masks = ""
+if "padded" in flags:
+    seen, bias = ty(batch, 1, 1, T, element="i1"), ty(1, H, 1, T)
+    whole = ty(batch, T, element="i64")
+    three = emit(f"nn.constant dense<3> : {whole}")
+    third = emit(f"nn.rem %mask, {three} : {whole}")
+    truth = emit(f"nn.cast {third} : {ty(batch, T, element='i64')} -> {ty(batch, T, element='i1')}")
+    truth = emit(f"nn.reshape {truth} : {ty(batch, T, element='i1')} -> {seen}")
+    slopes = emit(f"nn.constant dense<{[[[[-0.1 * (h + 1) * t for t in range(T)]] for h in range(H)]]}> : {bias}")
+    masks = f"mask {slopes} : {bias} seen {truth} : {seen} guard "
 for layer in range(L):
     scope = f"h.{layer}"
     trained = not ("frozen" in flags and layer == 0)
@@ -89,7 +102,7 @@ for layer in range(L):
     if "dropout" in flags:
         seed, step = emit("nn.constant dense<11> : tensor<i64>"), emit("nn.constant dense<2> : tensor<i64>")
         drop = f"dropout <ratio = 0.3 : f64, id = {4 + layer}> ({seed}, {step}, {step} : tensor<i64>, tensor<i64>, tensor<i64>) "
-    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} causal scale = 5.000000e-01 {drop}{{nn.scope = \"{scope}\"}} : {h}, {h}, {h} -> {h}, {ty(batch, H, T)}")
+    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} {masks}causal scale = 5.000000e-01 {drop}{{nn.scope = \"{scope}\"}} : {h}, {h}, {h} -> {h}, {ty(batch, H, T)}")
     o = emit(f"nn.transpose {o} perm = [0, 2, 1, 3] : {h} -> {ty(batch, T, H, C // H)}")
     o = emit(f"nn.reshape {o} : {ty(batch, T, H, C // H)} -> {ty(N, C)}")
     o = linear(o, f"{scope}.attn.proj", C, C, scope, trained, split=0)
@@ -108,6 +121,14 @@ if "mse" in flags:
     d = emit(f"nn.mul {d}, {d} : {ty(N, V)}")
     total = emit(f"nn.reduce sum {d} dims = [0, 1] : {ty(N, V)} -> tensor<f32>")
     count = emit(f"nn.constant dense<{N * V}.0> : tensor<f32>")
+elif "picks" in flags:
+    p = emit(f"nn.softmax {logits} : {ty(N, V)}")
+    at = emit(f"nn.reshape %labels : {ty(batch, T, element='i64')} -> {ty(N, 1, element='i64')}")
+    picked = emit(f"nn.gather_nd {p}, {at} batch_dims = 1 : ({ty(N, V)}, {ty(N, 1, element='i64')}) -> {ty(N)}")
+    logs = emit(f"nn.log {picked} : {ty(N)}")
+    total = emit(f"nn.neg {logs} : {ty(N)}")
+    total = emit(f"nn.reduce sum {total} dims = [0] : {ty(N)} -> tensor<f32>")
+    count = emit(f"nn.constant dense<{N}.0> : tensor<f32>")
 else:
     # Shifted as model libraries do: the last label of a row is ignored.
     cut = emit(f"nn.slice %labels starts = [0, 1] limits = [{batch}, {T}] strides = [1, 1] : {ty(batch, T, element='i64')} -> {ty(batch, T - 1, element='i64')}")

@@ -1,0 +1,343 @@
+//===- AttentionMasks.cpp - What is done to scores before their softmax ---===//
+//
+// Masks come as sums (0 or a large negative number), as choices between a score
+// and such a number, of constants (causal), of data (padding), and of both. The
+// parts are taken apart, so that a causal mask with padding does not become a
+// tensor of all pairs. Where every score of a row may be hidden it matters what
+// number hides them, and which part does: then parts with finite numbers stay
+// together.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/import/AttentionMasks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::recover;
+
+namespace {
+/// A score below this is as good as hidden: exp underflows in f32 and f64 alike
+/// for any scores that a model has.
+constexpr double kHidden = -9e3;
+} // namespace
+
+static DenseElementsAttr constantOf(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+}
+
+static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, int64_t keys) {
+  ConstantMask mask;
+  ArrayRef<int64_t> shape = attr.getType().getShape();
+  int64_t rank = shape.size();
+  int64_t rows = rank >= 2 ? shape[rank - 2] : 1, columns = rank >= 1 ? shape[rank - 1] : 1;
+  if (attr.getNumElements() == 0 || (rows != queries && rows != 1) || (columns != keys && columns != 1))
+    return mask;
+  // Elements: whether hidden, and whether it adds nothing otherwise.
+  bool causal = true, nothing = true, plain = true, rowAll = true;
+  int64_t index = 0;
+  auto visit = [&](bool hidden, bool zero, bool infinite) {
+    int64_t column = index % columns, row = (index / columns) % rows;
+    bool later = column > row + (keys - queries);
+    causal &= hidden == later;
+    nothing &= !hidden;
+    plain &= hidden || zero;
+    rowAll &= hidden;
+    mask.infinite &= !hidden || infinite;
+    if (column == columns - 1) {
+      mask.hidesRows |= rowAll;
+      rowAll = true;
+    }
+    ++index;
+  };
+  auto visitNumber = [&](double value) { visit(value <= kHidden, value == 0, std::isinf(value)); };
+  ArrayRef<char> raw = attr.getRawData();
+  if (attr.getElementType().isF32() && !attr.isSplat() && int64_t(raw.size()) == 4 * attr.getNumElements()) {
+    for (int64_t i = 0; i < attr.getNumElements(); ++i) {
+      float value;
+      std::memcpy(&value, &raw[4 * i], 4);
+      visitNumber(value);
+    }
+  } else if (attr.getElementType().isInteger(1)) {
+    for (bool shown : attr.getValues<bool>())
+      visit(!shown, true, true);
+  } else {
+    for (const APFloat &number : attr.getValues<APFloat>()) {
+      APFloat wide = number;
+      bool inexact;
+      wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+      visitNumber(wide.convertToDouble());
+    }
+  }
+  if (nothing && plain)
+    mask.kind = ConstantMask::Nothing;
+  else if (causal && plain && rows == queries && columns == keys && !mask.hidesRows)
+    mask.kind = ConstantMask::Causal;
+  else
+    mask.kind = ConstantMask::Other;
+  return mask;
+}
+
+const ConstantMask &MaskCache::classify(DenseElementsAttr attr, int64_t queries, int64_t keys) {
+  auto [it, fresh] = known.try_emplace(std::make_tuple(attr.getAsOpaquePointer(), queries, keys));
+  if (fresh)
+    it->second = classifyConstant(attr, queries, keys);
+  return it->second;
+}
+
+DenseElementsAttr MaskCache::negated(DenseElementsAttr attr) {
+  DenseElementsAttr &result = negations[attr.getAsOpaquePointer()];
+  if (!result) {
+    SmallVector<bool> values;
+    for (bool value : attr.getValues<bool>())
+      values.push_back(!value);
+    result = attr.isSplat() ? DenseElementsAttr::get(attr.getType(), bool(!attr.getSplatValue<bool>()))
+                            : DenseElementsAttr::get(attr.getType(), values);
+  }
+  return result;
+}
+
+/// What stands behind broadcasts whose dimensions are the trailing ones.
+static Value behindBroadcast(Value value) {
+  while (auto broadcast = value.getDefiningOp<nn::BroadcastOp>()) {
+    int64_t rank = tensor(value).getRank(), inner = tensor(broadcast.getInput()).getRank();
+    for (int64_t i = 0; i < inner; ++i)
+      if (broadcast.getDims()[i] != rank - inner + i)
+        return value;
+    value = broadcast.getInput();
+  }
+  return value;
+}
+
+/// Whether a trained parameter reaches a float value.
+static bool mayHaveGradient(Value value) {
+  SmallVector<Value> work{value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!isa<FloatType>(tensor(next).getElementType()) || !seen.insert(next).second)
+      continue;
+    if (Operation *op = next.getDefiningOp()) {
+      llvm::append_range(work, op->getOperands());
+      continue;
+    }
+    auto argument = cast<BlockArgument>(next);
+    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto symbol = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr)
+                           : FlatSymbolRefAttr();
+    auto module = symbol ? function->getParentOfType<ModuleOp>() : ModuleOp();
+    auto state = module ? module.lookupSymbol<nn::StateOp>(symbol.getValue()) : nn::StateOp();
+    if (symbol && (!state || state.getRole() == nn::Role::Param))
+      return true;
+  }
+  return false;
+}
+
+namespace {
+
+/// What is done to scores, outermost first.
+class Layers {
+public:
+  Layers(Value scores, MaskCache &cache, PatternRewriter &rewriter)
+      : cache(cache), rewriter(rewriter), loc(scores.getLoc()), queries(tensor(scores).getDimSize(2)),
+        keys(tensor(scores).getDimSize(3)) {}
+
+  std::optional<MaskedScores> peel(Value scores);
+
+private:
+  bool leadsToProduct(Value value, int depth = 0) const;
+  bool takeSum(nn::AddOp sum, Value &scores);
+  bool takeChoice(nn::SelectOp choice, Value &scores);
+  bool takeAdded(Value added);
+  bool takeHidden(Value condition, bool negated, double hidden, bool added);
+  bool takeInfinite(Value condition, bool negated);
+  Value rank4(Value value);
+  Value joined(Value a, Value b, bool sum);
+
+  MaskCache &cache;
+  PatternRewriter &rewriter;
+  Location loc;
+  int64_t queries, keys;
+  MaskedScores result;
+  SmallVector<Value> conditions; ///< of -inf: all must hold
+  Value finite;                  ///< the condition of `result.hidden`
+  bool finiteCausal = false;     ///< a causal constant of finite numbers
+  bool addsOutside = false;      ///< what is added after a choice of finite numbers, or
+  bool hidesInside = false;      ///< is -inf before it
+};
+
+} // namespace
+
+/// Whether masks alone stand between the value and a product.
+bool Layers::leadsToProduct(Value value, int depth) const {
+  constexpr int most = 16;
+  double scale = 1;
+  if (peelScale(value, scale).getDefiningOp<nn::MatmulOp>())
+    return true;
+  if (depth == most)
+    return false;
+  if (auto sum = value.getDefiningOp<nn::AddOp>())
+    return leadsToProduct(sum.getLhs(), depth + 1) || leadsToProduct(sum.getRhs(), depth + 1);
+  if (auto choice = value.getDefiningOp<nn::SelectOp>())
+    return leadsToProduct(choice.getOnTrue(), depth + 1) || leadsToProduct(choice.getOnFalse(), depth + 1);
+  return false;
+}
+
+/// The value as a tensor of rank 4 with leading sizes of 1.
+Value Layers::rank4(Value value) {
+  SmallVector<int64_t> shape(tensor(value).getShape());
+  if (shape.size() >= 4)
+    return value;
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  return nn::ReshapeOp::create(rewriter, loc, tensor(value).clone(shape), value);
+}
+
+/// Both masks in one, of the sizes that they need together.
+Value Layers::joined(Value a, Value b, bool sum) {
+  if (!a)
+    return b;
+  SmallVector<int64_t> shape;
+  for (auto [x, y] : llvm::zip(tensor(a).getShape(), tensor(b).getShape()))
+    shape.push_back(std::max(x, y));
+  for (Value *each : {&a, &b})
+    if (tensor(*each).getShape() != ArrayRef<int64_t>(shape))
+      *each = nn::BroadcastOp::create(rewriter, loc, tensor(*each).clone(shape), *each, ArrayRef<int64_t>{0, 1, 2, 3});
+  return sum ? Value(nn::AddOp::create(rewriter, loc, a.getType(), a, b))
+             : Value(nn::AndOp::create(rewriter, loc, a.getType(), a, b));
+}
+
+/// A condition without which a score is -inf.
+bool Layers::takeInfinite(Value condition, bool negated) {
+  Value source = behindBroadcast(condition);
+  Operation *op = source.getDefiningOp();
+  if (auto no = dyn_cast_or_null<nn::NotOp>(op))
+    return takeInfinite(no.getInput(), !negated);
+  if ((isa_and_nonnull<nn::AndOp>(op) && !negated) || (isa_and_nonnull<nn::OrOp>(op) && negated))
+    return takeInfinite(op->getOperand(0), negated) && takeInfinite(op->getOperand(1), negated);
+  if (DenseElementsAttr attr = constantOf(source)) {
+    if (negated)
+      attr = cache.negated(attr);
+    const ConstantMask &mask = cache.classify(attr, queries, keys);
+    if (mask.kind == ConstantMask::Unfit)
+      return false;
+    result.mayHideRows |= mask.hidesRows;
+    if (mask.kind == ConstantMask::Other)
+      conditions.push_back(rank4(nn::ConstantOp::create(rewriter, loc, attr)));
+    result.causal |= mask.kind == ConstantMask::Causal;
+    return true;
+  }
+  if (negated)
+    source = nn::NotOp::create(rewriter, loc, source.getType(), source);
+  conditions.push_back(rank4(source));
+  result.mayHideRows = true;
+  return true;
+}
+
+/// A condition without which a score is `hidden`, or has it added.
+bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added) {
+  if (std::isnan(hidden) || hidden > 0)
+    return false;
+  if (std::isinf(hidden)) {
+    hidesInside |= bool(finite);
+    return takeInfinite(condition, negated);
+  }
+  Value source = behindBroadcast(condition);
+  if (DenseElementsAttr attr = constantOf(source)) {
+    const ConstantMask &mask = cache.classify(negated ? cache.negated(attr) : attr, queries, keys);
+    if (mask.kind == ConstantMask::Nothing)
+      return true;
+    if (mask.kind == ConstantMask::Causal && hidden <= kHidden && !finiteCausal && !finite) {
+      finiteCausal = true;
+      return true;
+    }
+  }
+  if (finite)
+    return false;
+  if (negated)
+    source = nn::NotOp::create(rewriter, loc, source.getType(), source);
+  finite = rank4(source);
+  result.hidden = hidden;
+  result.added = added;
+  return true;
+}
+
+/// What is added to the scores.
+bool Layers::takeAdded(Value added) {
+  Value source = behindBroadcast(added);
+  if (auto choice = source.getDefiningOp<nn::SelectOp>()) {
+    std::optional<double> yes = splatOf(choice.getOnTrue()), no = splatOf(choice.getOnFalse());
+    if (yes == 0.0 && no && *no < 0)
+      return takeHidden(choice.getCondition(), /*negated=*/false, *no, /*added=*/true);
+    if (no == 0.0 && yes && *yes < 0)
+      return takeHidden(choice.getCondition(), /*negated=*/true, *yes, /*added=*/true);
+  }
+  if (DenseElementsAttr attr = constantOf(source)) {
+    const ConstantMask &mask = cache.classify(attr, queries, keys);
+    if (mask.kind == ConstantMask::Unfit)
+      return false;
+    if (mask.kind == ConstantMask::Nothing && attr.isSplat())
+      return true;
+    if (mask.kind == ConstantMask::Causal && (mask.infinite || (!finiteCausal && !finite))) {
+      (mask.infinite ? result.causal : finiteCausal) = true;
+      hidesInside |= bool(finite);
+      return true;
+    }
+    result.mayHideRows |= mask.hidesRows;
+  } else {
+    if (mayHaveGradient(source))
+      return false;
+    result.mayHideRows = true;
+  }
+  addsOutside |= !finite;
+  result.mask = joined(result.mask, rank4(source), /*sum=*/true);
+  return true;
+}
+
+bool Layers::takeSum(nn::AddOp sum, Value &scores) {
+  Value left = sum.getLhs(), right = sum.getRhs();
+  if (!leadsToProduct(left))
+    std::swap(left, right);
+  scores = left;
+  return leadsToProduct(left) && takeAdded(right);
+}
+
+bool Layers::takeChoice(nn::SelectOp choice, Value &scores) {
+  std::optional<double> yes = splatOf(choice.getOnTrue()), no = splatOf(choice.getOnFalse());
+  if (!yes == !no)
+    return false;
+  scores = yes ? choice.getOnFalse() : choice.getOnTrue();
+  return takeHidden(choice.getCondition(), /*negated=*/bool(yes), yes ? *yes : *no, /*added=*/false);
+}
+
+std::optional<MaskedScores> Layers::peel(Value scores) {
+  double scale = 1;
+  while (!peelScale(scores, scale).getDefiningOp<nn::MatmulOp>()) {
+    auto sum = scores.getDefiningOp<nn::AddOp>();
+    auto choice = scores.getDefiningOp<nn::SelectOp>();
+    if (!(sum ? takeSum(sum, scores) : choice && takeChoice(choice, scores)))
+      return std::nullopt;
+  }
+  result.product = scores;
+  // Finite numbers hide as -inf does where no row can be hidden as a whole.
+  if (finiteCausal && (result.mayHideRows || !conditions.empty() || finite))
+    return std::nullopt;
+  result.causal |= finiteCausal;
+  if (finite) {
+    // The op has one order: what is added, finite numbers, -inf. Sums have any.
+    if (!conditions.empty() || ((addsOutside || hidesInside) && !result.added))
+      return std::nullopt;
+    result.seen = finite;
+    return result;
+  }
+  for (Value condition : conditions)
+    result.seen = joined(result.seen, condition, /*sum=*/false);
+  return result;
+}
+
+std::optional<MaskedScores> recover::peelMasks(Value scores, MaskCache &cache, PatternRewriter &rewriter) {
+  if (tensor(scores).getRank() != 4)
+    return std::nullopt;
+  return Layers(scores, cache, rewriter).peel(scores);
+}
