@@ -1,5 +1,6 @@
 //===- Index.cpp - Gather and its relatives -------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -36,6 +37,44 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
                                 DenseElementsAttr::get(attr.getType(), values));
 }
 
+/// Whether a value is an input, moved but not computed with: what it may hold
+/// is checked when it is read.
+static bool isData(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ElementMove>(op) || op->getNumOperands() != 1)
+      return false;
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
+/// Negative indices, which count from the end, as positive ones, where indices
+/// are computed.
+static Value wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
+  if (node.importer.constantOf(indices))
+    return countFromEnd(node, indices, sizes, table);
+  if (isData(indices))
+    return indices;
+  auto type = Node::type(indices);
+  Value size;
+  if (sizes.size() == 1) {
+    size = node.constant(type, sizes.front());
+  } else {
+    SmallVector<APInt> ends;
+    for (int64_t each : sizes)
+      ends.push_back(APInt(type.getElementTypeBitWidth(), each, /*isSigned=*/true));
+    auto row = RankedTensorType::get({int64_t(sizes.size())}, type.getElementType());
+    size = nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(row, ends));
+    size = node.broadcast(size, type.getShape());
+  }
+  Value zero = node.constant(type, 0);
+  if (!size || !zero)
+    return {};
+  Value below = node.binary(indices, zero, nn::Predicate::LT);
+  Value turned = node.binary<nn::AddOp>(indices, size);
+  return below && turned ? node.create<nn::SelectOp>(type, below, turned, indices) : Value();
+}
+
 /// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
 static bool needsGradient(Node &node, Value value) {
   return isa<FloatType>(Node::type(value).getElementType()) &&
@@ -52,8 +91,7 @@ static LogicalResult importGather(Node &node) {
   if (!ids.getElementType().isInteger(64) &&
       !ids.getElementType().isInteger(32))
     return node.error("indices must be integers");
-  Value indices = countFromEnd(node, node.input(1), {type.getDimSize(axis)},
-                               node.input(0));
+  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, node.input(0));
   if (!indices)
     return failure();
   SmallVector<int64_t> shape(type.getShape());
@@ -117,52 +155,173 @@ static LogicalResult importGather(Node &node) {
   return success();
 }
 
+/// The strided rectangle that constant index tuples [.., K] pick of K leading
+/// dimensions, one place of the tuples' shape running along each; null where
+/// they pick something else. (A padding mask is read at a grid of positions.)
+static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) {
+  auto type = Node::type(input);
+  ArrayRef<int64_t> at = tuples.getType().getShape();
+  int64_t length = at.back(), places = at.size() - 1, count = tuples.getNumElements();
+  if (count == 0)
+    return {};
+  SmallVector<int64_t> values;
+  values.reserve(count);
+  for (const APInt &value : tuples.getValues<APInt>())
+    values.push_back(value.getSExtValue());
+  SmallVector<int64_t> strides(at.size(), 1); // of the flat list
+  for (int64_t i = places; i-- > 0;)
+    strides[i] = strides[i + 1] * at[i + 1];
+  // Of each tuple element: along which place it runs (-1: none), from where, how far.
+  SmallVector<int64_t> along(length, -1), starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
+  llvm::SmallBitVector taken(places);
+  for (int64_t k = 0; k < length; ++k) {
+    for (int64_t place = 0; place < places; ++place)
+      if (at[place] > 1 && values[strides[place] + k] != values[k]) {
+        if (along[k] >= 0 || taken.test(place))
+          return {};
+        along[k] = place;
+        taken.set(place);
+        steps[k] = values[strides[place] + k] - values[k];
+      }
+    int64_t size = along[k] < 0 ? 1 : at[along[k]];
+    starts[k] = values[k];
+    limits[k] = values[k] + (size - 1) * steps[k] + 1;
+    if (steps[k] < 1 || starts[k] < 0 || limits[k] > type.getDimSize(k))
+      return {};
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t k = i % length, step = along[k] < 0 ? 0 : i / strides[along[k]] % at[along[k]];
+    if (values[i] != starts[k] + step * steps[k])
+      return {};
+  }
+  Value picked = node.slice(input, starts, limits, steps);
+  // Picked dimensions go to the places along which they run, the others follow.
+  SmallVector<int64_t> perm, shape;
+  for (int64_t place = 0; place < places; ++place)
+    if (auto it = llvm::find(along, place); it != along.end()) {
+      perm.push_back(it - along.begin());
+      shape.push_back(at[place]);
+    } else {
+      shape.push_back(1);
+    }
+  for (int64_t k = 0; k < length; ++k)
+    if (along[k] < 0)
+      perm.push_back(k); // size 1
+  for (int64_t dim = length; dim < type.getRank(); ++dim) {
+    perm.push_back(dim);
+    shape.push_back(type.getDimSize(dim));
+  }
+  picked = picked ? node.reshape(node.transpose(picked, perm), shape) : Value();
+  llvm::copy(at.drop_back(), shape.begin());
+  return picked ? node.broadcast(picked, shape) : Value();
+}
+
+/// Takes off leading elements of the index tuples that are the place itself,
+/// x[arange(B), last]: these are batch dimensions.
+static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_t &batch) {
+  while (auto concat = indices.getDefiningOp<nn::ConcatOp>()) {
+    auto type = Node::type(indices);
+    OperandRange parts = concat.getInputs();
+    auto first = Node::type(parts.front());
+    DenseElementsAttr places = node.importer.constantOf(parts.front());
+    if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 || first.getShape().back() != 1 || !places ||
+        batch + 1 >= type.getRank() || type.getDimSize(batch) != input.getDimSize(batch))
+      break;
+    int64_t stride = 1, at = 0;
+    for (int64_t size : first.getShape().drop_front(batch + 1))
+      stride *= size;
+    bool same = llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
+      return value.getSExtValue() == at++ / stride % type.getDimSize(batch);
+    });
+    if (!same)
+      break;
+    ++batch;
+    SmallVector<int64_t> shape(type.getShape());
+    --shape.back();
+    indices = parts.size() == 2 ? parts.back() : node.create<nn::ConcatOp>(type.clone(shape), parts.drop_front(), type.getRank() - 1);
+    if (!indices)
+      return {};
+  }
+  return indices;
+}
+
 static LogicalResult importGatherNd(Node &node) {
   if (failed(node.require(2)))
     return failure();
   auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
   int64_t batch = node.intAttr("batch_dims", 0);
-  if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() ||
-      batch >= type.getRank())
+  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+    return node.error("indices must be integers");
+  if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() || batch >= type.getRank())
     return node.error("batch_dims is out of range");
   int64_t tuple = ids.getShape().back();
   if (tuple < 1 || tuple > type.getRank() - batch ||
       type.getShape().take_front(batch) != ids.getShape().take_front(batch))
-    return node.error("index tuples of length " + Twine(tuple) +
-                      " do not fit " + Node::name(type));
-  if (needsGradient(node, node.input(0)) && batch == 0 && tuple == 1) {
-    // One index: rows of a table.
-    int64_t rows = type.getDimSize(0),
-            width = rows ? type.getNumElements() / rows : 0;
-    SmallVector<int64_t> flat(ids.getShape().drop_back()), looked(flat),
-        shape(flat);
-    looked.push_back(width);
-    llvm::append_range(shape, type.getShape().drop_front());
-    Value table = node.reshape(node.input(0), {rows, width}),
-          indices =
-              node.reshape(countFromEnd(node, node.input(1), {rows}), flat);
-    if (!table || !indices)
-      return failure();
-    node.set(0, node.reshape(
-                    node.create<nn::EmbeddingOp>(
-                        RankedTensorType::get(looked, type.getElementType()),
-                        table, indices),
-                    shape));
-    return success();
-  }
-  Value indices =
-      countFromEnd(node, node.input(1), type.getShape().slice(batch, tuple));
-  if (!indices)
-    return failure();
+    return node.error("index tuples of length " + Twine(tuple) + " do not fit " + Node::name(type));
   SmallVector<int64_t> shape(ids.getShape().drop_back());
   llvm::append_range(shape, type.getShape().drop_front(batch + tuple));
-  node.set(0, node.create<nn::GatherNdOp>(
-                  RankedTensorType::get(shape, type.getElementType()),
-                  node.input(0), indices, batch));
+  Value indices = peelBatch(node, node.input(1), type, batch);
+  if (!indices)
+    return failure();
+  tuple = Node::type(indices).getShape().back();
+  indices = wrapped(node, indices, type.getShape().slice(batch, tuple));
+  if (!indices)
+    return failure();
+  DenseElementsAttr known = node.importer.constantOf(indices);
+  if (known && batch == 0 && !node.importer.constantOf(node.input(0)))
+    if (Value picked = pickedRectangle(node, node.input(0), known)) {
+      node.set(0, picked);
+      return success();
+    }
+  node.set(0, node.create<nn::GatherNdOp>(RankedTensorType::get(shape, type.getElementType()), node.input(0), indices, batch));
+  return success();
+}
+
+/// One element of each line along the axis for each index of the line: a
+/// gather_nd with all other dimensions as batch dimensions.
+static LogicalResult importGatherElements(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
+  int64_t axis = node.intAttr("axis", 0), rank = type.getRank();
+  if (failed(node.normalize(axis, rank)))
+    return failure();
+  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+    return node.error("indices must be integers");
+  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1), perm, back(rank);
+  bool fits = ids.getRank() == rank;
+  for (int64_t i = 0; fits && i < rank; ++i) {
+    fits = i == axis || ids.getDimSize(i) <= type.getDimSize(i);
+    if (i != axis) {
+      limits[i] = ids.getDimSize(i);
+      perm.push_back(i);
+    }
+  }
+  if (!fits)
+    return node.error("indices " + Node::name(ids) + " do not fit " + Node::name(type) + ": one of at most as many lines");
+  perm.push_back(axis);
+  for (auto [to, from] : llvm::enumerate(perm))
+    back[from] = to;
+  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)});
+  Value input = indices ? node.slice(node.input(0), starts, limits, strides) : Value();
+  if (!input)
+    return failure();
+  input = node.transpose(input, perm);
+  indices = node.transpose(indices, perm);
+  if (!input || !indices)
+    return failure();
+  SmallVector<int64_t> picked(Node::type(indices).getShape()), tuples(picked);
+  tuples.push_back(1);
+  indices = node.reshape(indices, tuples);
+  if (!indices)
+    return failure();
+  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()), input, indices, rank - 1);
+  node.set(0, found ? node.transpose(found, back) : Value());
   return success();
 }
 
 void onnx::registerIndexOps(HandlerRegistry &r) {
   r.add("", "Gather", 1, importGather);
   r.add("", "GatherND", 11, importGatherNd);
+  r.add("", "GatherElements", 11, importGatherElements);
 }
