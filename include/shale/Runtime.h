@@ -139,6 +139,7 @@ typedef struct {
 typedef struct {
   const char *name;
   const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file);
+                          "all-ones": the program was compiled for ones, so the data file must have nothing else;
                           "seed", "step", "microbatch": an i64 scalar that random numbers are drawn from */
   int32_t type;
   int32_t rank;

@@ -184,8 +184,8 @@ void Batches::planInput(int index) {
   }
   if (!tensors.empty() && tensors[0]->find(input.name))
     return planTensor(index, plan);
-  if (binding == "ones" || binding == "arange") {
-    plan.kind = binding == "ones" ? Plan::Ones : Plan::Range;
+  if (binding == "ones" || binding == "all-ones" || binding == "arange") {
+    plan.kind = binding == "arange" ? Plan::Range : Plan::Ones;
     return;
   }
   if (!tensors.empty() && binding == "tokens")
@@ -367,6 +367,20 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
                     int64_t position) const {
   const ShaleInput &input = program.inputs[index];
   Dtype type = static_cast<Dtype>(input.type);
+  if (input.binding && std::string(input.binding) == "all-ones") {
+    char one[8];
+    int64_t number = 1, size = sizeOf(type);
+    convert(Dtype::I64, &number, type, one, 1);
+    for (int64_t e = from; e < from + count; ++e)
+      if (std::memcmp(static_cast<const char *>(data) + e * size, one, size) != 0)
+        fail(SHALE_EXIT_DATA,
+             "'%s': %s %lld of '%s' is not 1, but the program was compiled "
+             "with --bind %s=ones: compile it without that flag, and it reads "
+             "the tensor",
+             options.path.c_str(), what, (long long)(position + e - from),
+             input.name, input.name);
+    return;
+  }
   if (input.bound == 0 || !isInteger(type))
     return;
   for (int64_t e = from; e < from + count; ++e) {

@@ -285,9 +285,14 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     StringRef name = input.name;
     if (input.argument.use_empty()) // only its shape is read: any tokens do
       input.binding = "tokens";
-    else if (name.contains("mask"))
+    else if (name.contains("mask")) {
       input.binding = "ones";
-    else if (name.contains("position"))
+      if (!options.bindings.count(name))
+        emitRemark(fileLocation()) << "mask '" << displayName(name)
+                                   << "' is read from the data file; where that has none, as a file of tokens, it is all "
+                                      "ones. If it always is, --bind "
+                                   << displayName(name) << "=ones saves its cost";
+    } else if (name.contains("position"))
       input.binding = "arange";
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
       input.binding = "tokens", haveTokens = true;
@@ -296,7 +301,7 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     return failure();
   for (Input &input : inputs)
     if (auto bound = options.bindings.find(input.name); !input.role && bound != options.bindings.end())
-      input.binding = bound->getValue();
+      input.binding = input.folded ? "all-ones" : bound->getValue();
   // Positions that the runtime counts have to be there.
   for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
     Origin indices = traceTokens(embedding.getIndices());

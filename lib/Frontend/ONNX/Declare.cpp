@@ -384,6 +384,12 @@ LogicalResult Importer::declareInputs() {
           std::to_string(size);
     inputs.back().isFixed =
         tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
+    if (options.bindings.lookup(input.name()) == "ones") {
+      // What follows from it is computed now: a mask that hides nothing costs nothing.
+      inputs.back().folded = true;
+      root.values[input.name()].value =
+          nn::splat(builder, fileLocation(), type, 1);
+    }
   }
   if (!missing.empty())
     return error("sizes of dimensions are missing: pass" + missing,

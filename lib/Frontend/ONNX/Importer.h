@@ -145,6 +145,7 @@ private:
     std::optional<nn::Role> role = {}; // of what is no input of the graph
     std::string sizes = {};            // "batch=4, 64": as the file has them
     bool isFixed = false;              // dimension 0 has its size from the file
+    bool folded = false; // all ones, and known to be: nothing reads the argument
   };
 
   mlir::LogicalResult checkModel();
