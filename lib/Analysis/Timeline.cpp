@@ -20,6 +20,22 @@ std::string shale::sourceNode(Location loc) {
   return name;
 }
 
+std::string shale::sourcePlace(Location loc) {
+  auto node = loc->findInstanceOf<NameLoc>();
+  if (!node)
+    return "";
+  std::string place;
+  Location below = node.getChildLoc();
+  if (auto module = dyn_cast<NameLoc>(below)) {
+    place = ("module '" + module.getName().getValue() + "'").str();
+    below = module.getChildLoc();
+  }
+  auto line = dyn_cast<FileLineColLoc>(below);
+  if (line && line.getLine() > 0) // the model's own file has no lines
+    place += ((place.empty() ? "" : ", ") + line.getFilename().getValue() + ":" + Twine(line.getLine())).str();
+  return place;
+}
+
 FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))

@@ -43,6 +43,10 @@ struct Timeline {
 /// The source node that a location names, or an empty string.
 std::string sourceNode(mlir::Location loc);
 
+/// The module and the line of Python that node comes from, "module 'm.h.0', model.py:12";
+/// empty where the model's file does not say.
+std::string sourcePlace(mlir::Location loc);
+
 /// Fails after an error.
 mlir::FailureOr<Timeline> timelineOf(rt::FuncOp function);
 

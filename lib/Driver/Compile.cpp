@@ -58,7 +58,10 @@ void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
     os << model << ": ";
   if (!node.empty() && !StringRef(text).contains(node))
     os << "node '" << node << "': ";
-  os << text << "\n";
+  os << text;
+  if (std::string place = sourcePlace(diagnostic.getLocation()); !place.empty())
+    os << " (" << place << ")";
+  os << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     os << "shalec: note: " << note.str() << "\n";
 }

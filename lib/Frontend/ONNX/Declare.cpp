@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
+#include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
@@ -235,10 +236,12 @@ void Importer::collectUnsupported(const NodeProto &node, const Scope &scope,
                     (version ? ", opset " + std::to_string(version)
                              : ", domain not imported");
   Unsupported &entry = unsupported[key];
-  if (entry.count++ == 0)
-    entry.node =
-        displayName(node.name().empty() && node.output_size() ? node.output(0)
-                                                              : node.name());
+  if (entry.count++ > 0)
+    return;
+  entry.node = displayName(node.name().empty() && node.output_size()
+                               ? node.output(0)
+                               : node.name());
+  entry.place = sourcePlace(locationOf(node));
 }
 
 LogicalResult Importer::checkSupported() {
@@ -251,7 +254,7 @@ LogicalResult Importer::checkSupported() {
   for (auto &[key, entry] : unsupported)
     text += "\n  " + key + ": " + std::to_string(entry.count) +
             (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.node +
-            "'";
+            "'" + (entry.place.empty() ? "" : " (" + entry.place + ")");
   return error(Twine(unsupported.size()) +
                (unsupported.size() == 1 ? " operator is" : " operators are") +
                " not supported:" + text),

@@ -46,8 +46,13 @@ Location Importer::locationOf(const NodeProto &node) {
   StringRef name = node.name();
   if (name.empty() && node.output_size() > 0)
     name = node.output(0);
-  return NameLoc::get(StringAttr::get(context, displayName(name)),
-                      fileLocation());
+  // Below the node's name: its module, and the line of Python it comes from.
+  Location below = fileLocation();
+  if (SourceLine source = readSourceLine(node); !source.file.empty())
+    below = FileLineColLoc::get(context, displayName(source.file), source.line, 0);
+  if (std::optional<std::string> module = readScope(node); module && !module->empty())
+    below = NameLoc::get(StringAttr::get(context, scopeName(*module)), below);
+  return NameLoc::get(StringAttr::get(context, displayName(name)), below);
 }
 
 InFlightDiagnostic Importer::error(const Twine &message, int code) {

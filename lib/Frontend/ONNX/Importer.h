@@ -216,7 +216,7 @@ private:
   /// Folded constants whose bytes are counted.
   std::set<const void *> counted;
   struct Unsupported {
-    std::string node;
+    std::string node, place;
     int64_t count = 0;
   };
   llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>>

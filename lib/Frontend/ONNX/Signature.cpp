@@ -84,6 +84,20 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   return result;
 }
 
+SourceLine onnx::readSourceLine(const NodeProto &node) {
+  // File "modeling_llama.py", line 243, in forward
+  StringRef trace =
+      metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  size_t last = trace.rfind("File \"");
+  if (last == StringRef::npos)
+    return {};
+  auto [file, rest] = trace.substr(last + 6).split('"');
+  SourceLine source{file.str()};
+  if (!rest.consume_front(", line ") || rest.consumeInteger(10, source.line))
+    return {};
+  return source;
+}
+
 std::vector<std::pair<std::string, std::string>>
 onnx::readClasses(const NodeProto &node) {
   SmallVector<StringRef> scopes, classes;

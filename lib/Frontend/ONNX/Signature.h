@@ -39,6 +39,14 @@ FxNode readFxNode(const NodeProto &node);
 /// its modules; none where the file does not say.
 std::optional<std::string> readScope(const NodeProto &node);
 
+/// The line of Python a node comes from, the innermost of its
+/// `pkg.torch.onnx.stack_trace`; an empty file where the file does not say.
+struct SourceLine {
+  std::string file;
+  unsigned line = 0;
+};
+SourceLine readSourceLine(const NodeProto &node);
+
 /// The module scopes around a node with their classes, outermost first, from
 /// `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
 std::vector<std::pair<std::string, std::string>>

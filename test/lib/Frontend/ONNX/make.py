@@ -145,6 +145,35 @@ def shape_only(f):
     return model(graph(body, [value("attention_mask", ["batch", 6], INT64), value("ids", ["batch", 6], INT64)], [value("scores", ["batch", 6, 8])], weights))
 
 
+TABLE = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i / 16 for i in range(32)])]
+
+
+def picks(nodes, output, shape, initializers=()):
+    """Scores [batch, 6, 8] of ids, a mask of their shape, and what nodes make of them."""
+    body = [node("Gather", ["table", "ids"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")] + nodes
+    return model(graph(body, [value("ids", ["batch", 6], INT64), value("attention_mask", ["batch", 6], INT64)], [value(output, shape)], TABLE + list(initializers)))
+
+
+def mask_grid(swapped):
+    """The mask at positions [b, 5 - 2s] or [b, 2s], as exporters read a padding mask: by tuples of all positions."""
+    at = [v for b in range(2) for s in range(3) for v in (b, 5 - 2 * s if swapped else 2 * s)]
+    return lambda f: picks([node("Cast", ["attention_mask"], ["m"], "truth", to=BOOL), node("GatherND", ["m", "at"], ["g"], "grid"),
+                            node("Cast", ["g"], ["weights"], "numbers", to=FLOAT), node("Slice", ["scores", "zero", "one", "last"], ["s"], "cut"), node("Squeeze", ["s", "last"], ["s2"], "flat"),
+                            node("Slice", ["s2", "zero", "three", "middle"], ["s3"], "cut2"), node("Unsqueeze", ["s3", "middle"], ["s4"], "open"), node("Mul", ["weights", "s4"], ["y"], "times")],
+                           "y", ["batch", 1, 3], [ints("at", [2, 1, 3, 2], at), ints("zero", [1], [0]), ints("one", [1], [1]), ints("last", [1], [2]), ints("three", [1], [3]), ints("middle", [1], [1])])
+
+
+def elements(indices, kind="GatherElements", axis=2, shape=("batch", 6, 1)):
+    """The scores of the ids themselves, or of what `indices` makes."""
+    return lambda f: picks(indices + [node(kind, ["scores", "at"], ["y"], "pick", axis=axis)], "y", shape, [ints("last", [1], [2]), ints("minus", [1], [-1]), ints("far", [2, 6, 1], [8] * 12), ints("flat", [3], [0, 1, 2])])
+
+
+def placed(f):
+    """An operator that does not exist, from a line of Python in a module."""
+    meta = {"pkg.torch.onnx.name_scopes": "['', 'm', 'm.block', 'conv3']", "pkg.torch.onnx.stack_trace": 'File "/home/me/run.py", line 3, in forward\n    y = self.m(x)\n  File "/home/me/model.py", line 42, in forward\n    return conv3(x)'}
+    return linear([W], [node("MatMul", ["x", "w"], ["a"], "product"), node("Conv3", ["a"], ["y"], "conv", meta=meta)])
+
+
 def merged_by_rule(f):
     """Without metadata: two norms of two modules read one initializer of ones."""
     body = [node("LayerNormalization", ["x", "a.0.weight"], ["n"], "/a.0/norm"), node("LayerNormalization", ["n", "a.0.weight"], ["y"], "/a.1/norm")]
@@ -248,6 +277,14 @@ CASES = {
     "free": language_model(shape=("rows", "length")),
     "two-outputs": lambda f: logits([node("Identity", ["scores"], ["other"], "copy")], ("scores", "other")),
     "merged-by-rule": merged_by_rule,
+    "mask-grid": mask_grid(False),
+    "mask-turned": mask_grid(True),
+    "elements": elements([node("Unsqueeze", ["ids", "last"], ["at"], "open")]),
+    "elements-computed": elements([node("Unsqueeze", ["ids", "last"], ["i"], "open"), node("Add", ["i", "minus"], ["at"], "before")]),
+    "elements-far": elements([node("Identity", ["far"], ["at"], "same")]),
+    "elements-rank": elements([node("Identity", ["flat"], ["at"], "same")]),
+    "elements-floats": elements([node("Identity", ["scores"], ["at"], "same")]),
+    "placed": placed,
     "slices": slices,
     "functions": functions,
     "bad-names": lambda f: linear([tensor(b"w\xff\n\"", [4, 2], raw=b"\0" * 32)], [node("MatMul", ["x", b"w\xff\n\""], ["y"], "pro\"duct")]),
