@@ -32,6 +32,10 @@ struct KernelInfo {
 mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                            mlir::Region &body, const KernelOptions &options);
 
+/// Fails after an error unless generateKernel takes every rt.kernel of `planned`,
+/// which stays as it is: a plan promises nothing that code generation refuses.
+mlir::LogicalResult checkKernels(mlir::ModuleOp planned, const KernelOptions &options);
+
 /// Takes all functions that generateKernel appended to `module` (which holds
 /// nothing else) to llvm.func @name(%args: !llvm.ptr, %begin: i64, %end: i64).
 mlir::LogicalResult lowerKernels(mlir::ModuleOp module);
