@@ -195,7 +195,8 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_I
   let description = [{
     ONNX GatherND: the first `batch_dims` dimensions of both operands run
     together, the last dimension of `indices` is a tuple into the following
-    dimensions of the operand. An index out of [0, size) is undefined.
+    dimensions of the operand. What a tuple out of
+    range picks is NaN, or 0 where elements are no floats.
 
     Life: made by import (GatherND; GatherElements with all other dimensions as
     batch dimensions); gone after folding or fusion.

@@ -2,6 +2,7 @@
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 #include <limits>
 
@@ -151,16 +152,20 @@ LogicalResult evaluateGatherNd(nn::GatherNdOp op, Call &call) {
       product(indices.shape().drop_back().drop_front(batchDims));
   const Cell *from = input.cells();
   Cell *to = call.result().mutableCells();
+  Cell nothing = 0; // out of range; floats are doubles' bits
+  if (input.isFloat())
+    nothing = llvm::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
   const int64_t *index = indices.ints();
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t t = 0; t < tuples; ++t, index += tuple) {
       int64_t row = 0;
+      bool inside = true;
       for (int64_t k = 0; k < tuple; ++k) {
-        if (index[k] < 0 || index[k] >= looked[k])
-          return outOfRange(op, index[k], looked[k]);
-        row = row * looked[k] + index[k];
+        inside &= index[k] >= 0 && index[k] < looked[k];
+        row = row * looked[k] + (inside ? index[k] : 0);
       }
-      to = std::copy_n(from + b * perBatch + row * inner, inner, to);
+      to = inside ? std::copy_n(from + b * perBatch + row * inner, inner, to)
+                  : std::fill_n(to, inner, nothing);
     }
   return success();
 }

@@ -39,6 +39,19 @@ func.func @gathers() -> (tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tens
   return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
+// Out of range there is nothing that could be mistaken for a number.
+// CHECK-LABEL: @out_of_range
+// CHECK: result0: 3xf32 {{.*}} [5, {{-?}}nan, {{-?}}nan]
+// CHECK: result1: 3xi64 {{.*}} [5, 0, 0]
+func.func @out_of_range() -> (tensor<3xf32>, tensor<3xi64>) {
+  %x = nn.constant dense<[4.0, 5.0]> : tensor<2xf32>
+  %y = nn.constant dense<[4, 5]> : tensor<2xi64>
+  %i = nn.constant dense<[[1], [2], [-1]]> : tensor<3x1xi64>
+  %0 = nn.gather_nd %x, %i batch_dims = 0 : (tensor<2xf32>, tensor<3x1xi64>) -> tensor<3xf32>
+  %1 = nn.gather_nd %y, %i batch_dims = 0 : (tensor<2xi64>, tensor<3x1xi64>) -> tensor<3xi64>
+  return %0, %1 : tensor<3xf32>, tensor<3xi64>
+}
+
 // Tuple [0, 1] twice, one out of range; then one index a row.
 // CHECK-LABEL: @scatters
 // CHECK: result0: 2x3xf32 {{.*}} [0, 5, 0, 0, 0, 2]
