@@ -356,7 +356,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() const {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use.node, use.operand, use.initializer, name.str(), operationOf(name), scope.str(), readSourceLine(*use.node).str()});
+    reads.push_back({use.node, use.operand, use.initializer, name.str(), operationOf(name), scope.str(), readSourceText(*use.node).str()});
   };
   std::set<const NodeProto *> seen;
   for (const auto &entry : operations) {

@@ -141,7 +141,7 @@ std::optional<std::string> onnx::readScope(const NodeProto &node) {
   return scope;
 }
 
-StringRef onnx::readSourceLine(const NodeProto &node) {
+StringRef onnx::readSourceText(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").rtrim();
   StringRef line = text.rsplit('\n').second.trim();
   return line.starts_with("File \"") ? "" : line;

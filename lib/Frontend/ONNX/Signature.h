@@ -54,7 +54,7 @@ readClasses(const NodeProto &node);
 
 /// The innermost line of the model's source that a node comes from, without
 /// indentation; empty where the file does not tell.
-llvm::StringRef readSourceLine(const NodeProto &node);
+llvm::StringRef readSourceText(const NodeProto &node);
 
 /// The value of a metadata entry, or an empty string.
 llvm::StringRef metadata(

@@ -37,15 +37,14 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
                                 DenseElementsAttr::get(attr.getType(), values));
 }
 
-/// Whether a value is an input, moved but not computed with: what it may hold
-/// is checked when it is read.
-static bool isData(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ElementMove>(op) || op->getNumOperands() != 1)
-      return false;
-    value = op->getOperand(0);
-  }
-  return true;
+/// Whether a value is inputs and constants that are not negative, moved but not computed
+/// with: what inputs may hold is checked when they are read.
+static bool isData(Node &node, Value value) {
+  if (DenseElementsAttr constant = node.importer.constantOf(value))
+    return llvm::none_of(constant.getValues<APInt>(), [](const APInt &index) { return index.isNegative(); });
+  Operation *op = value.getDefiningOp();
+  return !op || (isa<ElementMove>(op) && op->getNumOperands() > 0 &&
+                 llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
 /// Negative indices, which count from the end, as positive ones, where indices
@@ -53,7 +52,7 @@ static bool isData(Value value) {
 static Value wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
   if (node.importer.constantOf(indices))
     return countFromEnd(node, indices, sizes, table);
-  if (isData(indices))
+  if (isData(node, indices))
     return indices;
   auto type = Node::type(indices);
   Value size;
