@@ -3,11 +3,15 @@
 
 usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--keep FOLDER]
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
+       modules.py --build DIR --hf [--python PYTHON] ..
 
 Each case is compiled as a user would and trained for the steps that PyTorch was: losses within 5e-5, gradient norms within 2e-3
-relative, and every parameter that PyTorch has is there, trained to where PyTorch's is. A run follows, is WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65,
-with a message). Exit 0 when all runs follow but for at most 2 % refused. --count draws as many cases first, by a PYTHON that has
-torch, onnxscript and onnxruntime; cases whose file is not what PyTorch computes are set aside and counted.
+relative (or the case's own bars), and every parameter that PyTorch has is there, trained to where PyTorch's is. A run follows, is
+WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65, with a message). Exit 0 when
+all runs follow but for at most 2 % refused. --count draws as many cases first, by a PYTHON that has torch, onnxscript and
+onnxruntime; cases whose file is not what PyTorch computes are set aside and counted.
+
+--hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2.
 """
 import argparse
 import collections
@@ -115,12 +119,13 @@ def follow_all(a, folder, work, meshes):
 
 
 def draw(a, work):
-    """Draws cases in two halves, as many as a machine's cores have at least; returns how many were set aside."""
+    """Draws the cases, in two processes; returns how many were set aside."""
     half = a.count // 2
-    script = MODELS / "modules" / "export.py"
-    parts = [(a.seed, half), (a.seed + half, a.count - half)]
-    running = [subprocess.Popen([a.python, script, work, "--seed", str(seed), "--count", str(count)], stdout=subprocess.PIPE, text=True)
-               for seed, count in parts]
+    parts = [["--seed", a.seed, "--count", half], ["--seed", a.seed + half, "--count", a.count - half]]
+    if a.hf:
+        parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] for part in ("0/2", "1/2")]
+    script = MODELS / ("hf" if a.hf else "modules") / "export.py"
+    running = [subprocess.Popen([a.python, str(script), str(work), *map(str, part)], stdout=subprocess.PIPE, text=True) for part in parts]
     said = [one.communicate()[0] for one in running]
     if any(one.returncode for one in running):
         sys.exit("modules.py: export.py failed")
@@ -154,18 +159,20 @@ def main():
     p.add_argument("--build", required=True)
     p.add_argument("--cases", type=pathlib.Path, default=MODELS / "modules" / "cases")
     p.add_argument("--only", type=lambda text: text.split(","))
-    p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], default=list(range(len(MESHES))))
+    p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], help="numbers of MESHES; default: all")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--count", type=int, default=0)
+    p.add_argument("--hf", action="store_true")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--keep", type=pathlib.Path, help="where drawn cases and programs stay")
     a = p.parse_args()
+    a.meshes = a.meshes or list(range(2 if a.hf else len(MESHES)))
     with tempfile.TemporaryDirectory() as folder:
         work = a.keep or pathlib.Path(folder)
         (work / "runs").mkdir(parents=True)
         aside = 0
-        if a.count:
+        if a.count or a.hf:
             a.cases = work / "cases"
             aside = draw(a, a.cases)
         cases = sorted(path.parent for path in a.cases.glob("*/trajectory.json") if not a.only or path.parent.name in a.only)
