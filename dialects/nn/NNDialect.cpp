@@ -114,6 +114,19 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                ? success()
                : op->emitOpError() << "'" << name << "' must be a list of strings, on a module";
   }
+  if (name == "nn.buffers") {
+    auto buffers = dyn_cast<DictionaryAttr>(attr.getValue());
+    auto holds = [](NamedAttribute entry) {
+      auto fields = dyn_cast<DictionaryAttr>(entry.getValue());
+      if (!fields || !fields.getAs<BoolAttr>("persistent") || fields.contains("type") != fields.contains("init"))
+        return false;
+      auto type = fields.getAs<TypeAttr>("type");
+      return !type || (isa<RankedTensorType>(type.getValue()) && fields.getAs<FileAttr>("init"));
+    };
+    return isa<ModuleOp>(op) && buffers && llvm::all_of(buffers, holds)
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
+  }
   if (name == kClassesAttr || name == "nn.outputs" || name == "nn.sizes") {
     auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
     return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })

@@ -34,7 +34,9 @@ def NN_Dialect : Dialect {
     attributes. The module carries `nn.precision` (the policy of element types,
     `#nn.precision`), `nn.model` (the model file), `nn.loss` (how labels are bound, in words),
     `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
-    frozen and were folded: `["head.bias"]`) and `nn.classes` (of module scopes the class, as
+    frozen and were folded: `["head.bias"]`), `nn.buffers` (the model's buffers: whether its state_dict has them, and
+    where their values are: `{"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}`) and
+    `nn.classes` (of module scopes the class, as
     the exporter names it: `{"h.0" = "gpt2.GPT2Block"}`).
   }];
   let cppNamespace = "::shale::nn";

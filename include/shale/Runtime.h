@@ -89,7 +89,7 @@ typedef struct {
   const int64_t *dims;
   int64_t count;
   int32_t trained; /* 0: frozen or buffer */
-  int32_t buffer;  /* 1: a buffer of the model, no parameter */
+  int32_t buffer;  /* 1: a buffer of the model, no parameter; 2: and none of its state_dict */
   ShaleInit init;
 } ShaleParameter;
 
@@ -228,6 +228,8 @@ typedef struct {
   int32_t plan_line_count;
   int32_t buffer_count;
   int32_t accumulate; /* micro-batches a step, at least 1 */
+  int32_t kept_count;
+  int32_t pad_;
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;
@@ -244,6 +246,9 @@ typedef struct {
   const ShalePlanLine *plan;
   const ShaleBuffer *buffers;
   const ShaleTransfer *transfers;
+  /* What the model's state_dict has beside `parameters` and the step does not change.
+   * Type -1: only the name is known. */
+  const ShaleParameter *kept;
   int64_t state_bytes;
   int64_t arena_bytes;
   int64_t host_state_bytes; /* in host memory, when something is offloaded */

@@ -36,6 +36,8 @@ private:
   Datum transfers(const ProgramSummary &summary);
   int64_t tokensPerStep(rt::FuncOp step);
   StringRef strategyWord();
+  Datum kept();
+  bool isTransient(StringRef name);
   Datum dims(ArrayRef<int64_t> shape) {
     std::vector<Datum> values;
     for (int64_t size : shape)
@@ -46,7 +48,7 @@ private:
   ModuleOp module;
   const ProgramOptions &options;
   ConstantData data;
-  int64_t axisCount = 0, stateCount = 0;
+  int64_t axisCount = 0, stateCount = 0, keptCount = 0;
   llvm::MapVector<StringAttr, int64_t> parameterIndex;
   /// By unit and number of the group, and by state where there is no unit.
   llvm::MapVector<std::pair<StringAttr, int64_t>, int64_t> groupIndex;
@@ -132,10 +134,51 @@ FailureOr<Datum> Tables::parameters() {
     parameterIndex[state.getSymNameAttr()] = rows.size();
     rows.push_back(data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
                                 data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
-                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(state.getRole() == nn::Role::Buffer),
+                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(state.getRole() != nn::Role::Buffer ? 0 : isTransient(state.getSymName()) ? 2 : 1),
                                 *init}));
   }
   return data.array("parameters", std::move(rows));
+}
+
+/// Whether the model's state_dict leaves a buffer out.
+bool Tables::isTransient(StringRef name) {
+  auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers");
+  auto fields = buffers ? buffers.getAs<DictionaryAttr>(name) : DictionaryAttr();
+  return fields && !fields.getAs<BoolAttr>("persistent").getValue();
+}
+
+/// Buffers and parameters of the state_dict that are no state of the program.
+Datum Tables::kept() {
+  std::vector<Datum> rows;
+  auto add = [&](StringRef name, RankedTensorType type, nn::FileAttr file) {
+    int64_t element = type ? runtimeType(type.getElementType()) : -1;
+    bool known = element >= 0 && llvm::sys::fs::exists(file.getPath());
+    FileFacts facts;
+    if (known)
+      facts = factsOfFile(file.getPath(), file.getOffset(), file.getLength(), type).value_or(facts);
+    uint64_t size = 0;
+    if (known)
+      (void)llvm::sys::fs::file_size(file.getPath(), size);
+    Datum init = data.fields({data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0), known ? data.string(file.getPath()) : data.null(), data.i64(size),
+                              data.i64(known ? file.getOffset() : 0), data.i64(known ? file.getLength() : 0), data.i64(facts.hash), data.f64(facts.mean),
+                              data.f64(facts.deviation), data.i32(known ? element : 0), data.i32(0)});
+    rows.push_back(data.fields({data.string(name), data.null(), data.i32(known ? element : -1), data.i32(known ? type.getRank() : 0),
+                                known ? dims(type.getShape()) : data.null(), data.i64(known ? type.getNumElements() : 0), data.i32(0), data.i32(1), init}));
+  };
+  if (auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers"))
+    for (NamedAttribute entry : buffers) {
+      auto fields = cast<DictionaryAttr>(entry.getValue());
+      if (!fields.getAs<BoolAttr>("persistent").getValue() || module.lookupSymbol<nn::StateOp>(entry.getName()))
+        continue;
+      auto type = fields.getAs<TypeAttr>("type");
+      add(entry.getName(), type ? cast<RankedTensorType>(type.getValue()) : RankedTensorType(), fields.getAs<nn::FileAttr>("init"));
+    }
+  // Parameters that no op reads.
+  if (auto absent = module->getAttrOfType<ArrayAttr>("nn.absent"))
+    for (StringRef name : absent.getAsValueRange<StringAttr>())
+      add(name, RankedTensorType(), nn::FileAttr());
+  keptCount = rows.size();
+  return data.array("kept", std::move(rows));
 }
 
 FailureOr<Datum> Tables::groups() {
@@ -321,6 +364,7 @@ LogicalResult Tables::run() {
   FailureOr<Datum> stateTable = states();
   if (failed(stateTable))
     return failure();
+  Datum keptTable = kept();
   auto attribute = [&](StringRef name, StringRef otherwise) {
     auto attr = module->getAttrOfType<StringAttr>(name);
     return data.string(attr ? attr.getValue() : otherwise);
@@ -336,9 +380,9 @@ LogicalResult Tables::run() {
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
-      data.i32(summary->buffers.size()), data.i32(summary->microbatches), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
+      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(0), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
-      sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
+      sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), keptTable, data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
       data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),
       data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches),
       data.i64(summary->flops - summary->recomputedFlops), function("accumulate_first"),

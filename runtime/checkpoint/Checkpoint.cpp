@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <set>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -90,29 +91,38 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
   return stored;
 }
 
-/// Describes full.safetensors, which rank 0 has just written.
-std::vector<StoredPiece> describeFull(const std::string &folder) {
-  std::string name = "full.safetensors";
-  SafetensorsReader reader(folder + "/" + name);
+/// Describes what rank 0 has just written of the full form.
+std::vector<StoredPiece> describeFull(const ShaleProgram &program,
+                                      const std::string &folder,
+                                      const std::vector<std::string> &names) {
+  std::set<std::string> parameters; // by first names: others are copies
+  for (int p = 0; p < program.parameter_count; ++p)
+    parameters.insert(program.parameters[p].name);
   std::vector<StoredPiece> stored;
   std::vector<char> buffer(chunkBytes);
-  for (const auto &[key, tensor] : reader.tensors()) {
-    StoredPiece entry;
-    size_t slash = key.find('/');
-    entry.role = key.substr(0, slash);
-    entry.parameter = key.substr(slash + 1);
-    entry.type = tensor.type;
-    entry.end = tensor.count;
-    entry.file = name;
-    entry.offset = tensor.offset;
-    Checksum checksum;
-    for (int64_t at = 0; at < tensor.bytes; at += chunkBytes) {
-      int64_t n = std::min(chunkBytes, tensor.bytes - at);
-      reader.file().readAt(tensor.offset + at, buffer.data(), n);
-      checksum.add(buffer.data(), n);
+  for (const std::string &name : names) {
+    SafetensorsReader reader(folder + "/" + name);
+    bool optimizer = name.compare(0, 9, "optimizer") == 0;
+    for (const auto &[key, tensor] : reader.tensors()) {
+      StoredPiece entry;
+      size_t slash = optimizer ? key.find('/') : std::string::npos;
+      entry.role = optimizer ? key.substr(0, slash) : roleName(SHALE_ROLE_PARAM);
+      entry.parameter = optimizer ? key.substr(slash + 1) : key;
+      if (!parameters.count(entry.parameter))
+        continue;
+      entry.type = tensor.type;
+      entry.end = tensor.count;
+      entry.file = name;
+      entry.offset = tensor.offset;
+      Checksum checksum;
+      for (int64_t at = 0; at < tensor.bytes; at += chunkBytes) {
+        int64_t n = std::min(chunkBytes, tensor.bytes - at);
+        reader.file().readAt(tensor.offset + at, buffer.data(), n);
+        checksum.add(buffer.data(), n);
+      }
+      entry.checksum = checksum.value();
+      stored.push_back(entry);
     }
-    entry.checksum = checksum.value();
-    stored.push_back(entry);
   }
   return stored;
 }
@@ -202,11 +212,13 @@ std::string brokenCheckpoint(const std::string &out) {
 
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
                     Communicator &communicator, const std::string &out,
-                    const std::string &form, int64_t keep, Position position) {
+                    const std::string &form, int64_t fileBytes, int64_t keep,
+                    Position position) {
   std::string parent = root(out);
   std::string final = parent + "/" + stepName(position.step);
   std::string temporary = final + temporaryMark + "new";
   std::string trouble;
+  std::vector<std::string> full; // files
   std::vector<StoredPiece> pieces;
   together(communicator, trouble, [&] {
     if (rank != 0)
@@ -217,8 +229,15 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
   });
   if (trouble.empty() && form != "sharded") {
     try {
-      exportModel(program, rank, state, communicator,
-                  temporary + "/full.safetensors", true);
+      ExportOptions options;
+      options.folder = temporary;
+      options.fileBytes = fileBytes;
+      options.whole = true;
+      full = exportTensors(program, rank, state, communicator, options);
+      options.optimizer = true;
+      for (const std::string &name :
+           exportTensors(program, rank, state, communicator, options))
+        full.push_back(name);
     } catch (const Error &error) {
       if (error.code != SHALE_EXIT_IO)
         throw;
@@ -227,7 +246,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
     if (form == "full")
       together(communicator, trouble, [&] {
         if (rank == 0)
-          pieces = describeFull(temporary);
+          pieces = describeFull(program, temporary, full);
       });
   }
   if (form != "full")

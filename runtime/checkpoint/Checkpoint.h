@@ -41,12 +41,15 @@ std::optional<Position> newestPosition(const std::string &out,
                                        const std::string &how);
 
 /// Every rank calls it. `form`: "sharded", "full" (rank 0 writes all of it) or
-/// "both" (sharded, and the full state beside it). Older checkpoints beyond
+/// "both" (sharded, and the full state beside it). The full form is a model's folder
+/// as exportTensors() writes it, in files of at most `fileBytes`, with the optimizer's
+/// state beside it. Older checkpoints beyond
 /// `keep` are removed when the new one is safe. On failure nothing remains of
 /// the new one and all ranks throw.
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
                     Communicator &communicator, const std::string &out,
-                    const std::string &form, int64_t keep, Position position);
+                    const std::string &form, int64_t fileBytes, int64_t keep,
+                    Position position);
 
 /// Every rank calls it. `how` is --resume's value. False: start anew. A damaged
 /// newest checkpoint is passed over for the one before it with "auto";

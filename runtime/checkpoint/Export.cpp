@@ -6,12 +6,78 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace shale::rt {
 
 namespace {
 constexpr int64_t chunkElements = 1 << 16;
+
+/// A tensor to write: pieces of the state, or a part of a file.
+struct Tensor {
+  std::string name;
+  Dtype type;
+  std::vector<int64_t> shape;
+  int64_t bytes;
+  std::vector<Piece> pieces;
+  const KeptTensor *kept = nullptr;
+};
+
+/// The same list on every rank, but for what is kept, which only rank 0 has and
+/// nobody sends.
+std::vector<Tensor> tensorsOf(const ShaleProgram &program,
+                              const ExportOptions &options) {
+  std::vector<Tensor> tensors;
+  for (const Piece &piece : piecesOf(program, /*spread=*/false)) {
+    bool param = piece.role == SHALE_ROLE_PARAM;
+    const ShaleParameter &parameter = program.parameters[piece.parameter];
+    if (param == options.optimizer ||
+        (param && parameter.buffer == 2 && !options.whole))
+      continue;
+    if (!tensors.empty() && tensors.back().pieces[0].parameter == piece.parameter &&
+        tensors.back().pieces[0].role == piece.role) {
+      tensors.back().pieces.push_back(piece);
+      continue;
+    }
+    Tensor tensor;
+    tensor.name = param ? parameter.name
+                        : std::string(roleName(piece.role)) + "/" + parameter.name;
+    tensor.type = param ? static_cast<Dtype>(parameter.type) : piece.type;
+    tensor.shape.assign(parameter.dims, parameter.dims + parameter.rank);
+    tensor.bytes = parameter.count * sizeOf(tensor.type);
+    tensor.pieces = {piece};
+    tensors.push_back(std::move(tensor));
+  }
+  // The other names of tied parameters follow: nothing may share bytes there.
+  for (size_t i = 0, n = tensors.size(); i < n && !options.optimizer; ++i) {
+    const ShaleParameter &parameter =
+        program.parameters[tensors[i].pieces[0].parameter];
+    for (auto alias = parameter.aliases; alias && *alias; ++alias) {
+      tensors.push_back(tensors[i]);
+      tensors.back().name = *alias;
+    }
+  }
+  for (const KeptTensor &kept : options.kept)
+    tensors.push_back({kept.name, kept.type, kept.shape, kept.bytes, {}, &kept});
+  return tensors;
+}
+
+/// Consecutive tensors, file by file.
+std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tensors,
+                                                 int64_t most) {
+  std::vector<std::vector<const Tensor *>> files(1);
+  int64_t bytes = 0;
+  for (const Tensor &tensor : tensors) {
+    if (!files.back().empty() && bytes + tensor.bytes > most) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    files.back().push_back(&tensor);
+    bytes += tensor.bytes;
+  }
+  return files;
+}
 
 /// Brings a piece to rank 0 and, there, hands its chunks to `use`.
 template <typename Use>
@@ -32,25 +98,50 @@ void bring(const Piece &piece, int rank, const char *state,
     }
   }
 }
+
+void copyKept(const KeptTensor &kept, SafetensorsWriter &writer,
+              std::vector<char> &buffer) {
+  InputFile file(kept.file);
+  int64_t most = buffer.size();
+  for (int64_t at = 0; at < kept.bytes; at += most) {
+    int64_t n = std::min(most, kept.bytes - at);
+    file.readAt(kept.offset + at, buffer.data(), n);
+    writer.append(buffer.data(), n);
+  }
+}
+
+/// Files of this name that an earlier export of another form left.
+void removeOthers(const std::string &folder, const std::string &base,
+                  const std::vector<std::string> &names) {
+  for (const std::string &name : listFolder(folder)) {
+    bool ours = name == base + ".safetensors" ||
+                (name.compare(0, base.size() + 1, base + "-") == 0 &&
+                 name.find("-of-") != std::string::npos &&
+                 name.size() > 12 &&
+                 name.compare(name.size() - 12, 12, ".safetensors") == 0);
+    if (ours && std::find(names.begin(), names.end(), name) == names.end())
+      unlink((folder + "/" + name).c_str());
+  }
+  if (names.size() == 1)
+    unlink((folder + "/" + base + ".safetensors.index.json").c_str());
+}
 } // namespace
 
-void exportModel(const ShaleProgram &program, int rank, const char *state,
-                 Communicator &communicator, const std::string &path,
-                 bool everyRole) {
-  std::vector<Piece> pieces = piecesOf(program, /*spread=*/false);
-  if (!everyRole)
-    pieces.erase(std::remove_if(pieces.begin(), pieces.end(),
-                                [](const Piece &piece) {
-                                  return piece.role != SHALE_ROLE_PARAM;
-                                }),
-                 pieces.end());
-  std::string temporary = path + format(".tmp-%d", (int)getpid());
-  SafetensorsWriter writer;
+std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
+                                       const char *state,
+                                       Communicator &communicator,
+                                       const ExportOptions &options) {
+  std::vector<Tensor> tensors = tensorsOf(program, options);
+  if (tensors.empty())
+    return {};
+  std::vector<std::vector<const Tensor *>> files =
+      filesOf(tensors, options.fileBytes);
+  const std::string base = options.optimizer ? "optimizer" : "model";
   std::string trouble;
   // A full disk on rank 0 must not leave the others sending into the void: they
   // send everything, and learn of it at the end.
   auto attempt = [&](auto body) {
-    if (!trouble.empty())
+    if (!trouble.empty() || rank != 0)
       return;
     try {
       body();
@@ -58,53 +149,57 @@ void exportModel(const ShaleProgram &program, int rank, const char *state,
       trouble = error.what();
     }
   };
-  if (rank == 0)
-    attempt([&] {
-      for (size_t i = 0; i < pieces.size(); ++i) {
-        const Piece &piece = pieces[i];
-        if (i > 0 && pieces[i - 1].parameter == piece.parameter &&
-            pieces[i - 1].role == piece.role)
-          continue;
-        const ShaleParameter &parameter = program.parameters[piece.parameter];
-        bool own = piece.role == SHALE_ROLE_PARAM;
-        writer.declare(everyRole ? roleName(piece.role) +
-                                       ("/" + std::string(parameter.name))
-                                 : parameter.name,
-                       own ? static_cast<Dtype>(parameter.type) : piece.type,
-                       std::vector<int64_t>(parameter.dims,
-                                            parameter.dims + parameter.rank));
-      }
-      writer.begin(temporary);
-    });
   std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
-  for (const Piece &piece : pieces) {
-    Dtype type =
-        piece.role == SHALE_ROLE_PARAM
-            ? static_cast<Dtype>(program.parameters[piece.parameter].type)
-            : piece.type;
-    bring(piece, rank, state, communicator, buffer,
-          [&](const char *data, int64_t n) {
-            attempt([&] {
-              convert(piece.type, data, type, converted.data(), n);
-              writer.append(converted.data(), n * sizeOf(type));
-            });
-          });
-  }
-  if (rank == 0) {
+  std::vector<std::string> names, temporaries;
+  nlohmann::ordered_json index = {{"metadata", nlohmann::json::object()},
+                                  {"weight_map", nlohmann::json::object()}};
+  int64_t total = 0;
+  for (size_t f = 0; f < files.size(); ++f) {
+    names.push_back(files.size() == 1
+                        ? base + ".safetensors"
+                        : format("%s-%05zu-of-%05zu.safetensors", base.c_str(),
+                                 f + 1, files.size()));
+    temporaries.push_back(options.folder + "/" + names[f] +
+                          format(".tmp-%d", (int)getpid()));
+    SafetensorsWriter writer;
     attempt([&] {
-      writer.finish();
-      if (rename(temporary.c_str(), path.c_str()) != 0)
-        fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(),
-             path.c_str(), strerror(errno));
-      syncFolder(parentOf(path));
+      for (const Tensor *tensor : files[f])
+        writer.declare(tensor->name, tensor->type, tensor->shape);
+      writer.begin(temporaries[f]);
     });
-    if (!trouble.empty())
-      unlink(temporary.c_str());
+    for (const Tensor *tensor : files[f]) {
+      index["weight_map"][tensor->name] = names[f];
+      total += tensor->bytes;
+      if (tensor->kept)
+        attempt([&] { copyKept(*tensor->kept, writer, buffer); });
+      for (const Piece &piece : tensor->pieces)
+        bring(piece, rank, state, communicator, buffer,
+              [&](const char *data, int64_t n) {
+                attempt([&] {
+                  convert(piece.type, data, tensor->type, converted.data(), n);
+                  writer.append(converted.data(), n * sizeOf(tensor->type));
+                });
+              });
+    }
+    attempt([&] { writer.finish(); });
   }
+  attempt([&] {
+    for (size_t f = 0; f < files.size(); ++f)
+      renameFile(temporaries[f], options.folder + "/" + names[f]);
+    index["metadata"]["total_size"] = total;
+    if (files.size() > 1)
+      replaceFile(options.folder + "/" + base + ".safetensors.index.json",
+                  index.dump(2) + "\n");
+    removeOthers(options.folder, base, names);
+  });
+  if (!trouble.empty())
+    for (const std::string &temporary : temporaries)
+      unlink(temporary.c_str());
   if (communicator.agree(!trouble.empty()))
     fail(SHALE_EXIT_IO, "%s",
          trouble.empty() ? "rank 0 could not write the model"
                          : trouble.c_str());
+  return names;
 }
 
 } // namespace shale::rt

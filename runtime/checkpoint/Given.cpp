@@ -169,6 +169,9 @@ void GivenWeights::openIndex(const std::string &path) {
 void GivenWeights::match(const ShaleProgram &program, const std::string &source,
                          const std::vector<std::string> &renames) {
   std::map<std::string, int> names = parameterNames(program);
+  std::set<std::string> kept;
+  for (int k = 0; k < program.kept_count; ++k)
+    kept.insert(program.kept[k].name);
   found.resize(program.parameter_count);
   std::vector<std::string> missing, left, other;
   for (const Tensor &tensor : all) {
@@ -179,6 +182,10 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     if (name.empty())
       continue;
     auto known = names.find(name);
+    if (known == names.end() && kept.count(name)) {
+      beside[name] = tensor;
+      continue;
+    }
     if (known == names.end() || !isWeight(program, known->second)) {
       left.push_back(tensor.name);
       continue;

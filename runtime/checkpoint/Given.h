@@ -6,6 +6,7 @@
 #include "runtime/data/SafetensorsReader.h"
 #include "shale/Runtime.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ public:
   const Tensor &of(int parameter) const { return found[parameter]; }
   /// Buffers that keep the values of the program's own file.
   const std::vector<std::string> &missingBuffers() const { return buffers; }
+  /// Tensors of the model's state_dict that the program has no use for, under the
+  /// program's names.
+  const std::map<std::string, Tensor> &carried() const { return beside; }
   /// Two tensors under the names of one tied parameter must hold the same values.
   void checkTied() const;
 
@@ -45,6 +49,7 @@ private:
   std::vector<Tensor> found; // by parameter
   std::vector<std::pair<Tensor, Tensor>> tied;
   std::vector<std::string> buffers;
+  std::map<std::string, Tensor> beside;
 };
 
 /// The new name, by the rules of the constructor. Exit code 64 for a rename that

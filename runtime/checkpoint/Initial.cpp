@@ -26,7 +26,9 @@ std::string besideProgram(const std::string &file) {
   return parentOf(std::string(path, n)) + "/" + baseName(file);
 }
 
-InputFile openWeights(const ShaleInit &init) {
+} // namespace
+
+InputFile openInitial(const ShaleInit &init) {
   std::string path = init.file ? init.file : "";
   std::string beside = besideProgram(path);
   if (!exists(path) && exists(beside))
@@ -46,6 +48,7 @@ InputFile openWeights(const ShaleInit &init) {
   return file;
 }
 
+namespace {
 /// Size and hash of what was compiled: other values than those that the compiler
 /// saw may be merged, tied or folded in another way.
 void checkHash(const ShaleParameter &parameter, const InputFile &file) {
@@ -103,14 +106,19 @@ public:
   bool draws(int p) const {
     const ShaleParameter &parameter = program.parameters[p];
     return random && !parameter.buffer && isWeight(program, p) &&
-           parameter.init.kind == SHALE_INIT_FILE &&
+           parameter.init.kind != SHALE_INIT_FILL &&
            !isInteger(static_cast<Dtype>(parameter.type));
   }
   bool fills(int p) const {
     return !(given && given->of(p).file) &&
            program.parameters[p].init.kind == SHALE_INIT_FILL;
   }
-  /// Of a parameter that is neither drawn nor filled.
+  /// Whether the program brings the values itself.
+  bool brings(int p) const {
+    return !(given && given->of(p).file) &&
+           program.parameters[p].init.kind == SHALE_INIT_DATA;
+  }
+  /// Of any other parameter.
   Source of(int p) {
     const ShaleParameter &parameter = program.parameters[p];
     if (given && given->of(p).file) {
@@ -128,7 +136,7 @@ public:
       return {nullptr, type, 0, false, init.file};
     auto found = files.find(init.file ? init.file : "");
     if (found == files.end())
-      found = files.emplace(init.file ? init.file : "", openWeights(init)).first;
+      found = files.emplace(init.file ? init.file : "", openInitial(init)).first;
     checkHash(parameter, found->second);
     return {&found->second, type, init.offset,
             init.transposed && parameter.rank == 2};
@@ -145,11 +153,9 @@ private:
       if (draws(p) && program.parameters[p].init.deviation < 0)
         fail(SHALE_EXIT_DATA,
              "--init random: the program knows no mean and deviation of '%s', "
-             "since '%s' was not there when it was compiled, or not finite; give "
-             "--init a file or folder of weights",
-             program.parameters[p].name,
-             program.parameters[p].init.file ? program.parameters[p].init.file
-                                             : "");
+             "since its weights were not there when it was compiled, or are not "
+             "finite; give --init a file or folder of weights",
+             program.parameters[p].name);
   }
   std::map<std::string, InputFile> files;
 };
@@ -209,6 +215,12 @@ public:
     if (origin.fills(piece.parameter)) {
       for (int64_t i = 0; i < piece.end - piece.begin; ++i)
         convert(Dtype::F64, &init.fill, piece.type, target + i * size, 1);
+      return;
+    }
+    if (origin.brings(piece.parameter)) {
+      Dtype type = fileType(parameter);
+      convert(type, init.file + piece.begin * sizeOf(type), piece.type, target,
+              piece.end - piece.begin);
       return;
     }
     Source source = origin.of(piece.parameter);
@@ -276,7 +288,7 @@ void readInitial(const ShaleProgram &program, const InitOptions &init, int rank,
 std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
   Origin origin(program, init);
   for (int p = 0; p < program.parameter_count; ++p)
-    if (!origin.draws(p) && !origin.fills(p))
+    if (!origin.draws(p) && !origin.fills(p) && !origin.brings(p))
       origin.of(p);
   if (origin.random)
     return format("initial weights: drawn with seed %llu",

@@ -3,6 +3,7 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_INITIAL_H
 #define SHALE_RUNTIME_CHECKPOINT_INITIAL_H
 
+#include "runtime/core/Files.h"
 #include "shale/Runtime.h"
 
 #include <string>
@@ -25,6 +26,9 @@ void readInitial(const ShaleProgram &program, const InitOptions &init, int rank,
 /// those that were compiled (by their size and the beginning of each parameter),
 /// and hold what the program needs. Returns what is worth saying, or "".
 std::string checkInitial(const ShaleProgram &program, const InitOptions &init);
+
+/// The file of initial values, where it is now; by the rules of readInitial().
+InputFile openInitial(const ShaleInit &init);
 
 } // namespace shale::rt
 

@@ -1,6 +1,7 @@
 // Messages and exits of the runtime.
 #include "runtime/core/Error.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 namespace shale::rt {
 
 static int speakerRank = -1;
+static std::atomic<bool> barShown{false};
+
+void setBar(bool shown) { barShown = shown; }
 
 static std::string formatList(const char *pattern, va_list list) {
   va_list copy;
@@ -45,6 +49,8 @@ void complain(const char *level, const std::string &message) {
   std::string line;
   if (speakerRank >= 0)
     line = format("rank %d: ", speakerRank);
+  if (barShown && isatty(STDERR_FILENO))
+    line = "\n" + line;
   line += std::string(level) + ": " + message + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
     // Nobody is left to tell.

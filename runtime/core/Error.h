@@ -28,6 +28,9 @@ std::string format(const char *pattern, ...)
 /// Names this process in messages; called once the rank is known.
 void setSpeaker(int rank, int worldSize);
 
+/// A line of stdout is unfinished (a progress bar): messages go below it.
+void setBar(bool shown);
+
 /// One line on stderr, written at once so that ranks do not mix.
 void complain(const char *level, const std::string &message);
 void warn(const char *pattern, ...) __attribute__((format(printf, 1, 2)));

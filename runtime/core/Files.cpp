@@ -160,15 +160,19 @@ std::string baseName(const std::string &path) {
   return std::filesystem::path(path).filename().string();
 }
 
+void renameFile(const std::string &from, const std::string &to) {
+  if (rename(from.c_str(), to.c_str()) != 0)
+    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", from.c_str(),
+         to.c_str(), strerror(errno));
+  syncFolder(parentOf(to));
+}
+
 void replaceFile(const std::string &path, const std::string &text) {
   std::string temporary = format("%s.tmp-%d", path.c_str(), (int)getpid());
   OutputFile file(temporary);
   file.append(text.data(), text.size());
   file.finish();
-  if (rename(temporary.c_str(), path.c_str()) != 0)
-    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(),
-         path.c_str(), strerror(errno));
-  syncFolder(parentOf(path));
+  renameFile(temporary, path);
 }
 
 // A file of /proc, whose size is not known beforehand, into `text`; false where

@@ -58,6 +58,8 @@ bool removeTree(const std::string &path);
 std::vector<std::string> listFolder(const std::string &path);
 std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);
+/// Renames a whole file into place and syncs its folder.
+void renameFile(const std::string &from, const std::string &to);
 /// Writes text beside `path`, syncs it and renames it into place.
 void replaceFile(const std::string &path, const std::string &text);
 

@@ -53,11 +53,14 @@ void Metrics::record(const StepMetrics &m) {
   fprintf(file,
           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
           "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
-          "\"comm_bytes\": %lld",
+          "\"comm_bytes\": %lld, \"tflops\": %s",
           (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text,
           Number(m.lr).text, (long long)m.tokens,
           Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
-          (long long)m.memoryBytes, (long long)m.commBytes);
+          (long long)m.memoryBytes, (long long)m.commBytes,
+          Number(m.tflops).text);
+  if (m.mfu > 0)
+    fprintf(file, ", \"mfu\": %s", Number(m.mfu).text);
   if (m.scaled)
     fprintf(file, ", \"loss_scale\": %s, \"skipped\": %s",
             Number(m.lossScale).text, m.skipped ? "true" : "false");
@@ -68,11 +71,14 @@ void Metrics::record(const StepMetrics &m) {
 }
 
 void printProgress(const StepMetrics &m, int64_t steps) {
+  char mfu[24] = "";
+  if (m.mfu > 0)
+    snprintf(mfu, sizeof(mfu), " | mfu %.1f %%", 100 * m.mfu);
   printf("step %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.1f ms | "
-         "%.0f tokens/s | %.1f MiB\n",
+         "%.0f tokens/s | %.1f MiB%s\n",
          (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr,
          m.seconds * 1e3, m.seconds > 0 ? m.tokens / m.seconds : 0,
-         m.memoryBytes / 1048576.0);
+         m.memoryBytes / 1048576.0, mfu);
 }
 
 } // namespace shale::rt

@@ -17,6 +17,9 @@ struct StepMetrics {
   float lossScale = 1;
   bool evaluated = false;
   double evalLoss = 0;
+  /// Of a rank: the model's operations in a second, in 1e12, and as a share of the
+  /// machine's, where that is known; else 0.
+  double tflops = 0, mfu = 0;
 };
 
 class Metrics {

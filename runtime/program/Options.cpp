@@ -52,6 +52,23 @@ std::string nearest(const CLI::App &app, const std::string &flag) {
   return best;
 }
 
+/// "5GB", "1.5GiB", "4096"; false for anything else, 0 included.
+bool parseBytes(const std::string &text, int64_t &bytes) {
+  char *end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  const std::pair<const char *, double> units[] = {
+      {"", 1},     {"B", 1},   {"KB", 1e3}, {"MB", 1e6},
+      {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0},
+      {"GiB", 1073741824.0}};
+  for (const auto &[unit, factor] : units)
+    if (std::string(end) == unit && end != text.c_str() && number * factor >= 1 &&
+        number * factor <= 9e18) {
+      bytes = static_cast<int64_t>(number * factor);
+      return true;
+    }
+  return false;
+}
+
 /// Cut into lines of at most 82 characters that stand below one another.
 std::string wrapped(std::string text) {
   std::string lines;
@@ -230,8 +247,17 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
   choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
          "sharded, full, both");
+  std::string fileSize = "5GB";
+  text(g, "--file-size", fileSize, "SIZE",
+       "model.safetensors beyond this is written in several files with an index");
   CLI::Option *resume = text(g, "--resume", o.resume, "HOW",
        "auto, never, must, or a checkpoint's folder");
+  app.add_flag("--tensorboard", o.tensorboard,
+               "also write TensorBoard's event files to --out")
+      ->group(g);
+  number(g, "--peak-tflops", o.peakTflops, "X",
+         "of a rank's machine, for the model's utilisation (mfu); 0: not known", 0,
+         1e9);
   std::vector<std::string> trace;
   app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
       ->group(g)
@@ -286,6 +312,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   if ((!o.evalData.empty() || o.evalOnly) && !program.evaluate)
     return refuse("this program has no evaluation; leave --eval-data and "
                   "--eval-only out");
+  if (!parseBytes(fileSize, o.fileBytes))
+    return refuse("--file-size takes a number and B, KB, MB, GB, KiB, MiB or GiB, "
+                  "not '" + fileSize + "'");
   std::string how = exists(o.resume) ? "" : ourValue("--resume", o.resume);
   if (!how.empty())
     return refuse("--resume: '" + o.resume + "' is " + how + " here");

@@ -33,7 +33,7 @@ struct Options {
   std::vector<std::string> initMap;
 
   std::string out = "run", resume = "auto", checkpoint = "sharded";
-  int64_t saveEvery = 0, keep = 2;
+  int64_t saveEvery = 0, keep = 2, fileBytes = int64_t(5) * 1000 * 1000 * 1000;
 
   int nproc = 0; // 0: not given
   double commTimeout = 300;
@@ -41,6 +41,9 @@ struct Options {
   std::string reportBuffers;
 
   std::vector<std::string> warnings; // of flags without effect
+
+  bool tensorboard = false;
+  double peakTflops = 0; // of a rank's machine; 0: not known
 
   std::string traceFile; // empty: off
   int64_t traceFirst = 0, traceLast = -1;

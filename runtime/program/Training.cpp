@@ -4,13 +4,16 @@
 #include "runtime/checkpoint/Export.h"
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Initial.h"
+#include "runtime/checkpoint/Kept.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
+#include "runtime/metrics/Report.h"
 #include "runtime/metrics/Trace.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Signals.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -103,6 +106,8 @@ void Training::restore() {
            (long long)options.traceLast, (long long)current);
     return;
   }
+  if (place.rank == 0 && !options.evalOnly)
+    storeKept(program, initOptions(options), options.out);
   readInitial(program, initOptions(options), place.rank, state.data());
 }
 
@@ -205,6 +210,8 @@ bool Training::step() {
   m.tokens = program.tokens_per_step;
   m.memoryBytes = residentBytes();
   m.commBytes = communicator->bytesSent() - sentBefore;
+  m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
+  m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
   bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) &&
                  std::isfinite(m.gradNorm);
   // A scale that was too large is halved by the step itself. One that gets this
@@ -223,7 +230,13 @@ bool Training::step() {
   }
   if (place.rank == 0) {
     log->record(m);
-    printProgress(m, options.steps);
+    if (board)
+      board->record(m);
+    if (m.skipped || m.evaluated)
+      progress.clear();
+    progress.step(m, options.steps, now());
+    if (m.skipped || m.evaluated)
+      progress.clear();
     if (m.skipped)
       printf("step %lld skipped: gradients are not finite at loss scale %g\n",
              (long long)m.step + 1, m.lossScale);
@@ -246,7 +259,8 @@ void Training::save(bool last) {
   std::string trouble;
   try {
     saveCheckpoint(program, place.rank, state.data(), *communicator,
-                   options.out, options.checkpoint, options.keep, position);
+                   options.out, options.checkpoint, options.fileBytes,
+                   options.keep, position);
     savedStep = current;
     failedSaves = 0;
     return;
@@ -259,12 +273,32 @@ void Training::save(bool last) {
 }
 
 void Training::writeModel() {
-  std::string path = options.out + "/model.safetensors";
-  exportModel(program, place.rank, state.data(), *communicator, path, false);
+  ExportOptions form;
+  form.folder = options.out;
+  form.fileBytes = options.fileBytes;
+  std::vector<std::string> missing;
+  if (place.rank == 0)
+    form.kept = findKept(program, options.out, missing);
+  std::vector<std::string> files =
+      exportTensors(program, place.rank, state.data(), *communicator, form);
   if (place.rank != 0)
     return;
   copyModelFiles(options.init, options.out);
-  printf("weights: %s\n", path.c_str());
+  if (files.size() == 1)
+    printf("weights: %s/%s\n", options.out.c_str(), files[0].c_str());
+  else
+    printf("weights: %s/model.safetensors.index.json and %zu files\n",
+           options.out.c_str(), files.size());
+  if (!missing.empty()) {
+    std::string list;
+    for (size_t i = 0; i < std::min<size_t>(missing.size(), 8); ++i)
+      list += (i ? ", " : "") + missing[i];
+    if (missing.size() > 8)
+      list += format(" and %zu more", missing.size() - 8);
+    printf("  without what the model's state_dict has but its ONNX file does not "
+           "say (%s): load with strict=False, or start with --init\n",
+           list.c_str());
+  }
 }
 
 /// One file, an object a rank.
@@ -276,6 +310,25 @@ void Training::reportBuffers() {
   for (const std::string &one : ranks)
     text += (text.empty() ? "[" : ",\n ") + one;
   replaceFile(options.reportBuffers, text + "]\n");
+}
+
+void Training::report(const char *end) {
+  if (place.rank != 0)
+    return;
+  ReportFacts facts;
+  facts.title = baseName(program.model);
+  facts.rows = {{"end", format("%s, at step %lld of %lld", end, (long long)current,
+                               (long long)options.steps)},
+                {"ranks", format("%d, mesh %s, shard %s", place.worldSize,
+                                 meshText(program).c_str(), program.strategy)},
+                {"optimizer", program.optimizer},
+                {"data", options.data},
+                {"tokens a step", std::to_string(program.tokens_per_step)}};
+  try {
+    writeReport(options.out + "/metrics.jsonl", options.out + "/report.html", facts);
+  } catch (const Error &error) {
+    warn("%s", error.what()); // nothing that a run should fail for
+  }
 }
 
 int Training::run() {
@@ -305,11 +358,16 @@ int Training::run() {
     return evaluateOnly();
   if (place.rank == 0)
     log.emplace(options.out + "/metrics.jsonl", current);
+  if (place.rank == 0 && options.tensorboard)
+    board.emplace(options.out, current);
   if (current >= options.end() && place.rank == 0)
     printf("nothing to train: the state is at step %lld of %lld\n",
            (long long)current, (long long)options.end());
   while (current < options.end()) {
     if (!step()) {
+      progress.clear();
+      fflush(stdout);
+      report("stopped: the loss or the gradient norm was not finite");
       if (place.rank == 0)
         complain("error", format("step %lld: the loss or the gradient norm is "
                                  "not finite; the update was not applied",
@@ -319,7 +377,9 @@ int Training::run() {
     }
     int code = static_cast<int>(communicator->agree(requestedExit()));
     if (code != 0) {
+      progress.clear();
       save(true);
+      report("stopped by a signal");
       if (place.rank == 0)
         printf("stopped by a signal after step %lld/%lld; the state is saved\n",
                (long long)current, (long long)options.steps);
@@ -330,9 +390,11 @@ int Training::run() {
         current < options.end())
       save(false);
   }
+  progress.clear();
   if (watch)
     reportBuffers();
   save(true);
+  report("done");
   if (place.rank == 0)
     printf("checkpoint: %s/checkpoints\n", options.out.c_str());
   writeModel();

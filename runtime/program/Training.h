@@ -10,6 +10,8 @@
 #include "runtime/device/host/Host.h"
 #include "runtime/device/host/Transfers.h"
 #include "runtime/metrics/Metrics.h"
+#include "runtime/metrics/Progress.h"
+#include "runtime/metrics/TensorBoard.h"
 #include "runtime/metrics/Watch.h"
 #include "runtime/program/Options.h"
 
@@ -46,6 +48,8 @@ private:
   void save(bool last);
   void writeModel();
   void reportBuffers();
+  /// The end of a run: report.html, by rank 0.
+  void report(const char *end);
   void setHyper();
 
   const ShaleProgram &program;
@@ -60,6 +64,8 @@ private:
   std::vector<float> hyper, metrics, evalMetrics;
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
+  std::optional<TensorBoard> board;
+  Progress progress = Progress::ofStdout();
   std::optional<Watch> watch;
   int lock = -1;
   int coreShare = 1;

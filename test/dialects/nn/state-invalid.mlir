@@ -91,6 +91,17 @@ func.func @f(%a: tensor<f32> {nn.nobody = 1 : i64}) {
 
 // -----
 
+// A buffer of the model has a type where it has a file, and a place in the state_dict or none.
+// expected-error@+1 {{'nn.buffers' must be a dictionary of {persistent = bool} or}}
+module attributes {nn.buffers = {mask = {persistent = true, type = tensor<4xf32>}}} {}
+
+// -----
+
+// expected-error@+1 {{'nn.buffers' must be a dictionary of {persistent = bool} or}}
+module attributes {nn.buffers = {mask = {type = tensor<4xf32>, init = #nn.file<"w", offset = 0, length = 16>}}} {}
+
+// -----
+
 // A state that is not there.
 // expected-error@+1 {{'nn.state' names no nn.state: @w}}
 func.func @f(%a: tensor<f32> {nn.state = @w}) {

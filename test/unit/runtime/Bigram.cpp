@@ -227,6 +227,15 @@ const ShaleParameter parameters[] = {
      0,
      0,
      {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
+// Of the model's state_dict, but no state of the program: one whose value is in the
+// file, and one of which only the name is known.
+const int64_t maskDims[] = {2, 3};
+const ShaleParameter kept[] = {
+    {"mask", nullptr, SHALE_F32, 2, maskDims, 6, 0, 1,
+     {SHALE_INIT_FILE, 0, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, 24,
+      0, 0, -1, SHALE_F32, 0}},
+    {"lost", nullptr, -1, 0, nullptr, 0, 0, 1,
+     {SHALE_INIT_FILE, 0, 0, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
 const ShaleSegment segments[] = {{0, 1, 0, weightCount},
                                  {1, 0, biasOffset, vocab}};
 const ShaleSegment frozenSegments[] = {{2, 0, 0, 7}};
@@ -287,6 +296,8 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     2,
                                     2,
                                     1,
+                                    2,
+                                    0,
                                     axes,
                                     parameters,
                                     groups,
@@ -299,6 +310,7 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     plan,
                                     buffers,
                                     nullptr,
+                                    kept,
                                     stateBytes,
                                     arenaBytes,
                                     0,

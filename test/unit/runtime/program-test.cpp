@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <algorithm>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -111,7 +112,10 @@ TEST_F(Program, TrainsAlikeOnAnyNumberOfRanks) {
     }
     SafetensorsReader a(work + "/one/model.safetensors");
     SafetensorsReader b(work + "/" + name + "/model.safetensors");
-    ASSERT_EQ(b.tensors().size(), 3u);
+    // Both names of the tied bias, and the buffer beside the parameters.
+    ASSERT_EQ(b.tensors().size(), 5u);
+    EXPECT_TRUE(b.find("bias") && b.find("tied.bias") && b.find("mask"));
+    EXPECT_NE(result.text.find("does not say (lost)"), std::string::npos);
     std::vector<float> x(vocab * vocab), y(vocab * vocab);
     const TensorInfo *p = a.find("emb.weight"), *q = b.find("emb.weight");
     ASSERT_TRUE(p && q);
@@ -621,6 +625,134 @@ TEST_F(Program, EpochsAndSeveralFiles) {
   EXPECT_EQ(train("1", "x", "--epochs 1 --warmup 21").code, 64);
   write(work + "/empty.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
   EXPECT_EQ(run("1", "--data data.txt,empty.safetensors").code, 65);
+}
+
+TEST_F(Program, ATerminalGetsABarAndFilesGetLines) {
+  // script(1) gives the program a terminal; one that is 100 columns wide.
+  auto onTerminal = [&](const std::string &flags, const std::string &environment) {
+    return run("1", "x", "script -qec \"stty cols 100; " + environment + " " +
+                             folder() + "/bigram-1 --data data.txt " + flags +
+                             "\" /dev/null #");
+  };
+  Result bar = onTerminal("--steps 30 --out bar --eval-data data.txt", "TERM=xterm");
+  ASSERT_EQ(bar.code, 0) << bar.text;
+  EXPECT_NE(bar.text.find(" 30/30 | loss "), std::string::npos) << bar.text;
+  EXPECT_NE(bar.text.find("0:00 left"), std::string::npos);
+  EXPECT_NE(bar.text.find("\033[32m"), std::string::npos);
+  EXPECT_EQ(bar.text.find("step 1/30"), std::string::npos);
+  // The bar is gone before anything else is said.
+  EXPECT_NE(bar.text.find("\r\033[Keval 30 | loss"), std::string::npos) << bar.text;
+  size_t longest = 0;
+  for (size_t at = 0, end; at < bar.text.size(); at = end + 1) {
+    end = std::min(bar.text.find_first_of("\r\n", at), bar.text.size());
+    if (bar.text.find(" | loss ", at) < end)
+      longest = std::max(longest, end - at - std::strlen("\033[K\033[32m\033[0m"));
+  }
+  EXPECT_LT(longest, 100u);
+  Result plain = onTerminal("--steps 3 --out nocolor", "TERM=xterm NO_COLOR=1");
+  EXPECT_NE(plain.text.find("\r\033[K[="), std::string::npos) << plain.text;
+  EXPECT_EQ(plain.text.find("\033[32m"), std::string::npos);
+  Result dumb = onTerminal("--steps 3 --out dumb", "TERM=dumb");
+  EXPECT_NE(dumb.text.find("step 3/3 | loss "), std::string::npos) << dumb.text;
+  EXPECT_EQ(dumb.text.find('\033'), std::string::npos);
+  Result file = train("1", "file", "--steps 3");
+  EXPECT_NE(file.text.find("step 3/3 | loss "), std::string::npos);
+  EXPECT_EQ(file.text.find('\033'), std::string::npos);
+}
+
+/// CRC-32C bit by bit, as its polynomial says.
+uint32_t crc32c(const std::string &bytes) {
+  uint32_t crc = ~0u;
+  for (unsigned char byte : bytes)
+    for (int bit = 0; bit < 8; ++bit) {
+      bool carry = (crc ^ (byte >> bit)) & 1;
+      crc = crc >> 1 ^ (carry ? 0x82f63b78u : 0);
+    }
+  return ~crc;
+}
+
+TEST_F(Program, TensorBoardsFilesHoldTheMetrics) {
+  ASSERT_EQ(crc32c("123456789"), 0xe3069283u); // the check value of the CRC
+  ASSERT_EQ(train("2-full", "r", "--steps 3 --tensorboard --stop-after 2").code, 0);
+  ASSERT_EQ(train("2-full", "r", "--steps 3 --tensorboard").code, 0);
+  std::vector<std::string> files;
+  for (const std::string &name : listFolder(work + "/r"))
+    if (name.compare(0, 20, "events.out.tfevents.") == 0)
+      files.push_back(name);
+  std::sort(files.begin(), files.end(), [](const auto &x, const auto &y) {
+    return x.substr(x.rfind('.')) < y.substr(y.rfind('.'));
+  });
+  ASSERT_EQ(files.size(), 2u);
+  std::vector<json> lines = metrics("r");
+  size_t step = 0;
+  for (size_t f = 0; f < 2; ++f) {
+    std::string text = bytes("r/" + files[f]);
+    size_t at = 0, records = 0;
+    auto masked = [](uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; };
+    for (; at < text.size(); ++records) {
+      uint64_t length = 0;
+      uint32_t crcs[2];
+      ASSERT_LE(at + 12, text.size());
+      std::memcpy(&length, &text[at], 8);
+      std::memcpy(&crcs[0], &text[at + 8], 4);
+      ASSERT_LE(at + 16 + length, text.size());
+      std::memcpy(&crcs[1], &text[at + 12 + length], 4);
+      EXPECT_EQ(crcs[0], masked(crc32c(text.substr(at, 8))));
+      std::string event = text.substr(at + 12, length);
+      EXPECT_EQ(crcs[1], masked(crc32c(event)));
+      size_t tag = event.find("\x0a\x04loss\x15");
+      if (tag != std::string::npos) {
+        float loss = 0;
+        std::memcpy(&loss, &event[tag + 7], 4);
+        EXPECT_EQ(loss, lines[step]["loss"].get<float>());
+        EXPECT_EQ(event[10], static_cast<char>(step));
+        ++step;
+      }
+      at += 16 + length;
+    }
+    // A version, the steps, and where the run went on its mark.
+    EXPECT_EQ(records, f == 0 ? 3u : 3u);
+  }
+  EXPECT_EQ(step, 3u);
+}
+
+TEST_F(Program, AReportDrawsWhatWasMeasured) {
+  ASSERT_EQ(train("2-full", "r", "--steps 8 --eval-data data.txt --eval-every 4")
+                .code, 0);
+  std::string html = bytes("r/report.html");
+  for (const char *name : {"bigram.onnx", "loss", "gradient norm", "learning rate",
+                           "tokens a second", "memory of rank 0", "done, at step 8 "
+                           "of 8", "replica=1,fsdp=2", "data.txt"})
+    EXPECT_NE(html.find(name), std::string::npos) << name;
+  auto count = [&](const std::string &what) {
+    size_t n = 0;
+    for (size_t at = 0; (at = html.find(what, at)) != std::string::npos; ++at)
+      ++n;
+    return n;
+  };
+  EXPECT_EQ(count("<svg"), 5u);
+  EXPECT_EQ(count("<circle"), 2u); // evaluations
+  size_t line = html.find("class=\"curve\" points=\"");
+  ASSERT_NE(line, std::string::npos);
+  std::string points = html.substr(line + 22, html.find('"', line + 22) - line - 22);
+  EXPECT_EQ(std::count(points.begin(), points.end(), ','), 8);
+  EXPECT_EQ(html.find("http"), std::string::npos); // nothing from elsewhere
+  ASSERT_EQ(train("2-full", "n", "--steps 10", "BIGRAM_NAN=4").code, 93);
+  html = bytes("n/report.html");
+  EXPECT_NE(html.find("not finite"), std::string::npos);
+}
+
+TEST_F(Program, UtilisationIsOfTheRateThatIsSaid) {
+  ASSERT_EQ(train("2-full", "r", "--steps 2 --peak-tflops 0.001").code, 0);
+  for (const json &line : metrics("r")) {
+    double seconds = 96 / line["tokens_per_s"].get<double>();
+    double tflops = 6.0 * 33 * 33 * 6 / seconds * 1e-12; // flops_per_step of Bigram.cpp
+    EXPECT_NEAR(line["tflops"].get<double>() / tflops, 1, 1e-5);
+    EXPECT_NEAR(line["mfu"].get<double>() / (tflops / 0.001), 1, 1e-5);
+  }
+  ASSERT_EQ(train("1", "s", "--steps 1").code, 0);
+  EXPECT_FALSE(metrics("s")[0].contains("mfu"));
+  EXPECT_EQ(train("1", "s", "--steps 1 --peak-tflops -1").code, 64);
 }
 
 TEST_F(Program, EvaluatesAndKeepsTwoCheckpoints) {

@@ -1,0 +1,24 @@
+// report.html: a run's curves in one file that needs nothing else.
+#ifndef SHALE_RUNTIME_METRICS_REPORT_H
+#define SHALE_RUNTIME_METRICS_REPORT_H
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shale::rt {
+
+struct ReportFacts {
+  std::string title; // the model
+  std::vector<std::pair<std::string, std::string>> rows; // what and value
+};
+
+/// Draws metrics.jsonl: loss (with evaluations), gradient norm, learning rate,
+/// tokens a second and memory by step. Lines that are no metrics are passed over;
+/// curves of many steps keep the least and the greatest value of each column.
+void writeReport(const std::string &metrics, const std::string &path,
+                 const ReportFacts &facts);
+
+} // namespace shale::rt
+
+#endif

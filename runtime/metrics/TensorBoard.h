@@ -1,0 +1,36 @@
+// TensorBoard's event files: TFRecords of Event messages with scalars, written as
+// bytes, since the format is a few fields of protobuf's wire format.
+#ifndef SHALE_RUNTIME_METRICS_TENSORBOARD_H
+#define SHALE_RUNTIME_METRICS_TENSORBOARD_H
+
+#include "runtime/metrics/Metrics.h"
+
+#include <cstddef>
+#include <string>
+
+namespace shale::rt {
+
+class TensorBoard {
+public:
+  /// A new file in the folder. What older files have of `firstStep` and later steps
+  /// is declared void: a run went on from an earlier checkpoint.
+  TensorBoard(const std::string &folder, int64_t firstStep);
+  ~TensorBoard();
+  TensorBoard(const TensorBoard &) = delete;
+  TensorBoard &operator=(const TensorBoard &) = delete;
+
+  /// The scalars of metrics.jsonl under the same names and steps. Allocates nothing.
+  void record(const StepMetrics &metrics);
+
+private:
+  void write(const unsigned char *event, size_t bytes);
+  std::string path;
+  FILE *file = nullptr;
+};
+
+/// CRC-32C (Castagnoli) as TFRecords store it: rotated and offset.
+uint32_t maskedCrc32c(const unsigned char *data, size_t bytes);
+
+} // namespace shale::rt
+
+#endif
