@@ -387,7 +387,9 @@ void Placement::placeMetrics() {
       continue;
     Place place = placeOf(operand.get());
     Allocation &allocation = allocations[place.allocation];
-    if (allocation.space == rt::Space::Arena && allocation.type.getElementType().isF32() && allocation.bytes == 4) {
+    // A view of one element, as a mean that keeps its dimensions gives, is copied at the end.
+    bool scalar = allocation.type.getElementType().isF32() && allocation.type.getRank() == 0;
+    if (allocation.space == rt::Space::Arena && scalar && allocation.bytes == 4) {
       allocation.space = rt::Space::Metric;
       allocation.index = index;
       allocation.category = rt::Category::Fixed;
