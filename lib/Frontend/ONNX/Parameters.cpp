@@ -26,8 +26,7 @@ using llvm::StringRef;
 namespace {
 
 bool isFloat(const TensorProto &tensor) {
-  return tensor.data_type() == 1 || tensor.data_type() == 10 ||
-         tensor.data_type() == 11 || tensor.data_type() == 16;
+  return llvm::is_contained({1, 10, 11, 16}, tensor.data_type());
 }
 
 /// One element, whatever the rank: an epsilon, a scale, never a parameter that
@@ -110,8 +109,7 @@ void Finder::collectOperations() {
     if (fx.name.empty())
       continue;
     StringRef key = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
-    Operation &operation =
-        operations[key.take_until([](char c) { return c == ' '; })];
+    Operation &operation = operations[key.take_until([](char c) { return c == ' '; })];
     if (operation.nodes.empty()) {
       operation.fx = std::move(fx);
       operation.scope = readScope(node).value_or("");
@@ -140,9 +138,7 @@ void Finder::assignOne(const Operation &operation, const Use &use,
     for (const AttributeProto &attribute : use.node->attribute())
       if (attribute.name() == "transB")
         transB = attribute.i() != 0;
-    transposed =
-        (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") &&
-        !transB;
+    transposed = (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") && !transB;
   }
   if (!parameter.initializer) {
     parameter.initializer = use.initializer;
@@ -154,9 +150,7 @@ void Finder::assignOne(const Operation &operation, const Use &use,
   }
   parameter.used = true;
   assigned.insert(use.initializer);
-  readers[index].push_back(
-      {operation.scope,
-       StringRef(operation.fx.target).starts_with("aten.embedding")});
+  readers[index].push_back({operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
   out.uses[{use.node, use.operand}] = {index, transposed};
 }
 
@@ -177,8 +171,7 @@ void Finder::loseBias(const Operation &operation, size_t index) {
     for (const AttributeProto &attribute : node->attribute())
       firstDim |= attribute.name() == "transB" && attribute.i() != 0;
     out.list[index].used = true;
-    out.list[index].shape = {
-        weight->dims(firstDim ? 0 : weight->dims_size() - 1)};
+    out.list[index].shape = {weight->dims(firstDim ? 0 : weight->dims_size() - 1)};
     out.list[index].dataType = weight->data_type();
     out.lostBias[node] = index;
     remark(node, "bias '" + out.list[index].name +

@@ -98,7 +98,7 @@ module attributes {nn.buffers = {mask = {persistent = true, type = tensor<4xf32>
 // -----
 
 // expected-error@+1 {{'nn.buffers' must be a dictionary of {persistent = bool} or}}
-module attributes {nn.buffers = {mask = {type = tensor<4xf32>, init = #nn.file<"w", offset = 0, length = 16>}}} {}
+module attributes {nn.buffers = {mask = {type = tensor<4xf32>, init = #nn.file<"w", offset = 0, length = 16, transposed = false>}}} {}
 
 // -----
 
