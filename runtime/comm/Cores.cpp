@@ -41,12 +41,13 @@ std::vector<int> shareCores(const std::vector<RankCores> &ranks) {
   for (const RankCores &rank : ranks)
     for (int cpu : rank.cpus)
       ++users[{rank.host, cpu}];
-  std::vector<int> threads;
-  for (const RankCores &rank : ranks) {
+  std::vector<int> threads(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const RankCores &rank = ranks[r];
     double share = 0;
     for (int cpu : rank.cpus)
       share += 1.0 / users[{rank.host, cpu}];
-    threads.push_back(std::max(1, static_cast<int>(std::floor(share + 1e-9))));
+    threads[r] = std::max(1, static_cast<int>(std::floor(share + 1e-9)));
   }
   return threads;
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/comm/Communicator.h"
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace shale::rt {
 /// What one rank may run on.
 struct RankCores {
   std::string host;
-  std::vector<int> cpus;
+  /// No vector<int>: libgloo would take this program's code for its own, and its memory would be counted as ours.
+  std::deque<int> cpus;
 };
 
 /// Threads of each rank: every core is shared equally by the ranks of its host that

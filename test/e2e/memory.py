@@ -67,7 +67,7 @@ def check_allocations(a, work, program, ranks, threads, lines, batches=1):
     # A program reads its data once an input and row: two inputs.
     marks = 2 * ROWS // ranks * batches
     shim = {"LD_PRELOAD": f"{a.build}/lib/libshale_allocations.so", "SHALE_SHIM_OUT": str(work / "asked"), "SHALE_SHIM_MARK": "data.bin",
-            "SHALE_SHIM_FROM": str(marks + 4), "SHALE_SHIM_TO": str(marks * STEPS)}
+            "SHALE_SHIM_FROM": str(marks + 8), "SHALE_SHIM_TO": str(marks * STEPS)}
     train(work, program, f"watched-{program}", threads, shim)
     watched = 0
     for report in work.glob("asked.*"):

@@ -16,8 +16,11 @@ SCHEDULE = ["--schedule", "constant"]
 
 
 def state_of(out, step):
-    """What a full checkpoint holds: {role/name: array}."""
-    return read_safetensors(next((out / "checkpoints" / f"step-{step:08d}").glob("*.safetensors")))
+    """What a full checkpoint holds: {role/name: array}, parameters that have moments among them."""
+    folder = out / "checkpoints" / f"step-{step:08d}"
+    state = read_safetensors(folder / "optimizer.safetensors")
+    weights = read_safetensors(folder / "model.safetensors")
+    return {**state, **{"param/" + name: weights[name] for name in {key.split("/", 1)[1] for key in state} if name in weights}}
 
 
 def split(state):
