@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "llvm/ADT/StringExtras.h"
 #include <map>
 
 using namespace mlir;
