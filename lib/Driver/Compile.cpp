@@ -221,7 +221,7 @@ private:
       llvm::errs() << text;
   }
 
-  /// What the file keeps in a half type is used in it, unless a flag says otherwise.
+  /// Takes the file's 16-bit type for --param-dtype, unless that flag is given.
   bool adoptFileType(ModuleOp imported) {
     auto type = imported->getAttrOfType<TypeAttr>(nn::kFileTypeAttr);
     if (!type || options.typed.count("param-dtype"))

@@ -83,7 +83,7 @@ struct MaskArea {
   int64_t strides[4] = {};
 };
 
-/// What both directions share: a block of scores and its rows.
+/// A block of scores and its rows, as the forward and the backward kernel use them.
 class Blocks {
 public:
   template <typename OpT>

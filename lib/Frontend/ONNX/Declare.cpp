@@ -455,8 +455,8 @@ LogicalResult Importer::declareStates() {
       text += "\n  " + more;
     return error(text), failure();
   }
-  for (const std::string &note : parameters.notes)
-    context->getDiagEngine().emit(fileLocation(), DiagnosticSeverity::Note) << model.path() << ": " << note;
+  for (const std::string &text : parameters.notes)
+    note(text);
   if (!parameters.absent.empty()) {
     SmallVector<StringRef> names(parameters.absent.begin(), parameters.absent.end());
     (*module)->setAttr(nn::kAbsentAttr, builder.getStrArrayAttr(names));

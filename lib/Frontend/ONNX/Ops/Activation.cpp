@@ -63,15 +63,26 @@ static LogicalResult importSelu(Node &node) {
   return success();
 }
 
+/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
+static Value softplus(Node &node, Value x) {
+  Value tail = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
+  tail = node.unary<nn::LogOp>(shifted(node, tail, 1));
+  return node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, node.constant(Node::type(x), 0)), tail);
+}
+
+static LogicalResult importSoftplus(Node &node) {
+  if (!takesFloat(node))
+    return node.error("needs floats");
+  node.set(0, softplus(node, node.input(0)));
+  return success();
+}
+
 /// x * tanh(log(1 + exp(x)))
 static LogicalResult importMish(Node &node) {
   if (!takesFloat(node))
     return node.error("needs floats");
   Value x = node.input(0);
-  Value tail = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
-  tail = node.unary<nn::LogOp>(shifted(node, tail, 1));
-  Value soft = node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, node.constant(Node::type(x), 0)), tail);
-  node.set(0, node.binary<nn::MulOp>(x, node.unary<nn::TanhOp>(soft)));
+  node.set(0, node.binary<nn::MulOp>(x, node.unary<nn::TanhOp>(softplus(node, x))));
   return success();
 }
 
@@ -126,6 +137,7 @@ void onnx::registerActivationOps(HandlerRegistry &r) {
   r.add("", "Mish", 18, importMish);
   r.add("", "PRelu", 9, importPRelu);
   r.add("", "Selu", 6, importSelu);
+  r.add("", "Softplus", 1, importSoftplus);
   r.add("", "Softsign", 1, importSoftsign);
   r.add("", "ThresholdedRelu", 10, importThresholdedRelu);
 }

@@ -232,19 +232,6 @@ template <int thousandths> static LogicalResult importSwish(Node &node) {
   return success();
 }
 
-/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
-static LogicalResult importSoftplus(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
-  Value x = node.input(0), zero = node.constant(Node::type(x), 0),
-        one = node.constant(Node::type(x), 1);
-  Value tail =
-      node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
-  tail = node.unary<nn::LogOp>(node.binary<nn::AddOp>(tail, one));
-  node.set(0, node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, zero), tail));
-  return success();
-}
-
 static LogicalResult importIsNan(Node &node) {
   if (failed(node.require(1)) || !isFloat(node.input(0)))
     return node.error("needs floats");
@@ -326,7 +313,6 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "Clip", 6, importClip);
   r.add("", "Relu", 6, importRelu);
   r.add("", "LeakyRelu", 6, importLeakyRelu);
-  r.add("", "Softplus", 1, importSoftplus);
   r.add("", "Gelu", 20, importGelu);
   r.add("", "Swish", 24, importSwish<1000>);
   r.add("com.microsoft", "Gelu", 1, importGelu);
