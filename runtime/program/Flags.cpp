@@ -46,6 +46,8 @@ std::string flagDifferences(const Options &options,
     auto old = before.find(flag);
     if (old == before.end() || old->second == value ||
         (flag == "seed" && !options.seedGiven) ||
+        // Where the weights once came from need not be said again.
+        (flag.compare(0, 4, "init") == 0 && value.empty()) ||
         ((flag == "data" || flag == "init") && sameFile(old->second, value)))
       continue;
     auto shown = [](const std::string &text) {
