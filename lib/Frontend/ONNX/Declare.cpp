@@ -545,5 +545,6 @@ LogicalResult Importer::declareStates() {
   for (const Repair &repair : parameters.repairs)
     emitRemark(repair.node ? locationOf(*repair.node) : fileLocation())
         << repair.text;
+  describeBuffers();
   return success();
 }

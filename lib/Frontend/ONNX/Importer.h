@@ -154,6 +154,8 @@ private:
   mlir::LogicalResult checkSupported();
   mlir::LogicalResult declareInputs();
   mlir::LogicalResult declareStates();
+  /// Notes on the module which buffers the model's state_dict has.
+  void describeBuffers();
   mlir::LogicalResult importNodes();
   mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
                                  int depth);

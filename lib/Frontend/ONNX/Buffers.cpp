@@ -1,0 +1,57 @@
+//===- Buffers.cpp - What the state_dict has beside parameters ------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Names of buffers that state_dict() leaves out, as the exporter wrote them.
+static llvm::StringSet<> transientTargets(const GraphProto &graph) {
+  llvm::StringSet<> names;
+  StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  SmallVector<StringRef> lines;
+  text.split("# outputs").first.split(lines, '\n');
+  for (StringRef line : lines) {
+    auto [target, flags] = line.split("target=").second.split(' ');
+    if (line.contains(": BUFFER ") && flags.contains("persistent=False"))
+      names.insert(target.trim("'\""));
+  }
+  return names;
+}
+
+void Importer::describeBuffers() {
+  llvm::StringSet<> transient = transientTargets(model.proto().graph());
+  SmallVector<NamedAttribute> entries;
+  for (const Parameter &buffer : parameters.list) {
+    if (buffer.isParameter)
+      continue;
+    SmallVector<NamedAttribute> fields;
+    bool kept = !transient.contains(parameters.prefix + buffer.name);
+    fields.emplace_back(builder.getStringAttr("persistent"), builder.getBoolAttr(kept));
+    if (buffer.used && buffer.initializer && !buffer.transposed) {
+      // Where it is read and cannot be, that is an error of its own.
+      auto type = model.type(context, *buffer.initializer);
+      if (!type) {
+        llvm::consumeError(type.takeError());
+        continue;
+      }
+      auto place = model.place(*buffer.initializer, *type);
+      if (!place) {
+        llvm::consumeError(place.takeError());
+        continue;
+      }
+      if (!place->path.empty()) {
+        SmallString<256> path(place->path);
+        (void)llvm::sys::fs::make_absolute(path);
+        fields.emplace_back(builder.getStringAttr("type"), TypeAttr::get(*type));
+        fields.emplace_back(builder.getStringAttr("init"),
+                            nn::FileAttr::get(context, path, place->offset, place->length, false, Type()));
+      }
+    }
+    entries.emplace_back(builder.getStringAttr(displayName(buffer.name)), builder.getDictionaryAttr(fields));
+  }
+  if (!entries.empty())
+    (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
+}
