@@ -9,7 +9,8 @@ Each case is compiled as a user would and trained for the steps that PyTorch was
 relative (or the case's own bars), and every parameter that PyTorch has is there, trained to where PyTorch's is. A run follows, is
 WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65, with a message). Exit 0 when
 all runs follow but for at most 2 % refused. --count draws as many cases first, by a PYTHON that has torch, onnxscript and
-onnxruntime; cases whose file is not what PyTorch computes are set aside and counted.
+onnxruntime; cases whose file is not what PyTorch computes are set aside and counted. What is refused is then exported as
+the message says, with optimize=False, and has to follow.
 
 --hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2.
 """
@@ -133,6 +134,19 @@ def draw(a, work):
     return sum(1 for _ in work.glob("*/aside.txt"))
 
 
+def follow_remedy(a, found, work):
+    """Whether the cases that were refused follow where they are exported with optimize=False."""
+    names = list(dict.fromkeys(case for kind, _, _, case in found if kind == REFUSES))
+    if not names:
+        return True
+    print(f"\nexported with optimize=False: {len(names)} cases")
+    script, cases, runs = MODELS / "modules" / "export.py", work / "unfolded", work / "unfolded-runs"
+    runs.mkdir()
+    subprocess.run([a.python, str(script), str(cases), "--no-optimize", "--seeds", ",".join(str(int(name)) for name in names)], check=True)
+    again = sum((follow_all(a, cases / name, runs, a.meshes) for name in names if (cases / name / "trajectory.json").exists()), [])
+    return all(kind == FOLLOWS for kind, _, _, _ in again)
+
+
 def summary(found, aside):
     """Prints a table by mesh and the messages by their number; returns whether all is well."""
     kinds = [FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES]
@@ -178,7 +192,10 @@ def main():
         cases = sorted(path.parent for path in a.cases.glob("*/trajectory.json") if not a.only or path.parent.name in a.only)
         with ThreadPoolExecutor(a.jobs) as pool:
             found = sum(pool.map(lambda case: follow_all(a, case, work / "runs", a.meshes), cases), [])
-    sys.exit(0 if summary(found, aside) else 1)
+        follows = summary(found, aside)
+        if a.count:
+            follows &= follow_remedy(a, found, work)
+    sys.exit(0 if follows else 1)
 
 
 if __name__ == "__main__":

@@ -29,19 +29,19 @@ y: USER_OUTPUT
 WIDTH = 48
 
 
-def arguments(*names):
-    return {"pkg.torch.onnx.fx_node": "%%op : [num_users=1] = call_function[target=torch.ops.aten.op.default](args = (%s), kwargs = {})"
-            % ", ".join("%" + name for name in names)}
+def arguments(name, *names):
+    return {"pkg.torch.onnx.fx_node": "%%%s : [num_users=1] = call_function[target=torch.ops.aten.op.default](args = (%s), kwargs = {})"
+            % (name, ", ".join("%" + name for name in names))}
 
 
 def write(folder):
     """y = tanh(x L) O * scale + shift."""
     rng = np.random.default_rng(3)
     values = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in (("l.weight", (WIDTH, WIDTH)), ("o.weight", (WIDTH, WIDTH)), ("n.scale", WIDTH), ("n.shift", WIDTH))}
-    nodes = [node("MatMul", ["x", "m.l.weight"], ["p"], "p", meta=arguments("x", "p_m_l_weight")), node("Tanh", ["p"], ["t"], "t"),
-             node("MatMul", ["t", "m.o.weight"], ["q"], "q", meta=arguments("t", "p_m_o_weight")),
-             node("Mul", ["q", "m.n.scale"], ["s"], "s", meta=arguments("q", "b_m_n_scale")),
-             node("Add", ["s", "m.n.shift"], ["y"], "y", meta=arguments("s", "b_m_n_shift"))]
+    nodes = [node("MatMul", ["x", "m.l.weight"], ["p"], "p", meta=arguments("p", "x", "p_m_l_weight")), node("Tanh", ["p"], ["t"], "t"),
+             node("MatMul", ["t", "m.o.weight"], ["q"], "q", meta=arguments("q", "t", "p_m_o_weight")),
+             node("Mul", ["q", "m.n.scale"], ["s"], "s", meta=arguments("s", "q", "b_m_n_scale")),
+             node("Add", ["s", "m.n.shift"], ["y"], "y", meta=arguments("y", "s", "b_m_n_shift"))]
     tensors = [floats("m." + name, list(array.shape), array.ravel().tolist()) for name, array in values.items()]
     shape = ["batch", WIDTH]
     (folder / "model.onnx").write_bytes(model(graph(nodes, [value("x", shape)], [value("y", shape)], tensors, meta={

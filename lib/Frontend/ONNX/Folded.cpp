@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Folded.h"
+#include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Regex.h"
@@ -34,14 +35,13 @@ std::string onnx::operationOf(StringRef name) {
 
 namespace {
 
-StringRef moduleOf(StringRef target) { return target.contains('.') ? target.rsplit('.').first : ""; }
 StringRef lastOf(StringRef target) { return target.contains('.') ? target.rsplit('.').second : target; }
 
 /// Whether the line of source mentions `.word` or the whole word.
 bool mentions(StringRef line, StringRef word) {
   for (size_t at = line.find(word); at != StringRef::npos; at = line.find(word, at + 1)) {
     auto isWord = [&](size_t i) { return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_'); };
-    if (!(at > 0 && isWord(at - 1)) && !isWord(at + word.size()))
+    if ((word.front() == '.' || at == 0 || !isWord(at - 1)) && !isWord(at + word.size()))
       return true;
   }
   return false;
@@ -60,6 +60,13 @@ std::string listOf(ArrayRef<std::string> names, size_t most = 8) {
   for (size_t i = 0; i < std::min(names.size(), most); ++i)
     text += (i ? ", '" : "'") + names[i] + "'";
   return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
+/// Whether an operation of this kind makes a tensor of numbers alone.
+bool isMadeByCode(StringRef op) {
+  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like",
+                             "new_full", "new_zeros", "new_ones", "linspace", "eye"},
+                            op);
 }
 
 bool isConstant(const Numbers &numbers) {
@@ -127,13 +134,14 @@ void FoldedParameters::explain(Value &value, size_t index, const Expression &exp
 bool FoldedParameters::byName(Value &value) {
   const FoldedRead &read = value.first();
   auto target = llvm::find(targets, read.initializer->name());
-  if (target == targets.end() || !(read.op.empty() || isMovement(read.op)))
+  bool isNamed = read.name == read.initializer->name();
+  if (target == targets.end() || !(isNamed || read.op.empty() || isMovement(read.op)))
     return false;
   size_t index = target - targets.begin();
   Parameter &parameter = out.list[index];
   // Equal constants are merged under one name: then it need not be this one.
   bool merged = !value.numbers || isConstant(*value.numbers);
-  if (parameter.used && (merged || parameter.initializer != read.initializer || parameter.transposed))
+  if (parameter.used ? merged || parameter.initializer != read.initializer || parameter.transposed : merged && isNamed)
     return false;
   parameter.initializer = read.initializer;
   parameter.used = true;
@@ -212,6 +220,9 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
   if (!isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
     return false;
   StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
+  // A number, and a copy, are as often literals of the model's code (`torch.tensor(-1e4)`).
+  if (isScalar(*read.initializer) || llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
+    return mentions(read.source, ("." + lastOf(target)).str());
   if (mentions(read.source, lastOf(target)))
     return true;
   if (!looksUp && value.isTable()) // of code, as far as one can see
@@ -311,7 +322,9 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<Remove
     same->reads.push_back(std::move(read));
   }
   for (Value &value : values)
-    if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers && isMask(*value.numbers))
+    if (isMadeByCode(value.first().op))
+      value.explained = true;
+    else if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers && isMask(*value.numbers))
       value.explained = true;
   byElimination();
   // What was restored just now may explain more.
@@ -321,29 +334,36 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<Remove
   return llvm::all_of(values, [](const Value &value) { return value.explained || value.isTable(); });
 }
 
-void FoldedParameters::report(ArrayRef<bool> aliases) {
+void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector<size_t, 4> &operands) {
   isAlias = aliases;
-  std::vector<std::string> missing, left;
+  std::vector<std::string> missing, left, tables;
   for (size_t index = 0; index < out.list.size(); ++index)
     if (isMissing(index)) {
       out.absent.push_back(out.list[index].name);
       if (!isFrozen(index))
         missing.push_back(displayName(out.list[index].name));
     }
+  auto add = [](std::vector<std::string> &list, std::string name) {
+    if (!llvm::is_contained(list, name))
+      list.push_back(std::move(name));
+  };
   for (const Value &value : values)
     if (!value.explained)
-      left.push_back(displayName(value.first().initializer->name()));
+      add(value.isTable() ? tables : left, displayName(value.first().initializer->name()));
+  // A table is the least likely to be of a parameter.
+  if (left.empty())
+    left = tables;
   if (left.empty())
     for (const RemovedOperation &operation : removed)
-      left.push_back(displayName(operation.name));
+      add(left, displayName(operation.name));
   bool one = missing.size() == 1;
-  if (!missing.empty() && left.empty())
+  if (!missing.empty() && left.empty() && operands.empty())
     out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
                         " not used by the loss: not trained and not written");
   else if (!missing.empty())
     out.errors.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
-                         " listed but not in the graph: the export may have folded or left out what reads " + (one ? "it" : "them") + " (" +
-                         listOf(left) + "), and then training would leave " + (one ? "it" : "them") +
+                         " listed but not in the graph: the export may have folded or left out what reads " + (one ? "it" : "them") +
+                         (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " + (one ? "it" : "them") +
                          " out. Export with torch.onnx.export(..., optimize=False), pass --freeze for what is not to be trained, "
                          "or --constant NAME for a constant that depends on no parameter");
   for (const Value &value : values) {

@@ -4,6 +4,7 @@
 
 #include "lib/Frontend/ONNX/Parameters.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace shale::onnx {
 
@@ -15,7 +16,7 @@ struct FoldedRead {
   const TensorProto *initializer;
   /// What was folded: the exported program's name of it ("sub_1"), or the initializer's name.
   std::string name;
-  /// The kind of operation that was folded last ("sub"); empty: not known.
+  /// The kind of operation that was folded last ("sub"); empty: not known; "unknown": not known, and it computes.
   std::string op;
   /// The module scope of the node that reads it, and the last line of source that the file names for it.
   std::string scope, source;
@@ -44,7 +45,8 @@ public:
   bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
   /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for parameters
   /// that nobody reads.
-  void report(llvm::ArrayRef<bool> isAlias);
+  /// `operands`: parameters that an operation of the graph names, but none of its nodes reads.
+  void report(llvm::ArrayRef<bool> isAlias, const llvm::SmallSetVector<size_t, 4> &operands);
 
 private:
   /// All reads of one initializer under one name and from one module: one folded value.

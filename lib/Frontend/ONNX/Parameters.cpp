@@ -8,100 +8,26 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Parameters.h"
-#include "lib/Frontend/ONNX/Folded.h"
+#include "lib/Frontend/ONNX/Finder.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
-#include <set>
 
 using namespace shale;
 using namespace shale::onnx;
 using llvm::ArrayRef;
 using llvm::SmallVector;
+using llvm::SmallVectorImpl;
 using llvm::StringRef;
 
-namespace {
-
-bool isFloat(const TensorProto &tensor) {
+bool onnx::isFloat(const TensorProto &tensor) {
   return llvm::is_contained({1, 10, 11, 16}, tensor.data_type());
 }
 
-/// One element, whatever the rank: an epsilon, a scale, never a parameter that
-/// an exporter would have renamed.
-bool isScalar(const TensorProto &tensor) {
+bool onnx::isScalar(const TensorProto &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
 }
 
-StringRef moduleOf(StringRef target) {
-  size_t dot = target.rfind('.');
-  return dot == StringRef::npos ? "" : target.take_front(dot);
-}
-
-/// A read of a float initializer by a node.
-struct Use {
-  const NodeProto *node;
-  int operand;
-  const TensorProto *initializer;
-};
-
-/// The nodes that one operation of the exported program became.
-struct Operation {
-  FxNode fx;
-  std::string scope;
-  std::vector<const NodeProto *> nodes;
-  std::vector<Use> uses;
-};
-
-class Finder {
-public:
-  Finder(Model &model, const ParameterOptions &options, Parameters &out)
-      : model(model), graph(model.proto().graph()), options(options), out(out) {
-    for (const TensorProto &tensor : graph.initializer())
-      if (isFloat(tensor))
-        initializers[tensor.name()] = &tensor;
-  }
-
-  void bySignature(const std::vector<SignatureEntry> &signature);
-  void byRule();
-
-private:
-  void collectOperations();
-  void assign(Operation &operation);
-  void assignOne(const Operation &operation, const Use &use, size_t parameter);
-  void loseBias(const Operation &operation, size_t parameter);
-  void splitMergedOperations();
-  void noteRemoved(const Operation &operation);
-  bool splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads);
-  void collectKnown();
-  std::vector<RemovedOperation> removed;
-  std::vector<FoldedRead> unexplainedReads() const;
-  void findSecondNames(bool byModule);
-  void takeFirstNames();
-
-  void remark(const NodeProto *node, const llvm::Twine &text) {
-    out.repairs.push_back({node, text.str()});
-  }
-
-  Model &model;
-  const GraphProto &graph;
-  const ParameterOptions &options;
-  Parameters &out;
-  llvm::StringMap<const TensorProto *> initializers;
-  llvm::StringMap<size_t> byPlaceholder;
-  std::vector<std::string> targets;
-  /// Values of the exported program that the graph has.
-  llvm::StringSet<> known;
-  llvm::MapVector<StringRef, Operation> operations;
-  std::set<const TensorProto *> assigned;
-  SmallVector<bool> isAlias;
-  /// (operation scope, whether an embedding) of each read of a parameter.
-  std::map<size_t, std::vector<std::pair<std::string, bool>>> readers;
-};
-
-} // namespace
 
 void Finder::collectOperations() {
   for (const NodeProto &node : graph.node()) {
@@ -121,6 +47,8 @@ void Finder::collectOperations() {
         operation.uses.push_back({&node, i, it->second});
     }
   }
+  for (auto &entry : operations)
+    entry.second.findComplements();
 }
 
 /// Makes `use` a read of a parameter; finds out whether it is transposed.
@@ -202,7 +130,7 @@ void Finder::assign(Operation &operation) {
     });
     if (exact != wanted.end())
       assignOne(operation, use, *exact);
-    else
+    else if (operation.readsAsItIs(use))
       uses.push_back(&use);
   }
   llvm::erase_if(wanted, [&](size_t index) {
@@ -236,120 +164,44 @@ void Finder::collectKnown() {
   for (const std::string &name : readPlaceholders(graph))
     known.insert(name);
   for (const NodeProto &node : graph.node()) {
-    known.insert(readFxNode(node).name);
-    for (const std::string &name : node.output())
+    std::string operation = readFxNode(node).name;
+    for (const std::string &name : node.output()) {
       known.insert(name);
-  }
-}
-
-/// Two norms of one value with equal initial weights are one node in the file, and the second norm's parameters are
-/// read by none. The nodes behind it still name what they read: `%layer_norm_1`, of which there is no node.
-void Finder::splitMergedOperations() {
-  llvm::StringMap<const Operation *> makers; // by value
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
-      for (const std::string &name : node->output())
-        makers[name] = &entry.second;
-  struct Merged {
-    const Operation *kept;
-    SmallVector<std::pair<const NodeProto *, int>> reads;
-  };
-  llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        const Operation *maker = makers.lookup(node->input(i));
-        if (!maker || maker == &entry.second || llvm::is_contained(entry.second.fx.args, maker->fx.name))
-          continue;
-        SmallVector<StringRef> names;
-        for (const std::string &name : entry.second.fx.args)
-          if (!known.contains(name) && operationOf(name) == operationOf(maker->fx.name) && !llvm::is_contained(names, name))
-            names.push_back(name);
-        if (names.size() != 1) {
-          noteRemoved(entry.second);
-          continue;
-        }
-        Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
-        if (found.kept == maker)
-          found.reads.push_back({node, i});
-      }
-  for (auto &[name, found] : merged)
-    if (!splitMergedOperation(name, *found.kept, found.reads))
-      removed.push_back({name.str(), readScope(*found.reads.front().first).value_or("")});
-}
-
-/// What an operation names and does not read, but for what only moves data.
-void Finder::noteRemoved(const Operation &operation) {
-  for (const std::string &name : operation.fx.args)
-    if (!known.contains(name) && !isMovement(operationOf(name)) && !StringRef(name).contains("sym_"))
-      removed.push_back({name, operation.scope});
-}
-
-/// Returns whether it found them, or there are none to find.
-bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
-  // The parameters that the operation which was kept reads, all of one module.
-  MergedOperation copy;
-  copy.nodes = kept.nodes;
-  std::map<size_t, size_t> own; // by the kept operation's parameter
-  for (const auto &[place, use] : out.uses)
-    if (llvm::is_contained(kept.nodes, place.first) && out.list[use.parameter].isParameter)
-      own[use.parameter] = 0;
-  for (const auto &[node, index] : out.lostBias)
-    if (llvm::is_contained(kept.nodes, node))
-      own[index] = 0;
-  if (own.empty())
-    return true;
-  StringRef module = moduleOf(targets[own.begin()->first]);
-  if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
-    return false;
-  // A module beside it whose parameters of these names are all missing.
-  std::map<std::string, std::map<std::string, size_t>> missing;
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    StringRef other = moduleOf(targets[index]);
-    if (out.list[index].isParameter && !out.list[index].used && other != module && moduleOf(other) == moduleOf(module))
-      missing[other.str()][StringRef(targets[index]).substr(other.size()).str()] = index;
-  }
-  for (auto it = missing.begin(); it != missing.end();) {
-    bool fits = llvm::all_of(own, [&](auto &entry) {
-      return it->second.count(StringRef(targets[entry.first]).substr(module.size()).str());
-    });
-    it = fits ? std::next(it) : missing.erase(it);
-  }
-  if (missing.size() != 1)
-    return false;
-  for (auto &[from, to] : own) {
-    to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
-    Parameter &parameter = out.list[to], &source = out.list[from];
-    parameter.initializer = source.initializer;
-    parameter.transposed = source.transposed;
-    parameter.shape = source.shape;
-    parameter.dataType = source.dataType;
-    parameter.used = true;
-  }
-  for (const auto &[place, use] : out.uses)
-    if (own.count(use.parameter) && llvm::is_contained(kept.nodes, place.first)) {
-      copy.uses[place] = use;
-      copy.uses[place].parameter = own[use.parameter];
+      makers[name] = operation;
     }
-  for (const auto &[node, index] : out.lostBias)
-    if (own.count(index) && llvm::is_contained(kept.nodes, node))
-      copy.lostBias[node] = own[index];
-  copy.module = missing.begin()->first;
-  for (const auto &read : reads)
-    out.readsOfMerged[read] = out.merged.size();
-  out.merged.push_back(std::move(copy));
-  remark(kept.nodes.back(), "'" + name + "' of module '" + displayName(missing.begin()->first) +
-                                "', which the export merged with this node, is computed by its own parameters again");
-  return true;
+    known.insert(operation);
+  }
+}
+
+/// Of names that an operation reads and no node has: leaves out those for which it reads what another node computed.
+void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
+  llvm::StringSet<> own, computed;
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->output())
+      own.insert(name);
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->input())
+      if (auto maker = makers.find(name); maker != makers.end() && !own.contains(name) && !llvm::is_contained(operation.fx.args, name) &&
+                                          !llvm::is_contained(operation.fx.args, maker->second))
+        computed.insert(name);
+  SmallVector<StringRef> moved;
+  for (StringRef name : names)
+    if (isMovement(operationOf(name)))
+      moved.push_back(name);
+  if (computed.size() >= names.size())
+    names.clear();
+  else if (computed.size() == moved.size()) // a movement that changes nothing is left out
+    llvm::erase_if(names, [&](StringRef name) { return llvm::is_contained(moved, name); });
 }
 
 /// Reads of float initializers that are of no parameter. What a node of the exported program reads and no node
 /// computes is a value that was folded; numbers of one element that no such name is left for are the exporter's own.
 std::vector<FoldedRead> Finder::unexplainedReads() const {
   std::vector<FoldedRead> reads;
-  auto add = [&](const Use &use, StringRef name, StringRef scope) {
+  auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use.node, use.operand, use.initializer, name.str(), operationOf(name), scope.str(), readSourceText(*use.node).str()});
+    reads.push_back({use.node, use.operand, use.initializer, name.str(), op, scope.str(),
+                     readSourceText(*use.node).str()});
   };
   std::set<const NodeProto *> seen;
   for (const auto &entry : operations) {
@@ -363,36 +215,86 @@ std::vector<FoldedRead> Finder::unexplainedReads() const {
     for (const std::string &name : operation.fx.args)
       if (!known.contains(name) && !llvm::is_contained(names, name))
         names.push_back(name);
-    // What reads nothing that was folded has the rest from the exporter itself (the weight of a norm without one).
+    // What reads nothing that was folded has the rest from the exporter itself (the weight of a norm without one), but for
+    // operations that compute with a parameter first.
+    bool computes = llvm::any_of(tensors, [&](const Use *use) { return !operation.readsAsItIs(*use); }) &&
+                    llvm::any_of(operation.fx.args, [&](const std::string &name) { return byPlaceholder.count(name); });
+    auto isMissing = [&](size_t index) { return !out.list[index].used; };
     bool missesOne = llvm::any_of(operation.fx.args, [&](const std::string &name) {
       auto it = byPlaceholder.find(name);
-      return it != byPlaceholder.end() && !out.list[it->second].used;
+      return it != byPlaceholder.end() && isMissing(it->second);
     });
-    if (names.empty() && !missesOne)
+    missesOne |= llvm::any_of(tensors, [&](const Use *use) {
+      auto target = llvm::find(targets, use->initializer->name());
+      return target != targets.end() && isMissing(target - targets.begin());
+    });
+    if (names.empty() && !missesOne && !computes)
       continue;
+    dropComputed(operation, names);
     auto takeName = [&](const Use &use, size_t uses) -> StringRef {
       auto own = llvm::find(names, StringRef(use.initializer->name()));
+      if (operation.weight && operation.weight->node == use.node && operation.weight->operand == use.operand)
+        own = llvm::find(names, operation.fx.args.back());
       if (own == names.end() && (names.size() != 1 || uses > 1))
         return "";
       StringRef name = own != names.end() ? *own : names.front();
       names.erase(llvm::find(names, name));
       return name;
     };
-    for (const Use *use : tensors) {
-      StringRef name = takeName(*use, tensors.size());
-      add(*use, name.empty() ? StringRef(use->initializer->name()) : name, operation.scope);
-    }
+    // What an operation computed of its operand first is a product where only a factor is known.
+    auto addNamed = [&](const Use &use, StringRef name) {
+      add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
+          operation.readsAsItIs(use) ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
+          : name.empty()             ? "mul"
+                                     : "unknown");
+    };
+    for (const Use *use : tensors)
+      addNamed(*use, takeName(*use, tensors.size()));
     for (const Use *use : numbers)
       if (StringRef name = takeName(*use, numbers.size()); !name.empty())
-        add(*use, name, operation.scope);
+        addNamed(*use, name);
   }
   for (const NodeProto &node : graph.node())
     for (int i = 0; i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
       if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) && !out.uses.count({&node, i}))
-        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""));
+        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""), operationOf(node.input(i)));
     }
   return reads;
+}
+
+/// Reads of 1 - w are of the parameter that w is of.
+void Finder::restoreComplements() {
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    for (const Use &use : operation.complements) {
+      auto read = out.uses.find({operation.weight->node, operation.weight->operand});
+      if (read == out.uses.end())
+        continue;
+      const auto &dims = use.initializer->dims();
+      SmallVector<int64_t> shape(dims.begin(), dims.end());
+      Expression expression;
+      expression.movement = reshapeTo(shape, shape);
+      if (read->second.expression >= 0)
+        expression = out.expressions[read->second.expression];
+      expression.scale = -expression.scale;
+      expression.shift = 1 - expression.shift;
+      out.uses[{use.node, use.operand}] = {read->second.parameter, read->second.transposed, int(out.expressions.size())};
+      out.expressions.push_back(expression);
+    }
+  }
+}
+
+/// Parameters that a node's operation reads, but no node.
+llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
+  llvm::SmallSetVector<size_t, 4> missing;
+  for (const auto &entry : operations)
+    for (const std::string &name : entry.second.fx.args) {
+      auto it = byPlaceholder.find(name);
+      if (it != byPlaceholder.end() && out.list[it->second].isParameter && !out.list[it->second].used && !isAlias[it->second])
+        missing.insert(it->second);
+    }
+  return missing;
 }
 
 /// Listed names that no node reads: second names of a tied parameter. By
@@ -496,102 +398,19 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   FoldedParameters folded(model, options, targets, out);
   if (folded.restore(unexplainedReads(), std::move(removed), isAlias))
     findSecondNames(/*byModule=*/false);
-  folded.report(isAlias);
+  restoreComplements();
+  folded.report(isAlias, missingOperands());
   takeFirstNames();
-}
-
-/// Without a signature: every float initializer that is no scalar is a
-/// parameter, but for frequencies of rotary positions.
-void Finder::byRule() {
-  llvm::StringMap<size_t> index;
-  for (const TensorProto &tensor : graph.initializer()) {
-    if (!isFloat(tensor) || isScalar(tensor) ||
-        StringRef(tensor.name()).ends_with("inv_freq"))
-      continue;
-    index[tensor.name()] = out.list.size();
-    out.list.push_back({tensor.name(), {}, true, &tensor});
-  }
-  for (const NodeProto &node : graph.node())
-    for (int i = 0; i < node.input_size(); ++i) {
-      auto it = index.find(node.input(i));
-      if (it == index.end())
-        continue;
-      out.list[it->second].used = true;
-      out.uses[{&node, i}] = {it->second, false};
-    }
-}
-
-/// Whether every element of an initializer has one bit pattern.
-static bool isFilled(Model &model, const TensorProto &tensor) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<mlir::DenseElementsAttr> data =
-      model.read(&context, tensor, int64_t(1) << 20);
-  if (!data) {
-    llvm::consumeError(data.takeError());
-    return false;
-  }
-  if (data->isSplat())
-    return true;
-  llvm::ArrayRef<char> raw = data->getRawData();
-  size_t size = raw.size() / std::max<int64_t>(data->getNumElements(), 1);
-  for (size_t at = size; size && at < raw.size(); at += size)
-    if (memcmp(raw.data(), raw.data() + at, size))
-      return false;
-  return true;
-}
-
-/// A constant-filled initializer that several module scopes read was merged:
-/// each scope has its own.
-static void splitMerged(Model &model, Parameters &out) {
-  size_t count = out.list.size();
-  for (size_t index = 0; index < count; ++index) {
-    std::map<std::string, const NodeProto *> first;
-    std::vector<std::string> names;
-    std::map<std::string, std::vector<ParameterUse *>> byScope;
-    for (auto &[key, use] : out.uses)
-      if (use.parameter == index) {
-        std::string scope = readScope(*key.first).value_or("");
-        if (!byScope.count(scope))
-          names.push_back(scope);
-        byScope[scope].push_back(&use);
-        first.emplace(scope, key.first);
-      }
-    if (byScope.size() < 2 || byScope.count("") ||
-        !isFilled(model, *out.list[index].initializer))
-      continue;
-    StringRef name = out.list[index].name;
-    std::string last = name.rsplit('.').second.str(),
-                module = moduleOf(name).str();
-    for (const std::string &scope : names) {
-      if (scope == module)
-        continue;
-      Parameter copy = out.list[index];
-      copy.name = scope + "." + (last.empty() ? copy.name : last);
-      out.repairs.push_back(
-          {first[scope],
-           "parameter '" + copy.name + "' is taken for merged with '" +
-               out.list[index].name +
-               "', whose elements are all equal, and told apart"});
-      for (ParameterUse *use : byScope[scope])
-        use->parameter = out.list.size();
-      out.list.push_back(std::move(copy));
-    }
-    bool stillUsed = llvm::any_of(
-        out.uses, [&](auto &entry) { return entry.second.parameter == index; });
-    out.list[index].used = stillUsed;
-  }
 }
 
 Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
   Parameters out;
   std::vector<SignatureEntry> signature = readSignature(model.proto().graph());
   out.hasSignature = !signature.empty();
-  Finder finder(model, options, out);
   if (out.hasSignature) {
-    finder.bySignature(signature);
+    Finder(model, options, out).bySignature(signature);
   } else {
-    finder.byRule();
-    splitMerged(model, out);
+    findByRule(model, out);
   }
   return out;
 }

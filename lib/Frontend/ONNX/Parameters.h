@@ -79,6 +79,16 @@ struct Parameters {
   std::string prefix;
 };
 
+/// Whether it can be a parameter by its type.
+bool isFloat(const TensorProto &tensor);
+
+/// One element, whatever the rank: an epsilon, a scale, never a parameter that
+/// an exporter would have renamed.
+bool isScalar(const TensorProto &tensor);
+
+/// Finds parameters without a signature.
+void findByRule(Model &model, Parameters &out);
+
 /// Finds them: from the exporter's metadata if there is any, else by rule:
 /// every float initializer that is no scalar; one of equal elements that
 /// several module scopes read was merged.

@@ -64,6 +64,11 @@ std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
   return names;
 }
 
+StringRef onnx::moduleOf(StringRef target) {
+  size_t dot = target.rfind('.');
+  return dot == StringRef::npos ? "" : target.take_front(dot);
+}
+
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
@@ -75,6 +80,7 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   StringRef target = head.split("[target=").second;
   target.consume_front("torch.ops.");
   result.target = target.str();
+  result.kwargs = args.rsplit("kwargs = ").second.str();
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(

@@ -29,7 +29,11 @@ struct FxNode {
   std::string name;              // addmm_3
   std::string target;            // aten.addmm.default
   std::vector<std::string> args; // every %name of args and kwargs, in order
+  std::string kwargs;            // {alpha: 0.3}
 };
+
+/// The module that has a parameter or buffer: "m.h.0" of "m.h.0.weight"; empty: the model itself.
+llvm::StringRef moduleOf(llvm::StringRef target);
 
 /// Parses it; the name is empty when the node has none.
 FxNode readFxNode(const NodeProto &node);

@@ -97,12 +97,12 @@ def describe_parameters(c, model, trained, exact):
     return found
 
 
-def export(c, model, path, arguments):
-    """The file, as torch.onnx.export writes it by default, but in one piece."""
+def export(c, model, path, arguments, optimize):
+    """The file, as torch.onnx.export writes it by default or with optimize=False, but in one piece."""
     batch = torch.export.Dim("batch")
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
-        torch.onnx.export(model, arguments, path, dynamo=True, dynamic_shapes=tuple({0: batch} for _ in arguments), external_data=False)
+        torch.onnx.export(model, arguments, path, dynamo=True, dynamic_shapes=tuple({0: batch} for _ in arguments), external_data=False, optimize=optimize)
 
 
 def drop_traces(path):
@@ -135,7 +135,7 @@ def shalec_flags(c, path):
     return flags
 
 
-def make(folder, seed, changes, base=None, traces=True):
+def make(folder, seed, changes, base=None, traces=True, optimize=True):
     """Writes a case; returns its module, or raises Aside."""
     c = dict(base or draw.draw(seed))
     c.update(changes)
@@ -156,7 +156,7 @@ def make(folder, seed, changes, base=None, traces=True):
         arguments = [torch.from_numpy(value[0].copy()) for value in (tokens, labels)][:2 if c["loss_in_graph"] else 1]
         path = folder / "model.onnx"
         try:
-            export(c, model, path, tuple(arguments))
+            export(c, model, path, tuple(arguments), optimize)
         except Exception as error:  # whatever the exporter raises
             raise Aside(f"torch.onnx.export: {type(error).__name__} {str(error)[:200]}") from error
         if not traces:
@@ -176,7 +176,7 @@ def make(folder, seed, changes, base=None, traces=True):
 
 def parse(text):
     key, value = text.split("=", 1)
-    return key, next(choice for choice in draw.CHOICES[key] if str(choice) == value)
+    return key, next(choice for choice in draw.CHOICES[key] + draw.LOST.get(key, ()) if str(choice) == value)
 
 
 def main():
@@ -186,6 +186,7 @@ def main():
     p.add_argument("--count", type=int, default=1)
     p.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")])
     p.add_argument("--no-traces", action="store_true")
+    p.add_argument("--no-optimize", action="store_true", help="export with optimize=False")
     p.add_argument("--set", action="append", default=[], type=parse)
     p.add_argument("--plain", action="store_true")
     p.add_argument("--describe", action="store_true", help="print the modules, write nothing")
@@ -200,7 +201,7 @@ def main():
             print(seed, draw.constrain({**base, **dict(a.set)}))
             continue
         try:
-            make(a.folder / f"{seed:05}", seed, dict(a.set), base, not a.no_traces)
+            make(a.folder / f"{seed:05}", seed, dict(a.set), base, not a.no_traces, not a.no_optimize)
         except Aside as why:
             aside += 1
             print(f"{seed:05} set aside: {why}", flush=True)

@@ -81,6 +81,60 @@ def slices(f):
     return build(["q", "v"], weights, nodes)
 
 
+def lerp(f):
+    """y = lerp(x, p x, sigmoid(w)); what w was is in the source only, and a conversion of x that changes nothing is gone."""
+    weight = [1 / (1 + math.exp(-v)) for v in VALUES]
+    meta = fx("y", "aten.lerp.Tensor", "%type_as, %mul, %sigmoid", "mix", "return torch.lerp(x, before, torch.sigmoid(self.w))")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["x"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%x")),
+             node("Sub", ["mul", "tanh"], ["diff"], "n1", meta=meta), node("Mul", ["weight_0", "diff"], ["tmp_1"], "n2", meta=meta),
+             node("Add", ["tanh", "tmp_1"], ["tmp_2"], "n3", meta=meta), node("Mul", ["diff", "tmp_4"], ["tmp_5"], "n4", meta=meta),
+             node("Sub", ["mul", "tmp_5"], ["tmp_6"], "n5", meta=meta), node("Greater", ["x", "zero"], ["tmp"], "n0", meta=meta),
+             node("Where", ["tmp", "tmp_2", "tmp_6"], ["y"], "n6", meta=meta)]
+    return build(["p", "mix.w"], [floats("p", [4], VALUES), floats("weight_0", [4], weight), floats("tmp_4", [4], [1 - w for w in weight]), floats("zero", [], [0.0])], nodes)
+
+
+def alpha(f):
+    """y = x p + 0.5 w: the exporter computed 0.5 w, and names w itself."""
+    meta = fx("y", "aten.add.Tensor", "%mul, %p_w").copy()
+    meta["pkg.torch.onnx.fx_node"] = meta["pkg.torch.onnx.fx_node"].replace("kwargs = {}", "kwargs = {alpha: 0.5}")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Add", ["mul", "val_1"], ["y"], "add", meta=meta)]
+    return build(["p", "w"], [floats("p", [4], VALUES), floats("val_1", [4], [0.5, 0.25, 0.3, 0.2])], nodes)
+
+
+def query(f):
+    """Attention whose learned queries were scaled by the exporter."""
+    meta = fx("y", "aten.scaled_dot_product_attention.default", "%p_q, %mul, %mul")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Transpose", ["mul"], ["t"], "keys", meta=meta, perm=[1, 0]), node("MatMul", ["val_1", "t"], ["s"], "scores", meta=meta),
+             node("Softmax", ["s"], ["w"], "weights", meta=meta, axis=1), node("MatMul", ["w", "mul"], ["y"], "mix", meta=meta)]
+    return build(["p", "q"], [floats("p", [4], VALUES), floats("val_1", [3, 4], [0.125 * i * i for i in range(12)])], nodes)
+
+
+def own_name(f):
+    """A node reads the initializer p, and its metadata does not name it."""
+    nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, 2"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
+def literal(f):
+    """A number that the model's code makes, beside a number that is a parameter and nowhere in the file."""
+    return times("clone", [-1e4], "clone", "x = torch.where(seen, x, fill)", dims=[], target="scale")
+
+
+def conversions(split):
+    """rms norms of x, multiplied by ones and converted: the exporter kept one of two, or the model has but one."""
+    def rms(n, name):
+        suffix = f"_{n}" if n else ""
+        scope = f"b.{name}"
+        return [node("Mul", ["x", "x"], [f"mul{suffix}"], f"square{n}", meta=fx(f"mul{suffix}", "aten.mul.Tensor", "%x, %x", scope)),
+                node("Mul", [f"mul{suffix}", f"b.{name}.weight"], [f"mul_{n + 1}"], f"scale{n}", meta=fx(f"mul_{n + 1}", "aten.mul.Tensor", f"%mul{suffix}, %p_b_{name}_weight", scope))]
+    nodes = rms(0, "ln_1") + [node("Tanh", ["mul_1"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%type_as", "b")),
+                              node("Sigmoid", ["mul_1"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%type_as_1", "b")),
+                              node("Mul", ["tanh", "sigmoid"], ["y"], "last", meta=fx("mul_4" if split else "mul_2", "aten.mul.Tensor", "%tanh, %sigmoid"))]
+    return build(["b.ln_1.weight", "b.ln_2.weight"], [floats("b.ln_1.weight", [4], [1.0] * 4)], nodes)
+
+
 NEGATED = [1 - v for v in VALUES]
 CASES = {
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
@@ -101,6 +155,13 @@ CASES = {
     "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
     "norms": norms,
+    "lerp": lerp,
+    "alpha": alpha,
+    "query": query,
+    "own-name": own_name,
+    "literal": literal,
+    "conversions": lambda f: conversions(True),
+    "one-conversion": lambda f: conversions(False),
     "unused": unused,
     "pieces": pieces,
     "removed": removed,

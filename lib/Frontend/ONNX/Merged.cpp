@@ -1,0 +1,151 @@
+//===- Merged.cpp - Operations that the exporter merged -------------------===//
+#include "lib/Frontend/ONNX/Finder.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+static bool isConversion(StringRef kind) { return llvm::is_contained({"type_as", "_to_copy", "to", "float"}, kind); }
+
+/// 3 of "mul_3", 0 of "mul".
+static int64_t numberOf(StringRef name) {
+  int64_t number = 0;
+  return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
+}
+
+/// Two norms of one value with equal initial weights are one node in the file, and the second norm's parameters are
+/// read by none. The nodes behind it still name what they read: `%layer_norm_1`, of which there is no node.
+void Finder::splitMergedOperations() {
+  llvm::StringMap<const Operation *> makerOf; // by value
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (const std::string &name : node->output())
+        makerOf[name] = &entry.second;
+  struct Merged {
+    const Operation *kept;
+    SmallVector<std::pair<const NodeProto *, int>> reads;
+  };
+  llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
+  llvm::MapVector<const Operation *, llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>> converted;
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        const Operation *maker = makerOf.lookup(node->input(i));
+        const std::vector<std::string> &args = entry.second.fx.args;
+        if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) || llvm::is_contained(args, node->input(i)))
+          continue;
+        SmallVector<StringRef> names, moved;
+        for (StringRef name : args)
+          if (!known.contains(name) && !llvm::is_contained(names, name) && !llvm::is_contained(moved, name)) {
+            if (operationOf(name) == operationOf(maker->fx.name))
+              names.push_back(name);
+            else if (isMovement(operationOf(name)))
+              moved.push_back(name);
+          }
+        if (names.empty() && moved.size() == 1 && isConversion(operationOf(moved[0])))
+          converted[maker][moved[0]].push_back({node, i});
+        if (names.size() != 1) {
+          noteRemoved(entry.second);
+          continue;
+        }
+        Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
+        if (found.kept == maker)
+          found.reads.push_back({node, i});
+      }
+  for (auto &[name, found] : merged)
+    if (!splitMergedOperation(name, *found.kept, found.reads))
+      removed.push_back({name.str(), readScope(*found.reads.front().first).value_or("")});
+  // One value under two names of conversions that are gone: of one operation, or of two that were merged. Then the other
+  // one's module left out as many names as this one has.
+  for (auto &[maker, byName] : converted)
+    if (byName.size() == 2 && llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
+          return entry.second.scope != scope || isNumberMissing(entry.second.fx.name);
+        })) {
+      auto *second = numberOf(byName.begin()->first) < numberOf(byName.back().first) ? std::next(byName.begin()) : byName.begin();
+      splitMergedOperation(second->first, *maker, second->second);
+    }
+}
+
+/// Whether an operation of the same kind behind this one is not in the graph.
+bool Finder::isNumberMissing(StringRef name) const {
+  std::set<int64_t> numbers;
+  for (const auto &one : known)
+    if (operationOf(one.getKey()) == operationOf(name))
+      numbers.insert(numberOf(one.getKey()));
+  int64_t own = numberOf(name), count = std::distance(numbers.upper_bound(own), numbers.end());
+  return !numbers.empty() && *numbers.rbegin() - own > count;
+}
+
+/// What an operation names and does not read, but for what only moves data and for masks, to which no gradient goes.
+void Finder::noteRemoved(const Operation &operation) {
+  // A movement's further operands are sizes.
+  ArrayRef<std::string> args = operation.fx.args;
+  for (StringRef name : isMovement(operation.kind()) ? args.take_front() : args) {
+    std::string kind = operationOf(name);
+    bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
+                  llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
+    if (!known.contains(name) && !isMovement(kind) && !isMask && !name.contains("sym_"))
+      removed.push_back({name.str(), operation.scope});
+  }
+}
+
+/// Returns whether it found them, or there are none to find.
+bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
+  // The parameters that the operation which was kept reads, all of one module.
+  MergedOperation copy;
+  copy.nodes = kept.nodes;
+  std::map<size_t, size_t> own; // by the kept operation's parameter
+  for (const auto &[place, use] : out.uses)
+    if (llvm::is_contained(kept.nodes, place.first) && out.list[use.parameter].isParameter)
+      own[use.parameter] = 0;
+  for (const auto &[node, index] : out.lostBias)
+    if (llvm::is_contained(kept.nodes, node))
+      own[index] = 0;
+  if (own.empty())
+    return true;
+  StringRef module = moduleOf(targets[own.begin()->first]);
+  if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
+    return false;
+  // A module beside it whose parameters of these names are all missing.
+  std::map<std::string, std::map<std::string, size_t>> missing;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    StringRef other = moduleOf(targets[index]);
+    if (out.list[index].isParameter && !out.list[index].used && other != module && moduleOf(other) == moduleOf(module))
+      missing[other.str()][StringRef(targets[index]).substr(other.size()).str()] = index;
+  }
+  for (auto it = missing.begin(); it != missing.end();) {
+    bool fits = llvm::all_of(own, [&](auto &entry) {
+      return it->second.count(StringRef(targets[entry.first]).substr(module.size()).str());
+    });
+    it = fits ? std::next(it) : missing.erase(it);
+  }
+  if (missing.size() != 1)
+    return false;
+  for (auto &[from, to] : own) {
+    to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
+    Parameter &parameter = out.list[to], &source = out.list[from];
+    parameter.initializer = source.initializer;
+    parameter.transposed = source.transposed;
+    parameter.shape = source.shape;
+    parameter.dataType = source.dataType;
+    parameter.used = true;
+  }
+  for (const auto &[place, use] : out.uses)
+    if (own.count(use.parameter) && llvm::is_contained(kept.nodes, place.first)) {
+      copy.uses[place] = use;
+      copy.uses[place].parameter = own[use.parameter];
+    }
+  for (const auto &[node, index] : out.lostBias)
+    if (own.count(index) && llvm::is_contained(kept.nodes, node))
+      copy.lostBias[node] = own[index];
+  copy.module = missing.begin()->first;
+  for (const auto &read : reads)
+    out.readsOfMerged[read] = out.merged.size();
+  out.merged.push_back(std::move(copy));
+  remark(kept.nodes.back(), "'" + name + "' of module '" + displayName(missing.begin()->first) +
+                                "', which the export merged with this node, is computed by its own parameters again");
+  return true;
+}

@@ -1,0 +1,96 @@
+//===- ParametersByRule.cpp - Parameters of a file without a signature ----===//
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::StringRef;
+
+/// Without a signature: every float initializer that is no scalar is a
+/// parameter, but for frequencies of rotary positions.
+static void takeInitializers(Model &model, Parameters &out) {
+  llvm::StringMap<size_t> index;
+  for (const TensorProto &tensor : model.proto().graph().initializer()) {
+    if (!isFloat(tensor) || isScalar(tensor) ||
+        StringRef(tensor.name()).ends_with("inv_freq"))
+      continue;
+    index[tensor.name()] = out.list.size();
+    out.list.push_back({tensor.name(), {}, true, &tensor});
+  }
+  for (const NodeProto &node : model.proto().graph().node())
+    for (int i = 0; i < node.input_size(); ++i) {
+      auto it = index.find(node.input(i));
+      if (it == index.end())
+        continue;
+      out.list[it->second].used = true;
+      out.uses[{&node, i}] = {it->second, false};
+    }
+}
+
+/// Whether every element of an initializer has one bit pattern.
+static bool isFilled(Model &model, const TensorProto &tensor) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  llvm::Expected<mlir::DenseElementsAttr> data =
+      model.read(&context, tensor, int64_t(1) << 20);
+  if (!data) {
+    llvm::consumeError(data.takeError());
+    return false;
+  }
+  if (data->isSplat())
+    return true;
+  llvm::ArrayRef<char> raw = data->getRawData();
+  size_t size = raw.size() / std::max<int64_t>(data->getNumElements(), 1);
+  for (size_t at = size; size && at < raw.size(); at += size)
+    if (memcmp(raw.data(), raw.data() + at, size))
+      return false;
+  return true;
+}
+
+/// A constant-filled initializer that several module scopes read was merged:
+/// each scope has its own.
+static void splitMerged(Model &model, Parameters &out) {
+  size_t count = out.list.size();
+  for (size_t index = 0; index < count; ++index) {
+    std::map<std::string, const NodeProto *> first;
+    std::vector<std::string> names;
+    std::map<std::string, std::vector<ParameterUse *>> byScope;
+    for (auto &[key, use] : out.uses)
+      if (use.parameter == index) {
+        std::string scope = readScope(*key.first).value_or("");
+        if (!byScope.count(scope))
+          names.push_back(scope);
+        byScope[scope].push_back(&use);
+        first.emplace(scope, key.first);
+      }
+    if (byScope.size() < 2 || byScope.count("") ||
+        !isFilled(model, *out.list[index].initializer))
+      continue;
+    StringRef name = out.list[index].name;
+    std::string last = name.rsplit('.').second.str(),
+                module = moduleOf(name).str();
+    for (const std::string &scope : names) {
+      if (scope == module)
+        continue;
+      Parameter copy = out.list[index];
+      copy.name = scope + "." + (last.empty() ? copy.name : last);
+      out.repairs.push_back(
+          {first[scope],
+           "parameter '" + copy.name + "' is taken for merged with '" +
+               out.list[index].name +
+               "', whose elements are all equal, and told apart"});
+      for (ParameterUse *use : byScope[scope])
+        use->parameter = out.list.size();
+      out.list.push_back(std::move(copy));
+    }
+    bool stillUsed = llvm::any_of(
+        out.uses, [&](auto &entry) { return entry.second.parameter == index; });
+    out.list[index].used = stillUsed;
+  }
+}
+
+void onnx::findByRule(Model &model, Parameters &out) {
+  takeInitializers(model, out);
+  splitMerged(model, out);
+}
