@@ -15,6 +15,19 @@ def SimplifyMovementPass : Pass<"shale-simplify-movement"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def SinkMovementPass : Pass<"shale-sink-movement"> {
+  let summary = "Moves turns of the batch behind what is computed of each row";
+  let description = [{
+    A transpose that takes the leading dimension from the front (`[B, T, E]` to
+    `[T, B, E]`, as torch.nn.MultiheadAttention has it) moves behind element by
+    element ops, products of rows with a matrix, norms and slices, and is gone
+    where it meets one that takes it back. Chains of reshapes and transposes
+    become at most a reshape, a transpose and a reshape. The batch then stays a
+    leading dimension, which ranks can share out.
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def RecoverActivationPass : Pass<"shale-recover-activation"> {
   let summary = "Finds GELU (erf and tanh) and SiLU in their decompositions";
   let description = [{

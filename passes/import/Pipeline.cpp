@@ -8,6 +8,8 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager,
   // Equal constants and broadcasts are one, so that patterns meet one form.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
+  // Models that compute on [T, B, E] have the batch in front again.
+  manager.addPass(createSinkMovementPass());
   // Attention's keys are transposed through reshapes.
   manager.addPass(createSimplifyMovementPass());
   if (options.recover) {

@@ -1,0 +1,227 @@
+//===- SinkMovement.cpp - The batch stays in front ------------------------===//
+//
+// torch.nn.MultiheadAttention computes on [T, B, E]: it turns its input, and its
+// result back. Here such a turn moves behind what is computed of each row alone,
+// until it meets the one that takes it back: ranks can then share out the batch.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/import/Matchers.h"
+#include "passes/import/Movement.h"
+#include "passes/import/Passes.h"
+
+namespace shale {
+#define GEN_PASS_DEF_SINKMOVEMENTPASS
+#include "passes/import/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::recover;
+
+using Factors = SmallVector<int64_t>;
+
+namespace {
+
+/// A chain with a turn of the front that does with fewer ops what it does.
+template <typename Op> struct ShortenChain : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    Movement movement = Movement::of(op.getResult());
+    if (!movement.turnsFront || movement.cost() >= movement.length)
+      return failure();
+    rewriter.replaceOp(op, movement.build(rewriter, op));
+    return success();
+  }
+};
+
+/// slice(turned x) is turned slice(x), where what is sliced is a factor.
+struct SliceFirst : OpRewritePattern<nn::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::SliceOp op, PatternRewriter &rewriter) const override {
+    Movement movement = Movement::of(op.getInput());
+    if (!movement.movesFront())
+      return failure();
+    ArrayRef<int64_t> shape = tensor(op.getInput()).getShape();
+    Factors limits = movement.sizes, starts(limits.size(), 0), strides(limits.size(), 1), sizes = limits;
+    for (auto [dim, size] : llvm::enumerate(shape)) {
+      if (tensor(op).getDimSize(dim) == size)
+        continue;
+      if (movement.to[dim].size() != 1)
+        return failure();
+      int64_t factor = movement.to[dim][0];
+      starts[factor] = op.getStarts()[dim];
+      limits[factor] = op.getLimits()[dim];
+      strides[factor] = op.getStrides()[dim];
+      sizes[factor] = tensor(op).getDimSize(dim);
+    }
+    Value split = movement.split(rewriter, op);
+    auto slice = nn::SliceOp::create(rewriter, op.getLoc(), RankedTensorType::get(sizes, tensor(op).getElementType()), split,
+                                     starts, limits, strides);
+    inherit(op, slice);
+    rewriter.replaceOp(op, movement.ofSplit(slice).build(rewriter, op));
+    return success();
+  }
+};
+
+/// The value of which `movement` makes `operand`, with one dimension for each factor: of a splat, of a broadcast along
+/// whole dimensions, or of what is moved in the same way.
+Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter, Operation *like, bool build) {
+  RankedTensorType type = RankedTensorType::get(movement.sizes, tensor(operand).getElementType());
+  auto dense = operand.getDefiningOp<nn::ConstantOp>();
+  if (auto splat = dense ? dyn_cast<SplatElementsAttr>(dense.getValue()) : SplatElementsAttr())
+    return build ? Value(nn::ConstantOp::create(rewriter, like->getLoc(), splat.resizeSplat(type))) : operand;
+  if (auto broadcast = operand.getDefiningOp<nn::BroadcastOp>()) {
+    Factors shape, dims;
+    for (auto [size, dim] : llvm::zip(tensor(broadcast.getInput()).getShape(), broadcast.getDims())) {
+      if (size == 1)
+        continue;
+      for (int64_t factor : movement.to[dim]) {
+        shape.push_back(movement.sizes[factor]);
+        dims.push_back(factor);
+      }
+    }
+    if (!llvm::is_sorted(dims))
+      return {};
+    if (!build)
+      return operand;
+    Value input = broadcast.getInput();
+    if (ArrayRef<int64_t>(shape) != tensor(input).getShape()) {
+      auto reshape = nn::ReshapeOp::create(rewriter, like->getLoc(), RankedTensorType::get(shape, type.getElementType()), input);
+      inherit(broadcast, reshape);
+      input = reshape;
+    }
+    auto wide = nn::BroadcastOp::create(rewriter, like->getLoc(), type, input, dims);
+    inherit(broadcast, wide);
+    return wide;
+  }
+  Movement other = Movement::of(operand);
+  if (other.sizes != movement.sizes || other.to != movement.to)
+    return {};
+  return build ? other.split(rewriter, like) : operand;
+}
+
+/// Element by element: f(turned x, ..) is turned f(x, ..).
+struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+  LogicalResult matchAndRewrite(Elementwise interface, PatternRewriter &rewriter) const override {
+    Operation *op = interface;
+    if (op->getNumResults() != 1)
+      return failure();
+    std::optional<Movement> movement;
+    for (Value operand : op->getOperands())
+      if (Movement one = Movement::of(operand); !movement && one.movesFront())
+        movement = one;
+    if (!movement || llvm::any_of(op->getOperands(), [&](Value operand) { return !unmoved(*movement, operand, rewriter, op, false); }))
+      return failure();
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(unmoved(*movement, operand, rewriter, op, true));
+    Operation *copy = rewriter.clone(*op);
+    copy->setOperands(operands);
+    copy->getResult(0).setType(RankedTensorType::get(movement->sizes, tensor(op->getResult(0)).getElementType()));
+    rewriter.replaceOp(op, movement->ofSplit(copy->getResult(0)).build(rewriter, op));
+    return success();
+  }
+};
+
+/// A product of turned rows is the turned product.
+struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
+    Movement movement = Movement::of(op.getLhs());
+    if (op.getTransposeLhs() || tensor(op).getRank() != 2 || !movement.movesFront())
+      return failure();
+    Factors rows = movement.to[0];
+    llvm::sort(rows);
+    if (rows == movement.to[0] || rows[0] != 0)
+      return failure();
+    Movement straight = movement;
+    straight.to[0] = rows;
+    straight.simplify();
+    Value lhs = straight.build(rewriter, op);
+    Operation *copy = rewriter.clone(*op);
+    copy->setOperand(0, lhs);
+    // Of the result: rows split into factors, then the columns.
+    Movement back{copy->getResult(0), {}, {{}, {}}, {{}, {}}};
+    for (int64_t factor : rows) {
+      back.from[0].push_back(back.sizes.size());
+      back.sizes.push_back(movement.sizes[factor]);
+    }
+    for (int64_t factor : movement.to[0])
+      back.to[0].push_back(llvm::find(rows, factor) - rows.begin());
+    if (int64_t columns = tensor(op).getDimSize(1); columns > 1) {
+      back.from[1] = back.to[1] = {int64_t(back.sizes.size())};
+      back.sizes.push_back(columns);
+    }
+    rewriter.replaceOp(op, back.build(rewriter, op));
+    return success();
+  }
+};
+
+/// The leading dimensions that `op` computes each by itself: as its sharding rule has them, in the first operand and in
+/// every result; 0 for an op whose attributes may name dimensions.
+int64_t independentDims(Operation *op) {
+  auto sharded = dyn_cast<ShardingRuleOp>(op);
+  if (!sharded || isa<Indexed, Elementwise, nn::MatmulOp>(op) || op->getNumOperands() == 0)
+    return 0;
+  ShardingRule rule = sharded.getShardingRule();
+  const TensorFactors &first = rule.operands[0];
+  size_t count = 0;
+  for (; count < first.size(); ++count) {
+    if (first[count].size() != 1 || rule.factors[first[count][0]].kind != FactorKind::Parallel)
+      break;
+    auto isThere = [&](const TensorFactors &one) { return count < one.size() && one[count] == first[count]; };
+    auto isElsewhere = [&](const TensorFactors &one) {
+      return llvm::any_of(one, [&](const auto &dim) { return llvm::is_contained(dim, first[count][0]); });
+    };
+    if (!llvm::all_of(rule.results, isThere) || llvm::any_of(llvm::drop_begin(rule.operands), isElsewhere))
+      break;
+  }
+  return count;
+}
+
+/// Norms, softmax: f(turned x) is turned f(x), where only leading dimensions are turned.
+struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+  LogicalResult matchAndRewrite(ShardingRuleOp interface, PatternRewriter &rewriter) const override {
+    Operation *op = interface;
+    int64_t lead = independentDims(op);
+    if (lead < 2)
+      return failure();
+    auto transpose = op->getOperand(0).getDefiningOp<nn::TransposeOp>();
+    if (!transpose || transpose.getPerm().empty() || transpose.getPerm()[0] == 0)
+      return failure();
+    ArrayRef<int64_t> perm = transpose.getPerm();
+    for (int64_t dim = 0; dim < int64_t(perm.size()); ++dim)
+      if ((dim < lead) != (perm[dim] < lead) || (dim >= lead && perm[dim] != dim))
+        return failure();
+    Operation *copy = rewriter.clone(*op);
+    copy->setOperand(0, transpose.getInput());
+    SmallVector<Value> results;
+    for (Value result : copy->getResults()) {
+      RankedTensorType turned = tensor(result);
+      Factors shape(turned.getShape()), order(perm.take_front(lead));
+      for (int64_t dim = 0; dim < lead; ++dim)
+        shape[perm[dim]] = turned.getDimSize(dim);
+      for (int64_t dim = lead; dim < turned.getRank(); ++dim)
+        order.push_back(dim);
+      result.setType(RankedTensorType::get(shape, turned.getElementType()));
+      auto back = nn::TransposeOp::create(rewriter, op->getLoc(), turned, result, order);
+      inherit(transpose, back);
+      results.push_back(back);
+    }
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+struct SinkMovementPass : shale::impl::SinkMovementPassBase<SinkMovementPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst, ElementwiseFirst, ProductFirst,
+                 RowsFirst>(&getContext());
+    applyPatterns(getOperation(), std::move(patterns));
+  }
+};
+
+} // namespace

@@ -1,0 +1,74 @@
+// RUN: shale-opt --shale-sink-movement %s | FileCheck %s
+// RUN: shale-opt --shale-sink-movement --shale-sink-movement %s | FileCheck %s
+// RUN: shale-opt --shale-sink-movement %s -o %t.after.mlir
+// Arguments of one place have one type in all functions: the interpreter draws their values once.
+// RUN: shale-run --as=f64 %s --compare=%t.after.mlir
+
+// torch.nn.MultiheadAttention's input: [B, T, E] is turned, multiplied, given a bias, cut into heads, turned back.
+// CHECK-LABEL: func.func @attention_input
+// CHECK: %[[ROWS:.*]] = nn.reshape %arg0 : tensor<2x5x6xf32> -> tensor<10x6xf32>
+// CHECK: %[[P:.*]] = nn.matmul %[[ROWS]], %arg1
+// CHECK: nn.add %{{.*}} : tensor<2x5x6xf32>
+// CHECK: %[[T:.*]] = nn.transpose %{{.*}} perm = [0, 2, 1, 3] : tensor<2x5x3x2xf32> -> tensor<2x3x5x2xf32>
+// CHECK: return %[[T]]
+func.func @attention_input(%x: tensor<2x5x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6xf32>) -> tensor<2x3x5x2xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %1 = nn.reshape %0 : tensor<5x2x6xf32> -> tensor<10x6xf32>
+  %2 = nn.matmul %1, %w : (tensor<10x6xf32>, tensor<6x6xf32>) -> tensor<10x6xf32>
+  %3 = nn.reshape %2 : tensor<10x6xf32> -> tensor<5x2x6xf32>
+  %4 = nn.broadcast %b dims = [2] : tensor<6xf32> -> tensor<5x2x6xf32>
+  %5 = nn.add %3, %4 : tensor<5x2x6xf32>
+  %6 = nn.reshape %5 : tensor<5x2x6xf32> -> tensor<5x6x2xf32>
+  %7 = nn.transpose %6 perm = [1, 0, 2] : tensor<5x6x2xf32> -> tensor<6x5x2xf32>
+  %8 = nn.reshape %7 : tensor<6x5x2xf32> -> tensor<2x3x5x2xf32>
+  return %8 : tensor<2x3x5x2xf32>
+}
+
+// A norm of turned rows, and a sum with what is turned in the same way.
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[S:.*]] = nn.add %arg0, %arg3 : tensor<2x5x6xf32>
+// CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = nn.layer_norm %[[S]]
+// CHECK: return %[[N]]
+func.func @norm(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>) -> tensor<2x5x6xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %1 = nn.transpose %y perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %2 = nn.add %0, %1 : tensor<5x2x6xf32>
+  %3, %mean, %rstd = nn.layer_norm %2, %b, %b epsilon = 1.0e-5 : tensor<5x2x6xf32>, tensor<6xf32> -> tensor<5x2xf32>
+  %4 = nn.transpose %3 perm = [1, 0, 2] : tensor<5x2x6xf32> -> tensor<2x5x6xf32>
+  return %4 : tensor<2x5x6xf32>
+}
+
+// A half of what was brought to the front is sliced where it stands.
+// CHECK-LABEL: func.func @halves
+// CHECK: %[[S:.*]] = nn.slice %{{.*}} starts = [0, 0, 1, 0] limits = [2, 5, 2, 3]
+// CHECK-NOT: nn.transpose
+// CHECK: return
+func.func @halves(%x: tensor<2x5x6xf32>) -> tensor<2x5x3xf32> {
+  %0 = nn.reshape %x : tensor<2x5x6xf32> -> tensor<2x5x2x3xf32>
+  %1 = nn.transpose %0 perm = [2, 0, 1, 3] : tensor<2x5x2x3xf32> -> tensor<2x2x5x3xf32>
+  %2 = nn.slice %1 starts = [1, 0, 0, 0] limits = [2, 2, 5, 3] strides = [1, 1, 1, 1] : tensor<2x2x5x3xf32> -> tensor<1x2x5x3xf32>
+  %3 = nn.reshape %2 : tensor<1x2x5x3xf32> -> tensor<2x5x3xf32>
+  return %3 : tensor<2x5x3xf32>
+}
+
+// What is added is not turned: nothing moves. Neither does a slice that cuts through two merged dimensions.
+// CHECK-LABEL: func.func @stays
+// CHECK-NEXT: nn.transpose
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: nn.slice
+func.func @stays(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>, %z: tensor<5x2x6xf32>) -> tensor<7x6xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %1 = nn.add %0, %z : tensor<5x2x6xf32>
+  %2 = nn.reshape %1 : tensor<5x2x6xf32> -> tensor<10x6xf32>
+  %3 = nn.slice %2 starts = [0, 0] limits = [7, 6] strides = [1, 1] : tensor<10x6xf32> -> tensor<7x6xf32>
+  return %3 : tensor<7x6xf32>
+}
+
+// CHECK-LABEL: func.func @empty
+// CHECK: nn.transpose
+func.func @empty(%u: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>, %z: tensor<5x2x6xf32>, %x: tensor<0x5x6xf32>) -> tensor<0x6xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<0x5x6xf32> -> tensor<5x0x6xf32>
+  %1 = nn.reshape %0 : tensor<5x0x6xf32> -> tensor<0x6xf32>
+  return %1 : tensor<0x6xf32>
+}
