@@ -8,8 +8,16 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
                                          ArrayRef<Value> resultGrads,
                                          ArrayRef<bool>,
                                          SmallVectorImpl<Value> &operandGrads) {
+  Value indices = getIndices();
+  if (auto padding = getPadding()) { // nothing comes back to index -1
+    Build build{builder, getLoc()};
+    auto type = cast<RankedTensorType>(indices.getType());
+    auto filled = [&](int64_t value) -> Value {
+      return ConstantOp::create(builder, getLoc(), DenseElementsAttr::get(type, builder.getIntegerAttr(type.getElementType(), value)));
+    };
+    indices = build.select(build.compare(Predicate::EQ, indices, filled(*padding)), filled(-1), indices);
+  }
   operandGrads[0] =
-      EmbeddingGradOp::create(builder, getLoc(), getTable().getType(),
-                              getIndices(), resultGrads[0]);
+      EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), indices, resultGrads[0]);
   return success();
 }

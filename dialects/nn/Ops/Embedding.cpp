@@ -25,7 +25,12 @@ static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type ro
 }
 
 LogicalResult EmbeddingOp::verify() {
-  return verifyRows(*this, getTable().getType(), getIndices().getType(), getType(), /*sums=*/false);
+  if (failed(verifyRows(*this, getTable().getType(), getIndices().getType(), getType(), /*sums=*/false)))
+    return failure();
+  int64_t rows = cast<RankedTensorType>(getTable().getType()).getDimSize(0);
+  if (auto padding = getPadding(); padding && (int64_t(*padding) < 0 || int64_t(*padding) >= rows))
+    return emitOpError("padding is row ") << int64_t(*padding) << " of a table of " << rows << " rows";
+  return success();
 }
 
 LogicalResult EmbeddingGradOp::verify() {

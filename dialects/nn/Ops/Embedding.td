@@ -9,18 +9,20 @@ def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_
   let description = [{
     result[..., :] = table[indices[...], :]. An index out of [0, V) reads
     nothing: its row is zero, and its gradient goes nowhere; this is also what a
-    table split over V computes for rows that another rank holds.
+    table split over V computes for rows that another rank holds. No gradient
+    goes to row `padding`, as PyTorch's `padding_idx` has it.
 
     Life: made by import (Gather of a float table); lives up to codegen.
 
     Constraints:
     - (C1) table is 2-D; the result has its element type and shape indices.shape + [D].
+    - (C2) `padding` is a row of the table.
 
-    Example: `%2 = nn.embedding %table, %ids : (tensor<256x64xf32>, tensor<4x8xi64>) -> tensor<4x8x64xf32>`
+    Example: `%2 = nn.embedding %table, %ids padding = 0 : (tensor<256x64xf32>, tensor<4x8xi64>) -> tensor<4x8x64xf32>`
   }];
-  let arguments = (ins NN_FloatTensor:$table, NN_IntTensor:$indices);
+  let arguments = (ins NN_FloatTensor:$table, NN_IntTensor:$indices, OptionalAttr<I64Attr>:$padding);
   let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, $result)";
+  let assemblyFormat = "$table `,` $indices (`padding` `=` $padding^)? attr-dict `:` functional-type(operands, $result)";
   let hasVerifier = 1;
 }
 

@@ -35,7 +35,7 @@ FailureOr<SmallVector<Value>> EmbeddingOp::partition(OpBuilder &builder,
   Value indices = localIndices(builder, getLoc(), local.operands[1], axes,
                                shapeOf(local.operands[0])[0]);
   return SmallVector<Value>{EmbeddingOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], indices)};
+      builder, getLoc(), local.types[0], local.operands[0], indices, IntegerAttr())};
 }
 
 ShardingRule EmbeddingGradOp::getShardingRule() {

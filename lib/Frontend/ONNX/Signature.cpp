@@ -80,7 +80,22 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   StringRef target = head.split("[target=").second;
   target.consume_front("torch.ops.");
   result.target = target.str();
-  result.kwargs = args.rsplit("kwargs = ").second.str();
+  auto [list, kwargs] = args.rsplit(", kwargs = ");
+  result.kwargs = kwargs.str();
+  // (%p_w, [%x, 2], 0): commas outside of brackets.
+  list.consume_front("(");
+  list.consume_back(")");
+  int depth = 0;
+  size_t start = 0;
+  for (size_t at = 0; at <= list.size(); ++at) {
+    char c = at < list.size() ? list[at] : ',';
+    depth += (c == '[' || c == '(') - (c == ']' || c == ')');
+    if (c != ',' || (depth > 0 && at < list.size()))
+      continue;
+    if (StringRef one = list.slice(start, at).trim(); !one.empty())
+      result.positional.push_back(one.str());
+    start = at + 1;
+  }
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(

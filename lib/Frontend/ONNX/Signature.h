@@ -29,6 +29,7 @@ struct FxNode {
   std::string name;              // addmm_3
   std::string target;            // aten.addmm.default
   std::vector<std::string> args; // every %name of args and kwargs, in order
+  std::vector<std::string> positional; // args as they are written
   std::string kwargs;            // {alpha: 0.3}
 };
 

@@ -33,3 +33,12 @@ func.func @embedding_float(%t: tensor<256x64xf32>, %i: tensor<4xf32>) {
   %0 = nn.embedding %t, %i : (tensor<256x64xf32>, tensor<4xf32>) -> tensor<4x64xf32>
   return
 }
+
+// -----
+
+// embedding_c2: padding is a row
+func.func @embedding_c2(%t: tensor<256x64xf32>, %i: tensor<4xi64>) {
+  // expected-error@+1 {{padding is row 256 of a table of 256 rows}}
+  %0 = nn.embedding %t, %i padding = 256 : (tensor<256x64xf32>, tensor<4xi64>) -> tensor<4x64xf32>
+  return
+}

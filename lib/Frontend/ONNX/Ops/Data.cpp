@@ -311,9 +311,7 @@ static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start,
     limits[axis] = starts[axis] + picked.size();
     return node.slice(value, starts, limits, strides);
   }
-  return node.create<nn::GatherOp>(
-      RankedTensorType::get(shape, type.getElementType()), value,
-      node.constant(picked), axis);
+  return gatherAlong(node, value, node.constant(picked), axis);
 }
 
 static LogicalResult importSlice(Node &node) {

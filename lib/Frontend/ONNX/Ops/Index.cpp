@@ -1,4 +1,5 @@
 //===- Index.cpp - Gather and its relatives -------------------------------===//
+#include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -80,6 +81,77 @@ static bool needsGradient(Node &node, Value value) {
          !node.importer.constantOf(value);
 }
 
+/// The row that PyTorch's embedding never trains: the third operand of the operation that the node was. None where there
+/// is none; -2 where the operation also scales gradients, which no op has.
+static std::optional<int64_t> paddingOf(Node &node) {
+  FxNode fx = readFxNode(node.proto);
+  if (!StringRef(fx.target).starts_with("aten.embedding.") || fx.positional.size() < 3)
+    return std::nullopt;
+  int64_t row = 0;
+  if (StringRef(fx.positional[2]).getAsInteger(10, row))
+    return std::nullopt;
+  if (fx.positional.size() > 3 && fx.positional[3] == "True")
+    return -2;
+  return row < 0 ? std::nullopt : std::optional<int64_t>(row);
+}
+
+Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis, std::optional<int64_t> padding) {
+  auto type = Node::type(input), ids = Node::type(indices);
+  SmallVector<int64_t> shape(type.getShape());
+  shape.erase(shape.begin() + axis);
+  shape.insert(shape.begin() + axis, ids.getShape().begin(),
+               ids.getShape().end());
+  auto result = RankedTensorType::get(shape, type.getElementType());
+  if (!needsGradient(node, input))
+    return node.create<nn::GatherOp>(result, input, indices, axis);
+  // A run of positions is a slice.
+  if (DenseElementsAttr attr = node.importer.constantOf(indices);
+      attr && attr.getNumElements() > 0 && !padding) {
+    SmallVector<int64_t> at;
+    for (APInt value : attr.getValues<APInt>())
+      at.push_back(value.getSExtValue());
+    bool run = true;
+    for (size_t i = 1; i < at.size(); ++i)
+      run &= at[i] == at[i - 1] + 1;
+    if (run) {
+      SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+          strides(type.getRank(), 1);
+      starts[axis] = at.front();
+      limits[axis] = at.back() + 1;
+      return node.reshape(node.slice(input, starts, limits, strides), shape);
+    }
+  }
+  // Rows of a table [V, D]: other axes are brought to the front first.
+  SmallVector<int64_t> perm = {axis};
+  for (int64_t i = 0; i < type.getRank(); ++i)
+    if (i != axis)
+      perm.push_back(i);
+  Value table = node.transpose(input, perm);
+  int64_t rows = type.getDimSize(axis),
+          width = rows ? type.getNumElements() / rows : 0;
+  table = node.reshape(table, {rows, width});
+  if (!table)
+    return {};
+  SmallVector<int64_t> looked(ids.getShape());
+  looked.push_back(width);
+  IntegerAttr row = padding && *padding < rows ? node.importer.builder.getI64IntegerAttr(*padding) : IntegerAttr();
+  Value found = node.create<nn::EmbeddingOp>(
+      RankedTensorType::get(looked, type.getElementType()), table, indices, row);
+  SmallVector<int64_t> split(ids.getShape());
+  for (int64_t i = 1; i < type.getRank(); ++i)
+    split.push_back(type.getDimSize(perm[i]));
+  found = node.reshape(found, split);
+  // ids..., before axis, after axis -> before axis, ids..., after axis
+  SmallVector<int64_t> back;
+  for (int64_t i = 0; i < axis; ++i)
+    back.push_back(ids.getRank() + i);
+  for (int64_t i = 0; i < ids.getRank(); ++i)
+    back.push_back(i);
+  for (int64_t i = axis; i + 1 < type.getRank(); ++i)
+    back.push_back(ids.getRank() + i);
+  return node.transpose(found, back);
+}
+
 static LogicalResult importGather(Node &node) {
   if (failed(node.require(2)))
     return failure();
@@ -93,64 +165,13 @@ static LogicalResult importGather(Node &node) {
   Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, node.input(0));
   if (!indices)
     return failure();
-  SmallVector<int64_t> shape(type.getShape());
-  shape.erase(shape.begin() + axis);
-  shape.insert(shape.begin() + axis, ids.getShape().begin(),
-               ids.getShape().end());
-  auto result = RankedTensorType::get(shape, type.getElementType());
-  if (!needsGradient(node, node.input(0))) {
-    node.set(0,
-             node.create<nn::GatherOp>(result, node.input(0), indices, axis));
-    return success();
-  }
-  // A run of positions is a slice.
-  if (DenseElementsAttr attr = node.importer.constantOf(indices);
-      attr && attr.getNumElements() > 0) {
-    SmallVector<int64_t> at;
-    for (APInt value : attr.getValues<APInt>())
-      at.push_back(value.getSExtValue());
-    bool run = true;
-    for (size_t i = 1; i < at.size(); ++i)
-      run &= at[i] == at[i - 1] + 1;
-    if (run) {
-      SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-          strides(type.getRank(), 1);
-      starts[axis] = at.front();
-      limits[axis] = at.back() + 1;
-      node.set(0,
-               node.reshape(node.slice(node.input(0), starts, limits, strides),
-                            shape));
-      return success();
-    }
-  }
-  // Rows of a table [V, D]: other axes are brought to the front first.
-  SmallVector<int64_t> perm = {axis};
-  for (int64_t i = 0; i < type.getRank(); ++i)
-    if (i != axis)
-      perm.push_back(i);
-  Value table = node.transpose(node.input(0), perm);
-  int64_t rows = type.getDimSize(axis),
-          width = rows ? type.getNumElements() / rows : 0;
-  table = node.reshape(table, {rows, width});
-  if (!table)
+  std::optional<int64_t> padding = paddingOf(node);
+  if (padding == -2)
+    return node.error("an embedding with scale_grad_by_freq=True is not supported");
+  Value found = gatherAlong(node, node.input(0), indices, axis, padding);
+  if (!found)
     return failure();
-  SmallVector<int64_t> looked(ids.getShape());
-  looked.push_back(width);
-  Value found = node.create<nn::EmbeddingOp>(
-      RankedTensorType::get(looked, type.getElementType()), table, indices);
-  SmallVector<int64_t> split(ids.getShape());
-  for (int64_t i = 1; i < type.getRank(); ++i)
-    split.push_back(type.getDimSize(perm[i]));
-  found = node.reshape(found, split);
-  // ids..., before axis, after axis -> before axis, ids..., after axis
-  SmallVector<int64_t> back;
-  for (int64_t i = 0; i < axis; ++i)
-    back.push_back(ids.getRank() + i);
-  for (int64_t i = 0; i < ids.getRank(); ++i)
-    back.push_back(i);
-  for (int64_t i = axis; i + 1 < type.getRank(); ++i)
-    back.push_back(ids.getRank() + i);
-  node.set(0, node.transpose(found, back));
+  node.set(0, found);
   return success();
 }
 

@@ -19,6 +19,10 @@ void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
+/// The slices of `input` along `axis` at `indices`, in [0, size): result dimensions [..axis), the indices', (axis..].
+/// Has a gradient, but to row `padding`. Null after an error.
+mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int64_t axis, std::optional<int64_t> padding = std::nullopt);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_OPS_OPS_H
