@@ -207,7 +207,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--batch-dim", o.batchDims, "input dimension that ranks share out (default: those named batch)")->type_name("INPUT:D")->allow_extra_args(false)->group(in);
   app.add_option("--loss", o.loss, "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET")->type_name("FORM")->group(in);
   app.add_option("--loss-output", o.lossOutput, "the output that is the loss, when several are scalars")->type_name("NAME")->group(in);
-  app.add_option("--bind", binds, "what an input holds: tokens, tokens+1, ones or arange")->type_name("INPUT=WHAT")->allow_extra_args(false)->group(in);
+  app.add_option("--bind", binds, "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name")->type_name("INPUT=WHAT")->allow_extra_args(false)->group(in);
   app.add_option("--constant", o.constants, "an initializer that depends on no parameter, whatever it looks like")->type_name("NAME")->allow_extra_args(false)->group(in);
   app.add_flag("--keep-prefix", o.keepPrefix, "keep the exporting wrapper's prefix of parameter names")->group(in);
   app.add_flag("--no-recover", noRecover, "do not recover attention, norms and activations from their parts")->group(in);

@@ -177,8 +177,8 @@ std::string Importer::listInputs(llvm::function_ref<bool(const Input &)> which) 
 
 /// What the choices of --bind mean, where labels are asked for.
 static const char *const kBindChoices =
-    "=tokens (the graph shifts them, or they are the tokens themselves) or =tokens+1 (each label is the next token); "
-    "a tensor of that name in a .safetensors data file comes first";
+    "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
+    "=file (a .safetensors data file has them; a tensor of that name there comes first in any case)";
 
 LogicalResult Importer::bindLabels(const LossParts &parts) {
   Origin origin = traceTokens(parts.labels);
@@ -191,8 +191,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
           open += (open.empty() ? "'" : ", '") + displayName(input->name) + "'";
     if (!open.empty())
       return error("cannot tell which tokens the labels are, which are computed from " + open +
-                   ": pass --bind INPUT=tokens|tokens+1|ones|arange for each; a tensor of that name in a .safetensors "
-                   "data file comes first"),
+                   ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it"),
              failure();
     return success();
   }

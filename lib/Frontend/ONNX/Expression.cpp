@@ -79,6 +79,12 @@ bool onnx::isMovement(StringRef op) {
   return names.contains(op);
 }
 
+bool onnx::isMadeByCode(StringRef op) {
+  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like",
+                             "new_full", "new_zeros", "new_ones", "linspace", "eye"},
+                            op);
+}
+
 /// Whether an operation of kind `op` can be the last one of the expression.
 static bool agrees(const Expression &expression, StringRef op) {
   if (op.empty() || isMovement(op))

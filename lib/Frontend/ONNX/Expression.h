@@ -46,6 +46,8 @@ struct Expression {
   double scale = 1, shift = 0;
   Movement movement;
 
+  /// Whether it computes nothing.
+  bool movesOnly() const { return function == Function::Identity && scale == 1 && shift == 0; }
   /// In words, for a remark: "1 - p", "-exp(p)", "a part of p".
   std::string text(llvm::StringRef name) const;
 };
@@ -72,6 +74,9 @@ Movement reshapeTo(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
 /// Whether only data is moved by an operation of this kind.
 bool isMovement(llvm::StringRef op);
+
+/// Whether an operation of this kind makes a tensor of numbers alone.
+bool isMadeByCode(llvm::StringRef op);
 
 /// Whether it has two values, one of them 0, 1 or very negative, as masks do.
 bool isMask(const Numbers &constant);

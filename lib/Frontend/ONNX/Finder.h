@@ -29,14 +29,24 @@ private:
   void assign(Operation &operation);
   void assignOne(const Operation &operation, const Use &use, size_t parameter);
   void loseBias(const Operation &operation, size_t parameter);
+  void assignWithoutMetadata();
   void splitMergedOperations();
-  void noteRemoved(const Operation &operation);
+  void noteRemoved(llvm::StringRef name, llvm::StringRef scope);
   bool isNumberMissing(llvm::StringRef name) const;
   void dropComputed(const Operation &operation, llvm::SmallVectorImpl<llvm::StringRef> &names) const;
   bool splitMergedOperation(llvm::StringRef name, const Operation &kept, llvm::ArrayRef<std::pair<const NodeProto *, int>> reads);
+  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
   void collectKnown();
+  void splitPending();
   std::vector<RemovedOperation> removed;
-  std::vector<FoldedRead> unexplainedReads() const;
+  /// Merged operations that are not split.
+  struct Pending {
+    std::string name;
+    const Operation *kept;
+    llvm::SmallVector<std::pair<const NodeProto *, int>> reads;
+  };
+  std::vector<Pending> pending;
+  std::vector<FoldedRead> unexplainedReads();
   void restoreComplements();
   llvm::SmallSetVector<size_t, 4> missingOperands() const;
   void findSecondNames(bool byModule);
@@ -60,6 +70,8 @@ private:
   llvm::MapVector<llvm::StringRef, Operation> operations;
   std::set<const TensorProto *> assigned;
   llvm::SmallVector<bool> isAlias;
+  /// By module: another one whose operations were merged with its.
+  llvm::StringMap<std::string> twins;
   /// (operation scope, whether an embedding) of each read of a parameter.
   std::map<size_t, std::vector<std::pair<std::string, bool>>> readers;
 };

@@ -62,13 +62,6 @@ std::string listOf(ArrayRef<std::string> names, size_t most = 8) {
   return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
 }
 
-/// Whether an operation of this kind makes a tensor of numbers alone.
-bool isMadeByCode(StringRef op) {
-  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like",
-                             "new_full", "new_zeros", "new_ones", "linspace", "eye"},
-                            op);
-}
-
 bool isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values, [&](double value) { return value == numbers.values.front(); });
 }
@@ -115,8 +108,7 @@ const Numbers *FoldedParameters::numbersOf(size_t index) {
 
 void FoldedParameters::explain(Value &value, size_t index, const Expression &expression) {
   Parameter &parameter = out.list[index];
-  bool plain = expression.function == Function::Identity && expression.scale == 1 && expression.shift == 0 &&
-               expression.movement.kept == expression.movement.shape && llvm::is_sorted(expression.movement.perm) &&
+  bool plain = expression.movesOnly() && expression.movement.kept == expression.movement.shape && llvm::is_sorted(expression.movement.perm) &&
                expression.movement.split == expression.movement.shape;
   int number = -1;
   if (!plain) {
@@ -203,10 +195,13 @@ bool FoldedParameters::byValue(Value &value) {
       const Numbers *parameter = numbersOf(index);
       if (!parameter || parameter->size() < value.numbers->size() / 64)
         continue;
-      if (std::optional<Expression> expression = fitExpression(*parameter, *value.numbers, value.first().op)) {
-        explain(value, index, *expression);
-        return true;
-      }
+      std::optional<Expression> expression = fitExpression(*parameter, *value.numbers, value.first().op);
+      // Numbers that code counts are a line of any parameter that was initialised so; modules compute with what they have.
+      bool isOpen = value.first().op.empty() || isMovement(value.first().op);
+      if (!expression || (!expression->movesOnly() && ((isOpen && value.isTable()) || !areNested(moduleOf(targets[index]), value.first().scope))))
+        continue;
+      explain(value, index, *expression);
+      return true;
     }
   return false;
 }
@@ -238,7 +233,9 @@ bool FoldedParameters::take(Value &value, size_t index) {
   // Other parts may have been read by what was left out.
   bool isPart = llvm::is_contained({"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
                                    value.first().op);
-  if (isPart && llvm::any_of(removed, [&](auto &operation) { return areNested(operation.scope, value.first().scope); }))
+  if (isPart && llvm::any_of(removed, [&](auto &operation) {
+        return operation.scope == value.first().scope || operation.scope == moduleOf(targets[index]);
+      }))
     return false;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
   if (value.numbers && isConstant(*value.numbers)) {
@@ -334,7 +331,8 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<Remove
   return llvm::all_of(values, [](const Value &value) { return value.explained || value.isTable(); });
 }
 
-void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector<size_t, 4> &operands) {
+void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector<size_t, 4> &operands,
+                              ArrayRef<RemovedOperation> hidden) {
   isAlias = aliases;
   std::vector<std::string> missing, left, tables;
   for (size_t index = 0; index < out.list.size(); ++index)
@@ -354,7 +352,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector
   if (left.empty())
     left = tables;
   if (left.empty())
-    for (const RemovedOperation &operation : removed)
+    for (const RemovedOperation &operation : hidden)
       add(left, displayName(operation.name));
   bool one = missing.size() == 1;
   if (!missing.empty() && left.empty() && operands.empty())

@@ -45,8 +45,10 @@ public:
   bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
   /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for parameters
   /// that nobody reads.
-  /// `operands`: parameters that an operation of the graph names, but none of its nodes reads.
-  void report(llvm::ArrayRef<bool> isAlias, const llvm::SmallSetVector<size_t, 4> &operands);
+  /// `operands`: parameters that an operation of the graph names, but none of its nodes reads;
+  /// `removed`: what may have hidden a parameter.
+  void report(llvm::ArrayRef<bool> isAlias, const llvm::SmallSetVector<size_t, 4> &operands,
+              llvm::ArrayRef<RemovedOperation> removed);
 
 private:
   /// All reads of one initializer under one name and from one module: one folded value.

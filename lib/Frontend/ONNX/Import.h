@@ -20,7 +20,7 @@ struct ImportOptions {
   std::string loss;
   /// `--loss-output NAME`, when the graph has several scalar outputs.
   std::string lossOutput;
-  /// `--bind INPUT=tokens|tokens+1|ones|arange`.
+  /// `--bind INPUT=tokens|tokens+1|ones|arange|file`.
   llvm::StringMap<std::string> bindings;
   /// Ranks that share out the batch.
   int64_t dataRanks = 1;

@@ -425,13 +425,13 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value,
     return ("--" + flag + " '" + value + "' must be " +
             (colon           ? "INPUT:DIM"
              : flag == "dim" ? "NAME=SIZE"
-                             : "INPUT=tokens|tokens+1|ones|arange"))
+                             : "INPUT=tokens|tokens+1|ones|arange|file"))
         .str();
   if (flag == "bind") {
     if (rest != "tokens" && rest != "tokens+1" && rest != "ones" &&
-        rest != "arange")
+        rest != "arange" && rest != "file")
       return ("--bind: '" + rest +
-              "' is not one of tokens, tokens+1, ones, arange")
+              "' is not one of tokens, tokens+1, ones, arange, file")
           .str();
     options.bindings[key] = rest.str();
     return "";

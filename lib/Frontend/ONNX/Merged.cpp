@@ -48,7 +48,11 @@ void Finder::splitMergedOperations() {
         if (names.empty() && moved.size() == 1 && isConversion(operationOf(moved[0])))
           converted[maker][moved[0]].push_back({node, i});
         if (names.size() != 1) {
-          noteRemoved(entry.second);
+          // A movement's further operands are sizes; what only moves data hides nothing.
+          ArrayRef<std::string> named = args;
+          for (StringRef name : isMovement(entry.second.kind()) ? named.take_front() : named)
+            if (!known.contains(name) && !isMovement(operationOf(name)))
+              noteRemoved(name, entry.second.scope);
           continue;
         }
         Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
@@ -57,7 +61,7 @@ void Finder::splitMergedOperations() {
       }
   for (auto &[name, found] : merged)
     if (!splitMergedOperation(name, *found.kept, found.reads))
-      removed.push_back({name.str(), readScope(*found.reads.front().first).value_or("")});
+      pending.push_back({name.str(), found.kept, found.reads});
   // One value under two names of conversions that are gone: of one operation, or of two that were merged. Then the other
   // one's module left out as many names as this one has.
   for (auto &[maker, byName] : converted)
@@ -79,33 +83,60 @@ bool Finder::isNumberMissing(StringRef name) const {
   return !numbers.empty() && *numbers.rbegin() - own > count;
 }
 
-/// What an operation names and does not read, but for what only moves data and for masks, to which no gradient goes.
-void Finder::noteRemoved(const Operation &operation) {
-  // A movement's further operands are sizes.
-  ArrayRef<std::string> args = operation.fx.args;
-  for (StringRef name : isMovement(operation.kind()) ? args.take_front() : args) {
-    std::string kind = operationOf(name);
-    bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
-                  llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
-    if (!known.contains(name) && !isMovement(kind) && !isMask && !name.contains("sym_"))
-      removed.push_back({name.str(), operation.scope});
-  }
+/// Tries again what was not split: its parameters may be restored by now. What is left may hide a parameter.
+void Finder::splitPending() {
+  llvm::erase_if(pending, [&](const Pending &one) { return splitMergedOperation(one.name, *one.kept, one.reads); });
+}
+
+/// Notes a value that an operation names and does not read, but for masks, to which no gradient goes, and sizes.
+void Finder::noteRemoved(StringRef name, StringRef scope) {
+  std::string kind = operationOf(name);
+  bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
+                llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
+  if (!isMask && !name.contains("sym_"))
+    removed.push_back({name.str(), scope.str()});
+}
+
+/// `last` and the operations of its module that it is computed of: all that a norm does.
+llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operation &last) const {
+  llvm::StringMap<const Operation *> makerOf;
+  for (const auto &entry : operations)
+    if (entry.second.scope == last.scope)
+      for (const NodeProto *node : entry.second.nodes)
+        for (const std::string &name : node->output())
+          makerOf[name] = &entry.second;
+  llvm::SmallSetVector<const Operation *, 4> found;
+  found.insert(&last);
+  for (size_t at = 0; at < found.size(); ++at)
+    if (!last.scope.empty())
+      for (const NodeProto *node : found[at]->nodes)
+        for (const std::string &name : node->input())
+          if (const Operation *maker = makerOf.lookup(name))
+            found.insert(maker);
+  return found;
 }
 
 /// Returns whether it found them, or there are none to find.
 bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
   // The parameters that the operation which was kept reads, all of one module.
   MergedOperation copy;
-  copy.nodes = kept.nodes;
+  llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(kept);
+  for (const NodeProto &node : graph.node())
+    if (llvm::any_of(parts, [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
+      copy.nodes.push_back(&node);
   std::map<size_t, size_t> own; // by the kept operation's parameter
   for (const auto &[place, use] : out.uses)
-    if (llvm::is_contained(kept.nodes, place.first) && out.list[use.parameter].isParameter)
+    if (llvm::is_contained(copy.nodes, place.first) && out.list[use.parameter].isParameter)
       own[use.parameter] = 0;
   for (const auto &[node, index] : out.lostBias)
-    if (llvm::is_contained(kept.nodes, node))
+    if (llvm::is_contained(copy.nodes, node))
       own[index] = 0;
+  // It may read what was folded and is not restored yet.
+  bool isOpen = llvm::any_of(parts, [&](const Operation *part) {
+    return llvm::any_of(part->uses, [&](const Use &use) { return !isScalar(*use.initializer) && !out.uses.count({use.node, use.operand}); });
+  });
   if (own.empty())
-    return true;
+    return !isOpen;
   StringRef module = moduleOf(targets[own.begin()->first]);
   if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
     return false;
@@ -122,8 +153,16 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
     });
     it = fits ? std::next(it) : missing.erase(it);
   }
+  // A module that is called again was split before.
+  if (auto twin = twins.find(module); missing.empty() && twin != twins.end()) {
+    std::map<std::string, size_t> &ofTwin = missing[twin->second];
+    for (size_t index = 0; index < out.list.size(); ++index)
+      if (moduleOf(targets[index]) == twin->second)
+        ofTwin[StringRef(targets[index]).substr(twin->second.size()).str()] = index;
+  }
   if (missing.size() != 1)
     return false;
+  twins[module] = missing.begin()->first;
   for (auto &[from, to] : own) {
     to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
     Parameter &parameter = out.list[to], &source = out.list[from];
@@ -131,15 +170,16 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
     parameter.transposed = source.transposed;
     parameter.shape = source.shape;
     parameter.dataType = source.dataType;
+    parameter.values = source.values;
     parameter.used = true;
   }
   for (const auto &[place, use] : out.uses)
-    if (own.count(use.parameter) && llvm::is_contained(kept.nodes, place.first)) {
+    if (own.count(use.parameter) && llvm::is_contained(copy.nodes, place.first)) {
       copy.uses[place] = use;
       copy.uses[place].parameter = own[use.parameter];
     }
   for (const auto &[node, index] : out.lostBias)
-    if (own.count(index) && llvm::is_contained(kept.nodes, node))
+    if (own.count(index) && llvm::is_contained(copy.nodes, node))
       copy.lostBias[node] = own[index];
   copy.module = missing.begin()->first;
   for (const auto &read : reads)

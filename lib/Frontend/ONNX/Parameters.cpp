@@ -11,6 +11,7 @@
 #include "lib/Frontend/ONNX/Finder.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
+#include <numeric>
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
@@ -142,12 +143,21 @@ void Finder::assign(Operation &operation) {
     llvm::erase_if(uses,
                    [](const Use *use) { return isScalar(*use->initializer); });
   // A weight that was dropped is unheard of, a bias is: the first operands win.
-  // A bias alone that meets a matrix is the lost one.
+  // A bias alone that meets a matrix is the lost one. A weight of which an equal operation computed something first is
+  // not read here.
+  auto count = [](const TensorProto &tensor) {
+    return std::accumulate(tensor.dims().begin(), tensor.dims().end(), int64_t(1), std::multiplies<int64_t>());
+  };
+  auto fits = [&](size_t index, const Use &use) {
+    if (StringRef(targets[index]).ends_with("bias"))
+      return use.initializer->dims_size() <= 1;
+    const TensorProto *known = out.list[index].initializer;
+    return !known || count(*known) == count(*use.initializer);
+  };
   size_t next = 0;
   for (size_t index : wanted) {
     bool isBias = StringRef(targets[index]).ends_with("bias");
-    if (next < uses.size() &&
-        !(isBias && uses[next]->initializer->dims_size() > 1)) {
+    if (next < uses.size() && fits(index, *uses[next])) {
       const TensorProto *taken = uses[next]->initializer;
       assignOne(operation, *uses[next++], index);
       // Several nodes of one operation may read it.
@@ -196,7 +206,7 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
 
 /// Reads of float initializers that are of no parameter. What a node of the exported program reads and no node
 /// computes is a value that was folded; numbers of one element that no such name is left for are the exporter's own.
-std::vector<FoldedRead> Finder::unexplainedReads() const {
+std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
     // An initializer has its value's name, unless it was merged with another one.
@@ -253,6 +263,10 @@ std::vector<FoldedRead> Finder::unexplainedReads() const {
     for (const Use *use : numbers)
       if (StringRef name = takeName(*use, numbers.size()); !name.empty())
         addNamed(*use, name);
+    // What it names and does not read was left out, as a bias of zeros.
+    if (!isMovement(operation.kind()) && !isMadeByCode(operation.kind()))
+      for (StringRef name : names)
+        noteRemoved(name, operation.scope);
   }
   for (const NodeProto &node : graph.node())
     for (int i = 0; i < node.input_size(); ++i) {
@@ -312,8 +326,9 @@ void Finder::findSecondNames(bool byModule) {
           list, [&](auto &reader) { return reader.first == module; });
       bool looksUp =
           llvm::any_of(list, [](auto &reader) { return reader.second; });
+      // A head that is called by no module of its own is computed by the module that has it.
       bool multiplies =
-          llvm::any_of(list, [](auto &reader) { return !reader.second; });
+          llvm::any_of(list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
       if (byModule ? here && moduleOf(targets[other]) != module
                    : looksUp && multiplies)
         found.push_back(other);
@@ -354,6 +369,41 @@ void Finder::takeFirstNames() {
   }
 }
 
+/// Nodes without metadata, as the Split of a parameter, read initializers under their true names, but where the exporter
+/// merged it with one of equal elements: then it is the parameter of this last name in the module that the results are
+/// for. A node with metadata that does not name the parameter reads something else of equal value.
+void Finder::assignWithoutMetadata() {
+  llvm::StringMap<llvm::SmallSetVector<StringRef, 2>> scopes; // by value: the modules that read it
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (const std::string &name : node->input())
+        scopes[name].insert(entry.second.scope);
+  for (const NodeProto &node : graph.node())
+    for (int i = readFxNode(node).name.empty() ? 0 : node.input_size(); i < node.input_size(); ++i) {
+      auto it = initializers.find(node.input(i));
+      auto target = llvm::find(targets, node.input(i));
+      if (it == initializers.end() || target == targets.end() || out.uses.count({&node, i}))
+        continue;
+      std::vector<size_t> found;
+      StringRef last = StringRef(*target).substr(moduleOf(*target).size());
+      for (const std::string &result : node.output())
+        for (StringRef scope : scopes.lookup(result))
+          for (size_t index = 0; index < targets.size(); ++index)
+            if (moduleOf(targets[index]) == scope && StringRef(targets[index]).substr(scope.size()) == last && !llvm::is_contained(found, index))
+              found.push_back(index);
+      size_t index = found.empty() ? target - targets.begin() : found.front();
+      // One node for several modules: the others' parameters are nowhere.
+      for (size_t other : llvm::drop_begin(found, !found.empty()))
+        removed.push_back({targets[other], moduleOf(targets[other]).str()});
+      if (out.list[index].used && out.list[index].initializer != it->second)
+        continue;
+      out.list[index].used = true;
+      out.list[index].initializer = it->second;
+      assigned.insert(it->second);
+      out.uses[{&node, i}] = {index, false};
+    }
+}
+
 void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   StringRef first = StringRef(signature.front().target).split('.').first;
   bool shared = llvm::all_of(signature, [&](const SignatureEntry &entry) {
@@ -373,33 +423,25 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectOperations();
   for (auto &entry : operations)
     assign(entry.second);
-  // Nodes without metadata read initializers under their true names. A node with metadata that does not name the
-  // parameter reads something else of equal value.
-  for (const NodeProto &node : graph.node())
-    for (int i = readFxNode(node).name.empty() ? 0 : node.input_size(); i < node.input_size(); ++i) {
-      auto it = initializers.find(node.input(i));
-      if (it == initializers.end() || out.uses.count({&node, i}))
-        continue;
-      auto target = llvm::find(targets, node.input(i));
-      if (target == targets.end())
-        continue;
-      size_t index = target - targets.begin();
-      if (!out.list[index].used || out.list[index].initializer == it->second) {
-        out.list[index].used = true;
-        out.list[index].initializer = it->second;
-        assigned.insert(it->second);
-        out.uses[{&node, i}] = {index, false};
-      }
-    }
+  assignWithoutMetadata();
   collectKnown();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
   FoldedParameters folded(model, options, targets, out);
-  if (folded.restore(unexplainedReads(), std::move(removed), isAlias))
-    findSecondNames(/*byModule=*/false);
+  std::vector<FoldedRead> reads = unexplainedReads(); // notes what was removed, too
+  size_t count = removed.size();
+  for (const Pending &one : pending)
+    removed.push_back({one.name, readScope(*one.reads.front().first).value_or("")});
+  bool isExplained = folded.restore(std::move(reads), removed, isAlias);
   restoreComplements();
-  folded.report(isAlias, missingOperands());
+  splitPending();
+  removed.resize(count);
+  for (const Pending &one : pending)
+    removed.push_back({one.name, ""});
+  if (isExplained && removed.empty())
+    findSecondNames(/*byModule=*/false);
+  folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();
 }
 

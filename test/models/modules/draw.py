@@ -59,9 +59,9 @@ CHOICES = {
 }
 
 # What the exporter's folding loses without a trace: elements of a small parameter, functions of it, repetitions of zeros.
-# The file is refused, and one that is exported with optimize=False follows. One module in fifty has one of them.
+# The file is refused, and one that is exported with optimize=False follows. One module in a hundred has one of them.
 LOST = {"residual": ("mix",), "mask": ("relative",), "scores": ("sink",), "logits": ("scaled",)}
-LOST_SHARE = 0.02
+LOST_SHARE = 0.01
 
 ATTENTION = ("qkv", "qkv_bias", "groups", "repeat", "qk_norm", "rope", "kernel", "mask", "masked_by", "mask_from", "scores", "gate")
 
