@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Exports models by tools/export/export.py as a user would, with PyTorch's first 20 steps of each beside them. Needs torch and the
+others of tools/export/requirements.txt.
+
+usage: export.py FOLDER [--only NAME,..]
+
+A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
+trains. What must be refused is tried too, and tokens.py with a tokenizer: pieces of a text have the tokens of the whole. Exit 0
+when all of it is as it should be.
+"""
+import argparse
+import importlib.util
+import json
+import logging
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOLS = HERE.parents[2] / "tools" / "export"
+sys.path += [str(HERE), str(HERE.parents[1] / "e2e")]
+import own  # noqa: E402
+from runner import save_safetensors  # noqa: E402
+
+
+
+def load(name, path):
+    """A script by its place: several are called export.py, two tokens.py."""
+    found = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(found)
+    sys.path.insert(0, str(path.parent))
+    found.loader.exec_module(module)
+    sys.path.pop(0)
+    return module
+
+
+hf = load("hf_export", HERE.parent / "hf" / "export.py")
+
+
+class OwnLoss(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens, labels):
+        return self.model(tokens, labels)[1]
+
+
+def own_module(name):
+    torch.manual_seed(0)
+    text = hf.text(np.random.default_rng(0), (hf.STEPS, hf.BATCH, hf.SEQUENCE + 1))
+    return OwnLoss(own.Own().eval()), {"tokens": text[..., :-1].copy(), name: text[..., 1:].copy()}
+
+
+def folder_of(module, work, kind):
+    module.model.to(kind).save_pretrained(work / "model")
+    return [str(work / "model")]
+
+
+def config_of(module, work):
+    (work / "config.json").write_text(module.model.config.to_json_string(use_diff=False))
+    return ["--config", str(work / "config.json")]
+
+
+# name: (PyTorch's module and batches, what export.py is told)
+CASES = {
+    "gpt2-folder": lambda work: (made := hf.build("gpt2", False), folder_of(made[0], work, torch.float32)),
+    "llama-config": lambda work: (made := hf.build("llama", False), config_of(made[0], work)),
+    "llama-settings": lambda work: (hf.build("llama", False), ["--config", "model_type=llama", "num_key_value_heads=2"]
+                                    + [f"{name}={value}" for name, value in {**hf.WIDTH, **hf.TOKENS}.items()]),
+    "qwen3-mask-bf16": lambda work: (made := hf.build("qwen3", True), folder_of(made[0], work, torch.bfloat16) + ["--attention-mask", "--dtype", "bf16"]),
+    "bert": lambda work: (made := hf.build("bert", True), folder_of(made[0], work, torch.float32)),
+    "vit": lambda work: (made := hf.build("vit", False), folder_of(made[0], work, torch.float32)),
+    "own": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own"]),
+    "own-optimized": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--optimize"]),
+    "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
+}
+REFUSED = [  # exit code, words, arguments
+    (65, ["not the module"], ["own.py:Random", "--input", "tokens=int64[batch,sequence]"]),
+    (65, ["--fixed sequence", "'tokens'"], ["own.py:Fixed"]),
+    (65, ["own.py:", "loss > 3"], ["own.py:Branch"]),
+    (65, ["--loss next-token"], ["own.py:Logits"]),
+    (65, ["has no 'Nothing'", "Own"], ["own.py:Nothing"]),
+    (65, ["cannot be called", "--arg"], ["own.py:Own", "--arg", "depth=3"]),
+    (64, ["forward of Own takes tokens, targets"], ["own.py:Own", "--input", "labels=int64[batch]"]),
+    (66, ["'nothing.py' does not exist"], ["nothing.py:Own"]),
+    (65, ["gpt9"], ["--config", "model_type=gpt9"]),
+    (64, ["no 'hidden'"], ["--config", "model_type=gpt2", "hidden=3"]),
+    (64, ["no input has this dimension", "batch, sequence"], ["own.py:Own", "--size", "length=7"]),
+]
+
+
+def tool(name, *words):
+    return subprocess.run([sys.executable, TOOLS / name, *map(str, words)], capture_output=True, text=True, cwd=HERE)
+
+
+def make(folder, name):
+    with tempfile.TemporaryDirectory() as work:
+        (module, batches), words = CASES[name](pathlib.Path(work))
+        module.float()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        done = tool("export.py", *words, "-o", folder / "model.onnx")
+    if done.returncode or "deviation" not in done.stdout:
+        raise RuntimeError(f"exit {done.returncode}: {done.stdout[-300:]}{done.stderr[-800:]}")
+    if sorted(path.name for path in folder.iterdir()) != ["model.onnx"]:
+        raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
+    half = "bf16" in name
+    steps = hf.train(module, batches, torch.float32)
+    save_safetensors(folder / "batches.safetensors", batches)
+    dims = [f"batch={hf.BATCH}"] + ([] if name == "vit" else [f"sequence={hf.SEQUENCE}"])
+    (folder / "trajectory.json").write_text(json.dumps({
+        "flags": [word for dim in dims for word in ("--dim", dim)],
+        "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
+        "loss_bar": hf.HALF if half else hf.LOSS, "norm_bar": None if half else hf.NORM, "steps": steps}, indent=1) + "\n")
+    return f"{done.stdout.splitlines()[1]}; loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}"
+
+
+def check_refused(folder):
+    (folder / "refused.onnx").unlink(missing_ok=True)
+    for code, words, arguments in REFUSED:
+        done = tool("export.py", *arguments, "-o", folder / "refused.onnx")
+        missing = [word for word in words if word not in done.stderr]
+        if done.returncode != code or missing or "Traceback" in done.stderr:
+            raise RuntimeError(f"{arguments}: exit {done.returncode}, not {code}; without {missing}\n{done.stderr[-800:]}")
+    if list(folder.glob("*refused*")):
+        raise RuntimeError("a refused model left a file")
+    return f"{len(REFUSED)} refused with a way on"
+
+
+def check_shapes(folder):
+    """A model of 16 billion parameters, without them."""
+    path = folder / "shapes.onnx"
+    sizes = {"hidden_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256}
+    done = tool("export.py", "--config", "model_type=llama", *(f"{name}={size}" for name, size in sizes.items()), "--shapes-only", "--dtype", "bf16", "-o", path)
+    if done.returncode or path.stat().st_size > 32 << 20 or "15,791,824,896 parameters" not in done.stdout:
+        raise RuntimeError(f"--shapes-only: exit {done.returncode}, {done.stdout}{done.stderr[-800:]}")
+    (folder / "shapes.txt").write_text(done.stdout)
+    return f"{path.stat().st_size} bytes"
+
+
+def check_tokens(folder):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    text = HERE.parent / "data" / "tinyshakespeare.txt"
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    made.train([str(text)], trainers.BpeTrainer(vocab_size=400, special_tokens=["<end>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>").save_pretrained(folder / "tokenizer")
+    wanted = AutoTokenizer.from_pretrained(folder / "tokenizer")(text.read_text())["input_ids"] + [0]
+    tokens = load("export_tokens", TOOLS / "tokens.py")
+    tokens.PIECE = 1 << 14
+    if len(list(tokens.pieces(text, tokens.Tokenizer(folder / "tokenizer")))) < 50:
+        raise RuntimeError("the text is not cut")
+    for flags in ((), ("--dtype", "uint32")):
+        arguments = tokens.arguments().parse_args([str(text), "-o", str(folder / "t.bin"), "--tokenizer", str(folder / "tokenizer"), "--end-of-text", *flags])
+        tokens.write(arguments, tokens.Tokenizer(folder / "tokenizer"), 400, "I" if flags else "H", folder / "t.bin")
+        if np.fromfile(folder / "t.bin", "<u4" if flags else "<u2").tolist() != wanted:
+            raise RuntimeError("pieces of a text do not have the tokens of the whole")
+    done = tool("tokens.py", text, "-o", folder / "none.bin", "--tokenizer", folder / "tokenizer", "--vocabulary", 399)
+    if done.returncode != 65 or "token 399" not in done.stderr or (folder / "none.bin").exists():
+        raise RuntimeError(f"a token above the vocabulary: exit {done.returncode}, {done.stderr[-600:]}")
+    return f"{len(wanted)} tokens, in pieces as in the whole"
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("folder", type=pathlib.Path)
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "refused", "shapes", "tokens"])
+    a = p.parse_args()
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    a.folder = a.folder.resolve()
+    a.folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in a.only:
+        try:
+            others = {"refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
+            print(f"{name}: {others[name](a.folder) if name in others else make(a.folder / name, name)}", flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"{name}: FAILED {type(error).__name__}: {error}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Exports a model for shalec: an ONNX file whose output is the loss, with symbolic sizes.
+
+  export.py gpt2 -o gpt2.onnx                            a model of transformers, by name or by folder, with its weights
+  export.py --config model_type=llama hidden_size=64 num_hidden_layers=2 num_attention_heads=4 -o tiny.onnx
+                                                         the same with random weights, of settings or a config.json
+  export.py model.py:GPT -o gpt.onnx                     your own module (a class, or a function that returns one)
+
+Then: shalec gpt2.onnx -o train --dim batch=8 --dim sequence=512, and ./train --data tokens.bin. Your own module's forward
+takes tokens and labels, int64 [batch, sequence], and returns the loss; --input says otherwise. Before the file is written it is run
+by ONNX Runtime beside PyTorch, on other sizes than those of the export, and their losses are compared.
+"""
+import argparse
+import pathlib
+
+from shale_export.cli import USAGE, Failure, Parser, check_output, find_shalec, libraries, note, run, whole_files
+from shale_export.sizes import parse_input, parse_setting, parse_size
+
+
+def arguments():
+    p = Parser(prog="export.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+               epilog="exit codes: 0 done, 64 bad flags, 65 the model cannot be exported or its file is not the model, 66 an input is "
+                      "missing, 69 a library is missing (requirements.txt), 74 disk")
+    p.add_argument("model", nargs="?", help="a name or folder of transformers, FILE.py:NAME or MODULE:NAME")
+    p.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write; weights above 1 GiB go to FILE.data")
+    p.add_argument("--config", nargs="+", metavar="WORD", help="instead of a model: a config.json or its folder, and NAME=VALUE settings; random weights")
+    p.add_argument("--task", choices=("causal-lm", "masked-lm", "image"), help="of a model of transformers (default: as its configuration says, else causal-lm)")
+    p.add_argument("--attention-mask", action="store_true", help="the model takes attention_mask too, for batches with padding (masked-lm always does)")
+    p.add_argument("--arg", action="append", default=[], type=parse_setting, metavar="NAME=VALUE", help="your own module is called with it")
+    p.add_argument("--input", action="append", default=[], type=parse_input, metavar="NAME=TYPE[DIM,..]",
+                   help="an input of your own module, for example images=float32[batch,3,32,32] (default: int64[batch,sequence])")
+    p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
+                   "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
+    p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="of the parameters in the file (default: f32)")
+    p.add_argument("--dropout", action="store_true", help="keep dropout: export in training mode")
+    p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="of a dimension in the export's example (default: batch=3, "
+                   "sequence=12, others 4); programs have the sizes that shalec --dim says")
+    p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension that has this one size")
+    p.add_argument("--vocabulary", type=int, metavar="N", help="random tokens and labels are below it (default: as the model says)")
+    p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: a smaller graph, of which shalec has to restore parameters")
+    p.add_argument("--shapes-only", action="store_true", help="a file without weights, for plans: shalec --plan-only; takes no memory for weights")
+    p.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare PyTorch and ONNX Runtime (default: yes)")
+    p.add_argument("--shalec", metavar="FILE", help="what prints the commands to go on with (default: shalec on the PATH)")
+    p.add_argument("--seed", type=int, default=0, help="of random weights and values (default: 0)")
+    return p
+
+
+def check_flags(a):
+    if bool(a.model) == bool(a.config):
+        raise Failure(USAGE, "give one model: a name, a folder or FILE.py:NAME, or else --config")
+    a.own = bool(a.model) and ":" in a.model and not pathlib.Path(a.model).exists()
+    if a.own and (not a.model.rpartition(":")[0] or not a.model.rpartition(":")[2].isidentifier()):
+        raise Failure(USAGE, f"'{a.model}' is not FILE.py:NAME or MODULE:NAME")
+    if a.model and a.model.endswith(".py"):
+        raise Failure(USAGE, f"'{a.model}': which class or function of it? Say {a.model}:NAME")
+    for flag, used in (("--input", a.input), ("--arg", a.arg), ("--loss", a.loss != "inside")):
+        if used and not a.own:
+            raise Failure(USAGE, f"{flag} is for your own module (FILE.py:NAME)")
+    for flag, used in (("--attention-mask", a.attention_mask), ("--task", a.task)):
+        if used and a.own:
+            raise Failure(USAGE, f"{flag} is for models of transformers; your own module's forward says what it takes")
+    if a.vocabulary is not None and a.vocabulary < 2:
+        raise Failure(USAGE, "--vocabulary is at least 2")
+    if a.shapes_only and a.optimize:
+        raise Failure(USAGE, "--optimize computes of weights, and --shapes-only has none")
+    if a.config:
+        source = a.config[0] if "=" not in a.config[0] else None
+        a.config = (source, dict(parse_setting(word) for word in a.config[1 if source else 0:]))
+
+
+def example_sizes(a, built):
+    """Sizes of the example; a position table bounds the sequence."""
+    sizes = {"batch": 3, "sequence": min(12, built.positions or 12)}
+    names = {dim for one in built.inputs for dim in one.dims if isinstance(dim, str)}
+    sizes = {name: sizes.get(name, 4) for name in names}
+    for name, size in a.size:
+        if name not in sizes:
+            raise Failure(USAGE, f"--size {name}: no input has this dimension; there are {', '.join(sorted(sizes))}")
+        sizes[name] = size
+    for name in a.fixed:
+        if name not in sizes:
+            raise Failure(USAGE, f"--fixed {name}: no input has this dimension; there are {', '.join(sorted(sizes))}")
+    return sizes
+
+
+def main():
+    a = arguments().parse_args()
+    check_flags(a)
+    output = check_output(a.output)
+    with libraries():
+        import torch  # noqa: F401
+    from shale_export import batch, build, check, graph
+    shalec = find_shalec(a.shalec)
+    built = build.from_own(a) if a.own else build.from_transformers(a)
+    build.set_mode(a, built)
+    sizes, vocabulary = example_sizes(a, built), a.vocabulary or built.vocabulary or 2
+    values = batch.draw(built.inputs, sizes, vocabulary, a.seed)
+    if not a.shapes_only:
+        batch.loss_of(built.module, values)
+        if not a.dropout:
+            batch.check_labels(built.module, values)
+    print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
+    program = graph.export(a, built, values)
+    graph.check_symbolic(a, built, program)
+    graph.say_trainable(program, built)
+    with whole_files(output) as folder:
+        total = graph.write(program, built, folder, output.name, a.shapes_only)
+        if a.check and not a.shapes_only:
+            check.compare(a, built, folder / output.name, sizes, vocabulary)
+        elif not a.shapes_only:
+            note("the file was not compared with the module (--no-check)")
+    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
+          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only)
+
+
+if __name__ == "__main__":
+    run("export.py", main)

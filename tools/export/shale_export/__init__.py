@@ -1,0 +1,1 @@
+"""What export.py and tokens.py are made of."""

@@ -1,0 +1,57 @@
+"""Random values for a module's inputs, and what the module makes of them."""
+import copy
+
+import torch
+
+from .build import LABELS
+from .cli import DATA, Failure, brief
+
+
+def draw(inputs, sizes, vocabulary, seed):
+    """A tensor of its own for every input: of one tensor for two the exporter makes one input."""
+    generator = torch.Generator().manual_seed(seed)
+    values = {}
+    for one in inputs:
+        shape = one.shape(sizes)
+        if "mask" in one.name or one.kind == "bool":
+            value = torch.ones(shape, dtype=torch.int64)
+            if value.dim() >= 2 and value.shape[-1] > 2:  # the end of the second row is padding
+                value[1:2, ..., -2:] = 0
+            values[one.name] = value.to(getattr(torch, one.kind))
+        elif one.kind.startswith("int"):
+            bound = min(2, vocabulary) if "token_type" in one.name else vocabulary
+            values[one.name] = torch.randint(0, max(1, bound), shape, generator=generator, dtype=getattr(torch, one.kind))
+        else:
+            values[one.name] = torch.randn(shape, generator=generator).to(getattr(torch, one.kind))
+    return values
+
+
+def loss_of(module, values):
+    try:
+        with torch.no_grad():
+            found = module(*(value.clone() for value in values.values()))
+    except Failure:
+        raise
+    except Exception as error:  # whatever the module raises
+        said = ", ".join(f"{name} {str(value.dtype)[6:]}{list(value.shape)}" for name, value in values.items())
+        raise Failure(DATA, f"the module fails on random values ({said}): {brief(error)}\n  --input says what an input is, --size how long "
+                            "a dimension, --vocabulary below which number tokens and labels are") from error
+    if not torch.is_tensor(found) or found.dim() != 0:
+        raise Failure(DATA, f"the module returns {type(found).__name__}, not a scalar loss")
+    if not torch.isfinite(found):
+        raise Failure(DATA, f"the module's loss on random values is {found.item()}")
+    return found
+
+
+def check_labels(module, values):
+    """A loss that does not see its labels trains nothing."""
+    labels = [name for name in values if name in LABELS]
+    if not labels:
+        return
+    other = copy.deepcopy(values)
+    for name in labels:
+        other[name] = other[name].flip(0)
+    if all(torch.equal(other[name], values[name]) for name in labels):
+        return
+    if torch.equal(loss_of(module, values), loss_of(module, other)):
+        raise Failure(DATA, f"the loss does not depend on '{labels[0]}': is it computed of the labels?")

@@ -1,0 +1,266 @@
+"""The module that is exported: a model of transformers or a user's own, with the loss inside, and its inputs."""
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import pathlib
+import sys
+
+import torch
+from torch import nn
+
+from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note
+from .sizes import Input
+
+LABELS = ("labels", "label", "targets", "target", "y")
+TASKS = {"causal-lm": "AutoModelForCausalLM", "masked-lm": "AutoModelForMaskedLM", "image": "AutoModelForImageClassification"}
+TEXT = ["batch", "sequence"]
+
+
+def wrap(model, names, call):
+    """A module whose forward has these parameters and returns `call(model, {name: value})`."""
+    class Training(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+    Training.forward = eval(f"lambda self, {', '.join(names)}: call(self.model, dict({', '.join(f'{n}={n}' for n in names)}))", {"call": call})
+    return Training()
+
+
+class Built:
+    def __init__(self, module, model, inputs, vocabulary, positions):
+        self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
+
+
+@contextlib.contextmanager
+def without_values(wanted):
+    """Parameters that are built within hold whatever memory holds: nothing is drawn, so nothing takes memory."""
+    if not wanted:
+        yield
+        return
+    kept = {name: value for name, value in vars(nn.init).items() if name.endswith("_") and callable(value) and not name.startswith("_")}
+    for name in kept:
+        setattr(nn.init, name, lambda tensor, *_, **__: tensor)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(nn.init, name, value)
+
+
+def from_transformers(a):
+    with libraries():
+        import transformers
+    transformers.logging.set_verbosity_error()
+    task = a.task
+    if a.config:
+        config = read_config(transformers, a.config)
+    else:
+        config = load(lambda: transformers.AutoConfig.from_pretrained(a.model, trust_remote_code=False), a.model)
+    named = " ".join(getattr(config, "architectures", None) or [])
+    if not task:
+        task = next((task for task, word in (("masked-lm", "MaskedLM"), ("image", "ImageClassification")) if word in named), "causal-lm")
+    if getattr(config, "is_encoder_decoder", False):
+        raise Failure(DATA, f"{config.model_type} is an encoder with a decoder: write a module that returns its loss, and export that (FILE.py:CLASS)")
+    auto = getattr(transformers, TASKS[task])
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[a.dtype]
+    try:
+        if a.config or a.shapes_only:
+            torch.manual_seed(a.seed)
+            with without_values(a.shapes_only):
+                model = auto.from_config(config, dtype=kind)
+        else:
+            model = load(lambda: auto.from_pretrained(a.model, dtype=kind), a.model)
+    except ValueError as error:
+        raise Failure(DATA, f"transformers has no {task} model of this configuration: {brief(error)}") from error
+    model.tie_weights()
+    text = getattr(config, "text_config", None) or config
+    inputs = transformer_inputs(a, task, config, model)
+    names = [one.name for one in inputs]
+    cache = {"use_cache": False} if task == "causal-lm" else {}
+    module = wrap(model, names, lambda model, values: model(**values, **cache).loss)
+    vocabulary = getattr(config, "num_labels", 2) if task == "image" else getattr(text, "vocab_size", None)
+    positions = next((size for name in ("max_position_embeddings", "n_positions", "max_seq_len") if (size := getattr(text, name, None))), None)
+    return Built(module, model, inputs, vocabulary, positions)
+
+
+def transformer_inputs(a, task, config, model):
+    if task == "image":
+        size = getattr(config, "image_size", 224)
+        size = [size, size] if isinstance(size, int) else list(size)
+        kind = {"f32": "float32", "bf16": "bfloat16"}[a.dtype]
+        return [Input("pixel_values", kind, ["batch", getattr(config, "num_channels", 3), *size]), Input("labels", "int64", ["batch"])]
+    names = ["input_ids"]
+    if a.attention_mask or task == "masked-lm":
+        names.append("attention_mask")
+    if task == "masked-lm" and getattr(config, "type_vocab_size", 0) > 1 and "token_type_ids" in inspect.signature(model.forward).parameters:
+        names.append("token_type_ids")
+    return [Input(name, "int64", TEXT) for name in names + ["labels"]]
+
+
+def load(get, name):
+    try:
+        return get()
+    except (OSError, ValueError, KeyError) as error:
+        local = pathlib.Path(name).exists()
+        way = ("is it a folder that save_pretrained wrote?" if local else
+               "without a network, give a folder that save_pretrained wrote, or --config for random weights")
+        raise Failure(DATA if local else NO_INPUT, f"'{name}' cannot be loaded by transformers: {brief(error, 300)}\n  {way}") from error
+
+
+def read_config(transformers, words):
+    source, settings = words
+    values = {}
+    if source:
+        path = pathlib.Path(source)
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            values = json.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise Failure(NO_INPUT, f"'{path}' does not exist: --config expects a config.json, its folder, or name=value pairs") from error
+        except ValueError as error:
+            raise Failure(DATA, f"'{path}' is no JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise Failure(DATA, f"'{path}' holds no configuration: a JSON object is expected")
+    values.update(settings)
+    kind = values.pop("model_type", None)
+    if not isinstance(kind, str):
+        raise Failure(USAGE if not source else DATA, "the configuration says no model_type: add model_type=gpt2, model_type=llama, ..")
+    try:
+        default = transformers.AutoConfig.for_model(kind)
+    except ValueError as error:
+        raise Failure(DATA, f"transformers does not know the model_type '{kind}'") from error
+    known = set(default.to_dict()) | set(getattr(default, "attribute_map", {}))
+    odd = [name for name in settings if name not in known and name != "model_type"]
+    if odd:
+        raise Failure(USAGE, f"a {kind} configuration has no '{odd[0]}'; it has {', '.join(sorted(known))}")
+    try:
+        return transformers.AutoConfig.for_model(kind, **values)
+    except Exception as error:  # whatever the library checks
+        raise Failure(DATA, f"transformers refuses the configuration: {brief(error)}") from error
+
+
+def find_own(spec):
+    """The class or function that FILE.py:NAME or MODULE:NAME means."""
+    place, _, name = spec.rpartition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        if place.endswith(".py"):
+            path = pathlib.Path(place)
+            if not path.is_file():
+                raise Failure(NO_INPUT, f"'{path}' does not exist")
+            sys.path.insert(0, str(path.resolve().parent))
+            found = importlib.util.spec_from_file_location(path.stem, path)
+            module = importlib.util.module_from_spec(found)
+            sys.modules[path.stem] = module
+            found.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+    except Failure:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name == place:
+            raise Failure(NO_INPUT, f"there is no module '{place}' here: give FILE.py:NAME, or run where it can be imported") from error
+        raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
+    except Exception as error:  # whatever the user's file raises
+        raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
+    if not hasattr(module, name):
+        have = [one for one, value in vars(module).items() if inspect.isclass(value) and issubclass(value, nn.Module) and value.__module__ == module.__name__]
+        raise Failure(DATA, f"'{place}' has no '{name}'{'; it has ' + ', '.join(have) if have else ''}")
+    return getattr(module, name)
+
+
+def from_own(a):
+    maker = find_own(a.model)
+    torch.manual_seed(a.seed)
+    try:
+        with without_values(a.shapes_only):
+            model = maker(**dict(a.arg)) if callable(maker) and not isinstance(maker, nn.Module) else maker
+    except Exception as error:
+        raise Failure(DATA, f"{a.model} cannot be called: {brief(error)}\n  it is called with what --arg NAME=VALUE gives; a function without "
+                            "parameters that returns the module always works") from error
+    if not isinstance(model, nn.Module):
+        raise Failure(DATA, f"{a.model} returns {type(model).__name__}, not a torch.nn.Module")
+    if a.dtype == "bf16":
+        model = model.to(torch.bfloat16)
+    inputs = own_inputs(a, model)
+    names = [one.name for one in inputs]
+    if a.loss == "next-token":
+        if any(name in LABELS for name in names):
+            raise Failure(USAGE, f"--loss next-token adds labels of its own, but forward already takes '{[n for n in names if n in LABELS][0]}'")
+        inputs.append(Input("labels", "int64", inputs[0].dims))
+        module = wrap(model, names + ["labels"], next_token)
+    else:
+        module = wrap(model, names, lambda model, values: the_loss(model(**values)))
+    return Built(module, model, inputs, vocabulary_of(model), None)
+
+
+def next_token(model, values):
+    labels = values.pop("labels")
+    found = model(**values)
+    logits = found if torch.is_tensor(found) else found.logits if hasattr(found, "logits") else found[0]
+    return nn.functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten())
+
+
+def the_loss(found):
+    """The loss in what forward returns: it, `.loss`, the entry 'loss', or the only scalar of a tuple."""
+    if torch.is_tensor(found):
+        parts = [found]
+    elif hasattr(found, "loss") or (isinstance(found, dict) and "loss" in found):
+        parts = [found["loss"] if isinstance(found, dict) else found.loss]
+    else:
+        parts = list(found) if isinstance(found, (tuple, list)) else []
+    scalars = [part for part in parts if torch.is_tensor(part) and part.dim() == 0]
+    if len(scalars) != 1:
+        shapes = [tuple(part.shape) if torch.is_tensor(part) else type(part).__name__ for part in parts] or type(found).__name__
+        raise Failure(DATA, f"forward returns {len(scalars)} scalars, not one loss (it returns {shapes}): return the loss, or pass "
+                            "--loss next-token where it returns logits [batch, sequence, vocabulary]")
+    return scalars[0]
+
+
+def own_inputs(a, model):
+    given = {one.name: one for one in a.input}
+    inputs = []
+    for name, parameter in inspect.signature(model.forward).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if name in given:
+            inputs.append(given.pop(name))
+        elif parameter.default is parameter.empty or (name in LABELS and a.loss == "inside"):
+            inputs.append(Input(name, "int64", TEXT))
+    if given:
+        raise Failure(USAGE, f"--input {next(iter(given))}: forward of {type(model).__name__} takes {', '.join(inspect.signature(model.forward).parameters) or 'nothing'}")
+    if not inputs:
+        raise Failure(DATA, f"forward of {type(model).__name__} takes no inputs that can be named: give it parameters, not *args")
+    return inputs
+
+
+def vocabulary_of(model):
+    """A bound for example tokens and labels that no look-up exceeds."""
+    sizes = [one.num_embeddings for one in model.modules() if isinstance(one, nn.Embedding)]
+    linear = [one.out_features for one in model.modules() if isinstance(one, nn.Linear)]
+    return min(sizes + linear[-1:], default=2)
+
+
+def dropouts(model):
+    """Probabilities of dropout that training mode would have, by module."""
+    found = {name: one.p for name, one in model.named_modules() if isinstance(one, nn.modules.dropout._DropoutNd) and one.p}
+    for name, one in model.named_modules():
+        for key in ("attention_dropout", "dropout"):
+            if isinstance(getattr(one, key, None), float) and getattr(one, key):
+                found[f"{name}.{key}".lstrip(".")] = getattr(one, key)
+    return found
+
+
+def set_mode(a, built):
+    built.model.train(a.dropout)
+    found = dropouts(built.model)
+    if found and not a.dropout:
+        note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}); --dropout keeps it")
+    for name, parameter in built.model.named_parameters():
+        if not parameter.requires_grad:
+            note(f"'{name}' does not require a gradient; an ONNX file cannot say so: pass --freeze to shalec")
+            break

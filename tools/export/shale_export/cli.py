@@ -1,0 +1,105 @@
+"""What the two tools share: how they end, and files that are whole or not there. Needs nothing but Python."""
+import argparse
+import contextlib
+import errno
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+USAGE, DATA, NO_INPUT, NO_LIBRARY, INTERNAL, DISK = 64, 65, 66, 69, 70, 74  # as shalec's and the emitted programs'
+
+
+class Failure(Exception):
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Failure(USAGE, f"{message} (--help explains all flags)")
+
+
+def note(text):
+    print(f"note: {text}", file=sys.stderr, flush=True)
+
+
+def brief(error, limit=600):
+    """What a library's exception says, without its pages of advice."""
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
+    text = "\n  ".join(lines) or "no message"
+    return f"{type(error).__name__}: {text[:limit]}{' ..' if len(text) > limit else ''}"
+
+
+@contextlib.contextmanager
+def libraries():
+    """Around imports of what requirements.txt lists."""
+    try:
+        yield
+    except ImportError as error:
+        folder = pathlib.Path(__file__).resolve().parents[1]
+        raise Failure(NO_LIBRARY, f"{error}: install what {folder / 'requirements.txt'} lists, python3 -m pip install -r {folder / 'requirements.txt'}") from error
+
+
+def check_output(path):
+    """Said before the long part, not after it."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise Failure(USAGE, f"'{path}' is a folder: name a file in it")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise Failure(USAGE, f"there is no folder '{folder}': make it, or choose another output")
+    if not os.access(folder, os.W_OK):
+        raise Failure(DISK, f"folder '{folder}' cannot be written")
+    return path
+
+
+def find_shalec(given):
+    found = shutil.which(given or "shalec")
+    if given and not found:
+        raise Failure(NO_INPUT, f"--shalec '{given}' is not there or no program")
+    return found
+
+
+@contextlib.contextmanager
+def whole_files(path):
+    """A folder beside `path` to write in; what lies there in the end takes its place at once, the file named like `path` last. An
+    older file of that name goes before the others come, so that no file stands beside another's data."""
+    path = pathlib.Path(path).resolve()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield folder
+        files = sorted(one for one in folder.iterdir() if one.name != path.name)
+        mask = os.umask(0)
+        os.umask(mask)
+        for one in files + [folder / path.name]:
+            os.chmod(one, 0o666 & ~mask)
+            with open(one, "rb") as written:
+                os.fsync(written.fileno())
+        if files:
+            path.unlink(missing_ok=True)
+        for one in files + [folder / path.name]:
+            os.replace(one, path.parent / one.name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(tool, main):
+    """Runs `main` and ends the process as the exit codes say."""
+    try:
+        main()
+    except Failure as error:
+        print(f"{tool}: error: {error}", file=sys.stderr)
+        sys.exit(error.code)
+    except KeyboardInterrupt:
+        print(f"{tool}: interrupted: nothing is written", file=sys.stderr)
+        sys.exit(130)
+    except FileNotFoundError as error:
+        print(f"{tool}: error: '{error.filename}' does not exist", file=sys.stderr)
+        sys.exit(NO_INPUT)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        print(f"{tool}: error: {error}{': free some space, nothing is written' if full else ''}", file=sys.stderr)
+        sys.exit(DISK)

@@ -1,0 +1,112 @@
+"""Exports a module, and writes its file."""
+import contextlib
+import io
+import logging
+import os
+import re
+import traceback
+import warnings
+
+import torch
+
+from .cli import DATA, Failure, brief, libraries, note
+
+ONE_FILE = 1 << 30  # more than that is written beside the graph
+
+
+@contextlib.contextmanager
+def quiet():
+    hidden = io.StringIO()
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def export(a, built, values):
+    """The exported program (torch.onnx.ONNXProgram) of symbolic sizes."""
+    with libraries():
+        import onnxscript  # noqa: F401
+    shapes = {one.name: one.symbolic(a.fixed) for one in built.inputs}
+    try:
+        with quiet():
+            return torch.onnx.export(built.module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
+                                     input_names=list(values), output_names=["loss"], dynamic_shapes=shapes)
+    except Exception as error:  # whatever the exporter raises
+        raise refusal(a, shapes, error) from error
+
+
+def refusal(a, shapes, error):
+    """What torch.export says, without its own advice, and what to do about it."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = re.sub(r"\x1b\[[0-9;]*m", "", brief(cause, 1 << 20))
+    found = re.search(r"inferred a static shape of (\d+) for dimension inputs\['(\w+)'\]\.shape\[(\d+)\]", text)
+    if found and int(found[3]) in shapes.get(found[2], {}):
+        dim = shapes[found[2]][int(found[3])]
+        return Failure(DATA, f"the module takes '{found[2]}' only with {found[1]} in dimension '{dim}': a size of the input's should be read from it "
+                             f"(tokens.shape[{found[3]}]), not written down. Where that size is meant, pass --fixed {dim} --size {dim}={found[1]}")
+    text = "\n".join(line for line in text.splitlines() if not re.search("For more|For extended|For C|If you suspect|TORCH", line))
+    place = place_in(cause) or place_in(error)
+    return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: {text[:900]}\n  what depends on values (not shapes) of "
+                         "tensors cannot be an if, a loop bound or a Python number")
+
+
+def place_in(error):
+    """Where in the user's own files it was raised."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|<", frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
+
+
+def check_symbolic(a, built, program):
+    """Names the sizes that the exporter fixed without a word."""
+    found = {value.name: value for value in program.model.graph.inputs}
+    for one in built.inputs:
+        if one.name not in found:
+            raise Failure(DATA, f"the exporter left out input '{one.name}', which no output depends on: take it out of forward")
+        for at, dim in one.symbolic(a.fixed).items():
+            if isinstance(found[one.name].shape[at], int):
+                raise Failure(DATA, f"the exporter fixed dimension '{dim}' of '{one.name}' to {found[one.name].shape[at]}: pass --fixed {dim} "
+                                    f"(and --size {dim}=N) where that is meant")
+
+
+def write(program, built, folder, name, shapes_only):
+    """Writes the graph as folder/name, large weights beside it; returns the bytes of weights."""
+    import onnx_ir as ir
+    parameters = list(program.model.graph.initializers.values())
+    total = sum(one.const_value.nbytes for one in parameters)
+    path = folder / name
+    if shapes_only:
+        names = {name for name, _ in built.module.named_parameters(remove_duplicate=False)}
+        leave_out(ir, [one for one in parameters if one.name in names], f"{name}.data")
+        ir.save(program.model, str(path))
+    else:
+        with quiet():
+            program.save(str(path), external_data=total > ONE_FILE)
+    if os.path.getsize(path) >= 1 << 31:
+        raise Failure(DATA, f"the graph alone has {os.path.getsize(path)} bytes, and a file of this format at most 2 GiB")
+    return total
+
+
+def leave_out(ir, parameters, data):
+    """Parameters become places in a file that does not exist; tables and other constants stay, as a plan computes with them."""
+    offset = 0
+    for one in parameters:
+        value = one.const_value
+        one.const_value = ir.ExternalTensor(data, offset, value.nbytes, value.dtype, shape=value.shape, name=value.name)
+        offset += -(-value.nbytes // 64) * 64
+
+
+def say_trainable(program, built):
+    """A note where a parameter is not in the file under its name."""
+    have = set(program.model.graph.initializers)
+    shared = {id(parameter) for name, parameter in built.module.named_parameters(remove_duplicate=False) if name in have}
+    lost = [name for name, parameter in built.module.named_parameters() if name not in have and id(parameter) not in shared]
+    if lost:
+        note(f"{len(lost)} parameters are not in the file, as the loss does not depend on them or the exporter folded them: {', '.join(lost[:3])}"
+             f"{' ..' if len(lost) > 3 else ''}")
