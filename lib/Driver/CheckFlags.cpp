@@ -8,6 +8,7 @@
 #include "lib/Driver/Options.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace shale;
@@ -20,6 +21,11 @@ static std::string contradiction(const CompileOptions &o) {
     return "--save-temps-passes needs --save-temps DIR, where the files go";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare answer two questions: ask one at a time";
+  if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))
+    return std::string("--bundle needs a program, which ") + (o.planOnly ? "--plan-only" : o.describe ? "--describe" : "this --emit") +
+           " does not make";
+  if (o.bundle && llvm::sys::path::filename(o.output).find_first_of(":$") != llvm::StringRef::npos)
+    return "--bundle: the loader cannot look beside a program whose name has ':' or '$': give another -o";
   const char *asks = !o.compare.empty() ? "--compare" : !o.why.empty() ? "--why" : nullptr;
   if (o.describe && asks)
     return std::string("--describe makes no plan, which ") + asks + " is about";

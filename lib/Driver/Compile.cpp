@@ -405,6 +405,7 @@ private:
       llvm::errs() << "shalec: error: cannot create a temporary file: " << error.message() << "\n";
       return SHALE_EXIT_IO;
     }
+    int64_t libraries = 0, libraryBytes = 0;
     llvm::FileRemover remover(object, /*deleteIt=*/options.emit != Emit::Object);
     if (options.emit != Emit::Object)
       llvm::sys::RemoveFileOnSignal(object);
@@ -417,9 +418,14 @@ private:
       LinkOptions link;
       link.runtime = runtimeLibrary();
       link.libraries = {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
+      link.bundled = options.bundle;
       std::string error;
       if (!linkProgram({object.str().str()}, options.output, link, error)) {
         llvm::errs() << "shalec: error: cannot link '" << options.output << "': " << error << "\n";
+        return SHALE_EXIT_IO;
+      }
+      if (options.bundle && !bundleLibraries(options.output, libraries, libraryBytes, error)) {
+        llvm::errs() << "shalec: error: cannot bundle the libraries of '" << options.output << "': " << error << "\n";
         return SHALE_EXIT_IO;
       }
     }
@@ -428,6 +434,9 @@ private:
       if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
         printVerdict(*planner, *plan, llvm::outs());
     llvm::outs() << "wrote " << options.output << "\n";
+    if (libraries > 0)
+      llvm::outs() << "wrote " << bundleFolder(options.output) << ", " << libraries << " libraries of " << libraryBytes
+                   << " bytes: keep it beside the program\n";
     return SHALE_EXIT_OK;
   }
 

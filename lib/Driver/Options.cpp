@@ -261,6 +261,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
   app.add_option("--emit", emit, "nn | dist | rt | llvm | object | program (default: program)")
       ->check(oneOf("emit", {"nn", "dist", "rt", "llvm", "object", "program"}))->type_name("STAGE")->group(out);
+  app.add_flag("--bundle", o.bundle, "copy the shared libraries of the program to FILE.libs beside it, for machines without them")->group(out);
   app.add_option("--save-temps", o.saveTemps, "write the IR after each stage, one numbered file each")->type_name("DIR")->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")->group(out);

@@ -23,6 +23,7 @@ struct CompileOptions {
   std::string saveTemps;
   bool savePasses = false;
   bool describe = false;
+  bool bundle = false; ///< shared libraries go beside the program
   bool remarks = false;
 
   std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed

@@ -1,6 +1,7 @@
 //===- Outputs.cpp - The files that a compilation writes ------------------===//
 #include "lib/Driver/Outputs.h"
 #include "dialects/nn/NN.h"
+#include "lib/Target/CPU/CPU.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -110,6 +111,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
       if (&other != &output && isSame(output.path, other.path))
         return refuse(output, "this is what " + other.flag + " writes, too");
   }
+  if (std::string folder = bundleFolder(options.output); options.bundle && fs::exists(folder) && !fs::is_directory(folder))
+    return cannotWrite(folder, "the libraries' folder would be there, and it is a file");
   return SHALE_EXIT_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "lib/Target/CPU/CPU.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Signals.h"
 #include <atomic>
@@ -55,6 +56,12 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   if (!options.runtime.empty())
     arguments.push_back(options.runtime);
   arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
+  if (options.bundled) {
+    // The old kind of path holds for what the libraries load themselves, too.
+    std::string path = ("$ORIGIN/" + llvm::sys::path::filename(bundleFolder(output))).str();
+    for (std::string word : {std::string("--disable-new-dtags"), std::string("-rpath"), path})
+      arguments.insert(arguments.end(), {"-Xlinker", word});
+  }
   llvm::SmallString<128> log;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("shale-link", "log", log)) {
     error = "cannot make a temporary file: " + code.message();
