@@ -42,9 +42,9 @@ StringRef shale::flagForForeignWord(StringRef typed) {
       .Cases({"mixed-precision", "dtype", "bf16", "fp16", "amp", "precision", "mixed-precision-param", "compute-dtype", "mp-policy",
               "torch-dtype", "half", "autocast"},
              "--param-dtype f32|bf16|f16 and --reduce-dtype")
-      .Cases({"mixed-precision-reduce", "fp32-reduce-scatter", "communication-data-type", "grad-reduce-dtype"},
+      .Cases({"mixed-precision-reduce", "fp32-reduce-scatter", "communication-data-type", "grad-reduce-dtype", "keep-low-precision-grads"},
              "--reduce-dtype f32|bf16|f16")
-      .Cases({"keep-low-precision-grads", "fp32-master-weights", "master-weights"}, "--master-dtype f32|none")
+      .Cases({"fp32-master-weights", "master-weights"}, "--master-dtype f32|none")
       .Cases({"optim-dtype", "optimizer-state-dtype", "moments-dtype"}, "--optimizer-dtype f32|bf16")
       .Cases({"activation-checkpointing", "activation-checkpointing-policy", "gradient-checkpointing", "checkpointing",
               "activation-checkpoint", "checkpoint-wrapper", "selective-ac-option", "mode", "partition-activations", "remat",
@@ -58,7 +58,7 @@ StringRef shale::flagForForeignWord(StringRef typed) {
              "--prefetch N")
       .Cases({"limit-all-gathers", "stage3-max-live-parameters"}, "--max-gathers-in-flight N")
       .Cases({"reduce-bucket-size", "allgather-bucket-size", "bucket-cap-mb", "reduce-buffer-size"}, "--bucket-size SIZE")
-      .Cases({"overlap-comm", "contiguous-gradients"}, "--order overlap|memory")
+      .Cases({"overlap-comm"}, "--order overlap|memory")
       .Cases({"gradient-accumulation-steps", "grad-accum", "accumulate-grad-batches", "gradient-accumulation",
               "accumulation-steps", "grad-accumulation-steps"},
              "--accumulate N")
@@ -74,12 +74,13 @@ StringRef shale::flagForForeignWord(StringRef typed) {
       .Cases({"grad-clip", "max-grad-norm", "gradient-clipping", "max-norm", "clip", "clip-grad", "clip-norm"},
              "--clip-grad-norm X of the program, at run time,")
       .Cases({"learning-rate"}, "--lr X of the program, at run time,")
-      .Cases({"max-steps", "num-steps", "train-steps", "iterations", "max-iters", "num-train-epochs", "epochs"},
+      .Cases({"max-steps", "num-steps", "train-steps", "iterations", "max-iters"},
              "--steps N of the program, at run time,")
+      .Cases({"num-train-epochs", "num-epochs", "max-epochs"}, "--epochs X of the program, at run time,")
       .Cases({"dataset", "dataset-path", "data-path", "train-data"}, "--data FILE of the program, at run time,")
       .Cases({"output-dir", "save-dir", "checkpoint-dir", "dump-folder"}, "--out DIR of the program, at run time,")
       .Cases({"state-dict-type", "zero3-save-16bit-model"}, "--checkpoint sharded|full|both of the program, at run time,")
-      .Cases({"use-orig-params", "flatten-parameters", "sync-module-states", "compile", "zero3-init-flag", "cpu-ram-efficient-loading"},
+      .Cases({"use-orig-params", "flatten-parameters", "contiguous-gradients", "sync-module-states", "compile", "zero3-init-flag", "cpu-ram-efficient-loading"},
              "not needed")
       .Default("");
 }
@@ -166,6 +167,6 @@ bool shale::isProgramFlag(StringRef flag) {
   return llvm::is_contained(
       {"data", "token-dtype", "no-shuffle", "eval-data", "eval-every", "eval-batches", "eval-only", "steps", "stop-after", "lr", "schedule",
        "warmup", "min-lr", "decay-fraction", "beta1", "beta2", "eps", "momentum", "weight-decay", "clip-grad-norm", "seed", "out", "nproc",
-       "checkpoint", "save-every", "keep", "resume", "init", "init-map", "epochs", "comm-timeout", "trace", "report-buffers"},
+       "checkpoint", "save-every", "keep", "resume", "init", "init-map", "epochs", "comm-timeout", "trace", "report-buffers", "tensorboard", "file-size", "peak-tflops"},
       flag);
 }
