@@ -33,7 +33,9 @@ Progress::Progress(bool bar, bool colour) : bar(bar), colour(colour) {}
 
 Progress Progress::ofStdout() {
   const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
-  bool terminal = isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
+  // mpirun gives its processes terminals of their own, wherever their text ends up.
+  bool terminal = isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0 &&
+                  !std::getenv("OMPI_COMM_WORLD_RANK");
   return Progress(terminal, terminal && !(plain && *plain));
 }
 
