@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Runs every command of README.md and docs/guide as it stands in the page, against small models.
+
+usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
+
+Each page has a folder of its own, with `model.onnx`, `tokens.bin` and what else `prepare` puts there, and `shalec` on the PATH.
+The blocks of a page run in order, each by `bash -euo pipefail`. A fence says what its block is:
+
+  sh, bash, none   commands, which run
+  python           a script, which runs (numpy is there, torch is not)
+  anything else    to be read
+
+A comment on the line before a fence says what is different:
+
+  <!-- exit 78 -->             the commands end with this code
+  <!-- not run: REASON -->     they need what a test has not; each flag in them exists nevertheless
+  <!-- prints -->              (of a text) each line was printed by the block before; `..` stands for anything
+  <!-- file: NAME -->          the block is this file's text
+
+What `shalec` makes is kept by its arguments and inputs, so that a command that several pages have compiles once. Every flag that
+a page names, in a block or in its text, is one that `--help` of a tool has, or one that FOREIGN says is somebody else's.
+"""
+import array
+import hashlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+
+from runner import MODELS, Deviates, main, run
+
+ROOT = MODELS.parents[1]
+FENCE = re.compile(r"^(?:<!-- *(?P<note>[^\n]*?) *-->\n)?(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
+COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
+# Flags of other programs that the pages use.
+FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
+           "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
+           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit"}
+SECONDS = 600
+LOADER = "error while loading shared libraries"
+
+SHIM = '''#!/usr/bin/python3
+"""shalec, which remembers: a program is compiled once for its arguments and its model."""
+import hashlib, os, pathlib, shutil, subprocess, sys
+kept, real, words = pathlib.Path(KEPT), REAL, sys.argv[1:]
+out = words[words.index("-o") + 1] if "-o" in words[:-1] else "train"
+made = [w for w in words if w.startswith(("--report", "--save-temps", "--bundle"))]
+key = hashlib.sha256("\\0".join(words).encode())
+for word in words:
+    if os.path.isfile(word) and word != out:
+        key.update(pathlib.Path(word).read_bytes())
+place = kept / key.hexdigest()
+if not made and place.exists():
+    sys.stdout.write((place / "stdout").read_text())
+    sys.stderr.write((place / "stderr").read_text())
+    if (place / "program").exists():
+        shutil.copy2(place / "program", out)
+    sys.exit(0)
+before = os.stat(out).st_mtime_ns if os.path.isfile(out) else 0
+done = subprocess.run([real, *words], capture_output=True, text=True)
+sys.stdout.write(done.stdout)
+sys.stderr.write(done.stderr)
+if done.returncode == 0 and not made:
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "stdout").write_text(done.stdout)
+    (place / "stderr").write_text(done.stderr)
+    if os.path.isfile(out) and os.stat(out).st_mtime_ns != before:
+        shutil.copy2(out, place / "program")
+sys.exit(done.returncode)
+'''
+
+
+class Page:
+    def __init__(self, path):
+        self.path = path
+        self.text = path.read_text()
+        self.name = str(path.relative_to(ROOT))
+        self.blocks = [Block(self, m) for m in FENCE.finditer(self.text)]
+        fences = len(re.findall(r"^ *```", self.text, re.M))
+        if fences != 2 * len(self.blocks):
+            raise Deviates(f"{self.name}: {fences} fences, but {len(self.blocks)} blocks")
+
+    def prose(self):
+        """The text without blocks; commands to be read and messages are not flags that the page tells people to use."""
+        return FENCE.sub("", self.text)
+
+
+class Block:
+    def __init__(self, page, match):
+        self.kind, self.note = match["kind"], match["note"] or ""
+        self.text = re.sub(f"^{match['indent']}", "", match["text"], flags=re.M)
+        self.where = f"{page.name}:{page.text.count(chr(10), 0, match.start('text')) + 1}"
+        note = re.fullmatch(r"exit (\d+)|not run: (.+)|(prints)|file: (\S+)", self.note)
+        # A comment of another sort is no business of the test, but one that was meant for it is.
+        if not note and re.match(r"(exit|not run|prints|file)\b", self.note):
+            raise Deviates(f"{self.where}: '{self.note}' is no note of this test")
+        code, self.left_out, self.printed, self.file = note.groups() if note else (None, None, None, None)
+        self.code = int(code or 0)
+
+
+def flags_of_help(command):
+    text = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60).stdout
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
+    if len(flags) < 3:
+        raise Deviates(f"{command[0]} {command[1]} names no flags")
+    return flags
+
+
+def flags_of_script(name):
+    """Of a script of tools/export, which needs torch to run; None where it is not there."""
+    script = ROOT / "tools" / "export" / name
+    return set(re.findall(r'"(--[a-z][a-z-]*)"', script.read_text())) | {"--help", "--no-check"} if script.exists() else None
+
+
+def command_lines(text):
+    """The commands of a block as words; lines that end in a backslash are one."""
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        if line.strip() and not line.strip().startswith("#"):
+            try:
+                yield shlex.split(line, comments=True)
+            except ValueError:
+                yield line.split()
+
+
+def check_flags(page, known):
+    """Flags in commands belong to the tool that takes them; flags in text to some tool."""
+    everything = set().union(*(flags for flags in known.values() if flags)) | FOREIGN
+    for block in page.blocks:
+        if block.kind not in COMMANDS or block.file:
+            continue
+        for words in command_lines(block.text):
+            tool = next((t for t in known if any(os.path.basename(w) == t or (t == "train" and "/train" in w) for w in words)), None)
+            if tool and known[tool] is None:
+                continue
+            taken = (known[tool] | FOREIGN) if tool else everything
+            for flag in (w.split("=")[0] for w in words if w.startswith("--") and len(w) > 2):
+                if flag not in taken and block.code != 64:
+                    raise Deviates(f"{block.where}: {tool or 'no tool'} has no flag {flag}")
+    for span in re.findall(r"`([^`\n]+)`", re.sub(r"^\| typed \|.*?\n\n", "", page.prose() + "\n", flags=re.M | re.S)):
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", span):
+            if flag not in everything and None not in known.values():
+                raise Deviates(f"{page.name}: no tool has the flag {flag} of `{span}`")
+
+
+def check_links(page):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.prose()):
+        if "://" not in target and not (page.path.parent / target).exists():
+            raise Deviates(f"{page.name}: there is no {target}")
+
+
+def prepare(folder):
+    """What a page finds: models of test/models, tokens of the text there in every form."""
+    for name, source in {"model.onnx": "gpt2/model.onnx", "gpt2.onnx": "gpt2/model.onnx", "llama.onnx": "llama/model.onnx",
+                         "scores.onnx": "plain/model.onnx", "batches.safetensors": "gpt2/batches.safetensors",
+                         "folded.onnx": "gpt2/model-default-export.onnx"}.items():
+        shutil.copy(MODELS / source, folder / name)
+    text = (MODELS / "data" / "tinyshakespeare.txt").read_bytes()
+    (folder / "text.txt").write_bytes(text[:60000])
+    (folder / "held-out.txt").write_bytes(text[-6000:])
+    for name, kind, part in (("tokens.bin", "H", text[:60000]), ("held-out.bin", "H", text[-6000:]), ("tokens32.bin", "I", text[:60000]),
+                             ("tokens64.bin", "q", text[:60000])):
+        (folder / name).write_bytes(array.array(kind, list(part)).tobytes())
+    (folder / "corpus").mkdir()
+    for n in range(2):
+        (folder / "corpus" / f"part-{n}.bin").write_bytes(array.array("H", list(text[60000 * n:60000 * (n + 1)])).tobytes())
+    (folder / "hf").mkdir()
+    shutil.copy(MODELS / "gpt2" / "final.safetensors", folder / "hf" / "model.safetensors")
+    shutil.copy(MODELS / "plain" / "final.safetensors", folder / "scores.safetensors")
+    (folder / "hf" / "config.json").write_text('{"model_type": "gpt2"}\n')
+    (folder / "shale").symlink_to(ROOT)
+    (folder / "test").symlink_to(ROOT / "test") # README's commands are those of the checkout's folder
+
+
+def check_prints(block, printed):
+    for line in block.text.splitlines():
+        pattern = r"[^\n]*?".join(re.escape(part) for part in re.split(r"\.\.", line.strip()))
+        if line.strip() and not re.search(pattern, printed):
+            raise Deviates(f"{block.where}: the block before does not print '{line.strip()}', but\n{printed[-1500:]}")
+
+
+SRUN = """#!/bin/bash
+# What srun does for a program: a process a task, with its variables.
+while [[ $1 == --* ]]; do shift; done
+export SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost SLURM_JOB_NODELIST=localhost
+for task in 0 1; do SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & ids="$ids $!"; done
+worst=0
+for id in $ids; do wait "$id" || worst=$?; done
+exit "$worst"
+"""
+
+
+def sources():
+    """What the programs print: literals as the compiler joins them; what is put in between is left out."""
+    text = ""
+    for folder in ("runtime", "lib", "dialects", "passes"):
+        for path in sorted((ROOT / folder).rglob("*.cpp")):
+            text += re.sub(r'"\s*\n\s*"', "", path.read_text())
+    return text.replace('\\"', '"')
+
+
+def check_messages(page):
+    """Messages of troubleshooting.md and exporting.md are those of the sources, word by word between the parts that change."""
+    text, checked, inside = sources(), 0, False
+    for line in page.prose().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        inside = bool(cells) and (cells[0] == "message" or inside)
+        if not inside or cells[0] in ("message", "---"):
+            continue
+        message = re.match(r"`([^`]+)`", cells[0])
+        if not message:
+            raise Deviates(f"{page.name}: no message in '{line}'")
+        parts = [part.strip() for part in re.split(r"\.\.|'?\b(?:NAME|NODE|CONSTANT|W|P|N|SIZE)\b'?=?", message[1])]
+        for part in parts:
+            # Its longest piece between quotes is somebody's literal, or two that stand one after the other.
+            piece = max(re.split(r"['=]", part), key=len).strip()
+            cuts = [at.start() for at in re.finditer(" ", piece)]
+            said = piece in text or piece in LOADER or any(piece[:at] in text and '"' + piece[at:] in text for at in cuts)
+            if len(piece) > 5 and not said:
+                raise Deviates(f"{page.name}: nobody says '{piece}' of `{message[1]}`")
+        checked += 1
+    return checked
+
+
+def check_batch_file(folder, environment):
+    """train.sbatch with srun and scontrol played: the run ends; one that was stopped goes back into the queue."""
+    for name, text in (("srun", SRUN), ("scontrol", "#!/bin/bash\necho \"$@\" >>scontrol.log\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    settings = {"PATH": f"{folder}:{environment['PATH']}", "SLURM_JOB_ID": "17", "SHALE_PORT": str(port), "STEPS": "4", "WARMUP": "1", "OUT": "run-slurm"}
+    command = ["bash", str(ROOT / "docs" / "guide" / "train.sbatch")]
+    result = subprocess.run(command, cwd=folder, env={**environment, **settings}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    if result.returncode or "step 4/4" not in result.stdout or (folder / "scontrol.log").exists():
+        raise Deviates(f"train.sbatch ended with {result.returncode}:\n{result.stdout[-1500:]}")
+    (folder / "srun").write_text("#!/bin/bash\nexit 75\n")
+    result = subprocess.run(command, cwd=folder, env={**environment, **settings}, timeout=SECONDS)
+    if result.returncode != 75 or (folder / "scontrol.log").read_text() != "requeue 17\n":
+        raise Deviates(f"train.sbatch ended with {result.returncode} when it was stopped, and did not requeue its job")
+
+
+def check_answers(page, folder, environment):
+    """A table of `typed` and `answer`: what is typed ends with 64 and prints the answer."""
+    rows, inside = 0, False
+    for line in page.prose().splitlines():
+        cells = [cell.strip().strip("`").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        inside = cells == ["typed", "answer"] or (inside and len(cells) == 2)
+        if not inside or cells[0] in ("typed", "---"):
+            continue
+        words = cells[0].split()
+        words[1:1] = ["model.onnx", "--dim", "batch=4", "--dim", "sequence=64"] if words[0] == "shalec" else ["--data", "tokens.bin"]
+        result = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        rows += 1
+        if result.returncode != 64 or cells[1] not in result.stderr:
+            raise Deviates(f"{page.name}: '{cells[0]}' ends with {result.returncode} and says\n{result.stderr}")
+    return rows
+
+
+def run_page(page, folder, environment, verbose):
+    folder.mkdir()
+    prepare(folder)
+    done, left, printed = 0, [], ""
+    for block in page.blocks:
+        if block.left_out:
+            left.append(f"{block.where}: {block.left_out}")
+        elif block.printed:
+            check_prints(block, printed)
+        elif block.file:
+            (folder / block.file).write_text(block.text)
+        elif block.kind in COMMANDS + SCRIPTS:
+            command = ["bash", "-euo", "pipefail", "-c", block.text] if block.kind in COMMANDS else [sys.executable, "-c", block.text]
+            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                    timeout=SECONDS, errors="replace")
+            printed = result.stdout
+            if verbose:
+                print(f"== {block.where}\n{printed}", flush=True)
+            if result.returncode != block.code:
+                raise Deviates(f"{block.where} ended with {result.returncode}, not {block.code}:\n{printed[-1500:]}")
+            done += 1
+    done += check_answers(page, folder, environment) + check_messages(page)
+    if (folder / "train").exists() and page.path.name == "launching.md":
+        check_batch_file(folder, environment)
+        done += 1
+    return done, left
+
+
+def check(a, work):
+    (work / "bin").mkdir()
+    (work / "kept").mkdir()
+    shim = work / "bin" / "shalec"
+    shim.write_text(SHIM.replace("KEPT", repr(str(work / "kept"))).replace("REAL", repr(str(pathlib.Path(a.build).resolve() / "bin" / "shalec"))))
+    shim.chmod(0o755)
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("OMP_", "SHALE_", "SLURM_", "OMPI_", "PMIX_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_"))}
+    environment = {**clean, "PATH": f"{work / 'bin'}:{pathlib.Path(a.build).resolve() / 'bin'}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+    run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
+    known = {"shalec": flags_of_help([f"{a.build}/bin/shalec", "--help"]), "train": flags_of_help([work / "program", "--help"]),
+             "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
+    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))])]
+    total, left = 0, []
+    for number, page in enumerate(pages):
+        check_flags(page, known)
+        check_links(page)
+        done, out = run_page(page, work / f"page{number}", environment, a.verbose)
+        total += done
+        left += out
+        print(f"{page.name}: {done} blocks ran, {len(out)} left out", flush=True)
+    for line in left:
+        print("left out", line)
+    return f"{total} blocks of {len(pages)} pages, {len(left)} left out"
+
+
+if __name__ == "__main__":
+    main(check, ("--page", {}), ("--verbose", {"action": "store_true"}), success="runs:")
