@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Prints docs/status.md: ONNX operators and what becomes of them, nn ops, and models that follow PyTorch.
+
+usage: status.py BUILD   (tools/scripts/docs calls it; llvm-tblgen and ctest are on the PATH)
+
+Nothing is listed by hand. Operators are those that lib/Frontend/ONNX/Ops registers; the nn ops of one are those that its
+handler and the functions it calls create; what an nn op can do its interfaces say; models are what the build's tests run.
+"""
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FRONTEND = ROOT / "lib" / "Frontend" / "ONNX"
+CREATES = re.compile(r"nn::(\w+Op)::create\b|\b(?!isa|cast|dyn_cast|dyn_cast_or_null|getDefiningOp|hasTrait|is)\w+<nn::(\w+Op)\b")
+
+
+def dialect():
+    """Of each nn op, by its C++ class: mnemonic, interfaces, whether it has operands, whether all results are truth values."""
+    include = subprocess.run(["llvm-config", "--includedir"], capture_output=True, text=True, check=True).stdout.strip()
+    text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
+                          capture_output=True, text=True, check=True).stdout
+    records = json.loads(text)
+    products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "schedule" / "EmitProgram.cpp").read_text())
+    ops = {}
+    for name in records["!instanceof"]["NN_Op"]:
+        record = records[name]
+
+        def interfaces(traits):
+            for trait in traits:
+                entry = records[trait["def"]]
+                yield from interfaces(entry["traits"]) if "TraitList" in entry["!superclasses"] else [entry.get("cppInterfaceName")]
+
+        results = [value["def"] for value, _ in record["results"]["args"]]
+        ops[name.removeprefix("NN_")] = {
+            "name": record["opName"], "has": set(interfaces(record["traits"])) | ({"product"} if name.removeprefix("NN_") in products else set()),
+            "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
+            "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
+    if not products or not any("Differentiable" in op["has"] for op in ops.values()):
+        sys.exit("status.py: found no products or no gradients; has the source changed its form?")
+    return ops
+
+
+SIGNATURE = r"[\w:<>,\* ]+?[ \*&](?:(\w+)::)?(\w+)\([^;{]*\) (?:const )?\{"
+TOP = re.compile(r"^(?:template[^\n]*\n)?(?:template[^\n]*> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^\})", re.M | re.S)
+METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^  \})", re.M | re.S)
+
+
+def functions():
+    """Text of functions: ('Node', name) and ('Importer', name) of these classes, (file, name) of what a file of handlers has for itself."""
+    found = collections.defaultdict(str)
+    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), FRONTEND / "Importer.h"]:
+        text = path.read_text()
+        for match in TOP.finditer(text):
+            found[match[1] if match[1] in ("Node", "Importer") else path.name, match[2]] += match[0].partition("{")[2]
+        for match in METHOD.finditer(text):
+            templated = match[0].startswith("  template")
+            found["Node" if path.name == "Importer.h" else path.name, match[2] + ("<>" if templated else "")] += match[0].partition("{")[2]
+    return found
+
+
+# Folds what is constant: no operator is about that.
+FOLDING = "finish"
+CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
+
+
+def created(place, text, known, ops, seen):
+    """Classes of nn ops that a piece of code creates, itself or by what it calls."""
+    result = {a or b for a, b in CREATES.findall(text)} & set(ops)
+    for receiver, name, typed in sorted(set(CALL.findall(text))):
+        # slice() of a vector is no slice of a tensor: what is called on something must be a node, the importer or a class of this file.
+        if receiver in ("node.", "this->") or (not receiver and place in ("Node", "Importer")):
+            places = ["Node", place]
+        elif receiver == "importer.":
+            places = ["Importer"]
+        else:
+            places = [place]
+        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Importer"))), None)
+        if key and key not in seen and name != FOLDING:
+            seen.add(key)
+            result |= created(key[0], known[key], known, ops, seen)
+    return result
+
+
+def operators(ops):
+    """(domain, operator, first version, classes of nn ops) of each registered handler."""
+    known, rows = functions(), []
+    for path in sorted((FRONTEND / "Ops").glob("*.cpp")):
+        for domain, name, since, handler in re.findall(r'\br\.add\("([^"]*)", "(\w+)", (\d+), ([^;]+)\);', path.read_text()):
+            function = re.match(r"\w+", handler)[0]
+            if (path.name, function) not in known:
+                sys.exit(f"status.py: finds no {function} in {path.name}")
+            rows.append((domain, name, int(since), created(path.name, handler + "(" + known[path.name, function], known, ops, {(path.name, function)})))
+    return sorted(rows)
+
+
+def gradient(classes, ops):
+    if not classes:
+        return "handed on"
+    through = [ops[c] for c in classes if ops[c]["reads"] and not ops[c]["truth"]]
+    missing = sorted(op["name"] for op in through if "Differentiable" not in op["has"])
+    truth = any(ops[c]["truth"] for c in classes)
+    if not through or (truth and all("ElementMove" in op["has"] and "Elementwise" not in op["has"] for op in through)):
+        return "-"
+    return "yes" if not missing else "no" if len(missing) == len(through) else "yes, but for " + ", ".join(f"`{name}`" for name in missing)
+
+
+def compiled(op):
+    has = op["has"]
+    words = [word for word, interface in (("library product", "product"), ("own kernel", "OwnKernel"), ("decomposed", "Decomposable")) if interface in has]
+    if has & {"Elementwise", "Indexed"}:
+        words.append("generated kernel")
+    return words
+
+
+def bounds():
+    text = (FRONTEND / "Declare.cpp").read_text()
+    return int(re.search(r'root\.opsets\[""\] < (\d+)', text)[1]), int(re.search(r'root\.opsets\[""\] > (\d+)', text)[1])
+
+
+def print_operators(ops):
+    low, high = bounds()
+    print(f"""## ONNX operators
+
+Operator sets {low} to {high} are read. *From* is the operator set from which on a handler takes the operator. *Becomes* are the `nn` ops that it may create;
+what depends on shapes and constants alone is computed at import. *Gradient*: `-` where nothing is differentiable (constants,
+truth values); *handed on* where a tensor stays what it is. Operators of other names are refused, each with its first node.
+
+| operator | from | becomes | gradient | compiled to |
+|---|---|---|---|---|""")
+    for domain, name, since, classes in operators(ops):
+        names = ", ".join(f"`{ops[c]['name']}`" for c in sorted(classes, key=lambda c: ops[c]["name"]))
+        words = sorted({word for c in classes for word in compiled(ops[c])})
+        since = f"{max(since, low)}" if not domain else f"{since}"
+        print(f"| {domain + '.' if domain else ''}{name} | {since} | {names or 'nothing'} | {gradient(classes, ops)} | {', '.join(words) or '-'} |")
+
+
+def print_ops(ops):
+    print("""
+## nn ops
+
+*Gradient*: the op has one of its own (`Differentiable`). *Sharding*: it has a rule how its dimensions may be split. *Compiled to*: a product of the
+target's library, a kernel of its own, simpler ops, or part of a generated kernel.
+
+| op | gradient | sharding | compiled to |
+|---|---|---|---|""")
+    for op in sorted(ops.values(), key=lambda op: op["name"]):
+        if compiled(op):
+            print(f"| `{op['name']}` | {'yes' if 'Differentiable' in op['has'] else '-'} | {'yes' if 'ShardingRuleOp' in op['has'] else '-'} | "
+                  f"{', '.join(compiled(op))} |")
+
+
+def option(command, name, default):
+    return command[command.index(name) + 1] if name in command else default
+
+
+def print_models(build):
+    tests = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout)["tests"]
+    about = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|$", (ROOT / "test" / "models" / "README.md").read_text(), re.M))
+    runner = (ROOT / "test" / "e2e" / "runner.py").read_text()
+    loss, norm, weight = re.search(r"^LOSS, NORM, WEIGHT = (\S+), (\S+), (\S+)$", runner, re.M).groups()
+    runs = collections.defaultdict(lambda: collections.defaultdict(set))
+    for test in tests:
+        command = test["command"]
+        script = next((pathlib.Path(word).name for word in command if word.endswith(".py")), "")
+        case = option(command, "--case", None)
+        if script not in ("follow.py", "precision.py") or not case or "--combine" in command:
+            continue
+        folder, file = pathlib.Path(case), option(command, "--model", "model.onnx")
+        trajectory = option(command, "--trajectory", "trajectory.json")
+        if not (folder / trajectory).exists() or not (folder / file).exists():
+            sys.exit(f"status.py: test {test['name']} has no {folder / trajectory}")
+        flags = next((word.removeprefix("--flags=") for word in command if word.startswith("--flags=")), None)
+        if script == "precision.py":
+            flags = "--param-dtype bf16" if flags is None else flags or "types of the file"
+        what = (trajectory.removeprefix("trajectory").removesuffix(".json").strip("-"), flags or "")
+        for strategy in option(command, "--shard", "none").split(","):
+            for ranks in option(command, "--ranks", "2" if script == "precision.py" else "1").split(","):
+                runs[folder.name, file][strategy].add((int(ranks), what))
+    print(f"""
+## Models that follow PyTorch
+
+Each is trained for as many steps as PyTorch's run was recorded, with each strategy on so many ranks, by the tests of this build. In f32 the loss of each step is
+within {loss} of PyTorch's, the gradient norm within {norm} (relative), final weights within {weight}. In half types the loss alone is held.
+
+| model | file | strategy: ranks |
+|---|---|---|""")
+    order = ["none", "optimizer", "grad", "full", "hybrid"]
+    said = set()
+    for (folder, file), strategies in sorted(runs.items()):
+        text = "; ".join(f"{s}: {', '.join(map(str, sorted({ranks for ranks, _ in strategies[s]})))}" for s in order if s in strategies)
+        print(f"| {about.get(folder, folder) if folder not in said else 'the same'} | `{folder}/{file}` | {text} |")
+        said.add(folder)
+    cases = sorted(p.parent.name for p in (ROOT / "test" / "models" / "modules" / "cases").glob("*/model.onnx"))
+    if cases:
+        print(f"\nBeside them there are {len(cases)} random modules with PyTorch's first steps (`test/models/modules`); "
+              "`tools/check --all` draws and runs 300.")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    ops = dialect()
+    print("""# Status
+
+<!-- Written by tools/scripts/status.py; don't edit -->
+
+What Shale reads, differentiates and compiles, and which models it trains as PyTorch does. The page is made from the sources and the tests.
+""")
+    print_operators(ops)
+    print_ops(ops)
+    print_models(pathlib.Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
