@@ -82,7 +82,7 @@ Movement Movement::of(Value value) {
       SmallVector<Factors> to;
       for (int64_t dim : transpose.getPerm())
         to.push_back(movement.to[dim]);
-      movement.turnsFront |= !transpose.getPerm().empty() && transpose.getPerm()[0] != 0;
+      movement.turnsBatch |= op->hasAttr(kTurnsBatch);
       movement.to = std::move(to);
     } else if (!reshape(movement, tensor(op->getResult(0)).getShape())) {
       movement = identity(op->getResult(0));
@@ -113,9 +113,9 @@ static Factors joined(ArrayRef<Factors> lists) {
 Factors Movement::before() const { return joined(from); }
 Factors Movement::after() const { return joined(to); }
 
-bool Movement::movesFront() const {
+bool Movement::movesBatch() const {
   Factors first = before(), last = after();
-  return !first.empty() && first[0] != last[0];
+  return turnsBatch && !first.empty() && first[0] != last[0];
 }
 
 void Movement::simplify() {
@@ -173,6 +173,8 @@ Value Movement::build(PatternRewriter &rewriter, Operation *like) const {
   auto transpose = nn::TransposeOp::create(rewriter, like->getLoc(),
                                            RankedTensorType::get(turned, tensor(value).getElementType()), value, order);
   inherit(like, transpose);
+  if (movesBatch())
+    transpose->setAttr(kTurnsBatch, rewriter.getUnitAttr());
   return reshaped(rewriter, transpose, shape(), like);
 }
 

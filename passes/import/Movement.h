@@ -7,6 +7,9 @@
 
 namespace shale::recover {
 
+/// Marks a transpose that takes the batch from the front, while shale-sink-movement runs.
+inline constexpr const char *kTurnsBatch = "nn.turns_batch";
+
 /// What a chain of reshapes and transposes does to `source`: its dimensions are split into factors, these are put in
 /// another order and merged. Factors have sizes above 1.
 struct Movement {
@@ -16,9 +19,9 @@ struct Movement {
   llvm::SmallVector<llvm::SmallVector<int64_t>> from;
   /// For each dimension of the result its factors, major to minor.
   llvm::SmallVector<llvm::SmallVector<int64_t>> to;
-  /// Ops in the chain, and whether one of them takes the leading dimension from the front.
+  /// Ops in the chain, and whether one of them takes the batch from the front (kTurnsBatch).
   int64_t length = 0;
-  bool turnsFront = false;
+  bool turnsBatch = false;
 
   /// Nothing moves; each dimension is one factor.
   static Movement identity(mlir::Value source);
@@ -29,8 +32,8 @@ struct Movement {
   llvm::SmallVector<int64_t> shape() const;
   /// All factors in the source's order, and in the result's.
   llvm::SmallVector<int64_t> before() const, after() const;
-  /// Whether another factor than the source's first one is the result's first.
-  bool movesFront() const;
+  /// Whether the batch was the first factor, and is it no more.
+  bool movesBatch() const;
   /// Merges factors that follow each other in one dimension of both.
   void simplify();
   /// The source as a tensor of one dimension for each factor.

@@ -22,12 +22,12 @@ using Factors = SmallVector<int64_t>;
 
 namespace {
 
-/// A chain with a turn of the front that does with fewer ops what it does.
+/// A chain with a turn of the batch that does with fewer ops what it does.
 template <typename Op> struct ShortenChain : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     Movement movement = Movement::of(op.getResult());
-    if (!movement.turnsFront || movement.cost() >= movement.length)
+    if (!movement.turnsBatch || movement.cost() >= movement.length)
       return failure();
     rewriter.replaceOp(op, movement.build(rewriter, op));
     return success();
@@ -39,7 +39,7 @@ struct SliceFirst : OpRewritePattern<nn::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::SliceOp op, PatternRewriter &rewriter) const override {
     Movement movement = Movement::of(op.getInput());
-    if (!movement.movesFront())
+    if (!movement.movesBatch())
       return failure();
     ArrayRef<int64_t> shape = tensor(op.getInput()).getShape();
     Factors limits = movement.sizes, starts(limits.size(), 0), strides(limits.size(), 1), sizes = limits;
@@ -109,7 +109,7 @@ struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
       return failure();
     std::optional<Movement> movement;
     for (Value operand : op->getOperands())
-      if (Movement one = Movement::of(operand); !movement && one.movesFront())
+      if (Movement one = Movement::of(operand); !movement && one.movesBatch())
         movement = one;
     if (!movement || llvm::any_of(op->getOperands(), [&](Value operand) { return !unmoved(*movement, operand, rewriter, op, false); }))
       return failure();
@@ -129,7 +129,7 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
     Movement movement = Movement::of(op.getLhs());
-    if (op.getTransposeLhs() || tensor(op).getRank() != 2 || !movement.movesFront())
+    if (op.getTransposeLhs() || tensor(op).getRank() != 2 || !movement.movesBatch())
       return failure();
     Factors rows = movement.to[0];
     llvm::sort(rows);
@@ -142,7 +142,7 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
     Operation *copy = rewriter.clone(*op);
     copy->setOperand(0, lhs);
     // Of the result: rows split into factors, then the columns.
-    Movement back{copy->getResult(0), {}, {{}, {}}, {{}, {}}};
+    Movement back{copy->getResult(0), {}, {{}, {}}, {{}, {}}, 0, movement.turnsBatch};
     for (int64_t factor : rows) {
       back.from[0].push_back(back.sizes.size());
       back.sizes.push_back(movement.sizes[factor]);
@@ -189,7 +189,7 @@ struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
     if (lead < 2)
       return failure();
     auto transpose = op->getOperand(0).getDefiningOp<nn::TransposeOp>();
-    if (!transpose || transpose.getPerm().empty() || transpose.getPerm()[0] == 0)
+    if (!transpose || !transpose->hasAttr(kTurnsBatch))
       return failure();
     ArrayRef<int64_t> perm = transpose.getPerm();
     for (int64_t dim = 0; dim < int64_t(perm.size()); ++dim)
@@ -208,6 +208,7 @@ struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
       result.setType(RankedTensorType::get(shape, turned.getElementType()));
       auto back = nn::TransposeOp::create(rewriter, op->getLoc(), turned, result, order);
       inherit(transpose, back);
+      back->setAttr(kTurnsBatch, rewriter.getUnitAttr());
       results.push_back(back);
     }
     rewriter.replaceOp(op, results);
@@ -215,12 +216,67 @@ struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
   }
 };
 
+/// Where the batch is in a value: in a dimension, behind a part of that size (of rows [T B] behind T).
+struct BatchPlace {
+  int64_t dim, outer;
+};
+
+/// The place in `result` of what begins at `place` of `operand`.
+std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &operand, BatchPlace place, const TensorFactors &result) {
+  int64_t before = 1;
+  for (int64_t factor : operand[place.dim]) {
+    int64_t size = rule.factors[factor].size;
+    if (before * size <= place.outer) {
+      before *= size;
+      continue;
+    }
+    for (auto [dim, factors] : llvm::enumerate(result)) {
+      int64_t outer = place.outer / before;
+      for (int64_t one : factors) {
+        if (one == factor)
+          return BatchPlace{int64_t(dim), outer};
+        outer *= rule.factors[one].size;
+      }
+    }
+    break;
+  }
+  return std::nullopt;
+}
+
+/// Follows the batch from the arguments that have it, as the ops' sharding rules lead, and marks the transposes that take
+/// it from the front.
+void markTurns(func::FuncOp function) {
+  llvm::DenseMap<Value, BatchPlace> batch;
+  for (BlockArgument argument : function.getArguments())
+    if (auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr))
+      batch[argument] = {dim.getInt(), 1};
+  function.walk([&](ShardingRuleOp op) {
+    std::optional<ShardingRule> rule;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      auto found = batch.find(operand);
+      if (found == batch.end())
+        continue;
+      BatchPlace place = found->second;
+      if (!rule)
+        rule = op.getShardingRule();
+      for (auto [result, tensor] : llvm::zip(op->getResults(), rule->results))
+        if (auto next = follow(*rule, rule->operands[i], place, tensor))
+          batch.try_emplace(result, *next);
+      auto transpose = dyn_cast<nn::TransposeOp>(op.getOperation());
+      if (transpose && place.dim == 0 && place.outer == 1 && transpose.getPerm()[0] != 0)
+        transpose->setAttr(kTurnsBatch, UnitAttr::get(op->getContext()));
+    }
+  });
+}
+
 struct SinkMovementPass : shale::impl::SinkMovementPassBase<SinkMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst, ElementwiseFirst, ProductFirst,
                  RowsFirst>(&getContext());
+    getOperation()->walk([](func::FuncOp function) { markTurns(function); });
     applyPatterns(getOperation(), std::move(patterns));
+    getOperation()->walk([](nn::TransposeOp op) { op->removeAttr(kTurnsBatch); });
   }
 };
 

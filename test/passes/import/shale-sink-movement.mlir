@@ -11,7 +11,7 @@
 // CHECK: nn.add %{{.*}} : tensor<2x5x6xf32>
 // CHECK: %[[T:.*]] = nn.transpose %{{.*}} perm = [0, 2, 1, 3] : tensor<2x5x3x2xf32> -> tensor<2x3x5x2xf32>
 // CHECK: return %[[T]]
-func.func @attention_input(%x: tensor<2x5x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6xf32>) -> tensor<2x3x5x2xf32> {
+func.func @attention_input(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %w: tensor<6x6xf32>, %b: tensor<6xf32>) -> tensor<2x3x5x2xf32> {
   %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
   %1 = nn.reshape %0 : tensor<5x2x6xf32> -> tensor<10x6xf32>
   %2 = nn.matmul %1, %w : (tensor<10x6xf32>, tensor<6x6xf32>) -> tensor<10x6xf32>
@@ -29,7 +29,7 @@ func.func @attention_input(%x: tensor<2x5x6xf32>, %w: tensor<6x6xf32>, %b: tenso
 // CHECK: %[[S:.*]] = nn.add %arg0, %arg3 : tensor<2x5x6xf32>
 // CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = nn.layer_norm %[[S]]
 // CHECK: return %[[N]]
-func.func @norm(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>) -> tensor<2x5x6xf32> {
+func.func @norm(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<2x5x6xf32> {
   %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
   %1 = nn.transpose %y perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
   %2 = nn.add %0, %1 : tensor<5x2x6xf32>
@@ -43,7 +43,7 @@ func.func @norm(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %
 // CHECK: %[[S:.*]] = nn.slice %{{.*}} starts = [0, 0, 1, 0] limits = [2, 5, 2, 3]
 // CHECK-NOT: nn.transpose
 // CHECK: return
-func.func @halves(%x: tensor<2x5x6xf32>) -> tensor<2x5x3xf32> {
+func.func @halves(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<2x5x3xf32> {
   %0 = nn.reshape %x : tensor<2x5x6xf32> -> tensor<2x5x2x3xf32>
   %1 = nn.transpose %0 perm = [2, 0, 1, 3] : tensor<2x5x2x3xf32> -> tensor<2x2x5x3xf32>
   %2 = nn.slice %1 starts = [1, 0, 0, 0] limits = [2, 2, 5, 3] strides = [1, 1, 1, 1] : tensor<2x2x5x3xf32> -> tensor<1x2x5x3xf32>
@@ -57,7 +57,7 @@ func.func @halves(%x: tensor<2x5x6xf32>) -> tensor<2x5x3xf32> {
 // CHECK-NEXT: nn.add
 // CHECK-NEXT: nn.reshape
 // CHECK-NEXT: nn.slice
-func.func @stays(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>, %z: tensor<5x2x6xf32>) -> tensor<7x6xf32> {
+func.func @stays(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %z: tensor<5x2x6xf32>) -> tensor<7x6xf32> {
   %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
   %1 = nn.add %0, %z : tensor<5x2x6xf32>
   %2 = nn.reshape %1 : tensor<5x2x6xf32> -> tensor<10x6xf32>
@@ -65,9 +65,21 @@ func.func @stays(%x: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, 
   return %3 : tensor<7x6xf32>
 }
 
+// The batch is brought to the front here, and stays.
+// CHECK-LABEL: func.func @to_front
+// CHECK-NEXT: nn.transpose
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: nn.matmul
+func.func @to_front(%u: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>, %z: tensor<5x2x6xf32> {nn.batch_dim = 1 : i64}) -> tensor<10x6xf32> {
+  %0 = nn.transpose %z perm = [1, 0, 2] : tensor<5x2x6xf32> -> tensor<2x5x6xf32>
+  %1 = nn.reshape %0 : tensor<2x5x6xf32> -> tensor<10x6xf32>
+  %2 = nn.matmul %1, %m : (tensor<10x6xf32>, tensor<6x6xf32>) -> tensor<10x6xf32>
+  return %2 : tensor<10x6xf32>
+}
+
 // CHECK-LABEL: func.func @empty
 // CHECK: nn.transpose
-func.func @empty(%u: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>, %z: tensor<5x2x6xf32>, %x: tensor<0x5x6xf32>) -> tensor<0x6xf32> {
+func.func @empty(%u: tensor<2x5x6xf32>, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %z: tensor<5x2x6xf32>, %x: tensor<0x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<0x6xf32> {
   %0 = nn.transpose %x perm = [1, 0, 2] : tensor<0x5x6xf32> -> tensor<5x0x6xf32>
   %1 = nn.reshape %0 : tensor<5x0x6xf32> -> tensor<0x6xf32>
   return %1 : tensor<0x6xf32>
