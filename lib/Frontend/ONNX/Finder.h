@@ -38,6 +38,8 @@ private:
   llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
   void collectKnown();
   void splitPending();
+  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
+  void refuseDetached();
   std::vector<RemovedOperation> removed;
   /// Merged operations that are not split.
   struct Pending {

@@ -88,12 +88,12 @@ void Finder::splitPending() {
   llvm::erase_if(pending, [&](const Pending &one) { return splitMergedOperation(one.name, *one.kept, one.reads); });
 }
 
-/// Notes a value that an operation names and does not read, but for masks, to which no gradient goes, and sizes.
+/// Notes a value that an operation names and does not read, but for masks, to which no gradient goes, what code makes, and sizes.
 void Finder::noteRemoved(StringRef name, StringRef scope) {
   std::string kind = operationOf(name);
   bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
                 llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
-  if (!isMask && !name.contains("sym_"))
+  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_"))
     removed.push_back({name.str(), scope.str()});
 }
 

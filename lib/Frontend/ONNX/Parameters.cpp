@@ -183,8 +183,8 @@ void Finder::collectKnown() {
   }
 }
 
-/// Of names that an operation reads and no node has: leaves out those for which it reads what another node computed.
-void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
+/// What an operation reads of other nodes under names that its metadata does not have.
+llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->output())
@@ -194,6 +194,31 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
       if (auto maker = makers.find(name); maker != makers.end() && !own.contains(name) && !llvm::is_contained(operation.fx.args, name) &&
                                           !llvm::is_contained(operation.fx.args, maker->second))
         computed.insert(name);
+  return computed;
+}
+
+/// The file has no trace of x.detach() but its name: what reads that would send a gradient back.
+void Finder::refuseDetached() {
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    const NodeProto &node = *operation.nodes.front();
+    // One node has the operation's operands in their order; of several, some reads what no name is for.
+    bool inOrder = operation.nodes.size() == 1 && size_t(node.input_size()) == operation.fx.positional.size();
+    auto isComputed = [&](StringRef value) { return makers.count(value) || (initializers.count(value) && llvm::is_contained(targets, value)); };
+    for (auto [i, written] : llvm::enumerate(operation.fx.positional)) {
+      StringRef name = written;
+      if (!name.consume_front("%") || known.contains(name) || operationOf(name) != "detach")
+        continue;
+      if (inOrder ? isComputed(node.input(i)) : !unnamedInputs(operation).empty())
+        out.errors.push_back("node '" + displayName(node.name()) + "' reads a value that the model detaches ('" + displayName(name) +
+                             "'): the file does not have where gradients stop, and training would send one back. Export the model without that detach");
+    }
+  }
+}
+
+/// Of names that an operation reads and no node has: leaves out those for which it reads what another node computed.
+void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
+  llvm::StringSet<> computed = unnamedInputs(operation);
   SmallVector<StringRef> moved;
   for (StringRef name : names)
     if (isMovement(operationOf(name)))
@@ -425,6 +450,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
     assign(entry.second);
   assignWithoutMetadata();
   collectKnown();
+  refuseDetached();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);

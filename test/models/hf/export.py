@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tiny, randomly initialised models of `transformers` as ONNX files, with PyTorch's first 20 steps of training each. Needs
+"""Writes tiny, randomly initialised models of `transformers`, and some of torch.nn alone (own.py), as ONNX files, with PyTorch's first 20 steps of training each. Needs
 torch, transformers, onnxscript and onnxruntime.
 
 usage: export.py FOLDER [--only NAME,..] [--part 0/2] [--list]
@@ -25,8 +25,9 @@ import torch
 from torch import nn
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e")]
+sys.path += [str(HERE), str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e")]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import own  # noqa: E402
 import transformers as hf  # noqa: E402
 from runner import save_safetensors  # noqa: E402
 
@@ -53,6 +54,7 @@ MODELS = {
     "vit": lambda: hf.ViTForImageClassification(hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
                                                              image_size=16, patch_size=4, num_labels=10)),
 }
+OWN = {"own": own.Own, "encoder": own.Encoder, "prenorm": lambda size: own.Encoder(size, norm_first=True), "decoder": own.Decoder}
 DECODERS = [name for name in MODELS if name not in ("bert", "vit")]
 
 
@@ -63,6 +65,13 @@ class Causal(nn.Module):
 
     def forward(self, input_ids, labels):
         return self.model(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
+class Logits(Causal):
+    """A module of one's own: logits, and the loss of the next tokens."""
+
+    def forward(self, tokens, labels):
+        return nn.functional.cross_entropy(self.model(tokens).flatten(0, 1), labels.flatten())
 
 
 class CausalMasked(Causal):
@@ -120,6 +129,9 @@ def build(name, masked):
     """The module that is exported, and its batches."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
+    if name in OWN:
+        tokens = text(rng, (STEPS, BATCH, SEQUENCE + 1))
+        return Logits(OWN[name](VOCABULARY).eval()), {"tokens": tokens[..., :-1].copy(), "labels": tokens[..., 1:].copy()}
     model = MODELS[name]().eval()
     if name == "vit":
         return Image(model), image_batches(rng)
@@ -196,7 +208,7 @@ def make(folder, case):
 
 
 def all_cases():
-    plain = [name for model in DECODERS for name in (model, f"{model}-mask")] + ["bert", "vit"]
+    plain = [name for model in DECODERS for name in (model, f"{model}-mask")] + ["bert", "vit", *OWN]
     return plain + [f"{name}-bf16" for name in plain]
 
 

@@ -135,6 +135,14 @@ def conversions(split):
     return build(["b.ln_1.weight", "b.ln_2.weight"], [floats("b.ln_1.weight", [4], [1.0] * 4)], nodes)
 
 
+def detached(f):
+    """y = tanh(x p).detach() * p: the file has the tanh itself."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Mul", ["tanh", "p"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%detach, %p_p"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
 NEGATED = [1 - v for v in VALUES]
 CASES = {
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
@@ -156,6 +164,7 @@ CASES = {
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
     "norms": norms,
     "lerp": lerp,
+    "detached": detached,
     "alpha": alpha,
     "query": query,
     "own-name": own_name,
