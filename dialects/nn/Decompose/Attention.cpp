@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/LargeLse.h"
 #include <cmath>
 
 using namespace mlir;
@@ -103,6 +104,12 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   double scale = getScale().convertToDouble();
   Value s = scores(b, h, *this);
   Value p = b.exp(b.sub(s, b.alongRows(getLse(), s)));
+  if (mayHaveLargeLse(*this)) {
+    Value lse = getLse(), total = b.reduceRows(ReduceKind::Sum, p);
+    Value high = b.compare(Predicate::LT, b.splat(lse, kLargeLse), lse), low = b.compare(Predicate::LT, lse, b.splat(lse, -kLargeLse));
+    Value one = b.splat(total, 1);
+    p = b.div(p, b.alongRows(b.select(high, total, b.select(low, total, one)), p));
+  }
   Value flat = b.reshape(dropped(b, *this, p), {n, h.shared(), h.keys});
   Value dout = b.reshape(getGrad(), {n, h.shared(), h.width});
   Value dv = b.matmul(flat, dout, true, false);

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Random.h"
 #include "dialects/nn/Kernels/Loops.h"
+#include "dialects/nn/LargeLse.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -126,6 +127,21 @@ public:
       l.store(scores, l.add(at, j), lanes, x);
       return {};
     });
+  }
+
+  /// What makes the probabilities of a row, exp(score - lse), add up to 1 where lse is large.
+  Value normalizer(Value scores, Value at, Value seen, Value lse) {
+    Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
+    Value size = math::AbsFOp::create(l.b, l.loc, lse);
+    Value large = arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OGT, size, l.real(kLargeLse));
+    Value limit = arith::SelectOp::create(l.b, l.loc, large, seen, i(0));
+    Value total = l.vectors(i(0), limit, none, [&](Value j, Value lanes, ValueRange c) -> SmallVector<Value> {
+      Value x = l.load(scores, l.add(at, j), lanes);
+      Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
+      return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
+    })[0];
+    Value part = arith::DivFOp::create(l.b, l.loc, one, l.sumLanes(total));
+    return l.splat(arith::SelectOp::create(l.b, l.loc, large, part, one));
   }
 
   /// Whether a number stands in the place of scores, so that no gradient passes; of -inf the probability is 0.
@@ -417,13 +433,15 @@ LogicalResult AttentionGradOp::emitKernel(OpBuilder &b, ValueRange operands, Val
             Value x = l.load(grads, l.add(from, j), m), y = l.load(out, l.add(of, j), m, s.element);
             return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
           })[0];
-          Value shift = l.splat(memref::LoadOp::create(b, loc, lse, l.add(row0, r)));
+          Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)), shift = l.splat(logarithm);
+          Value part = mayHaveLargeLse(*this) ? blocks.normalizer(p, at, seen, logarithm) : Value();
           Value start = drops.rowStart(batch, head, row);
           Value shown = blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row) : Value();
           Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
           l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
             Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
             Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+            e = part ? Value(arith::MulFOp::create(b, loc, e, part)) : e;
             Value kept = drops ? drops.isKept(start, j) : Value();
             y = kept ? drops.apply(kept, y) : y;
             Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));

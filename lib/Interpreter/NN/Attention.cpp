@@ -1,4 +1,5 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
+#include "dialects/nn/LargeLse.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Philox.h"
 #include "lib/Interpreter/Evaluators.h"
@@ -168,7 +169,7 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
   return success();
 }
 
-// With P = exp(scores - lse): dV = P^T dO, dP = dO V^T,
+// With P = exp(scores - lse), divided by its sum where lse is large: dV = P^T dO, dP = dO V^T,
 // dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q;
 // where P is dropped and scaled before it meets V, so is dP.
 LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
@@ -195,10 +196,16 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
         double dot = 0;
         for (int64_t e = 0; e < E; ++e)
           dot += grad[e] * o[row * E + e];
+        double total = 1;
+        if (nn::mayHaveLargeLse(op) && std::abs(lse[row]) > nn::kLargeLse) {
+          total = 0;
+          for (double score : p)
+            total += std::exp(score - lse[row]);
+        }
         for (int64_t s = 0; s < heads.S; ++s) {
           if (heads.causal && s > t + (heads.S - heads.T))
             continue;
-          double weight = std::exp(p[s] - lse[row]), dP = 0;
+          double weight = std::exp(p[s] - lse[row]) / total, dP = 0;
           double kept = dropped(b, h, t, s);
           for (int64_t e = 0; e < E; ++e) {
             dP += grad[e] * v[(key + s) * E + e];

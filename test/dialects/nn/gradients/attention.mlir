@@ -32,6 +32,12 @@ func.func @replaced(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor
   %o, %l = nn.attention %q, %k, %v mask %m : tensor<1x2x1x3xf64> seen %s : tensor<1x1x3x3xi1> hidden = -0.5 scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
   return %o : tensor<1x2x3x2xf64>
 }
+// A row of which all keys are hidden by the lowest number: each counts alike, in the gradient too.
+func.func @lowest(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x2x3x2xf64>) -> tensor<1x2x3x2xf64> {
+  %s = nn.constant dense<[[[[true, false, true], [false, false, false], [true, true, false]]]]> : tensor<1x1x3x3xi1>
+  %o, %l = nn.attention %q, %k, %v seen %s : tensor<1x1x3x3xi1> hidden = -3.4028234663852886E+38 scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
+  return %o : tensor<1x2x3x2xf64>
+}
 func.func @added(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x2x3x2xf64>) -> tensor<1x2x3x2xf64> {
   %s = nn.constant dense<[[[[true, false, true], [false, false, false], [true, true, false]]]]> : tensor<1x1x3x3xi1>
   %o, %l = nn.attention %q, %k, %v seen %s : tensor<1x1x3x3xi1> hidden = -0.5 added scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
@@ -55,6 +61,9 @@ func.func @added(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x
 // CHECK: @replaced argument 0: 12 elements
 // CHECK: @replaced argument 1: 12 elements
 // CHECK: @replaced argument 2: 12 elements
+// CHECK: @lowest argument 0: 12 elements
+// CHECK: @lowest argument 1: 12 elements
+// CHECK: @lowest argument 2: 12 elements
 // CHECK: @added argument 0: 12 elements
 // CHECK: @added argument 1: 12 elements
 // CHECK: @added argument 2: 12 elements
