@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -22,6 +23,18 @@ namespace {
 /// for any scores that a model has.
 constexpr double kHidden = -9e3;
 } // namespace
+
+/// The lowest number of a type in which models compute.
+static bool isLowest(double number) {
+  for (const llvm::fltSemantics *type : {&APFloat::IEEEsingle(), &APFloat::BFloat(), &APFloat::IEEEhalf()}) {
+    APFloat lowest = APFloat::getLargest(*type, /*Negative=*/true);
+    bool inexact;
+    lowest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+    if (lowest.convertToDouble() == number)
+      return true;
+  }
+  return false;
+}
 
 static DenseElementsAttr constantOf(Value value) {
   auto constant = value.getDefiningOp<nn::ConstantOp>();
@@ -140,8 +153,8 @@ namespace {
 /// What is done to scores, outermost first.
 class Layers {
 public:
-  Layers(Value scores, MaskCache &cache, PatternRewriter &rewriter)
-      : cache(cache), rewriter(rewriter), loc(scores.getLoc()), queries(tensor(scores).getDimSize(2)),
+  Layers(Value scores, bool guarded, MaskCache &cache, PatternRewriter &rewriter)
+      : guarded(guarded), cache(cache), rewriter(rewriter), loc(scores.getLoc()), queries(tensor(scores).getDimSize(2)),
         keys(tensor(scores).getDimSize(3)) {}
 
   std::optional<MaskedScores> peel(Value scores);
@@ -156,6 +169,7 @@ private:
   Value rank4(Value value);
   Value joined(Value a, Value b, bool sum);
 
+  bool guarded;
   MaskCache &cache;
   PatternRewriter &rewriter;
   Location loc;
@@ -239,6 +253,10 @@ bool Layers::takeInfinite(Value condition, bool negated) {
 bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added) {
   if (std::isnan(hidden) || hidden > 0)
     return false;
+  // torch.onnx writes PyTorch's attention with truth values as a sum with the lowest number and a guard against NaN. In
+  // PyTorch it is -inf: a row that sees nothing is zero. Without -inf the guard would have no sense.
+  if (guarded && added && isLowest(hidden))
+    hidden = -std::numeric_limits<double>::infinity();
   if (std::isinf(hidden)) {
     hidesInside |= bool(finite);
     return takeInfinite(condition, negated);
@@ -336,8 +354,8 @@ std::optional<MaskedScores> Layers::peel(Value scores) {
   return result;
 }
 
-std::optional<MaskedScores> recover::peelMasks(Value scores, MaskCache &cache, PatternRewriter &rewriter) {
+std::optional<MaskedScores> recover::peelMasks(Value scores, bool guarded, MaskCache &cache, PatternRewriter &rewriter) {
   if (tensor(scores).getRank() != 4)
     return std::nullopt;
-  return Layers(scores, cache, rewriter).peel(scores);
+  return Layers(scores, guarded, cache, rewriter).peel(scores);
 }

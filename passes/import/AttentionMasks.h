@@ -48,8 +48,8 @@ struct MaskedScores {
 /// Follows the scores [B, H, T, S] through sums with masks and choices by them
 /// down to the product that they come from. Nothing when that is not all there
 /// is, or when a mask has a gradient. Makes ops at `rewriter` for masks that
-/// hold several.
-std::optional<MaskedScores> peelMasks(mlir::Value scores, MaskCache &cache, mlir::PatternRewriter &rewriter);
+/// hold several. `guarded`: what is NaN behind the softmax becomes zero.
+std::optional<MaskedScores> peelMasks(mlir::Value scores, bool guarded, MaskCache &cache, mlir::PatternRewriter &rewriter);
 
 } // namespace shale::recover
 

@@ -84,7 +84,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     auto softmax = weights.getDefiningOp<nn::SoftmaxOp>();
     if (!softmax || (dropout && dropout.getGlobalShape()))
       return failure();
-    std::optional<MaskedScores> masked = peelMasks(softmax.getInput(), cache, rewriter);
+    std::optional<MaskedScores> masked = peelMasks(softmax.getInput(), guarded, cache, rewriter);
     if (!masked)
       return failure();
     double scale = 1;

@@ -110,6 +110,49 @@ func.func @padded(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2
   return %5 : tensor<2x2x3x4xf32>
 }
 
+// torch.onnx hides by the lowest number and guards against NaN: that is PyTorch's -inf. Without the guard it is that number.
+// CHECK-LABEL: func.func @lowest(
+// CHECK: %[[M:.*]] = nn.cast %arg3
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[M]] : tensor<2x1x1x3xi1> guard causal scale = 1.000000e+00
+func.func @lowest(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi64>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %none = nn.constant dense<-3.40282347E+38> : tensor<2x1x3x3xf32>
+  %zeros = nn.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %zero = nn.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %p = nn.cast %m : tensor<2x1x1x3xi64> -> tensor<2x1x1x3xi1>
+  %pb = nn.broadcast %p dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x1x3x3xi1>
+  %cb = nn.broadcast %c dims = [0, 1, 2, 3] : tensor<1x1x3x3xi1> -> tensor<2x1x3x3xi1>
+  %both = nn.and %cb, %pb : tensor<2x1x3x3xi1>
+  %add = nn.select %both, %zeros, %none : tensor<2x1x3x3xi1>, tensor<2x1x3x3xf32>
+  %wide = nn.broadcast %add dims = [0, 1, 2, 3] : tensor<2x1x3x3xf32> -> tensor<2x2x3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.add %0, %wide : tensor<2x2x3x3xf32>
+  %2 = nn.softmax %1 : tensor<2x2x3x3xf32>
+  %3 = nn.is_nan %2 : tensor<2x2x3x3xf32> -> tensor<2x2x3x3xi1>
+  %4 = nn.select %3, %zero, %2 : tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>
+  %5 = nn.matmul %4, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %5 : tensor<2x2x3x4xf32>
+}
+// CHECK-LABEL: func.func @lowest_without_guard(
+// CHECK: %[[BOTH:.*]] = nn.and
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[BOTH]] : tensor<2x1x3x3xi1> hidden = -3.4028234663852886E+38 added scale = 1.000000e+00
+func.func @lowest_without_guard(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi64>) -> tensor<2x2x3x4xf32> {
+  %c = nn.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %none = nn.constant dense<-3.40282347E+38> : tensor<2x1x3x3xf32>
+  %zeros = nn.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %p = nn.cast %m : tensor<2x1x1x3xi64> -> tensor<2x1x1x3xi1>
+  %pb = nn.broadcast %p dims = [0, 1, 2, 3] : tensor<2x1x1x3xi1> -> tensor<2x1x3x3xi1>
+  %cb = nn.broadcast %c dims = [0, 1, 2, 3] : tensor<1x1x3x3xi1> -> tensor<2x1x3x3xi1>
+  %both = nn.and %cb, %pb : tensor<2x1x3x3xi1>
+  %add = nn.select %both, %zeros, %none : tensor<2x1x3x3xi1>, tensor<2x1x3x3xf32>
+  %wide = nn.broadcast %add dims = [0, 1, 2, 3] : tensor<2x1x3x3xf32> -> tensor<2x2x3x3xf32>
+  %0 = nn.matmul %q, %k transpose_rhs : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = nn.add %0, %wide : tensor<2x2x3x3xf32>
+  %2 = nn.softmax %1 : tensor<2x2x3x3xf32>
+  %5 = nn.matmul %2, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %5 : tensor<2x2x3x4xf32>
+}
+
 // A finite number hides: rows may be hidden as a whole by both masks, so both stay together. A bias goes in before.
 // CHECK-LABEL: func.func @finite
 // CHECK: %[[BOTH:.*]] = nn.and
