@@ -39,7 +39,8 @@ COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 # Flags of other programs that the pages use.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
-           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit"}
+           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit",
+           "--shapes-only"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
@@ -78,7 +79,7 @@ class Page:
     def __init__(self, path):
         self.path = path
         self.text = path.read_text()
-        self.name = str(path.relative_to(ROOT))
+        self.name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
         self.blocks = [Block(self, m) for m in FENCE.finditer(self.text)]
         fences = len(re.findall(r"^ *```", self.text, re.M))
         if fences != 2 * len(self.blocks):
@@ -142,7 +143,7 @@ def check_flags(page, known):
                     raise Deviates(f"{block.where}: {tool or 'no tool'} has no flag {flag}")
     for span in re.findall(r"`([^`\n]+)`", re.sub(r"^\| typed \|.*?\n\n", "", page.prose() + "\n", flags=re.M | re.S)):
         for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", span):
-            if flag not in everything and None not in known.values():
+            if flag not in everything:
                 raise Deviates(f"{page.name}: no tool has the flag {flag} of `{span}`")
 
 
@@ -233,13 +234,14 @@ def check_batch_file(folder, environment):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    settings = {"PATH": f"{folder}:{environment['PATH']}", "SLURM_JOB_ID": "17", "SHALE_PORT": str(port), "STEPS": "4", "WARMUP": "1", "OUT": "run-slurm"}
+    settings = {**environment, "PATH": f"{folder}:{environment['PATH']}", "SLURM_JOB_ID": "17", "SHALE_PORT": str(port), "STEPS": "4",
+                "WARMUP": "1", "OUT": "run-slurm"}
     command = ["bash", str(ROOT / "docs" / "guide" / "train.sbatch")]
-    result = subprocess.run(command, cwd=folder, env={**environment, **settings}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    result = subprocess.run(command, cwd=folder, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
     if result.returncode or "step 4/4" not in result.stdout or (folder / "scontrol.log").exists():
         raise Deviates(f"train.sbatch ended with {result.returncode}:\n{result.stdout[-1500:]}")
     (folder / "srun").write_text("#!/bin/bash\nexit 75\n")
-    result = subprocess.run(command, cwd=folder, env={**environment, **settings}, timeout=SECONDS)
+    result = subprocess.run(command, cwd=folder, env=settings, timeout=SECONDS)
     if result.returncode != 75 or (folder / "scontrol.log").read_text() != "requeue 17\n":
         raise Deviates(f"train.sbatch ended with {result.returncode} when it was stopped, and did not requeue its job")
 
@@ -274,8 +276,8 @@ def run_page(page, folder, environment, verbose):
             (folder / block.file).write_text(block.text)
         elif block.kind in COMMANDS + SCRIPTS:
             command = ["bash", "-euo", "pipefail", "-c", block.text] if block.kind in COMMANDS else [sys.executable, "-c", block.text]
-            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                    timeout=SECONDS, errors="replace")
+            result = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, timeout=SECONDS, errors="replace")
             printed = result.stdout
             if verbose:
                 print(f"== {block.where}\n{printed}", flush=True)
@@ -289,20 +291,55 @@ def run_page(page, folder, environment, verbose):
     return done, left
 
 
+WRONG = {  # pages that the test has to refuse, with what it has to say
+    "a flag of nobody": ("```sh\nshalec model.onnx --no-such-flag\n```\n", "has no flag --no-such-flag"),
+    "a flag of nobody, not run": ("<!-- not run: why -->\n```sh\n./train --no-such-flag\n```\n", "has no flag --no-such-flag"),
+    "a flag of nobody in the text": ("Say `--no-such-flag`.\n", "no tool has the flag"),
+    "another exit code": ("<!-- exit 65 -->\n```sh\ntrue\n```\n", "ended with 0, not 65"),
+    "a command that fails": ("```sh\nfalse | cat\n```\n", "ended with 1, not 0"),
+    "a script that fails": ("```python\nraise SystemExit(3)\n```\n", "ended with 3, not 0"),
+    "other output": ("```sh\necho one\n```\n\n<!-- prints -->\n```text\ntwo\n```\n", "does not print 'two'"),
+    "a message of nobody": ("| message | remedy |\n|---|---|\n| `the moon is in the wrong house` | wait |\n", "nobody says"),
+    "an answer of nobody": ("| typed | answer |\n|---|---|\n| `shalec --lr 1` | `the moon` |\n", "ends with 64 and says"),
+    "a page that is not there": ("See [this](no-such-page.md).\n", "there is no no-such-page.md"),
+    "a note that is none": ("<!-- exit soon -->\n```sh\ntrue\n```\n", "is no note of this test"),
+    "a fence without an end": ("```sh\ntrue\n", "fences"),
+}
+
+
+def check_itself(work, known, environment):
+    """What is wrong in a page is found."""
+    for number, (what, (text, said)) in enumerate(WRONG.items()):
+        path = work / f"wrong{number}.md"
+        path.write_text(text)
+        try:
+            page = Page(path)
+            check_flags(page, known)
+            check_links(page)
+            run_page(page, work / f"wrong{number}", environment, False)
+        except Deviates as error:
+            if said in str(error):
+                continue
+            raise Deviates(f"a page with {what}: '{error}' does not say '{said}'")
+        raise Deviates(f"a page with {what} is not refused")
+
+
 def check(a, work):
     (work / "bin").mkdir()
     (work / "kept").mkdir()
     shim = work / "bin" / "shalec"
-    shim.write_text(SHIM.replace("KEPT", repr(str(work / "kept"))).replace("REAL", repr(str(pathlib.Path(a.build).resolve() / "bin" / "shalec"))))
+    tools = pathlib.Path(a.build).resolve() / "bin"
+    shim.write_text(SHIM.replace("KEPT", repr(str(work / "kept"))).replace("REAL", repr(str(tools / "shalec"))))
     shim.chmod(0o755)
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith(("OMP_", "SHALE_", "SLURM_", "OMPI_", "PMIX_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_"))}
-    environment = {**clean, "PATH": f"{work / 'bin'}:{pathlib.Path(a.build).resolve() / 'bin'}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    environment = {**clean, "PATH": f"{work / 'bin'}:{tools}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
-    known = {"shalec": flags_of_help([f"{a.build}/bin/shalec", "--help"]), "train": flags_of_help([work / "program", "--help"]),
-             "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
+    known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help"]) for tool in ("shalec", "shale-run", "shale-translate")},
+             "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
     pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))])]
+    check_itself(work, known, environment)
     total, left = 0, []
     for number, page in enumerate(pages):
         check_flags(page, known)

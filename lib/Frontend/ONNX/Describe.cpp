@@ -98,12 +98,12 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
       words = std::max(words, vocabularyOf(input.argument));
   }
   bool tokens = llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
-  bool path = program.contains('/');
-  os << "  " << (path ? "" : "./") << program << " --data " << (tokens ? words && words <= 256 ? "text.txt" : "tokens.bin" : "batches.safetensors")
+  bool path = program.contains('/'), bytes = words == 256; // with fewer, most files have bytes that are none
+  os << "  " << (path ? "" : "./") << program << " --data " << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
      << " --steps 100 --lr 3e-4 --out run1\n";
   if (!tokens)
     os << "  # batches.safetensors holds " << tensors << "\n";
-  else if (words && words <= 256)
+  else if (bytes)
     os << "  # text.txt: any file, its bytes are the tokens\n";
   else
     os << "  # tokens.bin: your tokenizer's ids, uint16 or uint32 (--token-dtype)\n";
