@@ -5,6 +5,8 @@
 #include "runtime/core/Files.h"
 #include "runtime/program/Training.h"
 
+#include <cstdlib>
+
 namespace shale::rt {
 
 DataOptions dataOptions(const Options &options, bool evaluation) {
@@ -84,6 +86,13 @@ void checkFlags(const Options &options) {
          "the beginning give another --out; to go on give more --steps",
          position->folder.c_str(), (long long)position->step,
          (long long)options.end(), differences.c_str());
+  // With a constant learning rate, where the run ends changes no step of it.
+  Options sameEnd = options;
+  auto steps = position->flags.find("steps");
+  if (options.schedule == "constant" && steps != position->flags.end())
+    sameEnd.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
+  if (flagDifferences(sameEnd, position->flags).empty())
+    return;
   warn("'%s' was trained with other flags, the run goes on with %s",
        position->folder.c_str(), differences.c_str());
 }

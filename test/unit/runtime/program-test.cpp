@@ -589,6 +589,13 @@ TEST_F(Program, AFinishedRunIsNotTakenForOneWithOtherFlags) {
   EXPECT_EQ(more.code, 0) << more.text;
   EXPECT_NE(more.text.find("--lr 0.01 (was 0.05)"), std::string::npos);
   EXPECT_NE(more.text.find("--steps 6 (was 4)"), std::string::npos);
+  // A later end alone changes no step, unless the learning rate depends on it.
+  Result longer = train("2-full", "r", "--steps 7 --lr 0.01");
+  EXPECT_EQ(longer.code, 0) << longer.text;
+  EXPECT_EQ(longer.text.find("(was"), std::string::npos) << longer.text;
+  ASSERT_EQ(train("2-full", "cosine", "--steps 4 --schedule cosine").code, 0);
+  Result later = train("2-full", "cosine", "--steps 6 --schedule cosine");
+  EXPECT_NE(later.text.find("--steps 6 (was 4)"), std::string::npos) << later.text;
 }
 
 TEST_F(Program, EpochsAndSeveralFiles) {
