@@ -160,7 +160,8 @@ public:
     StringRef cpu = options.target;
     std::string wrong;
     if (!cpu.consume_front("cpu:"))
-      return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'");
+      return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'" +
+                        (cpu.starts_with_insensitive("cuda") ? ": there is no GPU target yet" : ""));
     if (!parseCpuTarget(cpu, target, wrong))
       return usageError("--target: " + wrong);
     if (options.shard == "full" && !options.typed.count("shard") && !options.describe)

@@ -394,10 +394,15 @@ LogicalResult Importer::declareInputs() {
           nn::splat(builder, fileLocation(), type, 1);
     }
   }
-  if (!missing.empty())
-    return error("sizes of dimensions are missing: pass" + missing,
+  if (!missing.empty()) {
+    std::string unknown; // what was typed instead
+    for (auto &dim : options.dims)
+      if (!dimsUsed.contains(dim.getKey()))
+        unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
+    return error("sizes of dimensions are missing: pass" + missing + unknown,
                  SHALE_EXIT_USAGE),
            failure();
+  }
   for (auto &dim : options.dims)
     if (!dimsUsed.contains(dim.getKey())) {
       std::string known;
