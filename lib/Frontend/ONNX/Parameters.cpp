@@ -11,7 +11,6 @@
 #include "lib/Frontend/ONNX/Finder.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
-#include <numeric>
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
@@ -145,14 +144,16 @@ void Finder::assign(Operation &operation) {
   // A weight that was dropped is unheard of, a bias is: the first operands win.
   // A bias alone that meets a matrix is the lost one. A weight of which an equal operation computed something first is
   // not read here.
-  auto count = [](const TensorProto &tensor) {
-    return std::accumulate(tensor.dims().begin(), tensor.dims().end(), int64_t(1), std::multiplies<int64_t>());
+  auto sizes = [](const TensorProto &tensor) { // in any order and layout
+    SmallVector<int64_t> sizes(llvm::make_filter_range(tensor.dims(), [](int64_t size) { return size != 1; }));
+    llvm::sort(sizes);
+    return sizes;
   };
   auto fits = [&](size_t index, const Use &use) {
     if (StringRef(targets[index]).ends_with("bias"))
       return use.initializer->dims_size() <= 1;
     const TensorProto *known = out.list[index].initializer;
-    return !known || count(*known) == count(*use.initializer);
+    return !known || sizes(*known) == sizes(*use.initializer);
   };
   size_t next = 0;
   for (size_t index : wanted) {
