@@ -39,8 +39,7 @@ COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 # Flags of other programs that the pages use.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
-           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit",
-           "--shapes-only"}
+           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
