@@ -79,6 +79,10 @@ bool onnx::isMovement(StringRef op) {
   return names.contains(op);
 }
 
+bool onnx::isConversion(StringRef op) {
+  return llvm::is_contained({"type_as", "_to_copy", "to", "float", "convert_element_type_default"}, op);
+}
+
 bool onnx::isMadeByCode(StringRef op) {
   return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like",
                              "new_full", "new_zeros", "new_ones", "linspace", "eye"},

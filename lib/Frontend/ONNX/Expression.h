@@ -75,6 +75,9 @@ Movement reshapeTo(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 /// Whether only data is moved by an operation of this kind.
 bool isMovement(llvm::StringRef op);
 
+/// Whether only the element type is converted by an operation of this kind.
+bool isConversion(llvm::StringRef op);
+
 /// Whether an operation of this kind makes a tensor of numbers alone.
 bool isMadeByCode(llvm::StringRef op);
 

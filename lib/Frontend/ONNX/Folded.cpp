@@ -219,7 +219,7 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
   if (isScalar(*read.initializer) || llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
     return mentions(read.source, ("." + lastOf(target)).str());
   if (mentions(read.source, lastOf(target)))
-    return true;
+    return !named || moduleOf(target) == read.scope;
   if (!looksUp && value.isTable()) // of code, as far as one can see
     return false;
   return named ? moduleOf(target) == read.scope : areNested(moduleOf(target), read.scope);
@@ -239,8 +239,12 @@ bool FoldedParameters::take(Value &value, size_t index) {
     return false;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
   if (value.numbers && isConstant(*value.numbers)) {
-    if (value.numbers->size() > 1 && value.first().op != "embedding")
-      return false; // it may be a repetition of fewer
+    // It may be a repetition of fewer, but where a line of source reads the whole parameter and its type was converted.
+    const FoldedRead &read = value.first();
+    bool isWhole = isConversion(read.op) && mentions(read.source, ("." + lastOf(targets[index])).str()) && !mentions(read.source, ".expand") &&
+                   !mentions(read.source, ".repeat") && moduleOf(targets[index]) == read.scope;
+    if (value.numbers->size() > 1 && read.op != "embedding" && !isWhole)
+      return false;
   } else if (value.numbers) {
     const std::vector<double> &all = value.numbers->values;
     int64_t inner = 1;

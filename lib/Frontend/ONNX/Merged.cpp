@@ -8,8 +8,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-static bool isConversion(StringRef kind) { return llvm::is_contained({"type_as", "_to_copy", "to", "float"}, kind); }
-
 /// 3 of "mul_3", 0 of "mul".
 static int64_t numberOf(StringRef name) {
   int64_t number = 0;
