@@ -34,6 +34,7 @@ class Own(nn.Module):
         self.embed = nn.Embedding(vocabulary, width)
         self.blocks = nn.ModuleList(Block(width, heads, inner) for _ in range(layers))
         self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+        nn.init.normal_(self.embed.weight, std=0.1)  # the head's weights, too: the first loss is near ln(vocabulary)
         self.head.weight = self.embed.weight
         size = width // heads
         angles = torch.outer(torch.arange(positions), 10000 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
