@@ -35,6 +35,7 @@ EXPORT = [  # exit code, words of the message, arguments
     (64, ["--attention-mask", "transformers"], "mine.py:M --attention-mask -o out.onnx"),
     (64, ["--vocabulary"], "mine.py:M --vocabulary 0 -o out.onnx"),
     (64, ["--optimize", "--shapes-only"], "gpt2 --optimize --shapes-only -o out.onnx"),
+    (64, ["--external-data", "--shapes-only"], "gpt2 --external-data --shapes-only -o out.onnx"),
     (64, ["invalid choice: 'f8'"], "gpt2 --dtype f8 -o out.onnx"),
     (64, ["name=value", "'n_layer'"], "--config model_type=gpt2 n_layer -o out.onnx"),
     (64, ["no folder", "nowhere"], "gpt2 -o nowhere/out.onnx"),

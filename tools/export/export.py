@@ -39,6 +39,7 @@ def arguments():
     p.add_argument("--vocabulary", type=int, metavar="N", help="random tokens and labels are below it (default: as the model says)")
     p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: a smaller graph, of which shalec has to restore parameters")
     p.add_argument("--shapes-only", action="store_true", help="a file without weights, for plans: shalec --plan-only; takes no memory for weights")
+    p.add_argument("--external-data", action="store_true", help="weights in FILE.data, whatever their size")
     p.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare PyTorch and ONNX Runtime (default: yes)")
     p.add_argument("--shalec", metavar="FILE", help="what prints the commands to go on with (default: shalec on the PATH)")
     p.add_argument("--seed", type=int, default=0, help="of random weights and values (default: 0)")
@@ -61,6 +62,8 @@ def check_flags(a):
             raise Failure(USAGE, f"{flag} is for models of transformers; your own module's forward says what it takes")
     if a.vocabulary is not None and a.vocabulary < 2:
         raise Failure(USAGE, "--vocabulary is at least 2")
+    if a.shapes_only and a.external_data:
+        raise Failure(USAGE, "--external-data writes weights, and --shapes-only has none")
     if a.shapes_only and a.optimize:
         raise Failure(USAGE, "--optimize computes of weights, and --shapes-only has none")
     if a.config:
@@ -104,9 +107,9 @@ def main():
     graph.check_symbolic(a, built, program)
     graph.say_trainable(program, built)
     with whole_files(output) as folder:
-        total = graph.write(program, built, folder, output.name, a.shapes_only)
+        total = graph.write(a, program, built, folder, output.name)
         if a.check and not a.shapes_only:
-            check.compare(a, built, folder / output.name, sizes, vocabulary)
+            check.compare(a, built, folder / output.name, total, sizes, vocabulary)
         elif not a.shapes_only:
             note("the file was not compared with the module (--no-check)")
     print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"

@@ -79,6 +79,7 @@ CASES = {
     "vit": lambda work: (made := hf.build("vit", False), folder_of(made[0], work, torch.float32)),
     "own": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own"]),
     "own-optimized": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--optimize"]),
+    "own-external": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--external-data"]),
     "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
 }
 REFUSED = [  # exit code, words, arguments
@@ -109,7 +110,7 @@ def make(folder, name):
         done = tool("export.py", *words, "-o", folder / "model.onnx")
     if done.returncode or "deviation" not in done.stdout:
         raise RuntimeError(f"exit {done.returncode}: {done.stdout[-300:]}{done.stderr[-800:]}")
-    if sorted(path.name for path in folder.iterdir()) != ["model.onnx"]:
+    if sorted(path.name for path in folder.iterdir()) != ["model.onnx"] + ["model.onnx.data"] * (name == "own-external"):
         raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
     half = "bf16" in name
     steps = hf.train(module, batches, torch.float32)

@@ -5,8 +5,10 @@ import errno
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
+import traceback
 
 USAGE, DATA, NO_INPUT, NO_LIBRARY, INTERNAL, DISK = 64, 65, 66, 69, 70, 74  # as shalec's and the emitted programs'
 
@@ -88,6 +90,7 @@ def whole_files(path):
 
 def run(tool, main):
     """Runs `main` and ends the process as the exit codes say."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # an exception: what is half done goes
     try:
         main()
     except Failure as error:
@@ -103,3 +106,7 @@ def run(tool, main):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         print(f"{tool}: error: {error}{': free some space, nothing is written' if full else ''}", file=sys.stderr)
         sys.exit(DISK)
+    except Exception as error:
+        traceback.print_exc()
+        print(f"{tool}: internal error: {brief(error, 200)}; nothing is written. Please report it with the lines above", file=sys.stderr)
+        sys.exit(INTERNAL)

@@ -75,19 +75,19 @@ def check_symbolic(a, built, program):
                                     f"(and --size {dim}=N) where that is meant")
 
 
-def write(program, built, folder, name, shapes_only):
+def write(a, program, built, folder, name):
     """Writes the graph as folder/name, large weights beside it; returns the bytes of weights."""
     import onnx_ir as ir
     parameters = list(program.model.graph.initializers.values())
     total = sum(one.const_value.nbytes for one in parameters)
     path = folder / name
-    if shapes_only:
+    if a.shapes_only:
         names = {name for name, _ in built.module.named_parameters(remove_duplicate=False)}
         leave_out(ir, [one for one in parameters if one.name in names], f"{name}.data")
         ir.save(program.model, str(path))
     else:
         with quiet():
-            program.save(str(path), external_data=total > ONE_FILE)
+            program.save(str(path), external_data=a.external_data or total > ONE_FILE)
     if os.path.getsize(path) >= 1 << 31:
         raise Failure(DATA, f"the graph alone has {os.path.getsize(path)} bytes, and a file of this format at most 2 GiB")
     return total
