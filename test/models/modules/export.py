@@ -20,6 +20,7 @@ import io
 import json
 import logging
 import pathlib
+import re
 import shutil
 import sys
 import warnings
@@ -105,13 +106,13 @@ def export(c, model, path, arguments, optimize):
         torch.onnx.export(model, arguments, path, dynamo=True, dynamic_shapes=tuple({0: batch} for _ in arguments), external_data=False, optimize=optimize)
 
 
-def drop_traces(path):
+def shorten_traces(path):
+    """Leaves of each Python stack trace in the file the names of files, not where they lie."""
     file = onnx.load(path)
     for node in file.graph.node:
-        kept = [(prop.key, prop.value) for prop in node.metadata_props if prop.key != "pkg.torch.onnx.stack_trace"]
-        del node.metadata_props[:]
-        for key, value in kept:
-            node.metadata_props.add(key=key, value=value)
+        for prop in node.metadata_props:
+            if prop.key == "pkg.torch.onnx.stack_trace":
+                prop.value = re.sub(r'File "[^"]*/([^/"]*)"', r'File "\1"', prop.value)
     onnx.save(file, path)
 
 
@@ -135,7 +136,7 @@ def shalec_flags(c, path):
     return flags
 
 
-def make(folder, seed, changes, base=None, traces=True, optimize=True):
+def make(folder, seed, changes, base=None, short=False, optimize=True):
     """Writes a case; returns its module, or raises Aside."""
     c = dict(base or draw.draw(seed))
     c.update(changes)
@@ -159,8 +160,8 @@ def make(folder, seed, changes, base=None, traces=True, optimize=True):
             export(c, model, path, tuple(arguments), optimize)
         except Exception as error:  # whatever the exporter raises
             raise Aside(f"torch.onnx.export: {type(error).__name__} {str(error)[:200]}") from error
-        if not traces:
-            drop_traces(path)
+        if short:
+            shorten_traces(path)
         with torch.no_grad():
             check_file(path, [value.numpy() for value in arguments], model(*arguments).numpy())
     except Aside as why:
@@ -185,7 +186,7 @@ def main():
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--count", type=int, default=1)
     p.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")])
-    p.add_argument("--no-traces", action="store_true")
+    p.add_argument("--short-traces", action="store_true", help="without the folders of source files")
     p.add_argument("--no-optimize", action="store_true", help="export with optimize=False")
     p.add_argument("--set", action="append", default=[], type=parse)
     p.add_argument("--plain", action="store_true")
@@ -201,7 +202,7 @@ def main():
             print(seed, draw.constrain({**base, **dict(a.set)}))
             continue
         try:
-            make(a.folder / f"{seed:05}", seed, dict(a.set), base, not a.no_traces, not a.no_optimize)
+            make(a.folder / f"{seed:05}", seed, dict(a.set), base, a.short_traces, not a.no_optimize)
         except Aside as why:
             aside += 1
             print(f"{seed:05} set aside: {why}", flush=True)
