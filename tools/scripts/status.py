@@ -164,7 +164,7 @@ def print_models(build):
     loss, norm, weight = re.search(r"^LOSS, NORM, WEIGHT = (\S+), (\S+), (\S+)$", runner, re.M).groups()
     runs = collections.defaultdict(lambda: collections.defaultdict(set))
     for test in tests:
-        command = test["command"]
+        command = test.get("command", [])  # none where the program is built by another test
         script = next((pathlib.Path(word).name for word in command if word.endswith(".py")), "")
         case = option(command, "--case", None)
         if script not in ("follow.py", "precision.py") or not case or "--combine" in command:
