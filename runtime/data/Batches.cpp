@@ -360,6 +360,13 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
   }
 }
 
+const char *Batches::filledWithOnes() const {
+  for (int i = 0; i < program.input_count; ++i)
+    if (!tensors.empty() && plans[i].kind == Plan::Ones && std::string(program.inputs[i].binding) == "ones")
+      return program.inputs[i].name;
+  return nullptr;
+}
+
 /// What a value out of range means nobody knows (a look-up reads nothing there):
 /// it is an error of the data, not a number in the loss.
 void Batches::check(int index, int64_t from, int64_t count, const void *data,

@@ -41,6 +41,8 @@ public:
   int64_t rows() const { return windowRows; }
   /// Whole steps of so many micro-batches in so many passes over the data.
   int64_t stepsIn(double passes, int64_t perStep) const;
+  /// Inputs bound to ones that a .safetensors file lacks, a padding mask; nullptr: none.
+  const char *filledWithOnes() const;
   /// Fills buffers[i] (this rank's part of input i) with micro-batch `step`;
   /// for token files, `firstRow` is the position of its first row in the
   /// order.

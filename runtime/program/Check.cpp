@@ -98,6 +98,12 @@ void checkFlags(const Options &options) {
 }
 } // namespace
 
+/// A padding mask that is left out changes what is trained.
+static void noteMissing(const Batches &data) {
+  if (const char *input = data.filledWithOnes())
+    warn("'%s' has no tensor '%s': it is all ones, no position is masked", data.path().c_str(), input);
+}
+
 void resolveSteps(const ShaleProgram &program, Options &options) {
   if (options.epochs <= 0 || options.evalOnly)
     return;
@@ -124,11 +130,13 @@ void checkOptions(const ShaleProgram &program, const Options &options) {
   } else if (!options.evalOnly) {
     checkFlags(options);
   }
-  if (!options.evalOnly)
-    needMicroBatches(Batches(program, 0, dataOptions(options, false)), options,
-                     program.accumulate);
+  if (!options.evalOnly) {
+    Batches data(program, 0, dataOptions(options, false));
+    needMicroBatches(data, options, program.accumulate);
+    noteMissing(data);
+  }
   if (options.evalOnly || !options.evalData.empty())
-    Batches(program, 0, dataOptions(options, true));
+    noteMissing(Batches(program, 0, dataOptions(options, true)));
 }
 
 } // namespace shale::rt

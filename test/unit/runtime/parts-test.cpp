@@ -177,6 +177,37 @@ TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
     }
 }
 
+// A program that reads tokens and a padding mask: what a file lacks of them is said, ones it fills in.
+TEST_F(Safetensors, AMissingMaskIsNamed) {
+  int64_t dims[] = {2, 3};
+  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 0, 9, 0}, {"mask", "ones", SHALE_I64, 2, dims, 0, 0, 2, 0}};
+  ShaleProgram program{};
+  program.inputs = inputs;
+  program.input_count = 2;
+  for (bool hasMask : {false, true}) {
+    SafetensorsWriter writer;
+    writer.declare("tokens", Dtype::I64, {1, 2, 3});
+    if (hasMask)
+      writer.declare("mask", Dtype::I64, {1, 2, 3});
+    DataOptions options;
+    options.path = work + "/data.safetensors";
+    writer.begin(options.path);
+    int64_t values[] = {1, 0, 1, 1, 1, 0};
+    writer.append(values, sizeof values);
+    if (hasMask)
+      writer.append(values, sizeof values);
+    writer.finish();
+    Batches batches(program, 0, options);
+    const char *filled = batches.filledWithOnes();
+    EXPECT_EQ(filled ? std::string(filled) : "", hasMask ? "" : "mask");
+    int64_t tokens[6], mask[6];
+    void *buffers[] = {tokens, mask};
+    batches.fill(0, 0, buffers);
+    for (int i = 0; i < 6; ++i)
+      EXPECT_EQ(mask[i], hasMask ? values[i] : 1);
+  }
+}
+
 TEST_F(Safetensors, WrittenFilesAreReadBack) {
   SafetensorsWriter writer;
   writer.declare("a \"quoted\"\n", Dtype::F32, {2, 2});
