@@ -38,6 +38,8 @@ private:
   llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
   void collectKnown();
   void splitPending();
+  bool isTwinOf(const Operation &maker, const Operation &reader) const;
+  bool readsParameter(const Operation &last) const;
   llvm::StringSet<> unnamedInputs(const Operation &operation) const;
   void refuseDetached();
   std::vector<RemovedOperation> removed;

@@ -88,7 +88,7 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
   const std::string &name = node.input(operand);
   if (&scope == &root) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand}); merged != parameters.readsOfMerged.end() && !merging)
-      return mergedValue(merged->second, scope);
+      return mergedValue(merged->second, name, scope);
     const auto &uses = merging ? merging->uses : parameters.uses;
     auto use = uses.find({&node, operand});
     if (use != uses.end() && stateValues[use->second.parameter]) {
@@ -136,10 +136,10 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
   return binding.value;
 }
 
-FailureOr<Value> Importer::mergedValue(size_t number, Scope &scope) {
+FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &scope) {
   mergedValues.resize(parameters.merged.size());
-  if (mergedValues[number])
-    return mergedValues[number];
+  if (Value value = mergedValues[number].lookup(name))
+    return value;
   const MergedOperation &operation = parameters.merged[number];
   // The nodes define the same names a second time: what they stood for is put back.
   llvm::StringMap<Binding> before;
@@ -156,10 +156,11 @@ FailureOr<Value> Importer::mergedValue(size_t number, Scope &scope) {
   merging = nullptr;
   if (mlir::failed(result))
     return failure();
-  mergedValues[number] = scope.values.lookup(operation.nodes.back()->output(0)).value;
-  for (auto &entry : before)
+  for (auto &entry : before) {
+    mergedValues[number][entry.first()] = scope.values.lookup(entry.first()).value;
     scope.values[entry.first()] = entry.second;
-  return mergedValues[number];
+  }
+  return mergedValues[number].lookup(name);
 }
 
 /// A module's scope without the prefix that all parameters share.

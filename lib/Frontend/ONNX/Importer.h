@@ -159,8 +159,8 @@ private:
   mlir::LogicalResult importNodes();
   mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
                                  int depth);
-  /// The value of an operation that the exporter merged with another one.
-  mlir::FailureOr<mlir::Value> mergedValue(size_t number, Scope &scope);
+  /// The value `name` of an operation that the exporter merged with another one.
+  mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
                                    int depth);
   mlir::LogicalResult finish();
@@ -197,7 +197,7 @@ private:
   std::vector<Input> inputs;
   std::vector<size_t> stateOrder;       // indices into parameters.list
   std::vector<mlir::Value> stateValues; // by index into parameters.list
-  std::vector<mlir::Value> mergedValues; // by index into parameters.merged
+  std::vector<llvm::StringMap<mlir::Value>> mergedValues; // by index into parameters.merged and name
   /// The merged operation whose nodes are imported now.
   const MergedOperation *merging = nullptr;
   Scope root;

@@ -35,6 +35,12 @@ void Finder::splitMergedOperations() {
         const std::vector<std::string> &args = entry.second.fx.args;
         if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) || llvm::is_contained(args, node->input(i)))
           continue;
+        if (isTwinOf(*maker, entry.second) && !out.readsOfMerged.count({node, i}) && readsParameter(*maker)) {
+          out.errors.push_back("node '" + displayName(node->name()) + "' of module '" + displayName(entry.second.scope) +
+                               "' reads what the export computed for module '" + displayName(maker->scope) +
+                               "', whose parameters have equal values: it would train by the wrong ones. Export with torch.onnx.export(..., optimize=False)");
+          continue;
+        }
         SmallVector<StringRef> names, moved;
         for (StringRef name : args)
           if (!known.contains(name) && !llvm::is_contained(names, name) && !llvm::is_contained(moved, name)) {
@@ -81,6 +87,34 @@ bool Finder::isNumberMissing(StringRef name) const {
   return !numbers.empty() && *numbers.rbegin() - own > count;
 }
 
+/// Whether `reader` names a value of the kind that `maker` computes, in another module of the same name with parameters of
+/// the same names: `layers.1.attn` for `layers.0.attn`.
+bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
+  auto last = [](StringRef scope) { return scope.substr(scope.rfind('.') + 1); };
+  if (maker.scope == reader.scope || last(maker.scope) != last(reader.scope) || llvm::none_of(reader.fx.args, [&](const std::string &name) {
+        return !known.contains(name) && operationOf(name) == operationOf(maker.fx.name);
+      }))
+    return false;
+  std::set<StringRef> lasts[2];
+  for (StringRef target : targets)
+    for (int i : {0, 1})
+      if (moduleOf(target) == (i ? reader.scope : maker.scope))
+        lasts[i].insert(target.substr(moduleOf(target).size()));
+  return !lasts[0].empty() && lasts[0] == lasts[1];
+}
+
+/// Whether what `last` computes depends on a parameter of its module's, or on what nodes without metadata computed of one.
+bool Finder::readsParameter(const Operation &last) const {
+  for (const Operation *part : operationsOfCall(last))
+    for (const NodeProto *node : part->nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        auto maker = makers.find(node->input(i));
+        if (out.uses.count({node, i}) || (maker != makers.end() && maker->second.empty()))
+          return true;
+      }
+  return false;
+}
+
 /// Tries again what was not split: its parameters may be restored by now. What is left may hide a parameter.
 void Finder::splitPending() {
   llvm::erase_if(pending, [&](const Pending &one) { return splitMergedOperation(one.name, *one.kept, one.reads); });
@@ -122,6 +156,11 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
   for (const NodeProto &node : graph.node())
     if (llvm::any_of(parts, [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
       copy.nodes.push_back(&node);
+  // Which of two values a merged operation reads is not known.
+  for (const NodeProto *node : copy.nodes)
+    for (int i = 0; i < node->input_size(); ++i)
+      if (out.readsOfMerged.count({node, i}))
+        return false;
   std::map<size_t, size_t> own; // by the kept operation's parameter
   for (const auto &[place, use] : out.uses)
     if (llvm::is_contained(copy.nodes, place.first) && out.list[use.parameter].isParameter)
@@ -179,6 +218,9 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
   for (const auto &[node, index] : out.lostBias)
     if (own.count(index) && llvm::is_contained(copy.nodes, node))
       copy.lostBias[node] = own[index];
+  for (const MergedOperation &other : out.merged)
+    if (llvm::any_of(reads, [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
+      return false;
   copy.module = missing.begin()->first;
   for (const auto &read : reads)
     out.readsOfMerged[read] = out.merged.size();

@@ -355,7 +355,9 @@ void Finder::findSecondNames(bool byModule) {
       // A head that is called by no module of its own is computed by the module that has it.
       bool multiplies =
           llvm::any_of(list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
-      if (byModule ? here && moduleOf(targets[other]) != module
+      // A module that reads what its own parts have is no second name of these.
+      bool isPart = StringRef(targets[other]).starts_with((module + ".").str());
+      if (byModule ? here && !isPart
                    : looksUp && multiplies)
         found.push_back(other);
     }
@@ -396,37 +398,66 @@ void Finder::takeFirstNames() {
 }
 
 /// Nodes without metadata, as the Split of a parameter, read initializers under their true names, but where the exporter
-/// merged it with one of equal elements: then it is the parameter of this last name in the module that the results are
+/// merged it with one of equal elements: then it is the parameter of this last name in each module that the results are
 /// for. A node with metadata that does not name the parameter reads something else of equal value.
 void Finder::assignWithoutMetadata() {
-  llvm::StringMap<llvm::SmallSetVector<StringRef, 2>> scopes; // by value: the modules that read it
+  llvm::StringSet<> constants;
+  for (const TensorProto &tensor : graph.initializer())
+    constants.insert(tensor.name());
+  std::map<const NodeProto *, std::string> scopes;
   for (const auto &entry : operations)
     for (const NodeProto *node : entry.second.nodes)
-      for (const std::string &name : node->input())
-        scopes[name].insert(entry.second.scope);
+      scopes[node] = entry.second.scope;
   for (const NodeProto &node : graph.node())
     for (int i = readFxNode(node).name.empty() ? 0 : node.input_size(); i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
       auto target = llvm::find(targets, node.input(i));
       if (it == initializers.end() || target == targets.end() || out.uses.count({&node, i}))
         continue;
-      std::vector<size_t> found;
+      // What is computed of it alone, and the modules that read that.
+      std::vector<const NodeProto *> alone = {&node};
+      llvm::StringSet<> values;
+      std::map<std::string, std::vector<std::pair<const NodeProto *, int>>> readers;
+      for (const NodeProto &other : graph.node()) {
+        auto isOurs = [&](const std::string &name) { return values.contains(name); };
+        bool isAlone = llvm::any_of(other.input(), isOurs) && llvm::all_of(other.input(), [&](const std::string &name) {
+          return values.contains(name) || constants.contains(name);
+        });
+        if (isAlone)
+          alone.push_back(&other);
+        if (&other == &node || alone.back() == &other)
+          for (const std::string &name : other.output())
+            values.insert(name);
+        else if (auto scope = scopes.find(&other); scope != scopes.end())
+          for (int k = 0; k < other.input_size(); ++k)
+            if (values.contains(other.input(k)))
+              readers[scope->second].push_back({&other, k});
+      }
       StringRef last = StringRef(*target).substr(moduleOf(*target).size());
-      for (const std::string &result : node.output())
-        for (StringRef scope : scopes.lookup(result))
-          for (size_t index = 0; index < targets.size(); ++index)
-            if (moduleOf(targets[index]) == scope && StringRef(targets[index]).substr(scope.size()) == last && !llvm::is_contained(found, index))
-              found.push_back(index);
+      std::vector<size_t> found;
+      for (size_t index = 0; index < targets.size(); ++index)
+        if (readers.count(moduleOf(targets[index]).str()) && StringRef(targets[index]).ends_with(last) &&
+            moduleOf(targets[index]).size() + last.size() == targets[index].size())
+          found.push_back(index);
       size_t index = found.empty() ? target - targets.begin() : found.front();
-      // One node for several modules: the others' parameters are nowhere.
-      for (size_t other : llvm::drop_begin(found, !found.empty()))
-        removed.push_back({targets[other], moduleOf(targets[other]).str()});
       if (out.list[index].used && out.list[index].initializer != it->second)
         continue;
       out.list[index].used = true;
       out.list[index].initializer = it->second;
       assigned.insert(it->second);
       out.uses[{&node, i}] = {index, false};
+      for (size_t other : llvm::drop_begin(found, !found.empty())) {
+        MergedOperation copy;
+        copy.module = moduleOf(targets[other]).str();
+        copy.nodes = alone;
+        copy.uses[{&node, i}] = {other, false};
+        for (const auto &read : readers[copy.module])
+          out.readsOfMerged[read] = out.merged.size();
+        out.merged.push_back(std::move(copy));
+        out.list[other].used = true;
+        out.list[other].initializer = it->second;
+        remark(&node, "the node, which the export merged for several modules, is computed by '" + out.list[other].name + "' again");
+      }
     }
 }
 
@@ -449,8 +480,8 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectOperations();
   for (auto &entry : operations)
     assign(entry.second);
-  assignWithoutMetadata();
   collectKnown();
+  assignWithoutMetadata();
   refuseDetached();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
