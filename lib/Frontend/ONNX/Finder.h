@@ -25,32 +25,33 @@ public:
   void bySignature(const std::vector<SignatureEntry> &signature);
 
 private:
-  void collectOperations();
-  void assign(Operation &operation);
-  void assignOne(const Operation &operation, const Use &use, size_t parameter);
-  void loseBias(const Operation &operation, size_t parameter);
-  void assignWithoutMetadata();
-  void splitMergedOperations();
-  void noteRemoved(llvm::StringRef name, llvm::StringRef scope);
-  bool isNumberMissing(llvm::StringRef name) const;
-  void dropComputed(const Operation &operation, llvm::SmallVectorImpl<llvm::StringRef> &names) const;
-  bool splitMergedOperation(llvm::StringRef name, const Operation &kept, llvm::ArrayRef<std::pair<const NodeProto *, int>> reads);
-  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
-  void collectKnown();
-  void splitPending();
-  bool isTwinOf(const Operation &maker, const Operation &reader) const;
-  bool readsParameter(const Operation &last) const;
-  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
-  void refuseDetached();
-  std::vector<RemovedOperation> removed;
-  /// Merged operations that are not split.
-  struct Pending {
+  /// Reads of one value that an operation, which the exporter kept of two, computes for the other one.
+  struct Merged {
     std::string name;
     const Operation *kept;
     llvm::SmallVector<std::pair<const NodeProto *, int>> reads;
   };
-  std::vector<Pending> pending;
+
+  void collectOperations();
+  void collectKnown();
+  void assign(Operation &operation);
+  void assignOne(const Operation &operation, const Use &use, size_t parameter);
+  void assignWithoutMetadata();
+  void loseBias(const Operation &operation, size_t parameter);
+  void refuseDetached();
+
+  void splitMergedOperations();
+  void splitPending();
+  bool split(const Merged &merged);
+  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
+  bool isNumberMissing(llvm::StringRef name) const;
+  bool isTwinOf(const Operation &maker, const Operation &reader) const;
+  bool readsParameter(const Operation &last) const;
+  void noteRemoved(llvm::StringRef name, llvm::StringRef scope);
+
   std::vector<FoldedRead> unexplainedReads();
+  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
+  void dropComputed(const Operation &operation, llvm::SmallVectorImpl<llvm::StringRef> &names) const;
   void restoreComplements();
   llvm::SmallSetVector<size_t, 4> missingOperands() const;
   void findSecondNames(bool byModule);
@@ -69,11 +70,13 @@ private:
   std::vector<std::string> targets;
   /// Values of the exported program that the graph has.
   llvm::StringSet<> known;
-  /// By value: the exported program's operation that computes it, or "" for nodes of none.
-  llvm::StringMap<std::string> makers;
+  /// By value: the exported program's operation that computes it, or null for nodes of none.
+  llvm::StringMap<const Operation *> makers;
   llvm::MapVector<llvm::StringRef, Operation> operations;
-  std::set<const TensorProto *> assigned;
   llvm::SmallVector<bool> isAlias;
+  /// What may have hidden a parameter, and merged operations that are not split.
+  std::vector<RemovedOperation> removed;
+  std::vector<Merged> pending;
   /// By module: another one whose operations were merged with its.
   llvm::StringMap<std::string> twins;
   /// (operation scope, whether an embedding) of each read of a parameter.

@@ -35,7 +35,6 @@ std::string onnx::operationOf(StringRef name) {
 
 namespace {
 
-StringRef lastOf(StringRef target) { return target.contains('.') ? target.rsplit('.').second : target; }
 
 /// Whether the line of source mentions `.word` or the whole word.
 bool mentions(StringRef line, StringRef word) {

@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_FOLDED_H
 #define SHALE_FRONTEND_ONNX_FOLDED_H
 
+#include "lib/Frontend/ONNX/Operation.h"
 #include "lib/Frontend/ONNX/Parameters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SetVector.h"
@@ -10,10 +11,7 @@ namespace shale::onnx {
 
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
-struct FoldedRead {
-  const NodeProto *node;
-  int operand;
-  const TensorProto *initializer;
+struct FoldedRead : Use {
   /// What was folded: the exported program's name of it ("sub_1"), or the initializer's name.
   std::string name;
   /// The kind of operation that was folded last ("sub"); empty: not known; "unknown": not known, and it computes.

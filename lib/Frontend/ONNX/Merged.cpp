@@ -17,21 +17,12 @@ static int64_t numberOf(StringRef name) {
 /// Two norms of one value with equal initial weights are one node in the file, and the second norm's parameters are
 /// read by none. The nodes behind it still name what they read: `%layer_norm_1`, of which there is no node.
 void Finder::splitMergedOperations() {
-  llvm::StringMap<const Operation *> makerOf; // by value
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
-      for (const std::string &name : node->output())
-        makerOf[name] = &entry.second;
-  struct Merged {
-    const Operation *kept;
-    SmallVector<std::pair<const NodeProto *, int>> reads;
-  };
   llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
   llvm::MapVector<const Operation *, llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>> converted;
   for (const auto &entry : operations)
     for (const NodeProto *node : entry.second.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        const Operation *maker = makerOf.lookup(node->input(i));
+        const Operation *maker = makers.lookup(node->input(i));
         const std::vector<std::string> &args = entry.second.fx.args;
         if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) || llvm::is_contained(args, node->input(i)))
           continue;
@@ -59,13 +50,13 @@ void Finder::splitMergedOperations() {
               noteRemoved(name, entry.second.scope);
           continue;
         }
-        Merged &found = merged.insert({names[0], {maker, {}}}).first->second;
+        Merged &found = merged.insert({names[0], {names[0].str(), maker, {}}}).first->second;
         if (found.kept == maker)
           found.reads.push_back({node, i});
       }
-  for (auto &[name, found] : merged)
-    if (!splitMergedOperation(name, *found.kept, found.reads))
-      pending.push_back({name.str(), found.kept, found.reads});
+  for (auto &entry : merged)
+    pending.push_back(std::move(entry.second));
+  splitPending();
   // One value under two names of conversions that are gone: of one operation, or of two that were merged. Then the other
   // one's module left out as many names as this one has.
   for (auto &[maker, byName] : converted)
@@ -73,7 +64,7 @@ void Finder::splitMergedOperations() {
           return entry.second.scope != scope || isNumberMissing(entry.second.fx.name);
         })) {
       auto *second = numberOf(byName.begin()->first) < numberOf(byName.back().first) ? std::next(byName.begin()) : byName.begin();
-      splitMergedOperation(second->first, *maker, second->second);
+      split({second->first.str(), maker, second->second});
     }
 }
 
@@ -90,17 +81,16 @@ bool Finder::isNumberMissing(StringRef name) const {
 /// Whether `reader` names a value of the kind that `maker` computes, in another module of the same name with parameters of
 /// the same names: `layers.1.attn` for `layers.0.attn`.
 bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
-  auto last = [](StringRef scope) { return scope.substr(scope.rfind('.') + 1); };
-  if (maker.scope == reader.scope || last(maker.scope) != last(reader.scope) || llvm::none_of(reader.fx.args, [&](const std::string &name) {
+  if (maker.scope == reader.scope || lastOf(maker.scope) != lastOf(reader.scope) || llvm::none_of(reader.fx.args, [&](const std::string &name) {
         return !known.contains(name) && operationOf(name) == operationOf(maker.fx.name);
       }))
     return false;
-  std::set<StringRef> lasts[2];
+  std::set<StringRef> names[2];
   for (StringRef target : targets)
     for (int i : {0, 1})
       if (moduleOf(target) == (i ? reader.scope : maker.scope))
-        lasts[i].insert(target.substr(moduleOf(target).size()));
-  return !lasts[0].empty() && lasts[0] == lasts[1];
+        names[i].insert(lastOf(target));
+  return !names[0].empty() && names[0] == names[1];
 }
 
 /// Whether what `last` computes depends on a parameter of its module's, or on what nodes without metadata computed of one.
@@ -109,15 +99,15 @@ bool Finder::readsParameter(const Operation &last) const {
     for (const NodeProto *node : part->nodes)
       for (int i = 0; i < node->input_size(); ++i) {
         auto maker = makers.find(node->input(i));
-        if (out.uses.count({node, i}) || (maker != makers.end() && maker->second.empty()))
+        if (out.uses.count({node, i}) || (maker != makers.end() && !maker->second))
           return true;
       }
   return false;
 }
 
-/// Tries again what was not split: its parameters may be restored by now. What is left may hide a parameter.
+/// Splits what can be split by now; the parameters of the rest may be restored later. What is left in the end may hide one.
 void Finder::splitPending() {
-  llvm::erase_if(pending, [&](const Pending &one) { return splitMergedOperation(one.name, *one.kept, one.reads); });
+  llvm::erase_if(pending, [&](const Merged &one) { return split(one); });
 }
 
 /// Notes a value that an operation names and does not read, but for masks, to which no gradient goes, what code makes, and sizes.
@@ -131,36 +121,34 @@ void Finder::noteRemoved(StringRef name, StringRef scope) {
 
 /// `last` and the operations of its module that it is computed of: all that a norm does.
 llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operation &last) const {
-  llvm::StringMap<const Operation *> makerOf;
-  for (const auto &entry : operations)
-    if (entry.second.scope == last.scope)
-      for (const NodeProto *node : entry.second.nodes)
-        for (const std::string &name : node->output())
-          makerOf[name] = &entry.second;
   llvm::SmallSetVector<const Operation *, 4> found;
   found.insert(&last);
   for (size_t at = 0; at < found.size(); ++at)
     if (!last.scope.empty())
       for (const NodeProto *node : found[at]->nodes)
         for (const std::string &name : node->input())
-          if (const Operation *maker = makerOf.lookup(name))
+          if (const Operation *maker = makers.lookup(name); maker && maker->scope == last.scope)
             found.insert(maker);
   return found;
 }
 
-/// Returns whether it found them, or there are none to find.
-bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRef<std::pair<const NodeProto *, int>> reads) {
+/// Computes a merged operation again for the module whose parameters are missing. Returns false, and changes nothing, where
+/// that is not sure; true also where no parameter is read.
+bool Finder::split(const Merged &merged) {
   // The parameters that the operation which was kept reads, all of one module.
   MergedOperation copy;
-  llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(kept);
+  llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(*merged.kept);
   for (const NodeProto &node : graph.node())
     if (llvm::any_of(parts, [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
       copy.nodes.push_back(&node);
-  // Which of two values a merged operation reads is not known.
+  // Which of two values another merged operation reads is not known.
   for (const NodeProto *node : copy.nodes)
     for (int i = 0; i < node->input_size(); ++i)
       if (out.readsOfMerged.count({node, i}))
         return false;
+  for (const MergedOperation &other : out.merged)
+    if (llvm::any_of(merged.reads, [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
+      return false;
   std::map<size_t, size_t> own; // by the kept operation's parameter
   for (const auto &[place, use] : out.uses)
     if (llvm::is_contained(copy.nodes, place.first) && out.list[use.parameter].isParameter)
@@ -182,11 +170,11 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
   for (size_t index = 0; index < out.list.size(); ++index) {
     StringRef other = moduleOf(targets[index]);
     if (out.list[index].isParameter && !out.list[index].used && other != module && moduleOf(other) == moduleOf(module))
-      missing[other.str()][StringRef(targets[index]).substr(other.size()).str()] = index;
+      missing[other.str()][lastOf(targets[index]).str()] = index;
   }
   for (auto it = missing.begin(); it != missing.end();) {
     bool fits = llvm::all_of(own, [&](auto &entry) {
-      return it->second.count(StringRef(targets[entry.first]).substr(module.size()).str());
+      return it->second.count(lastOf(targets[entry.first]).str());
     });
     it = fits ? std::next(it) : missing.erase(it);
   }
@@ -195,13 +183,13 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
     std::map<std::string, size_t> &ofTwin = missing[twin->second];
     for (size_t index = 0; index < out.list.size(); ++index)
       if (moduleOf(targets[index]) == twin->second)
-        ofTwin[StringRef(targets[index]).substr(twin->second.size()).str()] = index;
+        ofTwin[lastOf(targets[index]).str()] = index;
   }
   if (missing.size() != 1)
     return false;
   twins[module] = missing.begin()->first;
   for (auto &[from, to] : own) {
-    to = missing.begin()->second[StringRef(targets[from]).substr(module.size()).str()];
+    to = missing.begin()->second[lastOf(targets[from]).str()];
     Parameter &parameter = out.list[to], &source = out.list[from];
     parameter.initializer = source.initializer;
     parameter.transposed = source.transposed;
@@ -218,14 +206,11 @@ bool Finder::splitMergedOperation(StringRef name, const Operation &kept, ArrayRe
   for (const auto &[node, index] : out.lostBias)
     if (own.count(index) && llvm::is_contained(copy.nodes, node))
       copy.lostBias[node] = own[index];
-  for (const MergedOperation &other : out.merged)
-    if (llvm::any_of(reads, [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
-      return false;
   copy.module = missing.begin()->first;
-  for (const auto &read : reads)
+  for (const auto &read : merged.reads)
     out.readsOfMerged[read] = out.merged.size();
   out.merged.push_back(std::move(copy));
-  remark(kept.nodes.back(), "'" + name + "' of module '" + displayName(missing.begin()->first) +
+  remark(merged.kept->nodes.back(), "'" + merged.name + "' of module '" + displayName(missing.begin()->first) +
                                 "', which the export merged with this node, is computed by its own parameters again");
   return true;
 }

@@ -28,7 +28,8 @@ struct Operation {
   /// Whether its nodes read an operand as it is, perhaps laid out otherwise: not so where the operation computes with it
   /// first (`alpha` of an addition, queries and keys of attention), which an exporter folds into the operand.
   bool readsAsItIs(const Use &use) const;
-  /// Splits the two forms of a lerp's weight from each other: x + w d and y - (1 - w) d, of which a Where chooses.
+  /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 - w) d) with d = y - x, and
+  /// folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from `uses` to `complements`.
   void findComplements();
 };
 

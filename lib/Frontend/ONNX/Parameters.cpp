@@ -77,7 +77,6 @@ void Finder::assignOne(const Operation &operation, const Use &use,
                            " initializer '" + displayName(name) + "'");
   }
   parameter.used = true;
-  assigned.insert(use.initializer);
   readers[index].push_back({operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
   out.uses[{use.node, use.operand}] = {index, transposed};
 }
@@ -174,13 +173,16 @@ void Finder::assign(Operation &operation) {
 void Finder::collectKnown() {
   for (const std::string &name : readPlaceholders(graph))
     known.insert(name);
-  for (const NodeProto &node : graph.node()) {
-    std::string operation = readFxNode(node).name;
+  for (const NodeProto &node : graph.node())
     for (const std::string &name : node.output()) {
       known.insert(name);
-      makers[name] = operation;
+      makers[name] = nullptr;
     }
-    known.insert(operation);
+  for (const auto &entry : operations) {
+    known.insert(entry.second.fx.name);
+    for (const NodeProto *node : entry.second.nodes)
+      for (const std::string &name : node->output())
+        makers[name] = &entry.second;
   }
 }
 
@@ -193,7 +195,7 @@ llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->input())
       if (auto maker = makers.find(name); maker != makers.end() && !own.contains(name) && !llvm::is_contained(operation.fx.args, name) &&
-                                          !llvm::is_contained(operation.fx.args, maker->second))
+                                          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
         computed.insert(name);
   return computed;
 }
@@ -236,8 +238,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use.node, use.operand, use.initializer, name.str(), op, scope.str(),
-                     readSourceText(*use.node).str()});
+    reads.push_back({use, name.str(), op, scope.str(), readSourceText(*use.node).str()});
   };
   std::set<const NodeProto *> seen;
   for (const auto &entry : operations) {
@@ -409,7 +410,7 @@ void Finder::assignWithoutMetadata() {
     for (const NodeProto *node : entry.second.nodes)
       scopes[node] = entry.second.scope;
   for (const NodeProto &node : graph.node())
-    for (int i = readFxNode(node).name.empty() ? 0 : node.input_size(); i < node.input_size(); ++i) {
+    for (int i = scopes.count(&node) ? node.input_size() : 0; i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
       auto target = llvm::find(targets, node.input(i));
       if (it == initializers.end() || target == targets.end() || out.uses.count({&node, i}))
@@ -433,18 +434,15 @@ void Finder::assignWithoutMetadata() {
             if (values.contains(other.input(k)))
               readers[scope->second].push_back({&other, k});
       }
-      StringRef last = StringRef(*target).substr(moduleOf(*target).size());
       std::vector<size_t> found;
       for (size_t index = 0; index < targets.size(); ++index)
-        if (readers.count(moduleOf(targets[index]).str()) && StringRef(targets[index]).ends_with(last) &&
-            moduleOf(targets[index]).size() + last.size() == targets[index].size())
+        if (lastOf(targets[index]) == lastOf(*target) && readers.count(moduleOf(targets[index]).str()))
           found.push_back(index);
       size_t index = found.empty() ? target - targets.begin() : found.front();
       if (out.list[index].used && out.list[index].initializer != it->second)
         continue;
       out.list[index].used = true;
       out.list[index].initializer = it->second;
-      assigned.insert(it->second);
       out.uses[{&node, i}] = {index, false};
       for (size_t other : llvm::drop_begin(found, !found.empty())) {
         MergedOperation copy;
@@ -489,13 +487,13 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   FoldedParameters folded(model, options, targets, out);
   std::vector<FoldedRead> reads = unexplainedReads(); // notes what was removed, too
   size_t count = removed.size();
-  for (const Pending &one : pending)
+  for (const Merged &one : pending)
     removed.push_back({one.name, readScope(*one.reads.front().first).value_or("")});
   bool isExplained = folded.restore(std::move(reads), removed, isAlias);
   restoreComplements();
   splitPending();
   removed.resize(count);
-  for (const Pending &one : pending)
+  for (const Merged &one : pending)
     removed.push_back({one.name, ""});
   if (isExplained && removed.empty())
     findSecondNames(/*byModule=*/false);

@@ -69,6 +69,8 @@ StringRef onnx::moduleOf(StringRef target) {
   return dot == StringRef::npos ? "" : target.take_front(dot);
 }
 
+StringRef onnx::lastOf(StringRef target) { return target.substr(target.rfind('.') + 1); }
+
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");

@@ -35,6 +35,8 @@ struct FxNode {
 
 /// The module that has a parameter or buffer: "m.h.0" of "m.h.0.weight"; empty: the model itself.
 llvm::StringRef moduleOf(llvm::StringRef target);
+/// The name of a parameter or buffer in its module: "weight" of "m.h.0.weight".
+llvm::StringRef lastOf(llvm::StringRef target);
 
 /// Parses it; the name is empty when the node has none.
 FxNode readFxNode(const NodeProto &node);

@@ -143,6 +143,19 @@ def detached(f):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def layers(shared):
+    """Layers 0 and 1 add halves of their own w, which have equal elements: the file has one Split. Shared: layer 1 also reads
+    what layer 0 computed of x and w, which is the same."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Split", ["layers.0.attn.w"], ["part_0", "part_1"], "split", num_outputs=2),
+             node("Add", ["mul", "part_0"], ["add"], "add0", meta=fx("add", "aten.add.Tensor", "%mul, %getitem", "layers.0.attn")),
+             node("Tanh", ["add"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%add", "layers.0.attn")),
+             node("Add", ["mul" if not shared else "add", "part_1"], ["add_1"], "add1",
+                  meta=fx("add_1", "aten.add.Tensor", "%mul, %getitem_3" if not shared else "%add_9, %getitem_3", "layers.1.attn")),
+             node("Mul", ["tanh", "add_1"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%tanh, %add_1"))]
+    return build(["p", "layers.0.attn.w", "layers.1.attn.w"], [floats("p", [4], VALUES), floats("layers.0.attn.w", [8], VALUES * 2)], nodes)
+
+
 NEGATED = [1 - v for v in VALUES]
 CASES = {
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
@@ -164,6 +177,8 @@ CASES = {
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
     "norms": norms,
     "lerp": lerp,
+    "layers": lambda f: layers(False),
+    "layers-shared": lambda f: layers(True),
     "detached": detached,
     "alpha": alpha,
     "query": query,
