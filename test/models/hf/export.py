@@ -131,6 +131,7 @@ def build(name, masked):
     rng = np.random.default_rng(0)
     if name in OWN:
         tokens = text(rng, (STEPS, BATCH, SEQUENCE + 1))
+        tokens[..., ::7] = 0  # the encoder's padding row
         return Logits(OWN[name](VOCABULARY).eval()), {"tokens": tokens[..., :-1].copy(), "labels": tokens[..., 1:].copy()}
     model = MODELS[name]().eval()
     if name == "vit":
