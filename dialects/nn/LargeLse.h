@@ -4,8 +4,8 @@
 
 namespace shale::nn {
 
-/// Of a larger magnitude an f32 logarithm of a row's sum of exponentials is off by so much that probabilities computed from it
-/// are divided by their sum.
+/// Where |lse| is larger, f32 rounds away too much of it: probabilities exp(score - lse) no longer add up to 1, and are divided
+/// by their sum.
 inline constexpr double kLargeLse = 256;
 
 /// Whether a mask may make the logarithm so large: scores alone are not.

@@ -129,7 +129,7 @@ public:
     });
   }
 
-  /// What makes the probabilities of a row, exp(score - lse), add up to 1 where lse is large.
+  /// The factor by which a row's probabilities exp(score - lse) add up to 1 where |lse| is large.
   Value normalizer(Value scores, Value at, Value seen, Value lse) {
     Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
     Value size = math::AbsFOp::create(l.b, l.loc, lse);
