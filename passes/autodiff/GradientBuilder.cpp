@@ -12,6 +12,8 @@ namespace shale {
 
 /// Names of ops that a path is shown with, at most.
 static constexpr size_t kPathLength = 12;
+/// Ops without a gradient that an error lists behind the first, at most.
+static constexpr size_t kMissingShown = 20;
 
 static bool isFloatTensor(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -118,7 +120,7 @@ std::string describe(Value value) {
 
 } // namespace
 
-LogicalResult GradientBuilder::visit(Operation *op) {
+void GradientBuilder::visit(Operation *op) {
   SmallVector<Value> resultGrads;
   for (Value result : op->getResults())
     resultGrads.push_back(gradients.lookup(result));
@@ -128,51 +130,65 @@ LogicalResult GradientBuilder::visit(Operation *op) {
   auto isTrue = [](bool value) { return value; };
   if (llvm::none_of(resultGrads, [](Value v) { return bool(v); }) ||
       llvm::none_of(wantedOperands, isTrue))
-    return success();
+    return;
 
-  auto fail = [&]() -> LogicalResult {
-    auto diag = emitError(op->getLoc())
-                << "no gradient: " << op->getName()
-                << " lies on a path from a trained parameter to the loss";
-    for (Value value : wanted) {
-      Parents parents;
-      influenced(value, parents);
-      if (!parents.count(op))
-        continue;
-      diag.attachNote(value.getLoc())
-          << "the path from " << describe(value) << ": " << pathTo(op, parents)
-          << "; freeze it, or express the op in others";
-      break;
-    }
-    return failure();
-  };
-  auto differentiable = dyn_cast<Differentiable>(op);
-  if (!differentiable)
-    return fail();
   SmallVector<Value> operandGrads(op->getNumOperands());
-  if (failed(differentiable.buildGradient(builder, resultGrads, wantedOperands,
-                                          operandGrads)))
-    return fail();
+  auto differentiable = dyn_cast<Differentiable>(op);
+  if (!differentiable || failed(differentiable.buildGradient(
+                             builder, resultGrads, wantedOperands, operandGrads))) {
+    missing.push_back(op);
+    // Stands for the gradient, so that gaps behind this one are found, too.
+    for (auto [operand, isWanted, grad] :
+         llvm::zip(op->getOperands(), wantedOperands, operandGrads))
+      if (isWanted)
+        grad = zeroOf(operand);
+  }
   for (auto [operand, isWanted, grad] :
        llvm::zip(op->getOperands(), wantedOperands, operandGrads))
     if (isWanted && grad)
       accumulate(operand, grad);
-  return success();
+}
+
+Value GradientBuilder::zeroOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto zero = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 0));
+  return nn::ConstantOp::create(builder, value.getLoc(), zero);
+}
+
+std::string GradientBuilder::explainPath(Operation *op) const {
+  for (Value value : wanted) {
+    Parents parents;
+    influenced(value, parents);
+    if (parents.count(op))
+      return "the path from " + describe(value) + ": " + pathTo(op, parents);
+  }
+  return "";
+}
+
+/// One error for all of them, at the one that is nearest the loss.
+LogicalResult GradientBuilder::reportMissing() const {
+  Operation *first = missing.front();
+  InFlightDiagnostic diag = emitError(first->getLoc())
+      << "no gradient: " << first->getName() << " lies on a path from a trained parameter to the loss";
+  diag.attachNote(first->getLoc()) << explainPath(first) << "; freeze it, or express the op in others";
+  for (Operation *op : ArrayRef(missing).drop_front().take_front(kMissingShown))
+    diag.attachNote(op->getLoc()) << "no gradient either: " << op->getName() << "; " << explainPath(op);
+  if (missing.size() > kMissingShown + 1)
+    diag.attachNote(first->getLoc()) << "and " << missing.size() - kMissingShown - 1 << " more";
+  return diag;
 }
 
 LogicalResult GradientBuilder::run() {
   PhaseListener listener;
   OpBuilder::Listener *outer = builder.getListener();
   builder.setListener(&listener);
-  LogicalResult result = success();
   for (Operation *op : llvm::reverse(ops)) {
     listener.source = current = op;
-    if (failed(result = visit(op)))
-      break;
+    visit(op);
   }
   current = nullptr;
   builder.setListener(outer);
-  return result;
+  return missing.empty() ? success() : reportMissing();
 }
 
 std::string GradientBuilder::explainMissing(Value value) const {

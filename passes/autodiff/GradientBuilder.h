@@ -22,8 +22,8 @@ public:
 
   /// Adds to the gradient of `value`; both have one type.
   void accumulate(mlir::Value value, mlir::Value gradient);
-  /// Visits the block in reverse; fails after an error that names the path when
-  /// an op between a wanted value and a seed has no gradient.
+  /// Visits the block in reverse. Fails after one error where ops between a
+  /// wanted value and a seed have no gradient: it names all of them, with paths.
   mlir::LogicalResult run();
   /// The gradient, or null where it is zero everywhere.
   mlir::Value gradient(mlir::Value value) const {
@@ -34,7 +34,10 @@ public:
   std::string explainMissing(mlir::Value value) const;
 
 private:
-  mlir::LogicalResult visit(mlir::Operation *op);
+  void visit(mlir::Operation *op);
+  mlir::Value zeroOf(mlir::Value value);
+  std::string explainPath(mlir::Operation *op) const;
+  mlir::LogicalResult reportMissing() const;
   void markVaried();
 
   mlir::OpBuilder &builder;
@@ -44,6 +47,8 @@ private:
   /// Values that depend on a wanted one in a way that a gradient can follow.
   llvm::DenseSet<mlir::Value> varied;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
+  /// Ops on a path from a wanted value to a seed that have no gradient.
+  llvm::SmallVector<mlir::Operation *> missing;
   /// The op whose gradient is being built; the listener copies its scope.
   mlir::Operation *current = nullptr;
 };

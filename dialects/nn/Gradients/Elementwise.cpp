@@ -123,6 +123,20 @@ LogicalResult DivOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
+// lhs - rhs trunc(lhs / rhs), whose quotient is constant between its jumps.
+LogicalResult RemOp::buildGradient(OpBuilder &builder,
+                                   ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted,
+                                   SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  operandGrads[0] = resultGrads[0];
+  if (wanted[1]) {
+    Value quotient = b.div(b.sub(getLhs(), getResult()), getRhs());
+    operandGrads[1] = b.neg(b.mul(resultGrads[0], quotient));
+  }
+  return success();
+}
+
 /// The gradient of the operand of max and min that wins where `wins` holds;
 /// where both are equal each gets half, as in PyTorch.
 static Value chosenGradient(const Build &b, Value g, Value wins, Value equal) {

@@ -36,7 +36,7 @@ def NN_AddOp : NN_Binary<"add", NN_NumberTensor, "Sum", "lhs + rhs", [Commutativ
 def NN_SubOp : NN_Binary<"sub", NN_NumberTensor, "Difference", "lhs - rhs", [NN_Differentiable]>;
 def NN_MulOp : NN_Binary<"mul", NN_NumberTensor, "Product", "lhs * rhs", [Commutative, NN_Differentiable]>;
 def NN_DivOp : NN_Binary<"div", NN_NumberTensor, "Quotient", "lhs / rhs; integers truncate, and give 0 where rhs is 0", [NN_Differentiable]>;
-def NN_RemOp : NN_Binary<"rem", NN_NumberTensor, "Remainder", "the remainder of lhs / rhs with the sign of lhs; integers give 0 where rhs is 0">;
+def NN_RemOp : NN_Binary<"rem", NN_NumberTensor, "Remainder", "the remainder of lhs / rhs with the sign of lhs; integers give 0 where rhs is 0", [NN_Differentiable]>;
 def NN_MaxOp : NN_Binary<"max", NN_NumberTensor, "Larger", "the larger of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_MinOp : NN_Binary<"min", NN_NumberTensor, "Smaller", "the smaller of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_PowOp : NN_Binary<"pow", NN_FloatTensor, "Power", "lhs to the power rhs; the gradient for rhs is not defined where lhs is not positive", [NN_Differentiable]>;

@@ -38,14 +38,32 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<
 // An op on the way has no gradient: the path is named.
 nn.state @w role = param type = tensor<4xf32>
 func.func @forward(
-    // expected-note@+1 {{the path from parameter 'w': nn.exp -> nn.gather; freeze it, or express the op in others}}
     %w: tensor<4xf32> {nn.state = @w},
     %i: tensor<2xi64> {nn.role = #nn.role<input>, nn.name = "i"}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
   %0 = nn.exp %w : tensor<4xf32>
-  // expected-error@+1 {{no gradient: nn.gather lies on a path from a trained parameter to the loss}}
+  // expected-error@+2 {{no gradient: nn.gather lies on a path from a trained parameter to the loss}}
+  // expected-note@+1 {{the path from parameter 'w': nn.exp -> nn.gather; freeze it, or express the op in others}}
   %1 = nn.gather %0, %i dim = 0 : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
   %2 = nn.reduce sum %1 dims = [0] : tensor<2xf32> -> tensor<f32>
   return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// All ops without a gradient are in one error, those behind others too.
+nn.state @v role = param type = tensor<9xf32>
+nn.state @w role = param type = tensor<4xf32>
+func.func @forward(
+    %v: tensor<9xf32> {nn.state = @v}, %w: tensor<4xf32> {nn.state = @w},
+    %i: tensor<4xi64> {nn.role = #nn.role<input>, nn.name = "i"}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  // expected-note@+1 {{no gradient either: nn.gather; the path from parameter 'v': nn.gather}}
+  %0 = nn.gather %v, %i dim = 0 : (tensor<9xf32>, tensor<4xi64>) -> tensor<4xf32>
+  %1 = nn.mul %0, %w : tensor<4xf32>
+  // expected-error@+2 {{no gradient: nn.gather lies on a path from a trained parameter to the loss}}
+  // expected-note@+1 {{the path from parameter 'v': nn.gather -> nn.mul -> nn.gather; freeze it, or express the op in others}}
+  %2 = nn.gather %1, %i dim = 0 : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
+  %3 = nn.reduce sum %2 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %3, %3, %3 : tensor<f32>, tensor<f32>, tensor<f32>
 }
 
 // -----
