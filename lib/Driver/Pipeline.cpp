@@ -69,7 +69,14 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
       // Policies made explicit. No CSE from here on: it would merge what is computed or gathered again.
       {"memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); },
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
-      {"fusion", [](OpPassManager &pm) { buildFusionPipeline(pm); }, SHALE_EXIT_INTERNAL, Emit::RT, false},
+      // Every op is part of a kernel or a call from here on. What fails is an op that this target cannot compute.
+      {"fusion",
+       [target](OpPassManager &pm) {
+         FusionOptions fusion;
+         fusion.lanes = target.lanes;
+         buildFusionPipeline(pm, fusion);
+       },
+       SHALE_EXIT_DATA, Emit::RT, false},
       // The order is fixed, then every buffer has an offset.
       {"plan",
        [&o](OpPassManager &pm) {

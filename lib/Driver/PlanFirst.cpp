@@ -3,7 +3,6 @@
 #include "lib/Analysis/Report.h"
 #include "lib/Driver/Outputs.h"
 #include "lib/Driver/Planner.h"
-#include "passes/codegen/Kernel.h"
 #include "shale/Runtime.h"
 
 using namespace mlir;
@@ -113,10 +112,6 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarge
   FailureOr<Plan> plan = planner.plan(options);
   if (failed(plan))
     return planner.exitCode;
-  KernelOptions kernels;
-  kernels.lanes = target.lanes;
-  if (failed(checkKernels(*plan->module, kernels)))
-    return SHALE_EXIT_INTERNAL;
   if (!options.why.empty()) {
     bool found = true;
     for (StringRef name : options.why)

@@ -12,21 +12,26 @@ namespace shale {
 using namespace mlir;
 using namespace shale;
 
+nn::ClusterOp shale::isolate(OwnKernel op) {
+  OpBuilder builder(op);
+  auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(), DenseI64ArrayAttr());
+  Block *body = builder.createBlock(&cluster.getBody());
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    Value argument = body->addArgument(operand.getType(), operand.getLoc());
+    if (!mapping.contains(operand))
+      mapping.map(operand, argument);
+  }
+  Operation *inner = builder.clone(*op, mapping);
+  nn::YieldOp::create(builder, op->getLoc(), inner->getResults());
+  return cluster;
+}
+
 void shale::isolateOwnKernels(ModuleOp module) {
   module.walk([](OwnKernel op) {
     if (op->getParentOfType<nn::ClusterOp>())
       return;
-    OpBuilder builder(op);
-    auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(), DenseI64ArrayAttr());
-    Block *body = builder.createBlock(&cluster.getBody());
-    IRMapping mapping;
-    for (Value operand : op->getOperands()) {
-      Value argument = body->addArgument(operand.getType(), operand.getLoc());
-      if (!mapping.contains(operand))
-        mapping.map(operand, argument);
-    }
-    Operation *inner = builder.clone(*op, mapping);
-    nn::YieldOp::create(builder, op->getLoc(), inner->getResults());
+    nn::ClusterOp cluster = isolate(op);
     op->replaceAllUsesWith(cluster.getResults());
     op->erase();
   });

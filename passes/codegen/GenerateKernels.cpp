@@ -11,16 +11,6 @@ namespace shale {
 using namespace mlir;
 using namespace shale;
 
-LogicalResult shale::checkKernels(ModuleOp planned, const KernelOptions &options) {
-  planned.getContext()->loadDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                                    vector::VectorDialect, LLVM::LLVMDialect, func::FuncDialect>();
-  OwningOpRef<ModuleOp> generated = ModuleOp::create(planned.getLoc());
-  for (auto kernel : planned.getOps<rt::KernelOp>())
-    if (failed(generateKernel(*generated, kernel.getSymName(), kernel.getBody(), options)))
-      return failure();
-  return success();
-}
-
 namespace {
 
 /// Moves what was generated into the program; declarations only once.

@@ -10,8 +10,8 @@
 #ifndef SHALE_PASSES_CODEGEN_KERNEL_H
 #define SHALE_PASSES_CODEGEN_KERNEL_H
 
+#include "dialects/nn/NN.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/Hashing.h"
 
 namespace shale {
 
@@ -32,9 +32,8 @@ struct KernelInfo {
 mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                            mlir::Region &body, const KernelOptions &options);
 
-/// Fails after an error unless generateKernel takes every rt.kernel of `planned`,
-/// which stays as it is: a plan promises nothing that code generation refuses.
-mlir::LogicalResult checkKernels(mlir::ModuleOp planned, const KernelOptions &options);
+/// Builds, before `op`, a cluster of this op alone; the op keeps its users.
+nn::ClusterOp isolate(OwnKernel op);
 
 /// Takes all functions that generateKernel appended to `module` (which holds
 /// nothing else) to llvm.func @name(%args: !llvm.ptr, %begin: i64, %end: i64).
@@ -44,8 +43,7 @@ mlir::LogicalResult lowerKernels(mlir::ModuleOp module);
 /// kernel of the module is a region.
 void isolateOwnKernels(mlir::ModuleOp module);
 
-/// Structural hash and equality of kernel bodies: equal ones share one kernel.
-llvm::hash_code hashKernel(mlir::Region &body);
+/// Structural equality of kernel bodies: equal ones share one kernel.
 bool equalKernels(mlir::Region &lhs, mlir::Region &rhs);
 
 } // namespace shale

@@ -20,26 +20,6 @@ static bool equalOps(Operation *lhs, Operation *rhs) {
          lhs->getNumOperands() == rhs->getNumOperands();
 }
 
-llvm::hash_code shale::hashKernel(Region &body) {
-  Block &block = body.front();
-  DenseMap<Value, unsigned> numbers;
-  auto add = [&](Value value) { numbers.try_emplace(value, numbers.size()); };
-  llvm::for_each(block.getArguments(), add);
-  llvm::hash_code hash = llvm::hash_combine(block.getNumArguments());
-  for (Type type : block.getArgumentTypes())
-    hash = llvm::hash_combine(hash, type);
-  for (Operation &op : block) {
-    hash = llvm::hash_combine(hash, op.getName(), op.getPropertiesAsAttribute());
-    for (Value operand : op.getOperands())
-      hash = llvm::hash_combine(hash, numbers.lookup(operand));
-    for (Value result : op.getResults()) {
-      hash = llvm::hash_combine(hash, result.getType());
-      add(result);
-    }
-  }
-  return hash;
-}
-
 bool shale::equalKernels(Region &lhs, Region &rhs) {
   Block &left = lhs.front(), &right = rhs.front();
   if (left.getArgumentTypes() != right.getArgumentTypes() || left.getOperations().size() != right.getOperations().size())

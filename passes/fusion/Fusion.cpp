@@ -298,7 +298,9 @@ void remarkClusters(Block &block) {
                                               << " in " << clusters << " kernels; " << saved << " bytes are not written";
 }
 
-void fuseBlock(Block &block, bool singletons) {
+} // namespace
+
+void shale::fuseBlock(Block &block, bool singletons) {
   if (!singletons) {
     sinkCasts(block);
     duplicate(block);
@@ -322,6 +324,8 @@ void fuseBlock(Block &block, bool singletons) {
   restoreOrder(block);
   remarkClusters(block);
 }
+
+namespace {
 
 struct FusionPass : shale::impl::FusionPassBase<FusionPass> {
   using FusionPassBase::FusionPassBase;

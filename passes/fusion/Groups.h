@@ -24,6 +24,9 @@ bool isAlias(mlir::Operation *op);
 /// How the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
 
+/// Puts the block's fusible ops into clusters; with `singletons` one op into each.
+void fuseBlock(mlir::Block &block, bool singletons);
+
 struct FusionGroup {
   std::vector<mlir::Operation *> ops;
   /// Ops that are read through an index map, not at the domain's place.

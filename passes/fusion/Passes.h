@@ -3,6 +3,13 @@
 #define SHALE_PASSES_FUSION_PASSES_H
 
 #include "dialects/nn/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -20,11 +27,12 @@ namespace shale {
 struct FusionOptions {
   /// One op a cluster: to find what fusion is to blame for.
   bool singletons = false;
+  /// f32 elements of the target's vectors.
+  int64_t lanes = 16;
 };
 
-/// decompose, then fusion.
+/// decompose, fusion, then a trial of the kernels.
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options = {});
-
 
 } // namespace shale
 

@@ -56,4 +56,21 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
+  let summary = "Splits clusters that no kernel schedule fits; refuses ops that no kernel computes";
+  let description = [{
+    The exit contract of fusion: after it, code generation takes every cluster and
+    every op with a kernel of its own. The kernel of each different one is generated
+    for trial. A cluster of which none can be generated becomes one cluster for each
+    of its ops. An op that has no kernel alone either is an error; one error lists
+    all of them, each with the reason.
+  }];
+  let options = [Option<"lanes", "lanes", "int64_t", "16", "f32 elements of a vector">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::func::FuncDialect", "::shale::nn::NNDialect"
+  ];
+}
+
 #endif // SHALE_PASSES_FUSION_TD

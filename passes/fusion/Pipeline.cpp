@@ -16,6 +16,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;
   pm.addPass(createFusionPass(fusion));
+  // What is not a kernel is found here, not behind the plan.
+  SplitClustersPassOptions split;
+  split.lanes = options.lanes;
+  pm.addPass(createSplitClustersPass(split));
 }
-
-

@@ -93,7 +93,10 @@ def operators(ops):
             function = re.match(r"\w+", handler)[0]
             if (path.name, function) not in known:
                 sys.exit(f"status.py: finds no {function} in {path.name}")
-            rows.append((domain, name, int(since), created(path.name, handler + "(" + known[path.name, function], known, ops, {(path.name, function)})))
+            classes = created(path.name, handler + "(" + known[path.name, function], known, ops, {(path.name, function)})
+            if lacking := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
+                sys.exit(f"status.py: {name} becomes {', '.join(lacking)}, which nothing compiles")
+            rows.append((domain, name, int(since), classes))
     return sorted(rows)
 
 

@@ -1,0 +1,18 @@
+// RUN: shale-opt %s --shale-split-clusters --split-input-file --verify-diagnostics
+
+// One error for all ops without a kernel, alone in a cluster, split off, or with a kernel of their own.
+func.func @refused(%x: tensor<4x4xf32>, %q: tensor<1x1x4x8xf64>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<1x1x4x8xf64>) {
+  %0 = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
+    // expected-error@+1 {{'nn.matmul' has no kernel on this target: 'nn.matmul' op cannot be part of a kernel}}
+    %1 = nn.matmul %a, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    nn.yield %1 : tensor<4x4xf32>
+  }
+  %2 = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
+    // expected-note@+1 {{'nn.matmul' has none either: 'nn.matmul' op cannot be part of a kernel}}
+    %1 = nn.matmul %a, %a transpose_rhs : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    nn.yield %1 : tensor<4x4xf32>
+  }
+  // expected-note@+1 {{'nn.attention' has none either: 'nn.attention' op has a kernel for f32 and half types only; got 'tensor<1x1x4x8xf64>'}}
+  %o, %l = nn.attention %q, %q, %q scale = 5.000000e-01 : tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64> -> tensor<1x1x4x8xf64>, tensor<1x1x4xf64>
+  return %0, %2, %o : tensor<4x4xf32>, tensor<4x4xf32>, tensor<1x1x4x8xf64>
+}
