@@ -353,8 +353,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
     forward.removeArgAttr(i, nn::kBindingAttr);
     std::string text = "attention sees later positions, too: labels '" + name.getValue().str() + "' come from the data file";
     module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
-    module.getContext()->getDiagEngine().emit(module.getLoc(), DiagnosticSeverity::Note)
-        << text << " (next tokens would be copied; --bind " << name.getValue() << "=tokens+1 takes them nevertheless)";
+    onnx::emitNote(module.getLoc(), text + " (next tokens would be copied; --bind " + name.getValue().str() + "=tokens+1 takes them nevertheless)");
   }
 }
 

@@ -65,8 +65,13 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
 }
 
 void Importer::note(const Twine &message) {
-  context->getDiagEngine().emit(fileLocation(), DiagnosticSeverity::Note)
-      << model.path() << ": " << message;
+  emitNote(fileLocation(), Twine(model.path()) + ": " + message);
+}
+
+void onnx::emitNote(Location location, const Twine &message) {
+  Diagnostic note(location, DiagnosticSeverity::Note);
+  note << message;
+  location.getContext()->getDiagEngine().emit(std::move(note));
 }
 
 void Importer::setScope(Operation *op) {

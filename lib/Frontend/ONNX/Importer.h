@@ -90,6 +90,9 @@ LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc,
                       const LossParts &parts);
 
+/// Emits a note that belongs to no other diagnostic: shown, unlike a remark, and no warning. MLIR has no function for it.
+void emitNote(mlir::Location location, const llvm::Twine &message);
+
 class Importer {
 public:
   Importer(Model &model, const ImportOptions &options,
