@@ -8,7 +8,7 @@
 // whatever the shape (productWorkspace in lib/Analysis/Footprint.h). Left to
 // itself it takes up to 16 MB a thread, and the heap keeps twice that. Packing
 // again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product: nothing
-// that can be measured.
+// that can be measured. Pieces follow from the shape, not from the threads.
 //
 // Half types are widened a piece at a time in the thread's scratch, so that no
 // f32 copy of an operand or a result stands in memory: SHALE_GEMM_PANEL rows
@@ -146,23 +146,42 @@ void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
   }
 }
 
-/// Row parts of a grid of `threads` with the least to pack a thread.
-int64_t rowParts(const Product &p, int64_t threads) {
-  int64_t best = 1, least = INT64_MAX;
-  for (int64_t parts = 1; parts <= threads; ++parts) {
-    if (threads % parts)
-      continue;
-    int64_t rows = divideUp(divideUp(p.m, kRowUnit), parts) * kRowUnit;
-    int64_t columns =
-        divideUp(divideUp(p.n, kColumnUnit), threads / parts) * kColumnUnit;
-    // What takes longest is the product; of equals the one that packs less.
-    int64_t cost = rows * columns * 16 + rows + columns;
+/// A product's pieces: `rows` x `columns` of them.
+struct Grid {
+  int64_t rows = 1, columns = 1;
+};
+
+/// How a product is cut for threads, by its shape alone: which of oneDNN's kernels computes an element, and in which order it
+/// adds, depends on the shape of the call (seen on AVX2, where rows behind the last six are added otherwise). Pieces are a
+/// multiple of 8, or a power of two below, in small products, so that threads get equal shares; of the grids that have
+/// enough, the one that packs least.
+Grid gridOf(const Product &p) {
+  // Of 2^25 multiplications each, up to 8 of them; 32 where each still has 2^31.
+  int64_t k = std::max<int64_t>(p.k, 1), wanted = 1, most = p.m * p.n > (int64_t(1) << 36) / k ? 32 : 8;
+  while (wanted < most && p.m * p.n / (2 * wanted) >= (int64_t(1) << 25) / k)
+    wanted *= 2;
+  Grid best;
+  int64_t least = INT64_MAX, fewest = divideUp(p.n, SHALE_GEMM_COLUMNS);
+  for (int64_t rows = 1; rows <= wanted; rows *= 2) {
+    int64_t step = wanted / rows, columns = divideUp(fewest, step) * step;
+    // Packed elements, of k each.
+    int64_t cost = rows * p.n + columns * p.m;
     if (cost < least) {
       least = cost;
-      best = parts;
+      best = {rows, columns};
     }
   }
   return best;
+}
+
+/// Pieces [begin, end) of the grid, one after the other.
+void multiplyPieces(const Product &p, const Grid &grid, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t row, rows, column, columns;
+    part(p.m, kRowUnit, grid.rows, i % grid.rows, row, rows);
+    part(p.n, kColumnUnit, grid.columns, i / grid.rows, column, columns);
+    piecewise(p, row, rows, column, columns);
+  }
 }
 
 } // namespace
@@ -170,19 +189,17 @@ int64_t rowParts(const Product &p, int64_t threads) {
 void multiply(const Product &p) {
   if (p.m == 0 || p.n == 0)
     return;
-  int64_t threads = omp_get_max_threads();
-  if (threads == 1 || omp_in_parallel() ||
-      p.m * p.n < kSmallProduct / std::max<int64_t>(p.k, 1))
+  if (p.m * p.n < kSmallProduct / std::max<int64_t>(p.k, 1))
     return multiplyOnThread(p);
+  Grid grid = gridOf(p);
+  int64_t pieces = grid.rows * grid.columns;
+  if (omp_get_max_threads() == 1 || omp_in_parallel())
+    return multiplyPieces(p, grid, 0, pieces);
 #pragma omp parallel
   {
     // As many as there are: fewer may come than were asked for.
-    int64_t parts = omp_get_num_threads(), inRows = rowParts(p, parts),
-            t = omp_get_thread_num();
-    int64_t row, rows, column, columns;
-    part(p.m, kRowUnit, inRows, t % inRows, row, rows);
-    part(p.n, kColumnUnit, parts / inRows, t / inRows, column, columns);
-    piecewise(p, row, rows, column, columns);
+    int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
+    multiplyPieces(p, grid, pieces * t / threads, pieces * (t + 1) / threads);
   }
 }
 

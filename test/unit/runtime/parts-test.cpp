@@ -25,6 +25,7 @@
 #include <limits>
 #include <malloc.h>
 #include <map>
+#include <omp.h>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -686,6 +687,32 @@ TEST(Product, OfHalvesInPieces) {
                                     << nameOf(resultType);
               }
           }
+}
+
+// Random values, so that every order of adding has its own bits; shapes whose pieces are large and small, and no multiple of a
+// unit.
+TEST(Product, BitsDoNotDependOnThreads) {
+  int threads = omp_get_max_threads();
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256}, {1000, 1531, 300}, {257, 2100, 384}, {53, 6000, 1024}, {900, 64, 96}})
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        std::vector<float> a(m * k), b(k * n), one(m * n), several(m * n);
+        uint32_t state = 7;
+        for (std::vector<float> *values : {&a, &b})
+          for (float &value : *values)
+            value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) / (1 << 30);
+        auto product = [&](int count, std::vector<float> &c) {
+          omp_set_num_threads(count);
+          multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(), transposeB ? k : n, 0, c.data(), n});
+        };
+        product(1, one);
+        for (int count : {2, 3, 4, 7}) {
+          product(count, several);
+          EXPECT_EQ(std::memcmp(one.data(), several.data(), one.size() * sizeof(float)), 0)
+              << m << "x" << n << "x" << k << (transposeA ? " A" : "") << (transposeB ? " B" : "") << ", " << count << " threads";
+        }
+      }
+  omp_set_num_threads(threads);
 }
 
 } // namespace
