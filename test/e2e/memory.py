@@ -8,7 +8,7 @@ nothing (oneDNN, Gloo, libgomp and the C library are told apart by return addres
 lines of the plan: a GPT of 5 M parameters on 1 rank of 2 threads and on 2 ranks of 1, a small one with each kind of
 offload, micro-batches, half types, and a model with dropout. What Shale's code holds at once, saving included, is what the other
 lines say, to the containers beside it. Without the library, for the 5 M: the resident set of rank 0 is not above the stated total,
-and within 5 % of it.
+and within 5 % of it; on a CPU without AVX-512, of it less the line of oneDNN's panels, which is a bound there.
 """
 import importlib.util
 import os
@@ -119,6 +119,10 @@ def check_watched(a, work):
             raise Deviates(f"{name}: {error}") from None
 
 
+def has_avx512():
+    return " avx512f " in open("/proc/cpuinfo", encoding="utf-8").read().replace("\n", " ")
+
+
 def check(a, work):
     folder = work / "5M"
     write_model(folder)
@@ -129,7 +133,9 @@ def check(a, work):
         check_allocations(a, folder, program, ranks, threads, lines)
         resident = max(line["memory_bytes"] for line in train(folder, program, f"run{ranks}", threads, {}))
         found.append(f"{ranks} rank(s) take {resident / 1e6:.1f} MB of {stated / 1e6:.1f} stated")
-        if not stated * (1 - BAR) <= resident <= stated:
+        # The plan bounds what oneDNN packs by its AVX-512 kernels; those of other CPUs pack less, some nothing.
+        least = stated if has_avx512() else stated - sum(size for what, size in lines.items() if what.startswith("panels of products"))
+        if not least * (1 - BAR) <= resident <= stated:
             raise Deviates(found[-1])
     check_watched(a, work)
     return "; ".join(found) + f"; nothing is allocated after the first step, nor by {len(WATCHED)} programs more"
