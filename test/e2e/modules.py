@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random transformer modules (test/models/modules), compiled for several meshes and trained: each follows PyTorch's first steps.
 
-usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--keep FOLDER]
+usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--limit 120] [--keep FOLDER]
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --hf [--python PYTHON] ..
 
@@ -29,7 +29,6 @@ import numpy as np
 from runner import MODELS, Case, metrics, read_safetensors
 
 LOSS, NORM, REFUSED = 5e-5, 2e-3, 0.02
-LIMIT = 120  # seconds of a compilation or a run
 MESHES = [("fsdp=1", []), ("fsdp=2 full", ["--mesh", "fsdp=2", "--shard", "full"]), ("fsdp=2 none", ["--mesh", "fsdp=2", "--shard", "none"]),
           ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"])]
 FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES = "follows", "WRONG", "crashed", "hung", "exit 70", "failed", "refused"
@@ -50,11 +49,11 @@ def message(text):
     return re.sub(r"(shalec: )?error: |\S*\.onnx: ", "", " / ".join(lines[start:start + 2]))[:300] or "no message"
 
 
-def command(words, what):
+def command(words, what, limit):
     try:
-        result = subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace", timeout=LIMIT)
+        result = subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace", timeout=limit)
     except subprocess.TimeoutExpired:
-        raise Ended(HUNG, f"{what}: no end after {LIMIT} s") from None
+        raise Ended(HUNG, f"{what}: no end after {limit} s") from None
     code, said = result.returncode, f"{what}: {message(result.stderr or result.stdout)}"
     if code < 0 or code >= 128:
         raise Ended(CRASHED, f"{what}: signal {-code if code < 0 else code - 128}; {said}")
@@ -89,13 +88,13 @@ def check_parameters(out, wanted):
     return ""
 
 
-def follow(case, work, mesh):
+def follow(case, work, mesh, limit):
     """One run of a case on one mesh: (class, what was seen, how far the run is off)."""
     program, out = work / "train", work / "run"
     trajectory = case.trajectory
     try:
-        command([case.bin / "shalec", case.folder / case.model, "-o", program, *trajectory["flags"], *mesh], "shalec")
-        command([program, "--data", case.batches, "--steps", case.steps, *case.hyper_flags(), "--schedule", "constant", "--out", out], "program")
+        command([case.bin / "shalec", case.folder / case.model, "-o", program, *trajectory["flags"], *mesh], "shalec", limit)
+        command([program, "--data", case.batches, "--steps", case.steps, *case.hyper_flags(), "--schedule", "constant", "--out", out], "program", limit)
         kind, said = compare(metrics(out), trajectory["steps"], *(trajectory.get(bar, usual) for bar, usual in (("loss_bar", LOSS), ("norm_bar", NORM))))
         other = check_parameters(out, trajectory.get("parameters", []))
         return (WRONG, f"{said}; {other}") if other else (kind, said)
@@ -113,7 +112,7 @@ def follow_all(a, folder, work, meshes):
         name, flags = MESHES[index]
         here = work / f"{folder.name}-{index}"
         here.mkdir()
-        kind, said = follow(case, here, flags)
+        kind, said = follow(case, here, flags, a.limit)
         print(f"{folder.name:10} {name:17} {kind:8} {said}", flush=True)
         found.append((kind, name, said, folder.name))
     return found
@@ -175,6 +174,7 @@ def main():
     p.add_argument("--only", type=lambda text: text.split(","))
     p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], help="numbers of MESHES; default: all")
     p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--limit", type=float, default=120, help="seconds of a compilation or a run")
     p.add_argument("--count", type=int, default=0)
     p.add_argument("--hf", action="store_true")
     p.add_argument("--seed", type=int, default=0)
