@@ -16,7 +16,7 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;
   pm.addPass(createFusionPass(fusion));
-  // What is not a kernel is found here, not behind the plan.
+  // Ops without a kernel are reported here, before anything is planned.
   SplitClustersPassOptions split;
   split.lanes = options.lanes;
   pm.addPass(createSplitClustersPass(split));

@@ -63,9 +63,11 @@ void inlineCluster(nn::ClusterOp cluster) {
   cluster.erase();
 }
 
-/// Ops without a kernel, each with the reason; clusters of several ops instead go to `splittable`.
-SmallVector<std::pair<Operation *, std::string>> findRefused(ModuleOp module, int64_t lanes, SmallVectorImpl<nn::ClusterOp> &splittable) {
-  SmallVector<std::pair<Operation *, std::string>> refused;
+/// A cluster, or an op with a kernel of its own, and the reason why no kernel can be generated of it.
+using Refused = std::pair<Operation *, std::string>;
+
+SmallVector<Refused> findRefused(ModuleOp module, int64_t lanes) {
+  SmallVector<Refused> refused;
   SmallVector<nn::ClusterOp> isolated;
   Trial trial(module, lanes);
   SmallVector<Operation *> candidates;
@@ -78,21 +80,34 @@ SmallVector<std::pair<Operation *, std::string>> findRefused(ModuleOp module, in
     if (!cluster)
       isolated.push_back(isolate(cast<OwnKernel>(op)));
     std::string reason = trial.refusal(cluster ? cluster.getBody() : isolated.back().getBody());
-    if (reason.empty())
-      continue;
-    if (cluster && !isOneOp(cluster))
-      splittable.push_back(cluster);
-    else
-      refused.push_back({cluster ? &cluster.getBody().front().front() : op, reason});
+    if (!reason.empty())
+      refused.push_back({op, reason});
   }
   for (nn::ClusterOp cluster : isolated)
     cluster.erase();
   return refused;
 }
 
-LogicalResult report(ArrayRef<std::pair<Operation *, std::string>> refused) {
+/// Splits the refused clusters of several ops; returns whether there were any.
+bool split(ArrayRef<Refused> refused) {
+  llvm::SetVector<Block *> blocks;
+  for (const Refused &one : refused)
+    if (auto cluster = dyn_cast<nn::ClusterOp>(one.first); cluster && !isOneOp(cluster)) {
+      blocks.insert(cluster->getBlock());
+      inlineCluster(cluster);
+    }
+  for (Block *block : blocks)
+    fuseBlock(*block, /*singletons=*/true);
+  return !blocks.empty();
+}
+
+LogicalResult report(MutableArrayRef<Refused> refused) {
   if (refused.empty())
     return success();
+  // Of a cluster, the op that computes its last result.
+  for (auto &[op, reason] : refused)
+    if (auto cluster = dyn_cast<nn::ClusterOp>(op))
+      op = cluster.getBody().front().getTerminator()->getPrevNode();
   auto [first, why] = refused.front();
   InFlightDiagnostic error = emitError(first->getLoc()) << "'" << first->getName() << "' has no kernel on this target: " << why;
   for (auto &[op, reason] : refused.drop_front().take_front(kShown))
@@ -106,19 +121,9 @@ struct SplitClustersPass : shale::impl::SplitClustersPassBase<SplitClustersPass>
   using SplitClustersPassBase::SplitClustersPassBase;
 
   void runOnOperation() override {
-    SmallVector<nn::ClusterOp> splittable;
-    auto refused = findRefused(getOperation(), lanes, splittable);
-    if (!splittable.empty()) {
-      llvm::SetVector<Block *> blocks;
-      for (nn::ClusterOp cluster : splittable) {
-        blocks.insert(cluster->getBlock());
-        inlineCluster(cluster);
-      }
-      for (Block *block : blocks)
-        fuseBlock(*block, /*singletons=*/true);
-      splittable.clear();
-      refused = findRefused(getOperation(), lanes, splittable);
-    }
+    SmallVector<Refused> refused = findRefused(getOperation(), lanes);
+    if (split(refused))
+      refused = findRefused(getOperation(), lanes);
     if (failed(report(refused)))
       signalPassFailure();
   }
