@@ -36,6 +36,11 @@ constexpr int64_t kColumnUnit = 48, kRowUnit = 8;
 static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
 /// Below these operations threads are not worth waking.
 constexpr int64_t kSmallProduct = 1 << 18;
+/// A product is cut into at most `pieces` while each keeps this many multiply-adds: packing costs the more the smaller it is.
+constexpr struct {
+  int64_t pieces;
+  double least;
+} kPieces[] = {{2, 0x1p22}, {8, 0x1p25}, {64, 0x1p31}};
 
 void call(const Product &p, int64_t row, int64_t rows, int64_t column,
           int64_t columns) {
@@ -151,15 +156,16 @@ struct Grid {
   int64_t rows = 1, columns = 1;
 };
 
-/// How a product is cut for threads, by its shape alone: which of oneDNN's kernels computes an element, and in which order it
-/// adds, depends on the shape of the call (seen on AVX2, where rows behind the last six are added otherwise). Pieces are a
-/// multiple of 8, or a power of two below, in small products, so that threads get equal shares; of the grids that have
-/// enough, the one that packs least.
+/// Cuts a product into pieces that threads share out. The grid depends on the product's shape alone, because the order in which
+/// oneDNN adds depends on the shape of a call: its AVX2 kernels treat the rows after the last multiple of six differently. The
+/// number of pieces is a multiple of a power of two, so that shares are equal. Of all such grids this is the one that packs the
+/// fewest elements.
 Grid gridOf(const Product &p) {
-  // Of 2^25 multiplications each, up to 8 of them; 32 where each still has 2^31.
-  int64_t k = std::max<int64_t>(p.k, 1), wanted = 1, most = p.m * p.n > (int64_t(1) << 36) / k ? 32 : 8;
-  while (wanted < most && p.m * p.n / (2 * wanted) >= (int64_t(1) << 25) / k)
-    wanted *= 2;
+  double work = static_cast<double>(p.m) * p.n * p.k;
+  int64_t wanted = 1;
+  for (auto [most, least] : kPieces)
+    while (wanted < most && work / (2 * wanted) >= least)
+      wanted *= 2;
   Grid best;
   int64_t least = INT64_MAX, fewest = divideUp(p.n, SHALE_GEMM_COLUMNS);
   for (int64_t rows = 1; rows <= wanted; rows *= 2) {
