@@ -4,8 +4,8 @@
 
 namespace shale::nn {
 
-/// Where |lse| is larger, f32 rounds away too much of it: probabilities exp(score - lse) no longer add up to 1, and are divided
-/// by their sum.
+/// The largest |lse| that f32 holds exactly enough. Above it the probabilities exp(score - lse) of a row do not add up to 1, so
+/// kernels divide them by their sum.
 inline constexpr double kLargeLse = 256;
 
 /// Whether a mask may make the logarithm so large: scores alone are not.

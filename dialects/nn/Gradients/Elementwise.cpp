@@ -123,7 +123,7 @@ LogicalResult DivOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-// lhs - rhs trunc(lhs / rhs), whose quotient is constant between its jumps.
+// y = lhs - rhs trunc(lhs / rhs). The truncated quotient is constant almost everywhere.
 LogicalResult RemOp::buildGradient(OpBuilder &builder,
                                    ArrayRef<Value> resultGrads,
                                    ArrayRef<bool> wanted,

@@ -25,7 +25,7 @@ public:
   void bySignature(const std::vector<SignatureEntry> &signature);
 
 private:
-  /// Reads of one value that an operation, which the exporter kept of two, computes for the other one.
+  /// The exporter merged two equal operations and kept one. `reads` are uses that named the value of the one that is gone.
   struct Merged {
     std::string name;
     const Operation *kept;
@@ -74,8 +74,9 @@ private:
   llvm::StringMap<const Operation *> makers;
   llvm::MapVector<llvm::StringRef, Operation> operations;
   llvm::SmallVector<bool> isAlias;
-  /// What may have hidden a parameter, and merged operations that are not split.
+  /// Operations that the exporter removed. A missing parameter may be among their operands.
   std::vector<RemovedOperation> removed;
+  /// Merged operations that are not split yet.
   std::vector<Merged> pending;
   /// By module: another one whose operations were merged with its.
   llvm::StringMap<std::string> twins;
