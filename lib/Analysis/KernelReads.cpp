@@ -61,6 +61,16 @@ public:
   ReadProbe(Value argument, const KernelRows *rows)
       : argument(argument), rows(rows), loc(argument.getLoc()), b(argument.getContext()) {
     b.setInsertionPointToEnd(&block);
+    dependent.insert(argument);
+    for (Operation &op : *argument.getParentBlock())
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return dependent.contains(operand); }))
+        dependent.insert_range(op.getResults());
+  }
+
+  /// Forgets the reads of the element that was followed last.
+  void reset() {
+    reads.clear();
+    seen.clear();
   }
 
   struct Read {
@@ -75,8 +85,9 @@ public:
   Operation *opaque = nullptr;
 
   Value emit(Value value, const LinearIndex &index) override {
-    Type element = cast<RankedTensorType>(value.getType()).getElementType();
-    Value nothing = constantLike(b, loc, element, 0);
+    Value nothing = zero(cast<RankedTensorType>(value.getType()).getElementType());
+    if (!dependent.contains(value))
+      return nothing;
     if (value == argument)
       reads.insert({index.terms.empty() ? index.constant : -1, inReduction});
     Operation *op = value.getDefiningOp();
@@ -118,13 +129,11 @@ public:
     relative = index.plus(-lo);
     if (index.terms.empty())
       return index.constant >= lo && index.constant < hi ? Within::Always : Within::Never;
-    condition = constantLike(b, loc, b.getI1Type(), 0);
+    condition = zero(b.getI1Type());
     return Within::Sometimes;
   }
 
-  Value number(const LinearIndex &index, Type element) override {
-    return constantLike(b, loc, element, double(index.constant));
-  }
+  Value number(const LinearIndex &, Type element) override { return zero(element); }
 
   bool runtimeDim(Value, int64_t, LinearIndex &index) override {
     index = LinearIndex::dim(kUnknown);
@@ -142,12 +151,22 @@ public:
   OpBuilder &builder() override { return b; }
 
 private:
+  /// A stand-in for any value of the type: only indices matter here.
+  Value zero(Type type) {
+    Value &value = zeros[type];
+    if (!value)
+      value = constantLike(b, loc, type, 0);
+    return value;
+  }
+
   static constexpr unsigned kUnknown = 0;
   Value argument;
   const KernelRows *rows;
   Location loc;
   OpBuilder b;
   Block block; // of ops that nobody keeps
+  DenseMap<Type, Value> zeros;
+  DenseSet<Value> dependent; // what the argument decides; nothing else is followed
   bool inReduction = false;
   std::set<std::pair<void *, std::pair<LinearIndex, bool>>> seen;
 };
@@ -169,10 +188,11 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
     rowCount = rows ? rowCount : std::min(rowCount, elements(other));
   if (count == 0 || rowCount == 0)
     return "";
+  ReadProbe probe(input, rows ? &*rows : nullptr);
   for (Value other : yield->getOperands()) {
     int64_t otherCount = elements(other);
     for (int64_t index : sample(otherCount, 64)) {
-      ReadProbe probe(input, rows ? &*rows : nullptr);
+      probe.reset();
       probe.emit(other, LinearIndex{index, {}});
       if (probe.opaque)
         return "'" + probe.opaque->getName().getStringRef().str() + "' may read any element of it";
