@@ -36,7 +36,21 @@ int usageError(const llvm::Twine &message) {
   return SHALE_EXIT_USAGE;
 }
 
-/// A diagnostic as one line: tool, severity, file, node, message.
+/// One line of a diagnostic or of a note: tool, severity, file, node, message, line of source.
+void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node, StringRef place, raw_ostream &os) {
+  os << "shalec: " << severity << ": ";
+  std::string text = diagnostic.str();
+  if (!model.empty() && !StringRef(text).contains(model))
+    os << model << ": ";
+  if (!node.empty() && !StringRef(text).contains(node))
+    os << "node '" << node << "': ";
+  os << text;
+  if (!place.empty())
+    os << " (" << place << ")";
+  os << "\n";
+}
+
+/// A diagnostic, and its notes; a note names its node where that is another one.
 void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
   const char *severity = "remark";
   switch (diagnostic.getSeverity()) {
@@ -52,18 +66,13 @@ void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
   case DiagnosticSeverity::Remark:
     break;
   }
-  os << "shalec: " << severity << ": ";
-  std::string text = diagnostic.str(), node = sourceNode(diagnostic.getLocation());
-  if (!StringRef(text).contains(model))
-    os << model << ": ";
-  if (!node.empty() && !StringRef(text).contains(node))
-    os << "node '" << node << "': ";
-  os << text;
-  if (std::string place = sourcePlace(diagnostic.getLocation()); !place.empty())
-    os << " (" << place << ")";
-  os << "\n";
-  for (Diagnostic &note : diagnostic.getNotes())
-    os << "shalec: note: " << note.str() << "\n";
+  std::string node = sourceNode(diagnostic.getLocation());
+  printLine(diagnostic, severity, model, node, sourcePlace(diagnostic.getLocation()), os);
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    std::string other = sourceNode(note.getLocation());
+    bool same = other == node;
+    printLine(note, "note", "", same ? "" : other, same ? "" : sourcePlace(note.getLocation()), os);
+  }
 }
 
 /// Ranks along the data axes.
@@ -191,8 +200,11 @@ public:
     for (const Stage &stage : stagesFor(options, target)) {
       if (int code = runStage(stage))
         return code;
-      if (StringRef(stage.name) == "recover")
+      if (StringRef(stage.name) == "recover") {
         onnx::unbindVisibleLabels(*module, import);
+        if (int code = checkLowering())
+          return code;
+      }
       if (options.describe) { // after recover: that is the model as it is trained
         onnx::describeModel(*module, llvm::outs());
         printCommands(assumed);
@@ -241,6 +253,26 @@ private:
                    << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
     else if (options.typed.count("master-dtype") && options.masterDtype == "none" && !StringRef(options.compare).contains("param-dtype"))
       llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
+  }
+
+  /// Refuses a model that this target cannot compute, before plans are made: parameters of another type, and all ops of the
+  /// forward graph without a kernel, in one error.
+  int checkLowering() {
+    for (auto state : module->getOps<nn::StateOp>())
+      if (state.getTensorType().getElementType().isF64()) {
+        emitError(state.getLoc()) << "parameter '" << state.getSymName() << "' is f64, and programs compute in f32: export model.float()";
+        return SHALE_EXIT_DATA;
+      }
+    ScopedDiagnosticHandler errorsOnly(&context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
+    OwningOpRef<ModuleOp> trial = module->clone();
+    for (const Stage &stage : stagesFor(options, target))
+      if (StringRef(stage.name) == "fusion") {
+        PassManager manager(&context);
+        stage.build(manager);
+        if (failed(manager.run(*trial)))
+          return stage.exitCode;
+      }
+    return SHALE_EXIT_OK;
   }
 
   /// A model is looked at without the flags that it needs, too: with sizes that it takes.

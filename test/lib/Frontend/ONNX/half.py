@@ -1,4 +1,5 @@
-"""A model whose weight is in a half type: its initial value, as a program begins with it, is the file's, to the bit.
+"""A model whose weight is in a half type: its initial value, as a program begins with it, is the file's, to the bit. One in f64 is
+refused, before it is planned or described.
 
 usage: half.py FOLDER. The weight holds every sign and exponent, zeros and the smallest numbers included; no infinities.
 """
@@ -13,7 +14,7 @@ from onnx_writer import *
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
-BF16, F16 = 16, 10
+BF16, F16, F64 = 16, 10, 11
 ROWS, COLUMNS = 64, 8
 
 
@@ -24,16 +25,20 @@ def run(*command):
     return result
 
 
+def write_model(folder, kind, data):
+    folder.mkdir(parents=True, exist_ok=True)
+    body = [node("MatMul", ["x", "w"], ["y"], "product"), node("Tanh", ["y"], ["t"], "tanh"), node("ReduceMean", ["t"], ["loss"], "mean", keepdims=0)]
+    weight = tensor("w", [ROWS, COLUMNS], kind, data)
+    (folder / "model.onnx").write_bytes(model(graph(body, [value("x", ["batch", ROWS], kind)], [value("loss", [], kind)], [weight])))
+
+
 def check(folder, name, kind, flags, said):
     folder /= name
-    folder.mkdir(parents=True, exist_ok=True)
     bits = (np.arange(ROWS * COLUMNS) * 127).astype(np.uint16)
     exponent = 0x7F80 if kind == BF16 else 0x7C00
     bits[(bits & exponent) == exponent] = 0
     wanted = (bits.astype(np.uint32) << 16).view(np.float32) if kind == BF16 else bits.view(np.float16).astype(np.float32)
-    body = [node("MatMul", ["x", "w"], ["y"], "product"), node("Tanh", ["y"], ["t"], "tanh"), node("ReduceMean", ["t"], ["loss"], "mean", keepdims=0)]
-    weight = tensor("w", [ROWS, COLUMNS], kind, bits.tobytes())
-    (folder / "model.onnx").write_bytes(model(graph(body, [value("x", ["batch", ROWS], kind)], [value("loss", [], kind)], [weight])))
+    write_model(folder, kind, bits.tobytes())
     compiled = run("shalec", folder / "model.onnx", "--dim", "batch=2", "-o", folder / "train", *flags)
     if ("note: the model is in" in compiled.stderr) != bool(said) or said not in compiled.stderr:
         sys.exit(f"{name}: shalec said {compiled.stderr}")
@@ -52,3 +57,10 @@ check(folder, "f16", F16, [], "note: the model is in f16: --param-dtype f16, par
 check(folder, "bf16 in f32", BF16, ["--param-dtype", "f32"], "")
 check(folder, "bf16 in f16", BF16, ["--param-dtype", "f16"], "")
 check(folder, "f16 in bf16", F16, ["--param-dtype", "bf16"], "")
+
+write_model(folder / "f64", F64, np.zeros(ROWS * COLUMNS).tobytes())
+for flags in (["--describe"], ["--plan-only"], ["-o", folder / "f64" / "train"]):
+    refused = subprocess.run(["shalec", str(folder / "f64" / "model.onnx"), "--dim", "batch=2", *map(str, flags)], capture_output=True, text=True, timeout=120)
+    if refused.returncode != 65 or refused.stderr.count("error: ") != 1:
+        sys.exit(f"f64: {refused.returncode}\n{refused.stderr}")
+    print(f"f64 {flags[0]}: {refused.stderr}", end="")
