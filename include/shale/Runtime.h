@@ -34,6 +34,7 @@ enum {
   SHALE_EXIT_USAGE = 64,      /* bad flags */
   SHALE_EXIT_DATA = 65,       /* bad or unsupported model, data or checkpoint */
   SHALE_EXIT_NO_INPUT = 66,   /* an input file is missing */
+  SHALE_EXIT_UNAVAILABLE = 69, /* this machine lacks a device, a library or instructions */
   SHALE_EXIT_INTERNAL = 70,   /* a bug of Shale */
   SHALE_EXIT_IO = 74,         /* disk */
   SHALE_EXIT_PREEMPTED = 75,  /* stopped by a signal, state saved */

@@ -2,23 +2,26 @@
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Host.h"
 
+#include <cstdlib>
+
 namespace shale::rt {
 
-void checkCpu(const std::string &target) {
-  bool known = true, runs = true;
+int cpuLevel() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (target.find("x86-64-v4") != std::string::npos)
-    runs = __builtin_cpu_supports("x86-64-v4");
-  else if (target.find("x86-64-v3") != std::string::npos)
-    runs = __builtin_cpu_supports("x86-64-v3");
-  else
-    known = target.find("x86-64") != std::string::npos;
+  return __builtin_cpu_supports("x86-64-v4") ? 4 : __builtin_cpu_supports("x86-64-v3") ? 3 : __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
 #else
-  runs = target.find("x86-64") == std::string::npos;
+  return 0;
 #endif
-  if (known && !runs)
-    fail(SHALE_EXIT_USAGE,
+}
+
+void checkCpu(const std::string &target, int level) {
+  size_t at = target.find("x86-64");
+  if (at == std::string::npos)
+    return;
+  int needed = target.compare(at, 8, "x86-64-v") == 0 ? std::atoi(target.c_str() + at + 8) : 1;
+  if (level < needed)
+    fail(SHALE_EXIT_UNAVAILABLE,
          "this program was compiled for %s, which this CPU is not; compile it "
          "with --target cpu:x86-64-v3 or cpu:native on this machine",
          target.c_str());

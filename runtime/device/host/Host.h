@@ -27,9 +27,11 @@ private:
   int64_t length = 0;
 };
 
-/// Throws with exit code 64 when this CPU lacks what the program was compiled
-/// for.
-void checkCpu(const std::string &target);
+/// The level of x86-64 that this CPU runs: 1 to 4, 0 where it is none.
+int cpuLevel();
+
+/// Throws with exit code 69 when `target` ("x86-64-v3") is a level above `level`.
+void checkCpu(const std::string &target, int level = cpuLevel());
 
 /// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are f32 or of one
 /// half type; where they are halves c is so, too, or f32, and alpha is 1 and beta 0.

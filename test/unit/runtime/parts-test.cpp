@@ -749,3 +749,18 @@ TEST(Products, BuffersDoNotPileUp) {
   EXPECT_LE(grown, largest + largest / 4);
   EXPECT_EQ(c[0], kDepth);
 }
+
+/// A program of another CPU's instructions does not start; one of older ones does.
+TEST(Cpu, MissingInstructionsAre69) {
+  for (const char *target : {"x86-64-v4", "x86-64-v9"}) {
+    try {
+      checkCpu(target, 3);
+      ADD_FAILURE() << target;
+    } catch (const Error &error) {
+      EXPECT_EQ(error.code, SHALE_EXIT_UNAVAILABLE);
+      EXPECT_NE(std::string(error.what()).find(target), std::string::npos);
+    }
+  }
+  for (const char *target : {"x86-64", "x86-64-v2", "x86-64-v3"})
+    EXPECT_NO_THROW(checkCpu(target, 3)) << target;
+}
