@@ -5,8 +5,8 @@
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/metrics/Watch.h"
-#include "runtime/metrics/Trace.h"
+#include "runtime/core/Watch.h"
+#include "runtime/core/Trace.h"
 
 #include <algorithm>
 #include <cstdio>

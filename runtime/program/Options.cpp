@@ -2,7 +2,7 @@
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
-#include "runtime/metrics/Trace.h"
+#include "runtime/core/Trace.h"
 #include "runtime/program/Words.h"
 
 #include <CLI/CLI.hpp>

@@ -9,7 +9,7 @@
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/metrics/Report.h"
-#include "runtime/metrics/Trace.h"
+#include "runtime/core/Trace.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Signals.h"
 
@@ -175,8 +175,10 @@ bool Training::step() {
   double start = now();
   int64_t sentBefore = communicator->bytesSent();
   if (!options.traceFile.empty() && !tracing() &&
-      current >= options.traceFirst && current <= options.traceLast)
-    traceStart(*communicator);
+      current >= options.traceFirst && current <= options.traceLast) {
+    communicator->barrier();
+    traceStart();
+  }
   setHyper();
   for (int m = 0; m < program.accumulate; ++m) {
     data->fill(current * program.accumulate + m, firstRow, inputs.data());
@@ -198,7 +200,8 @@ bool Training::step() {
   self.watch = nullptr;
   m.seconds = now() - start;
   if (tracing() && current == options.traceLast)
-    traceWrite(*communicator, place.rank, options.traceFile);
+    if (std::vector<std::string> texts = communicator->gather(traceText(place.rank)); place.rank == 0)
+      writeTrace(texts, options.traceFile);
   auto metric = [&](const char *name, float missing) {
     int i = findName(program.metrics, program.metric_count, name);
     return i < 0 ? missing : metrics[i];

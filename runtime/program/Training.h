@@ -12,7 +12,7 @@
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
-#include "runtime/metrics/Watch.h"
+#include "runtime/core/Watch.h"
 #include "runtime/program/Options.h"
 
 #include <optional>

@@ -16,7 +16,7 @@
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/metrics/Trace.h"
+#include "runtime/core/Trace.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,6 @@
-// Spans are kept by stream in blocks that are reserved when tracing starts; rank 0
-// gathers the text of all ranks. Times count from the barrier at the start. Format:
+// Spans are kept by stream in blocks that are reserved when tracing starts. Format:
 // "Trace Event Format" (complete events, microseconds), a JSON array in an object.
-#include "runtime/metrics/Trace.h"
-#include "runtime/comm/Communicator.h"
+#include "runtime/core/Trace.h"
 #include "runtime/core/Error.h"
 
 #include <chrono>
@@ -69,15 +67,14 @@ bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last) {
   return *end == 0 && first <= last;
 }
 
-void traceStart(Communicator &communicator) {
+void traceStart() {
   for (std::vector<Span> &list : spans)
     list.reserve(kRoom);
-  communicator.barrier();
   origin = traceNow();
   traceOn = true;
 }
 
-void traceWrite(Communicator &communicator, int rank, const std::string &path) {
+std::string traceText(int rank) {
   traceOn = false;
   static const char *const names[kStreams] = {"compute", "communication",
                                               "copies"};
@@ -107,12 +104,13 @@ void traceWrite(Communicator &communicator, int rank, const std::string &path) {
     }
     spans[s].clear();
   }
-  std::vector<std::string> all = communicator.gather(text);
-  if (rank != 0)
-    return;
+  return text;
+}
+
+void writeTrace(const std::vector<std::string> &texts, const std::string &path) {
   std::string whole = "{\"traceEvents\":[\n";
-  for (size_t r = 0; r < all.size(); ++r)
-    whole += (r ? ",\n" : "") + all[r];
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    whole += (rank ? ",\n" : "") + texts[rank];
   whole += "\n],\"displayTimeUnit\":\"ms\"}\n";
   FILE *file = fopen(path.c_str(), "w");
   bool written = file && fwrite(whole.data(), 1, whole.size(), file) == whole.size();

@@ -7,8 +7,8 @@
 // that are said to be free at the update's begin (and the whole arenas before each
 // micro-batch) are filled with NaN: were one of them in use, the run would take
 // another course.
-#ifndef SHALE_RUNTIME_METRICS_WATCH_H
-#define SHALE_RUNTIME_METRICS_WATCH_H
+#ifndef SHALE_RUNTIME_CORE_WATCH_H
+#define SHALE_RUNTIME_CORE_WATCH_H
 
 #include "shale/Runtime.h"
 

@@ -1,5 +1,5 @@
 // What the compiled step really touches: --report-buffers.
-#include "runtime/metrics/Watch.h"
+#include "runtime/core/Watch.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Rank.h"

@@ -1,16 +1,15 @@
 // What ran when: kernels, products, collectives and copies of some steps, as Chrome
 // trace events (chrome://tracing, Perfetto). Off, a span costs one load and a branch.
-#ifndef SHALE_RUNTIME_METRICS_TRACE_H
-#define SHALE_RUNTIME_METRICS_TRACE_H
+#ifndef SHALE_RUNTIME_CORE_TRACE_H
+#define SHALE_RUNTIME_CORE_TRACE_H
 
 #include "shale/Runtime.h"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shale::rt {
-
-class Communicator;
 
 /// A row of the picture; each belongs to one thread.
 enum class TraceStream { Compute, Communication, Copy };
@@ -30,10 +29,12 @@ void traceSpan(TraceStream stream, const char *what, const char *node,
 /// Steps A to B, both counted, of "steps:A-B" or "steps:A"; false if it is none.
 bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last);
 
-/// From now on spans are noted; every rank calls it at once. Room is taken here.
-void traceStart(Communicator &communicator);
-/// Ends the notes; rank 0 writes all ranks' to `path`. Every rank calls it.
-void traceWrite(Communicator &communicator, int rank, const std::string &path);
+/// From now on spans are noted, and times count from here: ranks call it just after a barrier. Memory is reserved here.
+void traceStart();
+/// Ends the notes and returns them: the events of this rank, in JSON, separated by commas.
+std::string traceText(int rank);
+/// Writes the trace of all ranks, each as `traceText` gave it, to `path`. Throws 74.
+void writeTrace(const std::vector<std::string> &texts, const std::string &path);
 
 } // namespace shale::rt
 
