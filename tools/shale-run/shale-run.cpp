@@ -8,7 +8,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
-#include "passes/autodiff/GradientCheck.h"
+#include "tools/shale-run/GradientCheck.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/CommandLine.h"

@@ -1,6 +1,6 @@
 //===- shalec.cpp - The compiler ------------------------------------------===//
-#include "lib/Driver/Compile.h"
-#include "lib/Driver/Options.h"
+#include "tools/driver/Compile.h"
+#include "tools/driver/Options.h"
 
 int main(int argc, char **argv) {
   shale::ParsedOptions parsed = shale::parseOptions(argc, argv);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/Report.h"
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"

@@ -3,7 +3,7 @@
 #include "lib/Analysis/Modules.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"
-#include "lib/Driver/Planner.h"
+#include "tools/driver/Planner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"

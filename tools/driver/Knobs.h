@@ -2,7 +2,7 @@
 #ifndef SHALE_DRIVER_KNOBS_H
 #define SHALE_DRIVER_KNOBS_H
 
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <vector>
 

@@ -1,5 +1,5 @@
 //===- Knobs.cpp - Flags that plans differ in -----------------------------===//
-#include "lib/Driver/Knobs.h"
+#include "tools/driver/Knobs.h"
 #include "lib/Support/ByteSize.h"
 #include "lib/Support/MeshSpec.h"
 #include "passes/memory/Offload.h"

@@ -4,7 +4,7 @@
 // FairScale's FSDP and torchtitan's TOML, as their documentation has them.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Driver/Words.h"
+#include "tools/driver/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <algorithm>

@@ -1,5 +1,5 @@
 //===- Interrupt.cpp - A compilation that is stopped ----------------------===//
-#include "lib/Driver/Interrupt.h"
+#include "tools/driver/Interrupt.h"
 #include "lib/Target/CPU/CPU.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/Signals.h"

@@ -1,8 +1,8 @@
 //===- PlanFirst.cpp - What is decided before a program is made -----------===//
-#include "lib/Driver/PlanFirst.h"
+#include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
-#include "lib/Driver/Outputs.h"
-#include "lib/Driver/Planner.h"
+#include "tools/driver/Outputs.h"
+#include "tools/driver/Planner.h"
 #include "shale/Runtime.h"
 
 using namespace mlir;

@@ -3,7 +3,7 @@
 #define SHALE_DRIVER_PLANFIRST_H
 
 #include "lib/Analysis/ProgramSummary.h"
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "lib/Target/CPU/CPU.h"
 #include "mlir/IR/BuiltinOps.h"
 

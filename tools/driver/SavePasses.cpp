@@ -1,6 +1,6 @@
 //===- SavePasses.cpp - The module after each pass, as files --------------===//
-#include "lib/Driver/SavePasses.h"
-#include "lib/Driver/Outputs.h"
+#include "tools/driver/SavePasses.h"
+#include "tools/driver/Outputs.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/Support/FormatVariadic.h"

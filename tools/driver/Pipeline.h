@@ -2,7 +2,7 @@
 #ifndef SHALE_DRIVER_PIPELINE_H
 #define SHALE_DRIVER_PIPELINE_H
 
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "lib/Target/CPU/CPU.h"
 #include "mlir/Pass/PassManager.h"
 #include <functional>

@@ -10,7 +10,7 @@
 
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "lib/Support/ByteSize.h"
 #include "lib/Target/CPU/CPU.h"
 #include "mlir/IR/OwningOpRef.h"

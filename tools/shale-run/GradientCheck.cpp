@@ -1,5 +1,5 @@
 //===- GradientCheck.cpp - Gradients against central differences ----------===//
-#include "passes/autodiff/GradientCheck.h"
+#include "tools/shale-run/GradientCheck.h"
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Program.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,5 +1,5 @@
 //===- Outputs.cpp - The files that a compilation writes ------------------===//
-#include "lib/Driver/Outputs.h"
+#include "tools/driver/Outputs.h"
 #include "dialects/nn/NN.h"
 #include "lib/Target/CPU/CPU.h"
 #include "shale/Runtime.h"

@@ -4,8 +4,8 @@
 // LLVM's libraries register, help is grouped, and an error is exit code 64.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Driver/Options.h"
-#include "lib/Driver/Words.h"
+#include "tools/driver/Options.h"
+#include "tools/driver/Words.h"
 #include "lib/Support/ByteSize.h"
 #include "lib/Support/MeshSpec.h"
 #include "passes/memory/Offload.h"

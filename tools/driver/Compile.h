@@ -2,7 +2,7 @@
 #ifndef SHALE_DRIVER_COMPILE_H
 #define SHALE_DRIVER_COMPILE_H
 
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 
 namespace shale {
 

@@ -1,6 +1,6 @@
 //===- Planner.cpp - Plans of one model under many flags ------------------===//
-#include "lib/Driver/Planner.h"
-#include "lib/Driver/Pipeline.h"
+#include "tools/driver/Planner.h"
+#include "tools/driver/Pipeline.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"

@@ -1,8 +1,8 @@
 //===- Lower.cpp - From one rank's program to a plan, as a function -------===//
-#include "lib/Driver/Lower.h"
+#include "tools/driver/Lower.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
-#include "lib/Driver/Pipeline.h"
+#include "tools/driver/Pipeline.h"
 #include "shale/Runtime.h"
 
 using namespace mlir;

@@ -1,6 +1,6 @@
 //===- Advice.cpp - What a plan is made of, and what would change it ------===//
 #include "lib/Analysis/Timeline.h"
-#include "lib/Driver/Planner.h"
+#include "tools/driver/Planner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"

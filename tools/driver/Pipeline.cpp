@@ -1,5 +1,5 @@
 //===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
-#include "lib/Driver/Pipeline.h"
+#include "tools/driver/Pipeline.h"
 #include "lib/Support/MeshSpec.h"
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"

@@ -2,7 +2,7 @@
 #ifndef SHALE_DRIVER_OUTPUTS_H
 #define SHALE_DRIVER_OUTPUTS_H
 
-#include "lib/Driver/Options.h"
+#include "tools/driver/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"

@@ -2,8 +2,8 @@
 #ifndef SHALE_DRIVER_PLANNER_H
 #define SHALE_DRIVER_PLANNER_H
 
-#include "lib/Driver/Knobs.h"
-#include "lib/Driver/Lower.h"
+#include "tools/driver/Knobs.h"
+#include "tools/driver/Lower.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace shale {
