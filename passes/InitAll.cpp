@@ -14,6 +14,7 @@
 #include "passes/precision/Passes.h"
 #include "passes/program/Passes.h"
 #include "passes/memory/Passes.h"
+#include "passes/plan/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/codegen/Passes.h"
 #include "passes/fusion/Passes.h"
@@ -41,6 +42,7 @@ void shale::registerAllPasses() {
   registerAnnotatePasses();
   registerMemoryPasses();
   registerSchedulePasses();
+  registerPlanPasses();
   registerFusionPasses();
   registerCodegenPasses();
   registerShardingPasses();

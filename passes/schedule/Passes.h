@@ -1,9 +1,9 @@
-//===- Passes.h - The order of the step, and where its bytes are ----------===//
+//===- Passes.h - The order of the step -----------------------------------===//
 #ifndef SHALE_PASSES_SCHEDULE_PASSES_H
 #define SHALE_PASSES_SCHEDULE_PASSES_H
 
 #include "dialects/dist/Dist.h"
-#include "dialects/rt/RT.h"
+#include "dialects/mem/Mem.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
@@ -21,15 +21,13 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"), llvm::cl::init(1)};
   Option<int64_t> maxGathersInFlight{*this, "max-gathers-in-flight",
                                      llvm::cl::desc("Units whole or on their way at once"), llvm::cl::init(2)};
-  Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads a rank that the memory plan reckons with"),
-                          llvm::cl::init(1)};
-  Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("Bytes of gradients that are reduced together; 0: a unit's"),
+  Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("Bytes of gradients reduced together; 0: those of a unit"),
                              llvm::cl::init(0)};
   Option<std::string> order{*this, "order", llvm::cl::desc("overlap: a bucket is reduced while the next one is made; memory: before that"),
                             llvm::cl::init("overlap")};
 };
 
-/// Appends schedule and plan: from nn, dist and mem with clusters to rt.
+/// Appends schedule: nn, dist and mem with clusters, in the order in which a rank runs them.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 
 void registerSchedulePasses();

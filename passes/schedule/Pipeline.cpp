@@ -1,4 +1,4 @@
-//===- Pipeline.cpp - Schedule and plan, in order -------------------------===//
+//===- Pipeline.cpp - The schedule stage ----------------------------------===//
 #include "passes/schedule/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -12,23 +12,29 @@ namespace shale::schedule_passes {
 } // namespace shale::schedule_passes
 
 void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
-  // The order first: what is live when follows from it.
-  SchedulePassOptions schedule;
-  schedule.prefetch = options.prefetch;
-  schedule.maxGathersInFlight = options.maxGathersInFlight;
-  schedule.bucketSize = options.bucketSize;
-  schedule.order = options.order;
-  pm.addPass(createSchedulePass(schedule));
+  // Communication gets two ends, which the next passes move apart.
+  pm.addPass(createSplitCollectivesPass());
+  // What is live when follows from the order.
+  pm.addPass(createOrderOpsPass());
+  // Gradients leave in buckets as they become complete.
+  BucketReductionsPassOptions buckets;
+  buckets.bucketSize = options.bucketSize;
+  buckets.order = options.order;
+  pm.addPass(createBucketReductionsPass(buckets));
+  // Parameters come ahead of use.
+  PrefetchGathersPassOptions gathers;
+  gathers.prefetch = options.prefetch;
+  gathers.maxGathersInFlight = options.maxGathersInFlight;
+  pm.addPass(createPrefetchGathersPass(gathers));
+  // Copies between the memories last: they follow the gathers and reductions that read and make what is copied.
+  ScheduleTransfersPassOptions transfers;
+  transfers.prefetch = options.prefetch;
+  transfers.maxGathersInFlight = options.maxGathersInFlight;
+  pm.addPass(createScheduleTransfersPass(transfers));
   pm.addPass(createVerifyScheduledPass());
-  // Then places: values become buffers, ops become calls.
-  PlanPassOptions plan;
-  plan.threads = options.threads;
-  pm.addPass(createPlanPass(plan));
-  pm.addPass(createVerifyPlanPass());
 }
 
 void shale::registerSchedulePasses() {
   schedule_passes::registerSchedulePasses();
-  PassPipelineRegistration<ScheduleOptions>(
-      "shale-schedule-pipeline", "Fix the order, then plan memory: to rt", buildSchedulePipeline);
+  PassPipelineRegistration<ScheduleOptions>("shale-schedule", "Fix the order of ops and start communication early", buildSchedulePipeline);
 }

@@ -8,6 +8,7 @@
 #include "passes/import/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/plan/Passes.h"
 #include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
@@ -77,16 +78,23 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
          buildFusionPipeline(pm, fusion);
        },
        SHALE_EXIT_DATA, Emit::RT, false},
-      // The order is fixed, then every buffer has an offset.
-      {"plan",
+      // The order is fixed.
+      {"schedule",
        [&o](OpPassManager &pm) {
          ScheduleOptions schedule;
          schedule.prefetch = o.prefetch;
          schedule.maxGathersInFlight = o.maxGathersInFlight;
-         schedule.threads = threadsARank(o);
          schedule.bucketSize = reductionBucket(o);
          schedule.order = o.order;
          buildSchedulePipeline(pm, schedule);
+       },
+       SHALE_EXIT_INTERNAL, Emit::RT, false},
+      // Every buffer has an offset.
+      {"plan",
+       [&o](OpPassManager &pm) {
+         PlanOptions plan;
+         plan.threads = threadsARank(o);
+         buildPlanPipeline(pm, plan);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},
       {"codegen",

@@ -24,7 +24,7 @@ def dialect():
     text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
                           capture_output=True, text=True, check=True).stdout
     records = json.loads(text)
-    products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "schedule" / "EmitProgram.cpp").read_text())
+    products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text())
     ops = {}
     for name in records["!instanceof"]["NN_Op"]:
         record = records[name]

@@ -1,6 +1,6 @@
-//===- Order.h - Which op comes first where the program leaves it open ----===//
-#ifndef SHALE_PASSES_SCHEDULE_ORDER_H
-#define SHALE_PASSES_SCHEDULE_ORDER_H
+//===- LiveBytes.h - Ops delayed to lower the sum of live bytes -----------===//
+#ifndef SHALE_PASSES_SCHEDULE_LIVEBYTES_H
+#define SHALE_PASSES_SCHEDULE_LIVEBYTES_H
 
 #include "mlir/IR/Block.h"
 
@@ -15,4 +15,4 @@ void delayMakers(mlir::Block &block);
 
 } // namespace shale
 
-#endif // SHALE_PASSES_SCHEDULE_ORDER_H
+#endif // SHALE_PASSES_SCHEDULE_LIVEBYTES_H

@@ -1,8 +1,8 @@
-//===- Order.cpp - Which op comes first where the program leaves it open --===//
-#include "passes/schedule/Order.h"
-#include "passes/schedule/Kernels.h"
+//===- LiveBytes.cpp - Ops delayed to lower the sum of live bytes ---------===//
+#include "passes/schedule/LiveBytes.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
+#include "lib/Analysis/Aliases.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
@@ -63,17 +63,6 @@ private:
 };
 
 } // namespace
-
-/// What the value is a view of.
-static Value viewed(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op))
-      break;
-    // Of one operand there is nothing to ask, which would look its unit up.
-    value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
-  }
-  return value;
-}
 
 static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
 

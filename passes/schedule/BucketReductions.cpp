@@ -1,21 +1,18 @@
-//===- Reductions.cpp - When gradients are reduced ------------------------===//
-#include "passes/schedule/Reductions.h"
-#include "passes/schedule/Kernels.h"
+//===- BucketReductions.cpp - When gradients are reduced ----------------===//
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Aliases.h"
+#include "passes/schedule/Bodies.h"
+#include "passes/schedule/Packs.h"
+#include "passes/schedule/Passes.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace shale;
 
-Operation *shale::firstUser(Operation *op) {
-  Operation *first = nullptr;
-  for (Operation *user : op->getUsers()) {
-    user = op->getBlock()->findAncestorOpInBlock(*user);
-    if (user && (!first || user->isBeforeInBlock(first)))
-      first = user;
-  }
-  return first;
-}
+namespace shale {
+#define GEN_PASS_DEF_BUCKETREDUCTIONSPASS
+#include "passes/schedule/Passes.h.inc"
+} // namespace shale
 
 static CollectiveKind kindOf(dist::StartOp start) { return start.getCollective().getCollectiveKind(); }
 
@@ -24,51 +21,7 @@ static bool isReduction(Operation *op) {
   return start && (kindOf(start) == CollectiveKind::ReduceScatter || kindOf(start) == CollectiveKind::AllReduce);
 }
 
-static Operation *lastDefinition(Operation *op) {
-  Operation *last = nullptr;
-  for (Value operand : op->getOperands())
-    if (Operation *definition = operand.getDefiningOp())
-      if (!last || last->isBeforeInBlock(definition))
-        last = definition;
-  return last;
-}
-
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-
-/// The packed gradient that is reduced, as it is or added to earlier ones and
-/// rounded; null for other values.
-static dist::UnitPackOp packOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return nullptr;
-  if (auto pack = dyn_cast<dist::UnitPackOp>(op))
-    return pack;
-  if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
-    return nullptr;
-  for (Value operand : op->getOperands())
-    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && shapeOf(operand) == shapeOf(value))
-      return pack;
-  return nullptr;
-}
-
-void shale::hoistReductions(Block &block) {
-  SmallVector<dist::StartOp> starts;
-  for (auto start : block.getOps<dist::StartOp>())
-    if (!isa<dist::UnitGatherOp>(start.getCollective().getOperation()))
-      starts.push_back(start);
-  for (dist::StartOp start : starts) {
-    Operation *input = start.getInput().getDefiningOp();
-    if (!input)
-      continue;
-    if (dist::UnitPackOp pack = packOf(start.getInput())) {
-      if (Operation *definition = lastDefinition(pack))
-        pack->moveAfter(definition);
-      if (input != pack)
-        input->moveAfter(lastDefinition(input));
-    }
-    start->moveAfter(input);
-  }
-}
 
 namespace {
 
@@ -254,7 +207,12 @@ static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &maker
   }
 }
 
-void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd, bool oneAtATime) {
+/// Forms buckets of the reductions of packed gradients, starts each where its
+/// last gradient is complete, and waits for it before the next one starts, so
+/// that packed gradients do not wait for the update. `atEnd`: all start when the
+/// first of their results is wanted. `oneAtATime`: each is waited for before any
+/// gradient that is packed next is made. Assumes that waits stand at their use.
+static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool oneAtATime) {
   std::vector<Bucket> buckets = formBuckets(block, bucketSize);
   delayScalars(buckets);
   if (atEnd)
@@ -311,3 +269,23 @@ void shale::scheduleReductions(Block &block, int64_t bucketSize, bool atEnd, boo
         member.sum->moveBefore(place);
   }
 }
+
+namespace {
+struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<BucketReductionsPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    if (bucketSize < 0) {
+      getOperation().emitError("bucket-size must be at least 0; got ") << bucketSize.getValue();
+      return signalPassFailure();
+    }
+    if (order != "overlap" && order != "memory") {
+      getOperation().emitError("order must be overlap or memory; got '") << order << "'";
+      return signalPassFailure();
+    }
+    auto strategy = getOperation()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
+    bool atEnd = strategy && strategy.getValue() == "optimizer";
+    if (failed(forEachBody(getOperation(), [&](Block &block) { bucketReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory"); })))
+      signalPassFailure();
+  }
+};
+} // namespace

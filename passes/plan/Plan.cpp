@@ -1,6 +1,6 @@
 //===- Plan.cpp - Functions of tensors become rt --------------------------===//
-#include "passes/schedule/EmitProgram.h"
-#include "passes/schedule/Passes.h"
+#include "passes/plan/EmitProgram.h"
+#include "passes/plan/Passes.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Arena.h"
 #include "llvm/ADT/MapVector.h"
@@ -11,7 +11,7 @@ using namespace shale;
 
 namespace shale {
 #define GEN_PASS_DEF_PLANPASS
-#include "passes/schedule/Passes.h.inc"
+#include "passes/plan/Passes.h.inc"
 } // namespace shale
 
 /// The types of all states that functions use, as this rank holds them.
@@ -108,7 +108,7 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (threads < 1 || threads > 65536) {
-      module.emitError("threads must be 1 to 65536; got ") << threads;
+      module.emitError("threads must be 1 to 65536; got ") << threads.getValue();
       return signalPassFailure();
     }
     FailureOr<BlockBytes> stateBytes = layOutState(module);

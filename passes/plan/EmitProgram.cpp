@@ -1,5 +1,5 @@
 //===- EmitProgram.cpp - From placed values to rt -------------------------===//
-#include "passes/schedule/EmitProgram.h"
+#include "passes/plan/EmitProgram.h"
 
 using namespace mlir;
 using namespace shale;

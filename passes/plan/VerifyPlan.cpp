@@ -1,5 +1,5 @@
 //===- VerifyPlan.cpp - Exit contract of plan -----------------------------===//
-#include "passes/schedule/Passes.h"
+#include "passes/plan/Passes.h"
 #include "lib/Analysis/KernelReads.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,7 +9,7 @@ using namespace shale;
 
 namespace shale {
 #define GEN_PASS_DEF_VERIFYPLANPASS
-#include "passes/schedule/Passes.h.inc"
+#include "passes/plan/Passes.h.inc"
 } // namespace shale
 
 /// Fails where two buffers of the arena are live at once and overlap.

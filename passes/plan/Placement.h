@@ -5,8 +5,8 @@
 // reads the old value any more.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_PASSES_SCHEDULE_PLACEMENT_H
-#define SHALE_PASSES_SCHEDULE_PLACEMENT_H
+#ifndef SHALE_PASSES_PLAN_PLACEMENT_H
+#define SHALE_PASSES_PLAN_PLACEMENT_H
 
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
@@ -131,4 +131,4 @@ std::string describeValue(mlir::Value value);
 
 } // namespace shale
 
-#endif // SHALE_PASSES_SCHEDULE_PLACEMENT_H
+#endif // SHALE_PASSES_PLAN_PLACEMENT_H

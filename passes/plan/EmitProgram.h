@@ -1,9 +1,9 @@
 //===- EmitProgram.h - From placed values to rt ---------------------------===//
-#ifndef SHALE_PASSES_SCHEDULE_EMITPROGRAM_H
-#define SHALE_PASSES_SCHEDULE_EMITPROGRAM_H
+#ifndef SHALE_PASSES_PLAN_EMITPROGRAM_H
+#define SHALE_PASSES_PLAN_EMITPROGRAM_H
 
-#include "passes/schedule/Kernels.h"
-#include "passes/schedule/Placement.h"
+#include "passes/plan/KernelTable.h"
+#include "passes/plan/Placement.h"
 
 namespace shale {
 
@@ -21,4 +21,4 @@ mlir::LogicalResult emitProgram(mlir::func::FuncOp function, const Placement &pl
 
 } // namespace shale
 
-#endif // SHALE_PASSES_SCHEDULE_EMITPROGRAM_H
+#endif // SHALE_PASSES_PLAN_EMITPROGRAM_H

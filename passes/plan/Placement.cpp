@@ -1,6 +1,7 @@
 //===- Placement.cpp - Which values share bytes ---------------------------===//
-#include "passes/schedule/Placement.h"
-#include "passes/schedule/Kernels.h"
+#include "passes/plan/Placement.h"
+#include "lib/Analysis/Aliases.h"
+#include "passes/plan/KernelTable.h"
 
 using namespace mlir;
 using namespace shale;

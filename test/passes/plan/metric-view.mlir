@@ -20,3 +20,6 @@ module {
     return %1 : tensor<f32>
   }
 }
+
+// RUN: not shale-opt %s --shale-plan=threads=0 2>&1 | FileCheck %s --check-prefix=THREADS
+// THREADS: threads must be 1 to 65536; got 0

@@ -1,6 +1,7 @@
-//===- Kernels.cpp - Kernels from ops -------------------------------------===//
-#include "passes/schedule/Kernels.h"
+//===- KernelTable.cpp - Kernels from ops ---------------------------------===//
+#include "passes/plan/KernelTable.h"
 #include "dialects/mem/Mem.h"
+#include "lib/Analysis/Aliases.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OperationSupport.h"
 
@@ -62,29 +63,6 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, L
   kernel.getBody().takeBody(body);
   kernels.emplace(hash, kernel);
   return FlatSymbolRefAttr::get(kernel.getSymNameAttr());
-}
-
-/// Constants whose elements are all equal are computed, not loaded.
-static nn::ConstantOp splatConstant(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  return constant && isa<SplatElementsAttr>(constant.getValue()) ? constant : nn::ConstantOp();
-}
-
-OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
-  if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
-    auto aliases = cluster.getAliases();
-    if (!aliases || (*aliases)[index] < 0)
-      return nullptr;
-    OpOperand &operand = op->getOpOperand((*aliases)[index]);
-    return splatConstant(operand.get()) ? nullptr : &operand;
-  }
-  if (auto update = dyn_cast<OptimizerUpdate>(op))
-    return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
-  if (isa<Elementwise>(op))
-    for (OpOperand &operand : op->getOpOperands())
-      if (operand.get().getType() == op->getResult(index).getType() && !splatConstant(operand.get()))
-        return &operand;
-  return nullptr;
 }
 
 KernelTable::Use KernelTable::add(Operation *op) {

@@ -1,13 +1,14 @@
-// RUN: shale-opt %s --shale-schedule --shale-verify-scheduled | FileCheck %s
-// RUN: shale-opt %s --shale-schedule="prefetch=0" | FileCheck %s --check-prefix=LAZY
-// RUN: shale-opt %s --shale-schedule="prefetch=3 max-gathers-in-flight=3" | FileCheck %s --check-prefix=EAGER
-// RUN: shale-opt %s --shale-schedule="bucket-size=256" | FileCheck %s --check-prefix=BUCKET
-// RUN: shale-opt %s --shale-schedule="bucket-size=128" | FileCheck %s --check-prefix=ALONE
-// RUN: shale-opt %s --shale-schedule="order=memory" | FileCheck %s --check-prefix=EARLY
-// RUN: not shale-opt %s --shale-schedule="order=late" 2>&1 | FileCheck %s --check-prefix=ORDER
-// ORDER: order must be overlap or memory; got 'late'
-// RUN: not shale-opt %s --shale-schedule="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: prefetch and bucket-size must be at least 0
+// Gathers ahead of use: one unit by default, as many as may be whole at once.
+// RUN: shale-opt %s --shale-split-collectives --shale-order-ops -o %t.mlir
+// RUN: shale-opt %t.mlir --shale-prefetch-gathers | FileCheck %s
+// RUN: shale-opt %t.mlir --shale-prefetch-gathers="prefetch=0" | FileCheck %s --check-prefix=LAZY
+// RUN: shale-opt %t.mlir --shale-prefetch-gathers="prefetch=3 max-gathers-in-flight=3" | FileCheck %s --check-prefix=EAGER
+// RUN: shale-opt %t.mlir --shale-prefetch-gathers -o %t.gathered.mlir
+// RUN: shale-run %s --ranks 2 --compare=%t.gathered.mlir --exact | FileCheck %s --check-prefix=EQUAL
+// EQUAL: @step: 3 values, 0 differ in their bits
+// RUN: not shale-opt %t.mlir --shale-prefetch-gathers="prefetch=-1" 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not shale-opt %t.mlir --shale-prefetch-gathers="max-gathers-in-flight=0" 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: prefetch must be at least 0 and max-gathers-in-flight at least 1
 
 // Three units of one weight each, fully sharded over two ranks.
 module attributes {dist.strategy = "full"} {
@@ -22,8 +23,7 @@ module attributes {dist.strategy = "full"} {
   nn.state @fb role = param type = tensor<32xf32> {dist.unit = @b, dist.group = 0 : i64, dist.axis = "fsdp"}
   nn.state @fc role = param type = tensor<32xf32> {dist.unit = @c, dist.group = 0 : i64, dist.axis = "fsdp"}
 
-  // The gather of a is wanted at once; that of b starts when a comes into use; that of c only when a is no longer
-  // whole. Both gradients are reduced as soon as they are packed, one after the other.
+  // The gather of a is wanted at once; that of b starts when a comes into use; that of c only when a is no longer whole.
   // CHECK-LABEL: func.func @step
   // CHECK: %[[PA:.*]] = dist.start %{{.*}}
   // CHECK: dist.unit_gather {{.*}} @a[0]
@@ -38,39 +38,6 @@ module attributes {dist.strategy = "full"} {
   // CHECK: dist.wait
   // CHECK: dist.unit_view {{.*}} @c[0] @wc
   // CHECK: nn.matmul
-  // CHECK: dist.unit_pack @c[0]
-  // CHECK-NEXT: %[[RC:.*]] = dist.start
-  // CHECK: dist.reduce_scatter
-  // CHECK: nn.neg
-  // CHECK: dist.unit_pack @b[0]
-  // CHECK-NEXT: dist.wait %[[RC]]
-  // CHECK-NEXT: %[[RB:.*]] = dist.start
-  // CHECK: dist.reduce_scatter
-  // CHECK: nn.tanh
-  // CHECK: dist.wait %[[RB]]
-  // CHECK: nn.sum_squares
-
-  // Both gradients, 128 bytes each, are one bucket: it starts where the second is packed. One that fills a bucket is alone.
-  // BUCKET-LABEL: func.func @step
-  // BUCKET: dist.unit_pack @c[0]
-  // BUCKET-NOT: dist.start
-  // BUCKET: dist.unit_pack @b[0]
-  // BUCKET-NEXT: dist.start {{.*}}dist.bucket = 0
-  // BUCKET: dist.reduce_scatter
-  // BUCKET: dist.start {{.*}}dist.bucket = 0
-  // BUCKET: dist.reduce_scatter
-  // BUCKET: dist.wait
-  // ALONE-LABEL: func.func @step
-  // ALONE-NOT: dist.bucket
-
-  // The gradient of c is no longer there when that of b is made.
-  // EARLY-LABEL: func.func @step
-  // EARLY: dist.unit_pack @c[0]
-  // EARLY-NEXT: %[[RC:.*]] = dist.start
-  // EARLY: dist.reduce_scatter
-  // EARLY: dist.wait %[[RC]]
-  // EARLY-NEXT: nn.neg
-  // EARLY: dist.unit_pack @b[0]
 
   // LAZY-LABEL: func.func @step
   // LAZY: nn.matmul

@@ -1,16 +1,11 @@
-//===- Kernels.h - Kernels from ops ---------------------------------------===//
-#ifndef SHALE_PASSES_SCHEDULE_KERNELS_H
-#define SHALE_PASSES_SCHEDULE_KERNELS_H
+//===- KernelTable.h - Kernels from ops -----------------------------------===//
+#ifndef SHALE_PASSES_PLAN_KERNELTABLE_H
+#define SHALE_PASSES_PLAN_KERNELTABLE_H
 
 #include "dialects/rt/RT.h"
 #include <map>
 
 namespace shale {
-
-/// The operand whose buffer result `index` may be given, or null. A kernel that
-/// runs in place on it is right: element i of the result depends on no other
-/// element of it, or the cluster says so.
-mlir::OpOperand *aliasedOperand(mlir::Operation *op, unsigned index);
 
 /// Makes `rt.kernel`s at the end of a module, one for equal bodies.
 class KernelTable {
@@ -39,4 +34,4 @@ private:
 
 } // namespace shale
 
-#endif // SHALE_PASSES_SCHEDULE_KERNELS_H
+#endif // SHALE_PASSES_PLAN_KERNELTABLE_H

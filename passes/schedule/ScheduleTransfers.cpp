@@ -1,13 +1,20 @@
-//===- Transfers.cpp - When copies between two memories run ---------------===//
-#include "passes/schedule/Transfers.h"
+//===- ScheduleTransfers.cpp - When copies between two memories run -----===//
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Aliases.h"
+#include "passes/schedule/Bodies.h"
+#include "passes/schedule/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
+
+namespace shale {
+#define GEN_PASS_DEF_SCHEDULETRANSFERSPASS
+#include "passes/schedule/Passes.h.inc"
+} // namespace shale
 
 namespace {
 struct Transfer {
@@ -28,36 +35,6 @@ static Transfer split(Operation *op) {
   op->getResult(0).replaceAllUsesWith(wait.getResult());
   op->erase();
   return {start, wait, nullptr, nullptr};
-}
-
-/// The first op that reads the value or a view of it.
-static Operation *firstReader(Value value) {
-  Operation *first = nullptr;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner(), *reader = nullptr;
-    if (isView(user)) // of several operands, result i shows operand i
-      reader = firstReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()));
-    if (!reader)
-      reader = user;
-    if (!first || reader->isBeforeInBlock(first))
-      first = reader;
-  }
-  return first;
-}
-
-/// The last op that reads the value or a view of it.
-static Operation *lastReader(Value value) {
-  Operation *last = nullptr;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner(), *reader = nullptr;
-    if (isView(user))
-      reader = lastReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()));
-    if (!reader)
-      reader = user;
-    if (!last || last->isBeforeInBlock(reader))
-      last = reader;
-  }
-  return last;
 }
 
 /// The unit of which the copy is a whole group, read in place; else null.
@@ -121,7 +98,14 @@ static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operat
   }
 }
 
-void shale::scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
+/// Makes `mem.start` and `mem.wait` of every `mem.offload` and `mem.reload`. What
+/// is wanted later (offloaded activations and gradients, state that goes home)
+/// leaves as soon as it is there and is waited for when the next such copy starts,
+/// so that at most one buffer waits to be free. What is wanted soon starts, with
+/// `ahead`, when the copies for the reader before are waited for, for the first update
+/// while ranks exchange the gradients' norm; but no unit is read whole from a copy that
+/// makes more than `mostWhole` of them whole or on their way at once.
+static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   SmallVector<Operation *> ops;
   for (Operation &op : block)
     if (isa<mem::OffloadOp, mem::ReloadOp>(op))
@@ -185,3 +169,37 @@ void shale::scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
     startAt(transfer.start, boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index), place, mostWhole));
   }
 }
+
+/// Collectives, and how many have something to run beside them.
+static void remarkOverlap(Block &block) {
+  auto function = cast<func::FuncOp>(block.getParentOp());
+  int64_t started = 0, overlapped = 0;
+  for (auto start : function.getOps<dist::StartOp>()) {
+    ++started;
+    for (Operation *op = start->getNextNode(); op && op != start.getWait().getOperation(); op = op->getNextNode())
+      if (!isa<dist::StartOp, dist::WaitOp>(op) && !isView(op)) {
+        ++overlapped;
+        break;
+      }
+  }
+  if (started)
+    emitRemark(function.getLoc()) << "schedule: " << started << " collectives of @" << function.getSymName() << ", " << overlapped
+                                  << " of them with work between start and wait";
+}
+
+namespace {
+struct ScheduleTransfersPass : public shale::impl::ScheduleTransfersPassBase<ScheduleTransfersPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    if (prefetch < 0 || maxGathersInFlight < 1) {
+      getOperation().emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ") << prefetch.getValue() << " and " << maxGathersInFlight.getValue();
+      return signalPassFailure();
+    }
+    if (failed(forEachBody(getOperation(), [&](Block &block) {
+          scheduleTransfers(block, prefetch > 0, maxGathersInFlight);
+          remarkOverlap(block);
+        })))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,70 @@
+//===- Aliases.cpp - Which values share bytes -----------------------------===//
+#include "lib/Analysis/Aliases.h"
+
+using namespace mlir;
+using namespace shale;
+
+nn::ConstantOp shale::splatConstant(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant && isa<SplatElementsAttr>(constant.getValue()) ? constant : nn::ConstantOp();
+}
+
+OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
+  if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
+    auto aliases = cluster.getAliases();
+    if (!aliases || (*aliases)[index] < 0)
+      return nullptr;
+    OpOperand &operand = op->getOpOperand((*aliases)[index]);
+    return splatConstant(operand.get()) ? nullptr : &operand;
+  }
+  if (auto update = dyn_cast<OptimizerUpdate>(op))
+    return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
+  if (isa<Elementwise>(op))
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.get().getType() == op->getResult(index).getType() && !splatConstant(operand.get()))
+        return &operand;
+  return nullptr;
+}
+
+Value shale::viewed(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    // Of one operand there is nothing to ask, which would look its unit up.
+    value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
+  }
+  return value;
+}
+
+/// The reader that `better` prefers, of the value and of its views.
+static Operation *pickReader(Value value, llvm::function_ref<bool(Operation *, Operation *)> better) {
+  Operation *picked = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner(), *reader = nullptr;
+    if (isView(user)) // of several operands, result i shows operand i
+      reader = pickReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()), better);
+    if (!reader)
+      reader = user;
+    if (!picked || better(reader, picked))
+      picked = reader;
+  }
+  return picked;
+}
+
+Operation *shale::firstReader(Value value) {
+  return pickReader(value, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+}
+
+Operation *shale::lastReader(Value value) {
+  return pickReader(value, [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
+}
+
+Operation *shale::firstUser(Operation *op) {
+  Operation *first = nullptr;
+  for (Operation *user : op->getUsers()) {
+    user = op->getBlock()->findAncestorOpInBlock(*user);
+    if (user && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  }
+  return first;
+}

@@ -1,0 +1,30 @@
+//===- Passes.h - Where the bytes of the step are -------------------------===//
+#ifndef SHALE_PASSES_PLAN_PASSES_H
+#define SHALE_PASSES_PLAN_PASSES_H
+
+#include "dialects/rt/RT.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace shale {
+
+#define GEN_PASS_DECL
+#include "passes/plan/Passes.h.inc"
+
+struct PlanOptions : public mlir::PassPipelineOptions<PlanOptions> {
+  Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads per rank assumed by the memory plan"), llvm::cl::init(1)};
+};
+
+/// Appends plan: from scheduled nn, dist and mem with clusters to rt.
+void buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
+
+void registerPlanPasses();
+
+} // namespace shale
+
+#endif // SHALE_PASSES_PLAN_PASSES_H

@@ -1,0 +1,20 @@
+//===- Pipeline.cpp - The plan stage --------------------------------------===//
+#include "passes/plan/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace shale;
+
+namespace shale::plan_passes {
+#define GEN_PASS_REGISTRATION
+#include "passes/plan/Passes.h.inc"
+} // namespace shale::plan_passes
+
+void shale::buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options) {
+  // Values become buffers, ops become calls.
+  PlanPassOptions plan;
+  plan.threads = options.threads;
+  pm.addPass(createPlanPass(plan));
+  pm.addPass(createVerifyPlanPass());
+}
+
+void shale::registerPlanPasses() { plan_passes::registerPlanPasses(); }

@@ -1,0 +1,15 @@
+//===- Bodies.h - The functions that are scheduled ------------------------===//
+#ifndef SHALE_PASSES_SCHEDULE_BODIES_H
+#define SHALE_PASSES_SCHEDULE_BODIES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace shale {
+
+/// Runs `body` on the block of each function. Fails after an error where a function has several blocks.
+mlir::LogicalResult forEachBody(mlir::ModuleOp module, llvm::function_ref<void(mlir::Block &)> body);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_SCHEDULE_BODIES_H

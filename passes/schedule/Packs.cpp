@@ -1,0 +1,22 @@
+//===- Packs.cpp - Packed gradients ---------------------------------------===//
+#include "passes/schedule/Packs.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace shale;
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+dist::UnitPackOp shale::packOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return nullptr;
+  if (auto pack = dyn_cast<dist::UnitPackOp>(op))
+    return pack;
+  if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
+    return nullptr;
+  for (Value operand : op->getOperands())
+    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && shapeOf(operand) == shapeOf(value))
+      return pack;
+  return nullptr;
+}

@@ -1,0 +1,43 @@
+//===- SplitCollectives.cpp - Collectives as start and wait -------------===//
+#include "dialects/dist/Dist.h"
+#include "passes/schedule/Bodies.h"
+#include "passes/schedule/Passes.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace shale;
+
+namespace shale {
+#define GEN_PASS_DEF_SPLITCOLLECTIVESPASS
+#include "passes/schedule/Passes.h.inc"
+} // namespace shale
+
+static void splitCollectives(Block &block) {
+  SmallVector<Collective> collectives;
+  block.walk([&](Collective op) {
+    if (!isa<dist::StartOp>(op->getParentOp()))
+      collectives.push_back(op);
+  });
+  OpBuilder builder(block.getParentOp()->getContext());
+  for (Collective op : collectives)
+    dist::splitCollective(builder, op);
+}
+
+static void eraseUnused(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+namespace {
+struct SplitCollectivesPass : public shale::impl::SplitCollectivesPassBase<SplitCollectivesPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    if (failed(forEachBody(getOperation(), [&](Block &block) {
+          splitCollectives(block);
+          eraseUnused(block);
+        })))
+      signalPassFailure();
+  }
+};
+} // namespace
