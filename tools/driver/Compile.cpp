@@ -120,6 +120,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
       return usageError(wrong);
   import.loss = options.loss;
   import.lossOutput = options.lossOutput;
+  import.assumeAutocast = options.assumeAutocast;
   import.parameters.keepPrefix = options.keepPrefix;
   import.parameters.freeze = options.freeze;
   for (const std::string &name : options.constants)

@@ -210,6 +210,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--bind", binds, "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name")->type_name("INPUT=WHAT")->allow_extra_args(false)->group(in);
   app.add_option("--constant", o.constants, "an initializer that depends on no parameter, whatever it looks like")->type_name("NAME")->allow_extra_args(false)->group(in);
   app.add_flag("--keep-prefix", o.keepPrefix, "keep the exporting wrapper's prefix of parameter names")->group(in);
+  app.add_flag("--assume-autocast", o.assumeAutocast, "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass")->group(in);
   app.add_flag("--no-recover", noRecover, "do not recover attention, norms and activations from their parts")->group(in);
 
   const char *train = "Training";

@@ -32,6 +32,7 @@ struct CompileOptions {
   std::string loss;
   std::string lossOutput;
   bool keepPrefix = false;
+  bool assumeAutocast = false;
   std::vector<std::string> constants; // initializers
   bool recover = true;
 

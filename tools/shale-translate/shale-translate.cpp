@@ -21,6 +21,7 @@ Model:
   --loss-output NAME      the loss, when the graph has several scalar outputs
   --bind INPUT=WHAT       tokens, tokens+1, ones or arange
   --keep-prefix           keep the first component that all names share
+  --assume-autocast       blocks under no_grad or autocast are autocast
   --constant NAME         an initializer that depends on no parameter
 
 Output:
@@ -55,9 +56,10 @@ int main(int argc, char **argv) {
       import = true;
       if (hasValue)
         model = value.str();
-    } else if (arg == "--keep-prefix" || arg == "--describe" ||
+    } else if (arg == "--keep-prefix" || arg == "--assume-autocast" || arg == "--describe" ||
                arg == "--locations" || arg == "--quiet") {
       (arg == "--keep-prefix" ? options.parameters.keepPrefix
+       : arg == "--assume-autocast" ? options.assumeAutocast
        : arg == "--describe"  ? describe
        : arg == "--locations" ? locations
                               : quiet) = true;

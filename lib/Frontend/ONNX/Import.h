@@ -22,6 +22,8 @@ struct ImportOptions {
   std::string lossOutput;
   /// `--bind INPUT=tokens|tokens+1|ones|arange|file`.
   llvm::StringMap<std::string> bindings;
+  /// `--assume-autocast`: blocks that were exported under a context manager let gradients pass.
+  bool assumeAutocast = false;
   /// Ranks that share out the batch.
   int64_t dataRanks = 1;
   /// How names are written, what is frozen, what is a constant.

@@ -387,7 +387,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   if (mlir::failed(checkModel()) || mlir::failed(chooseLoss()) ||
       mlir::failed(findNeeded()) || mlir::failed(checkSupported()) ||
       mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
-      mlir::failed(importNodes()) || mlir::failed(finish())) {
+      mlir::failed(importNodes()) || mlir::failed(checkStops()) || mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
   }

@@ -166,6 +166,8 @@ private:
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
                                    int depth);
+  /// Fails where a gradient would pass what PyTorch lets none through.
+  mlir::LogicalResult checkStops();
   mlir::LogicalResult finish();
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
   mlir::LogicalResult bindInputs(const LossParts &parts);

@@ -11,12 +11,12 @@ SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 VALUES = [0.1, -0.4, 0.7, 0.25]
 
 
-def fx(name, target, args, scope="", source=""):
+def fx(name, target, args, scope="", source="", file="model.py"):
     """The metadata of a node that the operation `name` became."""
     scopes = [""] + ([scope] if scope else [])
     return {"pkg.torch.onnx.fx_node": f"%{name} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args}), kwargs = {{}})",
             "pkg.torch.onnx.name_scopes": str(scopes + [name]),
-            "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {source}' if source else ""}
+            "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
 
 
 def build(parameters, initializers, nodes, last="y"):
@@ -143,6 +143,30 @@ def detached(f):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def context(operand):
+    """y = tanh(x), tanh of `operand` in generated code (torch.no_grad() or torch.autocast()), times p."""
+    inside = fx("tanh", "aten.tanh.default", f"%{operand}", source=f"tanh = torch.ops.aten.tanh.default({operand})", file="<eval_with_key>.42")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", [operand], ["tanh"], "tanh", meta=inside),
+             node("Mul", ["tanh", "mul"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%tanh, %mul"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
+def detach_node(f):
+    """y = p.detach() * (x p), exported with optimize=False."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Identity", ["p"], ["detach"], "detach", meta=fx("detach", "aten.detach.default", "%p_p")),
+             node("Mul", ["mul", "detach"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%mul, %detach"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
+def detach_copy(f):
+    """y = (x p) + (x p).clone().detach_(): the copy is left out."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Add", ["mul", "mul"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mul, %clone", source="y = mul + mul.clone().detach_()"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
 def layers(shared):
     """Layers 0 and 1 add halves of their own w, which have equal elements: the file has one Split. Shared: layer 1 also reads
     what layer 0 computed of x and w, which is the same."""
@@ -180,6 +204,10 @@ CASES = {
     "layers": lambda f: layers(False),
     "layers-shared": lambda f: layers(True),
     "detached": detached,
+    "context": lambda f: context("mul"),
+    "context-of-input": lambda f: context("x"),
+    "detach-node": detach_node,
+    "detach-copy": detach_copy,
     "alpha": alpha,
     "query": query,
     "own-name": own_name,

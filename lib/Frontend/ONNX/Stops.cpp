@@ -1,0 +1,87 @@
+//===- Stops.cpp - Where gradients stop in PyTorch ------------------------===//
+//
+// An exported graph has no stops of gradients of its own. Their traces are:
+// - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is "<eval_with_key>.N" in stack
+//   traces; blocks under torch.autocast() have the same mark, and let gradients pass;
+// - x.detach(): a node of aten.detach (with optimize=False), else a name that nothing makes (Parameters.cpp), else, where
+//   a view of a parameter was folded or a copy left out, the reader's line of source alone.
+// Training through a stop would be wrong without a word, so it is refused.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Nodes that an error names, at most.
+static constexpr size_t kShown = 4;
+
+/// Generated code that stands for a block under a context manager.
+static bool isOfContext(const NodeProto &node) { return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>"); }
+
+/// The float values that trained parameters decide.
+static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
+  llvm::DenseSet<Value> varied;
+  varied.insert_range(trained);
+  for (Operation &op : body)
+    if (llvm::any_of(op.getOperands(), [&](Value operand) { return varied.contains(operand); }))
+      for (Value result : op.getResults())
+        if (isa<FloatType>(getElementTypeOrSelf(result)))
+          varied.insert(result);
+  return varied;
+}
+
+LogicalResult Importer::checkStops() {
+  SmallVector<Value> trained;
+  llvm::Regex frozen(options.parameters.freeze);
+  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues))
+    if (value && parameter.isParameter && (options.parameters.freeze.empty() || !frozen.match(parameter.name)))
+      trained.push_back(value);
+  llvm::DenseSet<Value> varied = findVaried(*body, trained);
+  auto isVaried = [&](const NodeProto &node) {
+    return llvm::any_of(node.output(), [&](const std::string &name) { return varied.contains(root.values.lookup(name).value); });
+  };
+  llvm::StringSet<> made;
+  for (const std::string &name : readPlaceholders(model.proto().graph()))
+    made.insert(name);
+  for (const NodeProto &node : model.proto().graph().node())
+    made.insert(readFxNode(node).name);
+  // Of what was folded or left out, the reader's line of source is all that is known.
+  llvm::Regex detach("\\.(detach_?\\(|data\\b)");
+  auto readsDetached = [&](const NodeProto &node) {
+    return llvm::any_of(readFxNode(node).args, [&](const std::string &name) { return !made.contains(name); }) && detach.match(readSourceText(node));
+  };
+  SmallVector<const NodeProto *> inContext, detaching;
+  for (const NodeProto &node : model.proto().graph().node()) {
+    if (!needed.contains(&node) || !isVaried(node))
+      continue;
+    if (isOfContext(node) && !options.assumeAutocast)
+      inContext.push_back(&node);
+    else if (readFxNode(node).target == "aten.detach.default" || readsDetached(node))
+      detaching.push_back(&node);
+  }
+  auto list = [&](ArrayRef<const NodeProto *> nodes) {
+    std::string text;
+    for (const NodeProto *node : nodes.take_front(kShown))
+      text += (text.empty() ? "'" : ", '") + displayName(node->name()) + "'";
+    return nodes.size() > kShown ? text + " and " + std::to_string(nodes.size() - kShown) + " more" : text;
+  };
+  if (!inContext.empty()) {
+    current = inContext.front();
+    return emitError(locationOf(*current))
+           << model.path() << ": nodes " << list(inContext)
+           << " depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell which, and under "
+              "no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; --freeze what is not to be trained";
+  }
+  if (!detaching.empty()) {
+    current = detaching.front();
+    return emitError(locationOf(*current))
+           << model.path() << ": nodes " << list(detaching)
+           << " detach values that depend on trained parameters: gradients that stop there are not supported, and training would send them on. Export "
+              "the model without that detach, or pass --freeze for what is not to be trained";
+  }
+  return success();
+}
