@@ -1,11 +1,15 @@
 //===- Buffers.cpp - What the state_dict has beside parameters ------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
+
+/// Buffers that a note names, at most.
+static constexpr size_t kShown = 4;
 
 /// Names of buffers that state_dict() leaves out, as the exporter wrote them.
 static llvm::StringSet<> transientTargets(const GraphProto &graph) {
@@ -24,20 +28,26 @@ static llvm::StringSet<> transientTargets(const GraphProto &graph) {
 void Importer::describeBuffers() {
   llvm::StringSet<> transient = transientTargets(model.proto().graph());
   SmallVector<NamedAttribute> entries;
+  std::vector<std::string> absent;
   for (const Parameter &buffer : parameters.list) {
     if (buffer.isParameter)
       continue;
     SmallVector<NamedAttribute> fields;
     bool kept = !transient.contains(parameters.prefix + buffer.name);
     fields.emplace_back(builder.getStringAttr("persistent"), builder.getBoolAttr(kept));
-    if (buffer.used && buffer.initializer && !buffer.transposed) {
+    const TensorProto *tensor = buffer.used ? buffer.initializer : nullptr;
+    if (!tensor) // under its own name, where it was found to be read by no operation
+      tensor = initializers.lookup(parameters.prefix + buffer.name);
+    if (!tensor && kept)
+      absent.push_back(displayName(buffer.name));
+    if (tensor && !buffer.transposed) {
       // Where it is read and cannot be, that is an error of its own.
-      auto type = model.type(context, *buffer.initializer);
+      auto type = model.type(context, *tensor);
       if (!type) {
         llvm::consumeError(type.takeError());
         continue;
       }
-      auto place = model.place(*buffer.initializer, *type);
+      auto place = model.place(*tensor, *type);
       if (!place) {
         llvm::consumeError(place.takeError());
         continue;
@@ -52,6 +62,10 @@ void Importer::describeBuffers() {
     }
     entries.emplace_back(builder.getStringAttr(displayName(buffer.name)), builder.getDictionaryAttr(fields));
   }
+  if (!absent.empty())
+    note("buffers of the state_dict are not in the file: '" + llvm::join(ArrayRef(absent).take_front(kShown), "', '") + "'" +
+         (absent.size() > kShown ? " and " + std::to_string(absent.size() - kShown) + " more" : "") +
+         "; model.safetensors gets them from --init, or from an export with optimize=False");
   if (!entries.empty())
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
 }

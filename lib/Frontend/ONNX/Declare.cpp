@@ -495,6 +495,8 @@ LogicalResult Importer::declareStates() {
       if (parameter.transposed)
         type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
                                      type.getElementType());
+      if (!parameter.shape.empty()) // the same elements in another shape
+        type = RankedTensorType::get(parameter.shape, type.getElementType());
       if (place->path.empty()) {
         // Stored as a list of numbers: taken only if it says nothing else than
         // one number.
@@ -547,9 +549,13 @@ LogicalResult Importer::declareStates() {
          : emitWarning(fileLocation()))
         << model.path() << ": weights '" << displayName(path)
         << "' do not exist (yet): a program will look for them when it starts";
-  for (const Repair &repair : parameters.repairs)
-    emitRemark(repair.node ? locationOf(*repair.node) : fileLocation())
-        << repair.text;
+  for (const Repair &repair : parameters.repairs) {
+    Location location = repair.node ? locationOf(*repair.node) : fileLocation();
+    if (repair.isNote)
+      emitNote(location, repair.text);
+    else
+      emitRemark(location) << repair.text;
+  }
   describeBuffers();
   return success();
 }

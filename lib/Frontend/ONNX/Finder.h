@@ -55,6 +55,7 @@ private:
   void restoreComplements();
   llvm::SmallSetVector<size_t, 4> missingOperands() const;
   void findSecondNames(bool byModule);
+  void findSecondBiases();
   void takeFirstNames();
 
   void remark(const NodeProto *node, const llvm::Twine &text) {

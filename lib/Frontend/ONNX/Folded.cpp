@@ -270,6 +270,13 @@ bool FoldedParameters::take(Value &value, size_t index) {
       parameter.dataType = tensor->data_type();
     }
   }
+  // A table is a list of rows, however they were looked up.
+  bool isLookup = value.first().op == "embedding" && kept.size() > 2;
+  SmallVector<int64_t> own = kept;
+  if (isLookup) {
+    own = {std::accumulate(kept.begin(), kept.end() - 1, int64_t(1), std::multiplies<int64_t>()), kept.back()};
+    parameter.shape.assign(own.begin(), own.end());
+  }
   bool turned = llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
   if (turned && (shape.size() != 2 || kept != shape))
     return false; // how it was laid out is not known
@@ -278,13 +285,18 @@ bool FoldedParameters::take(Value &value, size_t index) {
   parameter.used = true;
   parameter.transposed = turned;
   Expression expression;
-  expression.movement = reshapeTo(kept, kept);
+  expression.movement = reshapeTo(own, kept);
   expression.movement.shape.assign(shape.begin(), shape.end());
   explain(value, index, expression);
   for (const FoldedRead &read : value.reads)
     out.uses[{read.node, read.operand}].transposed = turned;
   out.repairs.back().text = "parameter '" + parameter.name + "', which the export folded, is restored from initializer '" +
                             displayName(tensor->name()) + "': the part that the graph reads is trained and written";
+  if (isPart || value.first().op == "embedding") {
+    out.repairs.back().isNote = true;
+    out.repairs.back().text += ", [" + llvm::join(llvm::map_range(own, [](int64_t size) { return std::to_string(size); }), ", ") +
+                               "]. Where that is not the whole, export with optimize=False or with a free size";
+  }
   return true;
 }
 

@@ -372,6 +372,34 @@ void Finder::findSecondNames(bool byModule) {
   }
 }
 
+/// A bias that no node reads, of a module whose head has a tied weight and a bias that is read: a second name of the latter.
+/// (BERT's cls.predictions.bias is that of cls.predictions.decoder.)
+void Finder::findSecondBiases() {
+  auto isTied = [&](StringRef target) {
+    auto at = llvm::find(targets, target);
+    size_t index = at - targets.begin();
+    return at != targets.end() && (isAlias[index] || !out.list[index].aliases.empty());
+  };
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    Parameter &second = out.list[index];
+    if (second.used || !second.isParameter || isAlias[index] || lastOf(targets[index]) != "bias")
+      continue;
+    SmallVector<size_t> found;
+    for (size_t other = 0; other < out.list.size(); ++other) {
+      StringRef head = moduleOf(targets[other]);
+      if (out.list[other].used && out.list[other].isParameter && lastOf(targets[other]) == "bias" && moduleOf(head) == moduleOf(targets[index]) &&
+          isTied((head + ".weight").str()))
+        found.push_back(other);
+    }
+    if (found.size() != 1)
+      continue;
+    Parameter &kept = out.list[found.front()];
+    remark(nullptr, "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
+    kept.aliases.push_back(second.name);
+    isAlias[index] = true;
+  }
+}
+
 /// A tied parameter is written under the first of its listed names, in its
 /// place.
 void Finder::takeFirstNames() {
@@ -484,6 +512,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
+  findSecondBiases();
   FoldedParameters folded(model, options, targets, out);
   std::vector<FoldedRead> reads = unexplainedReads(); // notes what was removed, too
   size_t count = removed.size();

@@ -54,6 +54,7 @@ struct MergedOperation {
 struct Repair {
   const NodeProto *node; // null: the whole graph
   std::string text;
+  bool isNote = false; // shown without --remarks
 };
 
 struct Parameters {

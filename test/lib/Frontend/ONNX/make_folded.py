@@ -143,6 +143,16 @@ def detached(f):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def head_bias(tied):
+    """y = (x emb.weight) emb.weight + head.bias: the head's weight is the table's, and `bias` is another name of its bias, if the weight is tied."""
+    table = "%p_emb_weight" if tied else "%p_head_weight"
+    nodes = [node("Mul", ["x", "emb.weight"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_emb_weight", "emb")),
+             node("Mul", ["mul", "emb.weight" if tied else "head.weight"], ["mul_1"], "mul_1", meta=fx("mul_1", "aten.mul.Tensor", f"%mul, {table}", "head")),
+             node("Add", ["mul_1", "head.bias"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul_1, %p_head_bias", "head"))]
+    weights = [floats("emb.weight", [4], VALUES), floats("head.bias", [4], VALUES[::-1])] + ([] if tied else [floats("head.weight", [4], [v + 1 for v in VALUES])])
+    return build(["emb.weight", "bias", "head.weight", "head.bias"], weights, nodes)
+
+
 def context(operand):
     """y = tanh(x), tanh of `operand` in generated code (torch.no_grad() or torch.autocast()), times p."""
     inside = fx("tanh", "aten.tanh.default", f"%{operand}", source=f"tanh = torch.ops.aten.tanh.default({operand})", file="<eval_with_key>.42")
@@ -204,6 +214,8 @@ CASES = {
     "layers": lambda f: layers(False),
     "layers-shared": lambda f: layers(True),
     "detached": detached,
+    "head-bias": lambda f: head_bias(True),
+    "own-bias": lambda f: head_bias(False),
     "context": lambda f: context("mul"),
     "context-of-input": lambda f: context("x"),
     "detach-node": detach_node,
