@@ -33,10 +33,12 @@ InputFile openInitial(const ShaleInit &init) {
   std::string beside = besideProgram(path);
   if (!exists(path) && exists(beside))
     path = beside;
+  if (!exists(path) && path == beside)
+    fail(SHALE_EXIT_NO_INPUT, "the initial weights are not at '%s'; put the file there, or pass --init", path.c_str());
   if (!exists(path))
     fail(SHALE_EXIT_NO_INPUT,
          "the initial weights are neither at '%s' nor at '%s'; put the file at "
-         "one of these places",
+         "one of these places, or pass --init",
          init.file ? init.file : "", beside.c_str());
   InputFile file(path);
   if (init.file_size > 0 && file.size() != init.file_size)

@@ -106,6 +106,8 @@ void Training::restore() {
            (long long)options.traceLast, (long long)current);
     return;
   }
+  if (place.rank == 0 && options.evalOnly && options.init.empty())
+    printf("no checkpoint in '%s': evaluating the model's initial weights\n", options.out.c_str());
   if (place.rank == 0 && !options.evalOnly)
     storeKept(program, initOptions(options), options.out);
   readInitial(program, initOptions(options), place.rank, state.data());

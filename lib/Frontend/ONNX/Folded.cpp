@@ -366,6 +366,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector
   // A table is the least likely to be of a parameter.
   if (left.empty())
     left = tables;
+  bool areConstants = !left.empty(); // else operations, which --constant cannot name
   if (left.empty())
     for (const RemovedOperation &operation : hidden)
       add(left, displayName(operation.name));
@@ -377,8 +378,9 @@ void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector
     out.errors.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
                          " listed but not in the graph: the export may have folded or left out what reads " + (one ? "it" : "them") +
                          (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " + (one ? "it" : "them") +
-                         " out. Export with torch.onnx.export(..., optimize=False), pass --freeze for what is not to be trained, "
-                         "or --constant NAME for a constant that depends on no parameter");
+                         " out. Export with torch.onnx.export(..., optimize=False), " + (areConstants ? "" : "or ") +
+                         "pass --freeze for what is not to be trained" +
+                         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : ""));
   for (const Value &value : values) {
     if (value.explained || !value.numbers || value.isTable())
       continue;

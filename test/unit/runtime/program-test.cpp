@@ -552,6 +552,8 @@ TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
                                "--init r/model.safetensors --eval-batches 2");
   ASSERT_EQ(given.code, 0) << given.text;
   EXPECT_NE(given.text.find("\"labels\":192"), std::string::npos) << given.text;
+  given = run("2-full", "--eval-only --data data.txt --out none --eval-batches 2");
+  EXPECT_NE(given.text.find("no checkpoint in 'none': evaluating the model's initial weights"), std::string::npos) << given.text;
   EXPECT_FALSE(exists(work + "/none"));
   ASSERT_EQ(train("1", "zero", "--steps 0").code, 0);
   loss = lossOf(work + "/zero/model.safetensors", tokens, labels);
