@@ -6,6 +6,7 @@ usage: status.py BUILD   (tools/scripts/docs calls it; llvm-tblgen and ctest are
 Nothing is listed by hand. Operators are those that lib/Frontend/ONNX/Ops registers; the nn ops of one are those that its
 handler and the functions it calls create; what an nn op can do its interfaces say; models are what the build's tests run.
 """
+import ast
 import collections
 import json
 import pathlib
@@ -203,6 +204,26 @@ within {loss} of PyTorch's, the gradient norm within {norm} (relative), final we
               "`tools/check --all` draws and runs 300.")
 
 
+def print_exported():
+    """The models that test/models/hf/export.py makes, read from its source: it needs PyTorch to run."""
+    tree = ast.parse((ROOT / "test" / "models" / "hf" / "export.py").read_text())
+    tables = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    masked = {constant.value for constant in ast.walk(tables["DECODERS"]) if isinstance(constant, ast.Constant)}  # those that are not decoders
+    print("""
+## Models followed by `tools/check --all`
+
+Small models of these classes are exported with the default settings of `torch.onnx.export`, in f32 and in bf16, and trained for 20 steps beside PyTorch, on one
+rank and fully sharded on two (`test/models/hf`). Decoders are exported with and without `attention_mask`; with it, rows are padded on both sides.
+
+| class | name of the case | attention mask |
+|---|---|---|""")
+    for table, prefix in (("MODELS", "transformers' "), ("OWN", "")):
+        for key, value in zip(tables[table].keys, tables[table].values):
+            called = [node.attr for node in ast.walk(value) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("hf", "own")]
+            mask = "as written" if table == "OWN" else "with and without" if key.value not in masked else "with" if key.value == "bert" else "none"
+            print(f"| {prefix}`{called[0]}`{' (`own.py`)' if table == 'OWN' else ''} | `{key.value}` | {mask} |")
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -216,6 +237,7 @@ What Shale reads, differentiates and compiles, and which models it trains as PyT
     print_operators(ops)
     print_ops(ops)
     print_models(pathlib.Path(sys.argv[1]))
+    print_exported()
 
 
 if __name__ == "__main__":
