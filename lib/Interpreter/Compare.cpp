@@ -77,21 +77,31 @@ NamedTensors merged(const Results &functions) {
   return all;
 }
 
+const NamedTensors *resultsOf(const Results &functions, StringRef name) {
+  auto it = llvm::find_if(functions, [&](const auto &function) { return function.first == name; });
+  return it == functions.end() ? nullptr : &it->second;
+}
+
+/// Compares functions by name. Programs that share no name, a forward pass and its step, are compared by what both compute;
+/// else a function that one of them lacks is a difference.
 LogicalResult comparePair(const Results &before, const Results &after, const CompareOptions &options,
                           raw_ostream &report, double &worst) {
-  bool any = false;
+  if (llvm::none_of(before, [&](const auto &function) { return resultsOf(after, function.first); }))
+    return compareResults("all functions", merged(before), merged(after), options, report, /*common=*/true, &worst);
   LogicalResult result = success();
   for (const auto &[name, results] : before) {
-    auto it = llvm::find_if(after, [&](const auto &other) { return other.first == name; });
-    if (it == after.end())
-      continue;
-    any = true;
-    if (failed(compareResults("@" + name, results, it->second, options, report, /*common=*/false, &worst)))
+    const NamedTensors *others = resultsOf(after, name);
+    if (!others)
+      report << "@" << name << ": is gone\n";
+    if (!others || failed(compareResults("@" + name, results, *others, options, report, /*common=*/false, &worst)))
       result = failure();
   }
-  if (any)
-    return result;
-  return compareResults("all functions", merged(before), merged(after), options, report, /*common=*/true, &worst);
+  for (const auto &[name, results] : after)
+    if (!resultsOf(before, name)) {
+      report << "@" << name << ": is new\n";
+      result = failure();
+    }
+  return result;
 }
 
 } // namespace

@@ -18,7 +18,7 @@ skipped. --brief: three of the programs.
 import re
 
 from combine import cut
-from runner import Case, Deviates, main, metrics, run
+from runner import Case, Deviates, largest, main, metrics, run
 
 # strategy, flags, reductions of R in a step of K, whether accumulators are whole
 WAYS = [("none", "", None, True), ("optimizer", "", 1, True), ("grad", "", 2, False),
@@ -53,7 +53,7 @@ def check_loss(case, out, bar):
     skipped = [line["step"] for line in lines if line.get("skipped")]
     if skipped or len(lines) != len(wanted):
         raise Deviates(f"{len(lines)} steps, skipped {skipped}")
-    loss, norm = (max(abs(line[what] - step[what]) for line, step in zip(lines, wanted)) for what in ("loss", "grad_norm"))
+    loss, norm = (largest(abs(line[what] - step[what]) for line, step in zip(lines, wanted)) for what in ("loss", "grad_norm"))
     if not loss <= bar:
         raise Deviates(f"loss is off by {loss:.4f} (bar {bar})")
     return loss, norm

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dropout import Dropout
 from dropout import off as off_by
 from follow import check_frozen
-from runner import LOSS, MODELS, NORM, Case, Deviates, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import LOSS, MODELS, NORM, Case, Deviates, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 MEMBERS = 4
 # Rows of a batch, and meshes by the data ranks that they have.
@@ -130,7 +130,7 @@ def check_losses(case, out, bar):
     """Loss of every step within the bar; the largest difference."""
     lines = metrics(out)
     skipped = [line["step"] for line in lines if line.get("skipped")]
-    off = max(abs(line["loss"] - want) for line, want in zip(lines, case.losses()))
+    off = largest(abs(line["loss"] - want) for line, want in zip(lines, case.losses()))
     if skipped or len(lines) != len(case.losses()) or not off <= bar:
         raise Deviates(f"{len(lines)} steps, skipped {skipped}, loss is off by {off:.4f} (bar {bar})")
     return off
@@ -156,7 +156,7 @@ def follow_class(a, work, number, kind):
         except Deviates as error:
             failures.append(f"{kind['case']} --shard {kind['shard']} {' '.join(kind['flags'] + member)}: {error}")
             continue
-        worst = [max(pair) for pair in zip(worst, found + [0.0, 0.0])]
+        worst = [largest(pair) for pair in zip(worst, found + [0.0, 0.0])]
     return worst, failures
 
 

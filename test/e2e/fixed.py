@@ -92,7 +92,7 @@ def check(a, folder):
                  "--warmup", 0, "--clip-grad-norm", 0, "--out", out, "--nproc", ranks], name)
             for line, (loss, norm) in zip(metrics(out), expected, strict=True):
                 worst = max(worst, abs(line["loss"] - loss), abs(line["grad_norm"] / norm - 1))
-                if abs(line["loss"] - loss) > 2e-5 or abs(line["grad_norm"] / norm - 1) > 1e-4:
+                if not abs(line["loss"] - loss) <= 2e-5 or not abs(line["grad_norm"] / norm - 1) <= 1e-4:
                     raise Deviates(f"{name}, step {line['step']}: loss {line['loss']}, norm {line['grad_norm']}; numpy has {loss}, {norm}")
     return f"six programs follow numpy, deviating by {worst:.2g} at most"
 

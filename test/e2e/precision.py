@@ -19,7 +19,7 @@ trajectory from its first step on.
 import json
 import re
 
-from runner import Case, Deviates, main, metrics, run, same_bits
+from runner import Case, Deviates, largest, main, metrics, run, same_bits
 
 KEPT = ("parameters", "gradients", "optimizer")
 SCALARS = 4096
@@ -82,7 +82,7 @@ def check_combined(a, work):
     wanted, found = losses("f32", "none", 1), []
     for index, (shard, ranks, text, offload) in enumerate(COMBINED):
         what, flags = f"{shard} on {ranks} ranks {text}", text.split()
-        loss = max(abs(got - want) for got, want in zip(losses(f"{index}", shard, ranks, *flags), wanted))
+        loss = largest(abs(got - want) for got, want in zip(losses(f"{index}", shard, ranks, *flags), wanted))
         found.append(f"{what}: loss {loss:.4f}")
         if not loss <= (0.1 if "none" in flags else a.bar):
             raise Deviates(found[-1])
@@ -115,8 +115,8 @@ def check(a, work):
                 if not abs(lines[-1]["loss"] - wanted[-1]) <= a.bar:
                     raise Deviates(found[-1])
                 continue
-            loss = max(abs(line["loss"] - want) for line, want in zip(lines, wanted))
-            norm = max(abs(line["grad_norm"] - want) / want for line, want in zip(lines, norms))
+            loss = largest(abs(line["loss"] - want) for line, want in zip(lines, wanted))
+            norm = largest(abs(line["grad_norm"] - want) / want for line, want in zip(lines, norms))
             if not loss <= a.bar:
                 raise Deviates(f"{what}: loss is off by {loss:.4f} (bar {a.bar})")
             found.append(f"{what}: loss {loss:.4f}, norm {norm:.3f}")

@@ -120,8 +120,8 @@ class Case:
         lines, steps = metrics(out), self.trajectory["steps"]
         if [line["step"] for line in lines] != list(range(len(steps))):
             raise Deviates(f"metrics.jsonl has steps {[line['step'] for line in lines]}")
-        loss = max(abs(got["loss"] - want["loss"]) for got, want in zip(lines, steps))
-        norm = max(abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in zip(lines, steps))
+        loss = largest(abs(got["loss"] - want["loss"]) for got, want in zip(lines, steps))
+        norm = largest(abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in zip(lines, steps))
         if not loss <= LOSS or not norm <= NORM:
             raise Deviates(f"loss is off by {loss:.2e} (bar {LOSS}), gradient norm by {norm:.2e} (bar {NORM})")
         return loss, norm
@@ -141,7 +141,7 @@ class Case:
                 raise Deviates(f"model.safetensors has no {name}")
             if got[name].shape != value.shape:
                 raise Deviates(f"{name} has shape {got[name].shape}, not {value.shape}")
-            worst = max(worst, weight_difference(name, got[name], value))
+            worst = largest([worst, weight_difference(name, got[name], value)])
         if not worst <= WEIGHT:
             raise Deviates(f"final weights are off by {worst:.2e} (bar {WEIGHT})")
         return worst
@@ -151,6 +151,11 @@ def stage_files(case, folder, emit, shard, ranks, flags=(), sizes=None):
     """Compiles as far as `emit`; the IR after each stage by the stage's name, in order."""
     case.shalec("/dev/null", shard, ranks, ["--emit", emit, "--save-temps", folder, *flags], sizes)
     return {path.stem.split("-", 1)[1]: path for path in sorted(folder.glob("*.mlir"))}
+
+
+def largest(values):
+    """The largest value; NaN if one is, which max() overlooks behind a number."""
+    return float(np.max(np.fromiter(values, np.float64)))
 
 
 def weight_difference(name, got, want):

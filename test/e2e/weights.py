@@ -171,14 +171,14 @@ class Weights:
                 raise Deviates(f"{name} does not depend on the seed")
             n, deviation = value.size, value.std()
             # Four standard errors of mean and deviation.
-            if abs(one[name].mean() - value.mean()) > 4 * deviation / n**0.5 or abs(one[name].std() / deviation - 1) > 4 / (2 * n)**0.5:
+            if not abs(one[name].mean() - value.mean()) <= 4 * deviation / n**0.5 or not abs(one[name].std() / deviation - 1) <= 4 / (2 * n)**0.5:
                 raise Deviates(f"{name}: drawn mean {one[name].mean()}, deviation {one[name].std()}; wanted {value.mean()}, {deviation}")
         normal = np.concatenate([one[name].ravel() / model[name].std() for name in model if model[name].size > 4000])
         inside = [np.mean(np.abs(normal) < bound) for bound in (1, 2, 3)]
-        if np.abs(np.array(inside) - [0.6827, 0.9545, 0.9973]).max() > 0.01:
+        if not np.abs(np.array(inside) - [0.6827, 0.9545, 0.9973]).max() <= 0.01:
             raise Deviates(f"drawn values are not normal: {inside} within 1, 2, 3 deviations")
         twins = [name for name in model if name.endswith("attn.c_attn.weight")]
-        if abs(np.corrcoef(one[twins[0]].ravel(), one[twins[1]].ravel())[0, 1]) > 0.05:
+        if not abs(np.corrcoef(one[twins[0]].ravel(), one[twins[1]].ravel())[0, 1]) <= 0.05:
             raise Deviates("two parameters were drawn alike")
         self.refused(64, ["random:SEED"], "--init", "random:x")
 

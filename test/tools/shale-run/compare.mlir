@@ -20,6 +20,13 @@
 // EMPTY-NEXT: all functions: 0 values
 // EMPTY: 3 programs, 3 pairs, 2 differ
 
+// A function that one of them lacks is a difference.
+// RUN: not shale-run --as f64 %t/a.mlir --compare %t/two.mlir | FileCheck %s --check-prefix=NEW
+// RUN: not shale-run --as f64 %t/two.mlir --compare %t/a.mlir | FileCheck %s --check-prefix=GONE
+// NEW: @f: 2 values, 0 differ in value
+// NEW-NEXT: @g: is new
+// GONE: @g: is gone
+
 // A tensor below the floor is held as if it were that large.
 // RUN: shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 1e9 | FileCheck %s --check-prefix=SAME
 // RUN: not shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 0.1 | FileCheck %s --check-prefix=OTHER
@@ -59,6 +66,16 @@ func.func @f(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (t
 //--- nothing.mlir
 func.func @g() {
   return
+}
+//--- two.mlir
+func.func @f(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<4xf32> {nn.name = "new"}, tensor<f32> {nn.name = "sum"}) {
+  %c = nn.constant dense<3.0> : tensor<4xf32>
+  %0 = nn.div %x, %c : tensor<4xf32>
+  %1 = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %0, %1 : tensor<4xf32>, tensor<f32>
+}
+func.func @g(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<4xf32> {nn.name = "more"}) {
+  return %x : tensor<4xf32>
 }
 //--- shape.mlir
 func.func @f(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<8xf32> {nn.name = "new"}) {

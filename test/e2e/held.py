@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Runs that are not PyTorch's are noticed: the runner holds made-up metrics against a fixture's trajectory.
+
+usage: held.py --build DIR
+
+The trajectory itself passes. A loss or norm that is NaN, infinite or off by ten bars in any one step, and a step that is missing or
+there twice, do not.
+"""
+import copy
+import json
+import math
+
+from runner import LOSS, MODELS, NORM, Case, Deviates, largest, main
+
+
+def passes(case, folder, lines):
+    folder.mkdir(exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    try:
+        case.check_metrics(folder)
+    except Deviates:
+        return False
+    return True
+
+
+def check(a, work):
+    case = Case(a.build, MODELS / "gpt2")
+    steps = [{"step": i, "loss": s["loss"], "grad_norm": s["grad_norm"]} for i, s in enumerate(case.trajectory["steps"])]
+    if not passes(case, work / "same", steps):
+        raise Deviates("the trajectory itself is refused")
+    count = 0
+    for index in (0, len(steps) // 2, len(steps) - 1):
+        wrong = [("loss", value) for value in (math.nan, math.inf, steps[index]["loss"] + 10 * LOSS)]
+        wrong += [("grad_norm", value) for value in (math.nan, math.inf, steps[index]["grad_norm"] * (1 + 10 * NORM))]
+        for name, value in wrong:
+            lines = copy.deepcopy(steps)
+            lines[index][name] = value
+            if passes(case, work / "wrong", lines):
+                raise Deviates(f"nothing noticed {name} {value} in step {index}")
+            count += 1
+        for lines in (steps[:index] + steps[index + 1:], steps[:index + 1] + steps[index:]):
+            if passes(case, work / "wrong", lines):
+                raise Deviates(f"nothing noticed that step {index} is missing or there twice")
+            count += 1
+    if not math.isnan(largest([1.0, math.nan, 2.0])) or largest([1.0, 3.0, 2.0]) != 3.0:
+        raise Deviates("largest() overlooks NaN")
+    return f"{count} wrong runs, all noticed"
+
+
+main(check)
