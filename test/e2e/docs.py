@@ -196,7 +196,7 @@ exit "$worst"
 def sources():
     """What the programs print: literals as the compiler joins them; what is put in between is left out."""
     text = ""
-    for folder in ("runtime", "lib", "dialects", "passes"):
+    for folder in ("runtime", "lib", "dialects", "passes", "tools"):
         for path in sorted((ROOT / folder).rglob("*.cpp")):
             text += re.sub(r'"\s*\n\s*"', "", path.read_text())
     return text.replace('\\"', '"')
