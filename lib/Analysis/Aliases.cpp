@@ -30,7 +30,7 @@ Value shale::viewed(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isView(op))
       break;
-    // Of one operand there is nothing to ask, which would look its unit up.
+    // getViewPlace looks up the unit, which a view of one operand does not need.
     value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
   }
   return value;

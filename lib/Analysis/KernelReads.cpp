@@ -166,7 +166,7 @@ private:
   OpBuilder b;
   Block block; // of ops that nobody keeps
   DenseMap<Type, Value> zeros;
-  DenseSet<Value> dependent; // what the argument decides; nothing else is followed
+  DenseSet<Value> dependent; // values that depend on the argument; no others are followed
   bool inReduction = false;
   std::set<std::pair<void *, std::pair<LinearIndex, bool>>> seen;
 };

@@ -10,6 +10,9 @@ namespace shale {
 /// Runs `body` on the block of each function. Fails after an error where a function has several blocks.
 mlir::LogicalResult forEachBody(mlir::ModuleOp module, llvm::function_ref<void(mlir::Block &)> body);
 
+/// Fails after an error where `prefetch` is negative or no unit may be gathered at all.
+mlir::LogicalResult checkGatherOptions(mlir::ModuleOp module, int64_t prefetch, int64_t mostInFlight);
+
 } // namespace shale
 
 #endif // SHALE_PASSES_SCHEDULE_BODIES_H

@@ -21,8 +21,6 @@ static bool isReduction(Operation *op) {
   return start && (kindOf(start) == CollectiveKind::ReduceScatter || kindOf(start) == CollectiveKind::AllReduce);
 }
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-
 namespace {
 
 /// A reduction of a packed gradient and what is done with its result alone: a

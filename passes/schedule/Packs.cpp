@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace shale;
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shale::shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 dist::UnitPackOp shale::packOf(Value value) {
   Operation *op = value.getDefiningOp();

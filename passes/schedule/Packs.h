@@ -6,6 +6,9 @@
 
 namespace shale {
 
+/// The shape of a tensor.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
+
 /// The packed gradient that is reduced, as it is or added to earlier ones and rounded; null for other values.
 dist::UnitPackOp packOf(mlir::Value value);
 

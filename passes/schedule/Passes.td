@@ -69,7 +69,7 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
     Option<"prefetch", "prefetch", "int64_t", "1", "0: copies start at their use">,
     Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units whole or on their way at once">
   ];
-  let dependentDialects = ["::shale::mem::MemDialect"];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect"];
 }
 
 def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {

@@ -12,9 +12,9 @@ namespace shale::schedule_passes {
 } // namespace shale::schedule_passes
 
 void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
-  // Communication gets two ends, which the next passes move apart.
+  // Each collective becomes a start and a wait, which later passes move apart.
   pm.addPass(createSplitCollectivesPass());
-  // What is live when follows from the order.
+  // The order of ops determines which values are live at each point.
   pm.addPass(createOrderOpsPass());
   // Gradients leave in buckets as they become complete.
   BucketReductionsPassOptions buckets;

@@ -57,8 +57,8 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
-/// What has to move with a gather: what makes its shard of state and does nothing else (a
-/// barrier, a copy from the host, a cast), last first. False where the shard comes from elsewhere.
+/// Ops that move with a gather: those that only make its shard of state (a barrier, a copy from
+/// the host, a cast), last first. False where the shard comes from elsewhere.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
   while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() && wouldOpBeTriviallyDead(maker)) {
@@ -87,7 +87,7 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
     gather.begin = std::min(earliestStart(gathers, gather, prefetch, most), positions[op]);
     if (gather.begin < positions[op]) {
       Operation *place = ops[gather.begin];
-      // What is wanted first starts first.
+      // Gathers start in the order of their first use.
       if (!gathers.empty() && !gathers.back().start->isBeforeInBlock(place))
         place = gathers.back().start->getNextNode();
       SmallVector<Operation *> makers;
@@ -109,11 +109,8 @@ namespace {
 struct PrefetchGathersPass : public shale::impl::PrefetchGathersPassBase<PrefetchGathersPass> {
   using Base::Base;
   void runOnOperation() override {
-    if (prefetch < 0 || maxGathersInFlight < 1) {
-      getOperation().emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ") << prefetch.getValue() << " and " << maxGathersInFlight.getValue();
-      return signalPassFailure();
-    }
-    if (failed(forEachBody(getOperation(), [&](Block &block) { prefetchGathers(block, prefetch, maxGathersInFlight); })))
+    if (failed(checkGatherOptions(getOperation(), prefetch, maxGathersInFlight)) ||
+        failed(forEachBody(getOperation(), [&](Block &block) { prefetchGathers(block, prefetch, maxGathersInFlight); })))
       signalPassFailure();
   }
 };

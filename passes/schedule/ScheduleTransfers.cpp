@@ -107,21 +107,22 @@ static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operat
 /// makes more than `mostWhole` of them whole or on their way at once.
 static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   SmallVector<Operation *> ops;
-  for (Operation &op : block)
-    if (isa<mem::OffloadOp, mem::ReloadOp>(op))
+  // From the end: a copy that only an unread copy reads is unread, too.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (!isa<mem::OffloadOp, mem::ReloadOp>(op))
+      continue;
+    if (op.use_empty())
+      op.erase();
+    else
       ops.push_back(&op);
-  // All first: the reader of one may be another.
+  }
+  // All are split first: the reader of one may be another.
   SmallVector<Transfer> transfers, soon, late;
-  for (Operation *op : ops)
+  for (Operation *op : llvm::reverse(ops))
     transfers.push_back(split(op));
   for (Transfer &transfer : transfers) {
     transfer.reader = firstReader(transfer.wait.getResult());
     transfer.last = lastReader(transfer.wait.getResult());
-    if (!transfer.reader) {
-      transfer.wait->erase();
-      transfer.start->erase();
-      continue;
-    }
     (isWantedLate(transfer) ? late : soon).push_back(transfer);
   }
   auto before = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
@@ -191,11 +192,8 @@ namespace {
 struct ScheduleTransfersPass : public shale::impl::ScheduleTransfersPassBase<ScheduleTransfersPass> {
   using Base::Base;
   void runOnOperation() override {
-    if (prefetch < 0 || maxGathersInFlight < 1) {
-      getOperation().emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ") << prefetch.getValue() << " and " << maxGathersInFlight.getValue();
-      return signalPassFailure();
-    }
-    if (failed(forEachBody(getOperation(), [&](Block &block) {
+    if (failed(checkGatherOptions(getOperation(), prefetch, maxGathersInFlight)) ||
+        failed(forEachBody(getOperation(), [&](Block &block) {
           scheduleTransfers(block, prefetch > 0, maxGathersInFlight);
           remarkOverlap(block);
         })))
