@@ -266,14 +266,7 @@ private:
       }
     ScopedDiagnosticHandler errorsOnly(&context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
     OwningOpRef<ModuleOp> trial = module->clone();
-    for (const Stage &stage : stagesFor(options, target))
-      if (StringRef(stage.name) == "fusion") {
-        PassManager manager(&context);
-        stage.build(manager);
-        if (failed(manager.run(*trial)))
-          return stage.exitCode;
-      }
-    return SHALE_EXIT_OK;
+    return runStages(*trial, options, target, "memory", "fusion");
   }
 
   /// A model is looked at without the flags that it needs, too: with sizes that it takes.

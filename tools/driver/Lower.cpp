@@ -34,9 +34,7 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-/// Runs the stages after `from` (a stage's name) up to the one named `to`; returns what the
-/// failure of a stage means, or 0.
-static int runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to, bool verify) {
+int shale::runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to, bool verify) {
   bool inside = false;
   for (const Stage &stage : stagesFor(options, target)) {
     if (inside) {

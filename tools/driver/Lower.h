@@ -31,6 +31,11 @@ struct Plan {
   bool fits(const MemoryLimit &limit) const;
 };
 
+/// Runs the stages after the one named `from`, up to and including the one named `to`. Returns the exit code of the stage that
+/// fails, or 0.
+int runStages(mlir::ModuleOp module, const CompileOptions &options, const CpuTarget &target, llvm::StringRef from, llvm::StringRef to,
+              bool verify = true);
+
 /// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
 /// an error, with what it means for the program's end in `exitCode`. The same for options of
 /// equal `fusedKey`. Both halves may run on several threads at once.

@@ -1,7 +1,6 @@
 //===- Buffers.cpp - What the state_dict has beside parameters ------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -36,7 +35,7 @@ void Importer::describeBuffers() {
     bool kept = !transient.contains(parameters.prefix + buffer.name);
     fields.emplace_back(builder.getStringAttr("persistent"), builder.getBoolAttr(kept));
     const TensorProto *tensor = buffer.used ? buffer.initializer : nullptr;
-    if (!tensor) // under its own name, where it was found to be read by no operation
+    if (!tensor) // no operation was found to read it; the file may have it under its own name
       tensor = initializers.lookup(parameters.prefix + buffer.name);
     if (!tensor && kept)
       absent.push_back(displayName(buffer.name));
@@ -63,9 +62,7 @@ void Importer::describeBuffers() {
     entries.emplace_back(builder.getStringAttr(displayName(buffer.name)), builder.getDictionaryAttr(fields));
   }
   if (!absent.empty())
-    note("buffers of the state_dict are not in the file: '" + llvm::join(ArrayRef(absent).take_front(kShown), "', '") + "'" +
-         (absent.size() > kShown ? " and " + std::to_string(absent.size() - kShown) + " more" : "") +
-         "; model.safetensors gets them from --init, or from an export with optimize=False");
+    note("buffers of the state_dict are not in the file: " + listOf(absent, kShown) + "; model.safetensors gets them from --init, or from an export with optimize=False");
   if (!entries.empty())
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
 }

@@ -54,13 +54,6 @@ bool areNested(StringRef a, StringRef b) {
   return contains(a, b) || contains(b, a);
 }
 
-std::string listOf(ArrayRef<std::string> names, size_t most = 8) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i ? ", '" : "'") + names[i] + "'";
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
-}
-
 bool isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values, [&](double value) { return value == numbers.values.front(); });
 }

@@ -24,6 +24,13 @@ std::string onnx::displayName(StringRef name) {
   return text;
 }
 
+std::string onnx::listOf(ArrayRef<std::string> names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
 Type onnx::elementType(MLIRContext *context, int32_t dataType,
                        std::string &why) {
   switch (dataType) {

@@ -24,6 +24,8 @@ struct Place {
 
 /// A name from a file as text: what is no UTF-8 is replaced.
 std::string displayName(llvm::StringRef name);
+/// "'a', 'b' and 3 more": names in quotes, `most` of them.
+std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
 
 /// The element type of an ONNX data type, or null with the reason in `why`.
 mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType,

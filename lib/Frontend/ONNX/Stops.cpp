@@ -22,7 +22,7 @@ static constexpr size_t kShown = 4;
 /// Generated code that stands for a block under a context manager.
 static bool isOfContext(const NodeProto &node) { return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>"); }
 
-/// The float values that trained parameters decide.
+/// The float values that depend on trained parameters.
 static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
   llvm::DenseSet<Value> varied;
   varied.insert_range(trained);
@@ -49,7 +49,7 @@ LogicalResult Importer::checkStops() {
     made.insert(name);
   for (const NodeProto &node : model.proto().graph().node())
     made.insert(readFxNode(node).name);
-  // Of what was folded or left out, the reader's line of source is all that is known.
+  // Only the reader's line of source tells how a value was made that the export folded or left out.
   llvm::Regex detach("\\.(detach_?\\(|data\\b)");
   auto readsDetached = [&](const NodeProto &node) {
     return llvm::any_of(readFxNode(node).args, [&](const std::string &name) { return !made.contains(name); }) && detach.match(readSourceText(node));
@@ -63,25 +63,18 @@ LogicalResult Importer::checkStops() {
     else if (readFxNode(node).target == "aten.detach.default" || readsDetached(node))
       detaching.push_back(&node);
   }
-  auto list = [&](ArrayRef<const NodeProto *> nodes) {
-    std::string text;
-    for (const NodeProto *node : nodes.take_front(kShown))
-      text += (text.empty() ? "'" : ", '") + displayName(node->name()) + "'";
-    return nodes.size() > kShown ? text + " and " + std::to_string(nodes.size() - kShown) + " more" : text;
+  auto refuse = [&](ArrayRef<const NodeProto *> nodes, StringRef why) -> LogicalResult {
+    std::vector<std::string> names;
+    for (const NodeProto *node : nodes)
+      names.push_back(displayName(node->name()));
+    return emitError(locationOf(*nodes.front())) << model.path() << ": nodes " << listOf(names, kShown) << " " << why;
   };
-  if (!inContext.empty()) {
-    current = inContext.front();
-    return emitError(locationOf(*current))
-           << model.path() << ": nodes " << list(inContext)
-           << " depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell which, and under "
-              "no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; --freeze what is not to be trained";
-  }
-  if (!detaching.empty()) {
-    current = detaching.front();
-    return emitError(locationOf(*current))
-           << model.path() << ": nodes " << list(detaching)
-           << " detach values that depend on trained parameters: gradients that stop there are not supported, and training would send them on. Export "
-              "the model without that detach, or pass --freeze for what is not to be trained";
-  }
+  if (!inContext.empty())
+    return refuse(inContext, "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell "
+                             "which, and under no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; "
+                             "--freeze what is not to be trained");
+  if (!detaching.empty())
+    return refuse(detaching, "detach values that depend on trained parameters: gradients that stop there are not supported, and training would send "
+                             "them on. Export the model without that detach, or pass --freeze for what is not to be trained");
   return success();
 }
