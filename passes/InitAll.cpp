@@ -4,6 +4,7 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "dialects/rt/RT.h"
+#include "lib/Target/CPU/CPU.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -28,6 +29,7 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mem::MemDialect>();
   registry.insert<nn::NNDialect>();
   registry.insert<rt::RTDialect>();
+  registerCpuTarget(registry);
 }
 
 void shale::registerAllPasses() {

@@ -94,30 +94,6 @@ def IndexedInterface : OpInterface<"Indexed"> {
   ];
 }
 
-def KernelInterface : OpInterface<"OwnKernel"> {
-  let cppNamespace = "::shale";
-  let description = [{
-    An op that becomes a kernel of its own, with a schedule that the row form
-    does not have (blocked attention, the sum into a table).
-  }];
-  let methods = [
-    InterfaceMethod<"Returns the outer rows that run in parallel.",
-    "int64_t", "getKernelRows", (ins)>,
-    InterfaceMethod<"Returns the number of rows that are cut off at least.",
-    "int64_t", "getKernelGrain", (ins), "", "return 1;">,
-    InterfaceMethod<[{
-      Emits the work of rows [begin, end) at `builder`: `operands` and `results`
-      are row-major memrefs of rank 1 (i1 as i8).
-    }],
-    "::mlir::LogicalResult", "emitKernel",
-    (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
-         "::mlir::ValueRange":$results, "::mlir::Value":$begin, "::mlir::Value":$end,
-         "int64_t":$lanes)>,
-    InterfaceMethod<"Returns the bytes of scratch (shale_scratch) that one thread needs.",
-    "int64_t", "getKernelScratch", (ins), "", "return 0;">
-  ];
-}
-
 def DecomposableInterface : OpInterface<"Decomposable"> {
   let cppNamespace = "::shale";
   let description = [{
@@ -162,9 +138,7 @@ def PrecisionInterface : OpInterface<"Precision"> {
       Whether every result element is an operand's element or a constant: nothing
       is computed, so a half type needs no widening.
     }],
-    "bool", "movesOnly", (ins), "", "return false;">,
-    InterfaceMethod<"Whether the op's own kernel loads and stores half types, computing in f32 between.",
-    "bool", "takesHalves", (ins), "", "return false;">
+    "bool", "movesOnly", (ins), "", "return false;">
   ];
 }
 

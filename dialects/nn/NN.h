@@ -54,6 +54,8 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
 /// On a module: the half type in which the file keeps most parameters or computes most products.
 inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
+/// On a module: the target that it is compiled for (lib/Target/Target.h).
+inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
 /// On a module: micro-batches a step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 

@@ -34,7 +34,6 @@ def NN_Indexed : DeclareOpInterfaceMethods<IndexedInterface>;
 def NN_IndexedMove : DeclareOpInterfaceMethods<IndexedInterface, ["getAccess"]>;
 def NN_IndexedWhere : DeclareOpInterfaceMethods<IndexedInterface, ["canEmit"]>;
 def NN_IndexedLookup : DeclareOpInterfaceMethods<IndexedInterface, ["readsMemory"]>;
-def NN_OwnKernel : DeclareOpInterfaceMethods<KernelInterface, ["getKernelGrain", "getKernelScratch"]>;
 def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
 def NN_View : DeclareOpInterfaceMethods<ViewInterface>;
 def NN_Moves : DeclareOpInterfaceMethods<ElementMoveInterface>;
@@ -47,6 +46,5 @@ def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
 def NN_Follows : DeclareOpInterfaceMethods<PrecisionInterface>;
 def NN_AnyNumeric : DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>;
 def NN_Numeric : DeclareOpInterfaceMethods<PrecisionInterface, ["getOperandNumeric", "getResultNumeric"]>;
-def NN_NumericKernel : DeclareOpInterfaceMethods<PrecisionInterface, ["getOperandNumeric", "getResultNumeric", "takesHalves"]>;
 
 #endif // SHALE_NN_BASE_TD

@@ -84,7 +84,7 @@ LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   StringRef name = attr.getName();
-  if (name == kScopeAttr || name == "nn.model" || name == "nn.loss")
+  if (name == kScopeAttr || name == "nn.model" || name == "nn.loss" || name == kTargetAttr)
     return isa<StringAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be a string";

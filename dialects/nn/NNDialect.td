@@ -32,7 +32,7 @@ def NN_Dialect : Dialect {
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
     attributes. The module carries `nn.precision` (the policy of element types,
-    `#nn.precision`), `nn.model` (the model file), `nn.loss` (how labels are bound, in words),
+    `#nn.precision`), `nn.target` (the target, as `--target` names it), `nn.model` (the model file), `nn.loss` (how labels are bound, in words),
     `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
     frozen and were folded: `["head.bias"]`), `nn.buffers` (the model's buffers: whether its state_dict has them, and
     where their values are: `{"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}`) and

@@ -1,7 +1,7 @@
 //===- ProgramSummary.cpp - What a planned program takes and does ---------===//
 #include "lib/Analysis/ProgramSummary.h"
 #include "dialects/mem/Mem.h"
-#include "lib/Analysis/Footprint.h"
+#include "lib/Target/Target.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "lib/Analysis/Timeline.h"
 #include "llvm/ADT/MapVector.h"
@@ -286,31 +286,30 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
   llvm::sort(summary.copies, [](const auto &a, const auto &b) { return a.index < b.index; });
 }
 
-/// What is neither in the state block nor in the arena.
-static void addFootprint(ModuleOp module, ProgramSummary &summary) {
+/// Memory beside the state block and the arena.
+static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
   auto threads = module->getAttrOfType<IntegerAttr>(rt::kThreadsAttr);
   summary.threads = threads ? threads.getInt() : 1;
-  Footprint footprint = footprintOf(module, summary.ranks, summary.threads);
-  std::string many = std::to_string(summary.threads) + (summary.threads == 1 ? " thread" : " threads");
-  auto add = [&](rt::Category category, const std::string &what, int64_t bytes) {
-    if (bytes)
-      summary.lines.push_back({category, what, bytes});
-  };
-  add(rt::Category::Workspace, "panels of products, " + many, footprint.products);
-  add(rt::Category::Workspace, "scratch of kernels, " + many, footprint.scratch);
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
+  std::vector<FixedCost> costs;
   if (summary.ranks > 1)
-    add(rt::Category::Communication, "receive scratch", summary.commScratchBytes);
-  add(rt::Category::Communication, "Gloo's buffers, bounded", footprint.communicator);
+    costs.push_back({rt::Category::Communication, "receive scratch", summary.commScratchBytes});
   int64_t constants = 0, inputs = 0;
   for (auto constant : module.getOps<rt::ConstantOp>())
     constants += nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
   if (auto step = module.lookupSymbol<rt::FuncOp>("step"))
     for (auto input : step.getInputs().getAsRange<DictionaryAttr>())
       inputs += nn::tensorBytes(cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()));
-  add(rt::Category::Fixed, "constants and inputs", constants + inputs);
-  add(rt::Category::Fixed, "pieces of what is saved", footprint.saving);
-  add(rt::Category::Fixed, "heap and stacks, " + many, footprint.heap);
-  add(rt::Category::Fixed, "process, code and libraries, measured", footprint.process);
+  costs.push_back({rt::Category::Fixed, "constants and inputs", constants + inputs});
+  llvm::append_range(costs, target->getFixedCosts(module, summary.ranks, summary.threads));
+  // By category, as the lines of buffers are.
+  llvm::stable_sort(costs, [](const FixedCost &a, const FixedCost &b) { return a.category < b.category; });
+  for (const FixedCost &cost : costs)
+    if (cost.bytes)
+      summary.lines.push_back({cost.category, cost.what, cost.bytes});
+  return success();
 }
 
 FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
@@ -337,7 +336,8 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
     return failure();
   addSites(module, summary);
   addWork(module, summary);
-  addFootprint(module, summary);
+  if (failed(addFixedCosts(module, summary)))
+    return failure();
   return summary;
 }
 

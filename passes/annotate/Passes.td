@@ -4,6 +4,20 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
+  let summary = "Names the target that the module is compiled for";
+  let description = [{
+    Sets `nn.target` on the module. Later passes ask the target which ops it takes
+    as library calls, how it generates kernels and what its libraries take.
+    Without the attribute they assume cpu:x86-64-v4.
+
+    `native` is resolved here: the attribute becomes the name of this machine's CPU.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu:native\"", "KIND:ARCHITECTURE, for example cpu:x86-64-v3">
+  ];
+}
+
 def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
   let summary = "Declares the mesh and the sharding strategy";
   let description = [{

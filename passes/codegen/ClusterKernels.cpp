@@ -12,7 +12,7 @@ namespace shale {
 using namespace mlir;
 using namespace shale;
 
-nn::ClusterOp shale::isolate(OwnKernel op) {
+nn::ClusterOp shale::isolate(Operation *op) {
   OpBuilder builder(op);
   auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(), DenseI64ArrayAttr());
   Block *body = builder.createBlock(&cluster.getBody());
@@ -27,9 +27,9 @@ nn::ClusterOp shale::isolate(OwnKernel op) {
   return cluster;
 }
 
-void shale::isolateOwnKernels(ModuleOp module) {
-  module.walk([](OwnKernel op) {
-    if (op->getParentOfType<nn::ClusterOp>())
+void shale::isolateOwnKernels(ModuleOp module, const Target &target) {
+  module.walk([&](Operation *op) {
+    if (!target.hasOwnKernel(op) || op->getParentOfType<nn::ClusterOp>())
       return;
     nn::ClusterOp cluster = isolate(op);
     op->replaceAllUsesWith(cluster.getResults());
@@ -44,24 +44,25 @@ struct ClusterKernelsPass : shale::impl::ClusterKernelsPassBase<ClusterKernelsPa
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    isolateOwnKernels(module);
+    const Target *target = targetOf(module);
+    if (!target)
+      return signalPassFailure();
+    isolateOwnKernels(module, *target);
     SmallVector<Operation *> old = llvm::to_vector(llvm::make_pointer_range(*module.getBody()));
     SmallVector<nn::ClusterOp> different;
     module.walk([&](nn::ClusterOp cluster) {
       if (llvm::none_of(different, [&](nn::ClusterOp other) { return equalKernels(cluster.getBody(), other.getBody()); }))
         different.push_back(cluster);
     });
-    KernelOptions options;
-    options.lanes = lanes;
     for (auto [i, cluster] : llvm::enumerate(different)) {
-      FailureOr<KernelInfo> info = generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody(), options);
+      FailureOr<KernelInfo> info = target->generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody());
       if (failed(info))
         return signalPassFailure();
       emitRemark(cluster.getLoc()) << "kernel_" << i << ": " << info->rows << " rows, grain " << info->grain;
     }
     for (Operation *op : old)
       op->erase();
-    if (lower && failed(lowerKernels(module)))
+    if (lower && failed(target->lowerKernels(module)))
       signalPassFailure();
   }
 };

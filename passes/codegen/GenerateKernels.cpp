@@ -1,6 +1,6 @@
 //===- GenerateKernels.cpp - Native functions of the plan's kernels -------===//
 #include "dialects/rt/RT.h"
-#include "passes/codegen/Kernel.h"
+#include "lib/Target/Target.h"
 #include "passes/codegen/Passes.h"
 
 namespace shale {
@@ -30,19 +30,20 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    const Target *target = targetOf(module);
+    if (!target)
+      return signalPassFailure();
     OwningOpRef<ModuleOp> generated = ModuleOp::create(module.getLoc());
-    KernelOptions options;
-    options.lanes = lanes;
     for (auto kernel : module.getOps<rt::KernelOp>()) {
       std::string name = ("kernel." + kernel.getSymName()).str();
-      FailureOr<KernelInfo> info = generateKernel(*generated, name, kernel.getBody(), options);
+      FailureOr<KernelInfo> info = target->generateKernel(*generated, name, kernel.getBody());
       if (failed(info))
         return signalPassFailure();
       kernel.setRows(info->rows);
       kernel.setGrain(info->grain);
       kernel.setFunction(name);
     }
-    if (failed(lowerKernels(*generated)))
+    if (failed(target->lowerKernels(*generated)))
       return signalPassFailure();
     moveInto(*generated, module);
   }

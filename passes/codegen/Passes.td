@@ -12,7 +12,6 @@ def ClusterKernelsPass : Pass<"shale-cluster-kernels", "::mlir::ModuleOp"> {
     becomes one function: of scf, vector and arith, or with `lower` of LLVM.
   }];
   let options = [
-    Option<"lanes", "lanes", "int64_t", "16", "f32 elements of a vector">,
     Option<"lower", "lower", "bool", "false", "Lower to the LLVM dialect">
   ];
   let dependentDialects = [
@@ -27,9 +26,8 @@ def GenerateKernelsPass : Pass<"shale-generate-kernels", "::mlir::ModuleOp"> {
   let summary = "Generates the native function of each rt.kernel";
   let description = [{
     Appends an `llvm.func` of type ShaleKernel for each `rt.kernel` and sets its
-    `rows`, `grain` and `function`. `lanes` is the target's vector width.
+    `rows`, `grain` and `function`. The code is that of the module's target.
   }];
-  let options = [Option<"lanes", "lanes", "int64_t", "16", "f32 elements of a vector">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect",

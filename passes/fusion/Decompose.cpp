@@ -1,4 +1,5 @@
 //===- Decompose.cpp - Ops in simpler ops ---------------------------------===//
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/fusion/Passes.h"
@@ -13,15 +14,16 @@ using namespace shale;
 
 namespace {
 
-bool isDecomposed(Operation *op, bool all) {
-  return isa<Decomposable>(op) && (all || !isa<OwnKernel>(op));
+/// Whether the op is replaced; with a null target every one that can be.
+bool isDecomposed(Operation *op, const Target *target) {
+  return isa<Decomposable>(op) && !(target && target->hasOwnKernel(op));
 }
 
 /// Replaces every op below `root`; new ops are looked at again.
-void decomposeAll(Operation *root, bool all) {
+void decomposeAll(Operation *root, const Target *target) {
   SmallVector<Operation *> work;
   root->walk([&](Operation *op) {
-    if (isDecomposed(op, all))
+    if (isDecomposed(op, target))
       work.push_back(op);
   });
   while (!work.empty()) {
@@ -31,7 +33,7 @@ void decomposeAll(Operation *root, bool all) {
     SmallVector<Value> values = cast<Decomposable>(op).decompose(builder);
     Operation *first = before ? before->getNextNode() : &op->getBlock()->front();
     for (Operation *made = first; made != op; made = made->getNextNode())
-      if (isDecomposed(made, all))
+      if (isDecomposed(made, target))
         work.push_back(made);
     op->replaceAllUsesWith(values);
     op->erase();
@@ -51,7 +53,10 @@ void eraseDead(Operation *root) {
 struct DecomposePass : shale::impl::DecomposePassBase<DecomposePass> {
   using DecomposePassBase::DecomposePassBase;
   void runOnOperation() override {
-    decomposeAll(getOperation(), all);
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
+    decomposeAll(getOperation(), all ? nullptr : target);
     eraseDead(getOperation());
   }
 };

@@ -27,8 +27,6 @@ namespace shale {
 struct FusionOptions {
   /// One op a cluster: to find what fusion is to blame for.
   bool singletons = false;
-  /// f32 elements of the target's vectors.
-  int64_t lanes = 16;
 };
 
 /// decompose, fusion, then a trial of the kernels.

@@ -17,26 +17,25 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
 def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
   let summary = "Computes on half types in f32";
   let description = [{
-    For a target that stores half types but computes in f32: every op that
-    computes on them (interface `Precision`: not one that only moves elements, nor
-    one whose kernel takes halves) gets operands cast to f32 and has each half
-    result rounded once, by a cast behind it. Values keep the types that the
-    program says, so the bits that other ranks and steps see are the same.
+    Every op that computes on 16-bit floats and that the target does not take as it
+    is gets operands cast to f32, and each 16-bit result is rounded once, by a cast
+    behind it. Ops that only move elements stay. Values keep their types, so the
+    bits that other ranks and steps see are the same.
 
-    Products, attention, tables and updates take halves: their operands are widened
-    a piece at a time in scratch, and a product that is only read rounded is rounded
-    as it is written. What is left are ops that become part of a kernel;
-    casts become part of the same one, so that no f32 copy of a half type is stored.
+    On a CPU, products, attention, tables and updates take 16-bit floats: they widen
+    operands a piece at a time in scratch, and a product of which only the rounded
+    value is read rounds as it writes. All others become part of a kernel, and so do
+    the casts: no f32 copy of a 16-bit value is stored.
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
 def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
-  let summary = "Says ops that no library and no kernel of their own takes in simpler ops";
+  let summary = "Decomposes ops that have no library call or dedicated kernel";
   let description = [{
-    Every `Decomposable` op that is not an `OwnKernel` is replaced by its
-    decomposition, until none is left; results that nobody uses go away.
-    With `all`, ops with a kernel of their own are decomposed, too.
+    Every `Decomposable` op for which the target has no kernel is replaced by its
+    decomposition, until none is left; unused results go away. With `all`, ops
+    for which it has one are decomposed, too.
   }];
   let options = [Option<"all", "all", "bool", "false", "Decompose ops that have a kernel of their own, too">];
   let dependentDialects = ["::shale::nn::NNDialect"];
@@ -65,7 +64,6 @@ def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
     of its ops. An op that has no kernel alone either is an error; one error lists
     all of them, each with the reason.
   }];
-  let options = [Option<"lanes", "lanes", "int64_t", "16", "f32 elements of a vector">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect",

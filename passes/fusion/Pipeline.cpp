@@ -8,7 +8,7 @@ using namespace shale;
 void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
   // What is sent in another type than it is stored in is cast first.
   pm.addPass(createConvertGathersPass());
-  // This target stores half types and computes in f32.
+  // 16-bit floats that the target does not compute with become f32.
   pm.addPass(createWidenPass());
   // Norms, losses and the like become elementwise ops and reductions.
   pm.addPass(createDecomposePass());
@@ -17,7 +17,5 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   fusion.singletons = options.singletons;
   pm.addPass(createFusionPass(fusion));
   // Ops without a kernel are reported here, before anything is planned.
-  SplitClustersPassOptions split;
-  split.lanes = options.lanes;
-  pm.addPass(createSplitClustersPass(split));
+  pm.addPass(createSplitClustersPass());
 }

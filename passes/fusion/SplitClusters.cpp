@@ -21,7 +21,7 @@ constexpr size_t kShown = 20;
 /// Generates kernels for trial, each different one once.
 class Trial {
 public:
-  Trial(ModuleOp module, int64_t lanes) : module(module) { options.lanes = lanes; }
+  Trial(ModuleOp module, const Target &target) : module(module), target(target) {}
 
   /// Why no kernel can be generated of `body`; empty where one can. The region stays until the trial ends.
   std::string refusal(Region &body) {
@@ -40,12 +40,12 @@ private:
         reason = diagnostic.str();
     });
     OwningOpRef<ModuleOp> scratch = ModuleOp::create(module.getLoc());
-    bool works = succeeded(generateKernel(*scratch, "trial", body, options));
+    bool works = succeeded(target.generateKernel(*scratch, "trial", body));
     return works ? "" : reason.empty() ? "no reason is given" : reason;
   }
 
   ModuleOp module;
-  KernelOptions options;
+  const Target &target;
   SmallVector<std::pair<Region *, std::string>> known;
 };
 
@@ -66,19 +66,19 @@ void inlineCluster(nn::ClusterOp cluster) {
 /// A cluster, or an op with a kernel of its own, and the reason why no kernel can be generated of it.
 using Refused = std::pair<Operation *, std::string>;
 
-SmallVector<Refused> findRefused(ModuleOp module, int64_t lanes) {
+SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
   SmallVector<Refused> refused;
   SmallVector<nn::ClusterOp> isolated;
-  Trial trial(module, lanes);
+  Trial trial(module, target);
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
-    if (isa<nn::ClusterOp>(op) || (isa<OwnKernel>(op) && !op->getParentOfType<nn::ClusterOp>()))
+    if (isa<nn::ClusterOp>(op) || (target.hasOwnKernel(op) && !op->getParentOfType<nn::ClusterOp>()))
       candidates.push_back(op);
   });
   for (Operation *op : candidates) {
     auto cluster = dyn_cast<nn::ClusterOp>(op);
     if (!cluster)
-      isolated.push_back(isolate(cast<OwnKernel>(op)));
+      isolated.push_back(isolate(op));
     std::string reason = trial.refusal(cluster ? cluster.getBody() : isolated.back().getBody());
     if (!reason.empty())
       refused.push_back({op, reason});
@@ -121,9 +121,12 @@ struct SplitClustersPass : shale::impl::SplitClustersPassBase<SplitClustersPass>
   using SplitClustersPassBase::SplitClustersPassBase;
 
   void runOnOperation() override {
-    SmallVector<Refused> refused = findRefused(getOperation(), lanes);
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
+    SmallVector<Refused> refused = findRefused(getOperation(), *target);
     if (split(refused))
-      refused = findRefused(getOperation(), lanes);
+      refused = findRefused(getOperation(), *target);
     if (failed(report(refused)))
       signalPassFailure();
   }

@@ -1,5 +1,6 @@
 //===- Widen.cpp - Computes on half types in f32 --------------------------===//
 #include "dialects/nn/NN.h"
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/fusion/Passes.h"
 
@@ -20,21 +21,21 @@ bool isHalfTensor(Value value) {
 
 RankedTensorType wide(Value value) { return cast<RankedTensorType>(accumulatorType(value.getType())); }
 
-/// Whether the op computes on half types, which the target cannot.
-bool needsWidening(Operation *op) {
+/// Whether the op computes on 16-bit floats, which the target does not.
+bool needsWidening(Operation *op, const Target &target) {
   auto precision = dyn_cast<Precision>(op);
-  if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || precision.takesHalves())
+  if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || target.takesHalves(op))
     return false;
   return llvm::any_of(op->getOperands(), isHalfTensor) || llvm::any_of(op->getResults(), isHalfTensor);
 }
 
 /// A sum whose kernel takes halves, and of which only the rounded value is read, is rounded
 /// once by that kernel: the wide one is not stored.
-void roundInKernels(Block &block) {
+void roundInKernels(Block &block, const Target &target) {
   for (nn::CastOp cast : llvm::make_early_inc_range(block.getOps<nn::CastOp>())) {
     auto sum = dyn_cast<OpResult>(cast.getInput());
     auto maker = sum ? dyn_cast<Precision>(sum.getOwner()) : Precision();
-    if (!maker || !maker.takesHalves() || maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates ||
+    if (!maker || !target.takesHalves(maker) || maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates ||
         !sum.hasOneUse() || !isHalfTensor(cast.getResult()) || cast.getInput().getType() != wide(cast.getResult()))
       continue;
     Type half = cast.getType().getElementType();
@@ -48,9 +49,11 @@ void roundInKernels(Block &block) {
 
 class Widener {
 public:
+  explicit Widener(const Target &target) : target(target) {}
+
   void run(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(block))
-      if (needsWidening(&op))
+      if (needsWidening(&op, target))
         widen(&op);
   }
 
@@ -64,7 +67,7 @@ private:
   void widen(Operation *op) {
     OpBuilder builder(op);
     // A cast costs nothing in the kernel of its reader; one for all would be kept.
-    bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !isa<OwnKernel>(op);
+    bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !target.hasOwnKernel(op);
     DenseMap<std::pair<Value, Attribute>, Value> own;
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isHalfTensor(operand.get()))
@@ -85,16 +88,20 @@ private:
     }
   }
 
+  const Target &target;
   DenseMap<std::pair<Value, Attribute>, Value> casts;
 };
 
 struct WidenPass : shale::impl::WidenPassBase<WidenPass> {
   using WidenPassBase::WidenPassBase;
   void runOnOperation() override {
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody()) {
-        roundInKernels(block);
-        Widener().run(block);
+        roundInKernels(block, *target);
+        Widener(*target).run(block);
       }
   }
 };

@@ -331,13 +331,13 @@ LogicalResult Emitter::emit(Operation *op) {
     return success();
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);
-  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && !matmul.getType().getElementType().isF64()) {
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && kernels.target.isLibraryCall(op)) {
     rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
                        matmul.getTransposeLhs(), matmul.getTransposeRhs());
     return success();
   }
   if (!isa<nn::NNDialect>(op->getDialect()))
-    return op->emitOpError("has no call of the runtime");
+    return op->emitOpError("has no runtime lowering");
   KernelTable::Use use = kernels.add(op);
   SmallVector<Value> outputs = buffersOf(op->getResults());
   launch(op->getLoc(), use, outputs);

@@ -81,7 +81,7 @@ KernelTable::Use KernelTable::add(Operation *op) {
       continue;
     }
     // A kernel of an op's own reads its operands in memory.
-    if (nn::ConstantOp constant = isa<OwnKernel>(op) ? nn::ConstantOp() : splatConstant(value)) {
+    if (nn::ConstantOp constant = target.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));
       continue;

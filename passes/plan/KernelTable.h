@@ -2,7 +2,7 @@
 #ifndef SHALE_PASSES_PLAN_KERNELTABLE_H
 #define SHALE_PASSES_PLAN_KERNELTABLE_H
 
-#include "dialects/rt/RT.h"
+#include "lib/Target/Target.h"
 #include <map>
 
 namespace shale {
@@ -10,7 +10,9 @@ namespace shale {
 /// Makes `rt.kernel`s at the end of a module, one for equal bodies.
 class KernelTable {
 public:
-  explicit KernelTable(mlir::ModuleOp module) : module(module), builder(module.getContext()) {}
+  KernelTable(mlir::ModuleOp module, const Target &target) : target(target), module(module), builder(module.getContext()) {}
+
+  const Target &target;
 
   struct Use {
     mlir::FlatSymbolRefAttr kernel;

@@ -111,10 +111,13 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       module.emitError("threads must be 1 to 65536; got ") << threads.getValue();
       return signalPassFailure();
     }
+    const Target *target = targetOf(module);
+    if (!target)
+      return signalPassFailure();
     FailureOr<BlockBytes> stateBytes = layOutState(module);
     if (failed(stateBytes))
       return signalPassFailure();
-    KernelTable kernels(module);
+    KernelTable kernels(module, *target);
     ProgramCounters counters;
     BlockBytes arenaBytes;
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());

@@ -17,7 +17,6 @@ struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramP
   void runOnOperation() override {
     ModuleOp module = getOperation();
     ProgramOptions options;
-    options.target = target;
     options.describe = describe;
     if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
       return signalPassFailure();

@@ -14,7 +14,6 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
     dialect is gone afterwards.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"x86-64\"", "The CPU that the code is for">,
     Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];

@@ -15,8 +15,6 @@
 namespace shale {
 
 struct ProgramOptions {
-  /// The CPU that the code is for, as the program checks it at start.
-  std::string target = "x86-64";
   /// What --describe prints after the program's tables.
   std::string describe;
 };

@@ -6,6 +6,7 @@
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Interpreter/Tensor.h"
+#include "lib/Target/Target.h"
 #include "passes/program/ConstantData.h"
 #include "passes/program/FileFacts.h"
 #include "passes/program/Program.h"
@@ -372,10 +373,13 @@ LogicalResult Tables::run() {
   auto function = [&](StringRef name) {
     return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str()) : data.null();
   };
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
   bool momentum = llvm::any_of(step.getHyper().getAsRange<StringAttr>(), [](StringAttr name) { return name.getValue() == "momentum"; });
   ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
   Datum program = data.fields({
-      data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(options.target),
+      data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(target->getArchitecture()),
       data.string(strategyWord()), data.string(momentum ? "sgd" : "adamw"), data.string(options.describe),
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),

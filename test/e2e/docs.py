@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md and docs/guide as it stands in the page, against small models.
+"""Runs every command of README.md, docs/guide and docs/howto as it stands in the page, against small models.
 
 usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
 
@@ -335,9 +335,9 @@ def check(a, work):
     environment = {**clean, "PATH": f"{work / 'bin'}:{tools}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
-    known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help"]) for tool in ("shalec", "shale-run", "shale-translate")},
+    known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help"]) for tool in ("shalec", "shalec-toy", "shale-opt", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
-    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))])]
+    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
     check_itself(work, known, environment)
     total, left = 0, []
     for number, page in enumerate(pages):

@@ -12,7 +12,8 @@
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Support/MeshSpec.h"
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Link.h"
+#include "lib/Target/Target.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
 #include "mlir/IR/AsmState.h"
@@ -167,13 +168,10 @@ public:
   }
 
   int run() {
-    StringRef cpu = options.target;
     std::string wrong;
-    if (!cpu.consume_front("cpu:"))
-      return usageError("--target expects cpu:native, cpu:x86-64-v3 or cpu:x86-64-v4; got '" + options.target + "'" +
-                        (cpu.starts_with_insensitive("cuda") ? ": there is no GPU target yet" : ""));
-    if (!parseCpuTarget(cpu, target, wrong))
-      return usageError("--target: " + wrong);
+    target = findTarget(options.target, wrong);
+    if (!target)
+      return usageError("--target: " + wrong + (StringRef(options.target).starts_with_insensitive("cuda") ? "; there is no GPU target yet" : ""));
     if (options.shard == "full" && !options.typed.count("shard") && !options.describe)
       llvm::errs() << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
     onnx::ImportOptions import;
@@ -198,7 +196,7 @@ public:
     followFileType(*module);
     if (int code = saveStage("import"))
       return code;
-    for (const Stage &stage : stagesFor(options, target)) {
+    for (const Stage &stage : stagesFor(options)) {
       if (int code = runStage(stage))
         return code;
       if (StringRef(stage.name) == "recover") {
@@ -214,10 +212,10 @@ public:
       if (StringRef(stage.name) == "recover") {
         if (failed(checkRecompute(*module, options.recompute))) // before plans are made that cannot be
           return SHALE_EXIT_USAGE;
-        if (int code = planFirst(*module, options, target, stop); code || stop)
+        if (int code = planFirst(*module, options, stop); code || stop)
           return code ? code : reportNumericsOfPlan();
         if (options.emit == Emit::Program)
-          planner.emplace(module->clone(), target);
+          planner.emplace(module->clone());
       }
       if (stage.last && stage.level == options.emit)
         return writeText(*module, options.output);
@@ -249,7 +247,7 @@ private:
       llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype " << options.paramDtype
                    << ", parameters at rest in " << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
                    << "; --param-dtype f32 trains it in f32\n";
-    if (options.paramDtype != "f32")
+    if (options.paramDtype != "f32" && !target->hasFastHalves())
       llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
                    << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
     else if (options.typed.count("master-dtype") && options.masterDtype == "none" && !StringRef(options.compare).contains("param-dtype"))
@@ -266,7 +264,7 @@ private:
       }
     ScopedDiagnosticHandler errorsOnly(&context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
     OwningOpRef<ModuleOp> trial = module->clone();
-    return runStages(*trial, options, target, "memory", "fusion");
+    return runStages(*trial, options, "memory", "fusion");
   }
 
   /// A model is looked at without the flags that it needs, too: with sizes that it takes.
@@ -334,14 +332,14 @@ private:
       sized.missingData = onnx::ImportOptions::MissingData::Remark;
       OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, sized, &context);
       PassManager manager(&context);
-      stagesFor(options, target).front().build(manager);
+      stagesFor(options).front().build(manager);
       if (module && failed(manager.run(*module)))
         return {};
       return module;
     };
     if (OwningOpRef<ModuleOp> smallest = importAt(dataRanks(mesh)))
       adoptFileType(*smallest);
-    int64_t size = largestBatch(importAt, options, target, limit, dataRanks(mesh));
+    int64_t size = largestBatch(importAt, options, limit, dataRanks(mesh));
     if (size == 0) { // said by planning the smallest
       size = dataRanks(mesh);
     } else {
@@ -392,7 +390,7 @@ private:
     if (llvm::none_of(options.reports, [](StringRef report) { return report.split('=').first == "numerics"; }))
       return SHALE_EXIT_OK;
     bool inside = false;
-    for (const Stage &stage : stagesFor(options, target)) {
+    for (const Stage &stage : stagesFor(options)) {
       PassManager manager(&context);
       stage.build(manager);
       if (inside && failed(manager.run(*module)))
@@ -437,14 +435,14 @@ private:
     if (options.emit != Emit::Object)
       llvm::sys::RemoveFileOnSignal(object);
     llvm::SmallVector<char, 0> code;
-    if (failed(emitObject(*module, target, code)))
+    if (failed(target->emitObject(*module, code)))
       return SHALE_EXIT_INTERNAL;
     if (int failed = writeOutput(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
       return failed;
     if (options.emit == Emit::Program) {
       LinkOptions link;
       link.runtime = runtimeLibrary();
-      link.libraries = {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
+      link.libraries = target->getLibraries();
       link.bundled = options.bundle;
       std::string error;
       if (!linkProgram({object.str().str()}, options.output, link, error)) {
@@ -471,7 +469,7 @@ private:
   bool stop = false;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  CpuTarget target;
+  const Target *target = nullptr; // set by run()
   std::optional<Planner> planner; // of advice, when a program is made
   ProgramSummary summary;
   int stageNumber = 1;

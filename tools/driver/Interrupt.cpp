@@ -1,6 +1,6 @@
 //===- Interrupt.cpp - A compilation that is stopped ----------------------===//
 #include "tools/driver/Interrupt.h"
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Link.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/Signals.h"
 #include <csignal>

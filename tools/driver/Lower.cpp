@@ -34,9 +34,9 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-int shale::runStages(ModuleOp module, const CompileOptions &options, const CpuTarget &target, StringRef from, StringRef to, bool verify) {
+int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to, bool verify) {
   bool inside = false;
-  for (const Stage &stage : stagesFor(options, target)) {
+  for (const Stage &stage : stagesFor(options)) {
     if (inside) {
       PassManager manager(module.getContext());
       manager.enableVerifier(verify);
@@ -51,12 +51,12 @@ int shale::runStages(ModuleOp module, const CompileOptions &options, const CpuTa
   return SHALE_EXIT_OK;
 }
 
-OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target, bool verify,
+OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, bool verify,
                                           int *exitCode) {
   OwningOpRef<ModuleOp> module = partitioned.clone();
   if (!options.reshardAfterForward)
     keepGathered(*module);
-  if (int code = runStages(*module, options, target, "partition", "fusion", verify)) {
+  if (int code = runStages(*module, options, "partition", "fusion", verify)) {
     if (exitCode)
       *exitCode = code;
     return {};
@@ -68,11 +68,11 @@ std::string shale::fusedKey(const CompileOptions &o) {
   return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" + std::to_string(o.reshardAfterForward);
 }
 
-FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, const CpuTarget &target, bool verify) {
+FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, bool verify) {
   Plan plan;
   plan.options = options;
   plan.module = std::move(fused);
-  if (runStages(*plan.module, options, target, "fusion", "plan", verify))
+  if (runStages(*plan.module, options, "fusion", "plan", verify))
     return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(*plan.module);
   if (failed(summary))

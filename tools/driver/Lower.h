@@ -12,7 +12,6 @@
 #include "lib/Analysis/TimeModel.h"
 #include "tools/driver/Options.h"
 #include "lib/Support/ByteSize.h"
-#include "lib/Target/CPU/CPU.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace shale {
@@ -33,7 +32,7 @@ struct Plan {
 
 /// Runs the stages after the one named `from`, up to and including the one named `to`. Returns the exit code of the stage that
 /// fails, or 0.
-int runStages(mlir::ModuleOp module, const CompileOptions &options, const CpuTarget &target, llvm::StringRef from, llvm::StringRef to,
+int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from, llvm::StringRef to,
               bool verify = true);
 
 /// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
@@ -41,12 +40,12 @@ int runStages(mlir::ModuleOp module, const CompileOptions &options, const CpuTar
 /// equal `fusedKey`. Both halves may run on several threads at once.
 /// Without `verify` IR is not verified after each pass, which takes a fifth of the time: for
 /// plans of many, of which the one that is taken is made again.
-mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options, const CpuTarget &target,
+mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options,
                                                bool verify = true, int *exitCode = nullptr);
 std::string fusedKey(const CompileOptions &options);
 
 /// The second half: order and places. Takes the module.
-mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options, const CpuTarget &target,
+mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options,
                                 bool verify = true);
 
 /// What --memory-limit says; nothing without one, or where it says what it cannot. A program

@@ -1,7 +1,7 @@
 //===- Outputs.cpp - The files that a compilation writes ------------------===//
 #include "tools/driver/Outputs.h"
 #include "dialects/nn/NN.h"
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Link.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"

@@ -36,10 +36,15 @@ static int64_t threadsARank(const CompileOptions &options) {
   return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / ranks);
 }
 
-std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &target) {
+std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
   return {
       // Shape arithmetic is gone, and what exporters took apart is one op again.
-      {"recover", [&o](OpPassManager &pm) { buildImportPipeline(pm, {o.recover}); }, SHALE_EXIT_DATA, Emit::NN, false},
+      {"recover",
+       [&o](OpPassManager &pm) {
+         pm.addPass(createAnnotateTargetPass({o.target}));
+         buildImportPipeline(pm, {o.recover});
+       },
+       SHALE_EXIT_DATA, Emit::NN, false},
       // Policies are attributes from here on. They come from flags, so what fails here is a flag.
       {"annotate",
        [&o](OpPassManager &pm) {
@@ -72,11 +77,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
       // Every op is part of a kernel or a call from here on. What fails is an op that this target cannot compute.
       {"fusion",
-       [target](OpPassManager &pm) {
-         FusionOptions fusion;
-         fusion.lanes = target.lanes;
-         buildFusionPipeline(pm, fusion);
-       },
+       [](OpPassManager &pm) { buildFusionPipeline(pm); },
        SHALE_EXIT_DATA, Emit::RT, false},
       // The order is fixed.
       {"schedule",
@@ -98,13 +99,9 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o, const CpuTarget &ta
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true},
       {"codegen",
-       [target](OpPassManager &pm) {
-         GenerateKernelsPassOptions kernels;
-         kernels.lanes = target.lanes;
-         pm.addPass(createGenerateKernelsPass(kernels));
-         LowerProgramPassOptions program;
-         program.target = target.name;
-         pm.addPass(createLowerProgramPass(program));
+       [](OpPassManager &pm) {
+         pm.addPass(createGenerateKernelsPass());
+         pm.addPass(createLowerProgramPass());
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };

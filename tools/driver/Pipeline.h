@@ -3,7 +3,6 @@
 #define SHALE_DRIVER_PIPELINE_H
 
 #include "tools/driver/Options.h"
-#include "lib/Target/CPU/CPU.h"
 #include "mlir/Pass/PassManager.h"
 #include <functional>
 #include <vector>
@@ -20,7 +19,7 @@ struct Stage {
 };
 
 /// The stages from imported `nn` to the LLVM dialect. `options` must outlive them.
-std::vector<Stage> stagesFor(const CompileOptions &options, const CpuTarget &target);
+std::vector<Stage> stagesFor(const CompileOptions &options);
 
 } // namespace shale
 

@@ -93,11 +93,11 @@ static int chooseRecompute(Planner &planner, CompileOptions &options) {
   return SHALE_EXIT_OK;
 }
 
-int shale::planFirst(ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop) {
+int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
   if (options.memoryLimit.empty() && !planOnly && !options.recomputeAuto)
     return SHALE_EXIT_OK;
-  Planner planner(recovered.clone(), target);
+  Planner planner(recovered.clone());
   if (!options.compare.empty()) {
     stop = true;
     std::string wrong = printComparison(planner, options, options.compare, llvm::outs());

@@ -4,7 +4,6 @@
 
 #include "lib/Analysis/ProgramSummary.h"
 #include "tools/driver/Options.h"
-#include "lib/Target/CPU/CPU.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace shale {
@@ -15,7 +14,7 @@ int checkPlanOptions(const CompileOptions &options);
 /// Under a memory limit, chooses the flags that were not typed; with
 /// --plan-only and --compare prints plans and sets `stop`. Changes nothing of
 /// `recovered`. Returns an exit code; 78 where no plan fits.
-int planFirst(mlir::ModuleOp recovered, CompileOptions &options, const CpuTarget &target, bool &stop);
+int planFirst(mlir::ModuleOp recovered, CompileOptions &options, bool &stop);
 
 /// Writes the reports that `options` ask for. Returns an exit code.
 int writeReports(mlir::ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options);

@@ -30,7 +30,7 @@ LogicalResult Planner::partition(const CompileOptions &options) {
   whole.reshardAfterForward = true; // lower() takes it back
   OwningOpRef<ModuleOp> module = recovered->clone();
   bool inside = false;
-  for (const Stage &stage : stagesFor(whole, target)) {
+  for (const Stage &stage : stagesFor(whole)) {
     StringRef name = stage.name;
     if (inside) {
       PassManager manager(module->getContext());
@@ -52,10 +52,10 @@ FailureOr<Plan> Planner::plan(const CompileOptions &options) {
   if (failed(partition(options)))
     return failure();
   exitCode = SHALE_EXIT_INTERNAL;
-  OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, options, target, /*verify=*/true, &exitCode);
+  OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, options, /*verify=*/true, &exitCode);
   if (!fused)
     return failure();
-  return planFused(std::move(fused), options, target);
+  return planFused(std::move(fused), options);
 }
 
 namespace {
@@ -136,13 +136,13 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
     parallelForEach(context, work, [&](const std::vector<size_t> &indices) {
       std::string wrong;
       errors.listen(&wrong);
-      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], target, /*verify=*/false);
+      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], /*verify=*/false);
       for (size_t index : indices) {
         PlanOrError &made = plans[index];
         if (fused) {
           errors.listen(&made.wrong);
           OwningOpRef<ModuleOp> module = index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
-          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], target, /*verify=*/false); succeeded(plan)) {
+          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false); succeeded(plan)) {
             made.plan = std::move(*plan);
             if (!keepModules)
               made.plan->module = {};
@@ -182,9 +182,8 @@ namespace {
 /// Plans of one batch after another.
 class BatchProbe {
 public:
-  BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options, const CpuTarget &target,
-             const MemoryLimit &limit)
-      : import(import), options(options), target(target), limit(limit) {}
+  BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options, const MemoryLimit &limit)
+      : import(import), options(options), limit(limit) {}
 
   /// Whether any plan fits. The smallest that does is tried with other batches.
   bool fitsSomehow(int64_t batch) {
@@ -192,7 +191,7 @@ public:
     if (!module)
       return false;
     const Plan *smallest = nullptr;
-    std::vector<Plan> plans = Planner(std::move(module), target).search(options);
+    std::vector<Plan> plans = Planner(std::move(module)).search(options);
     for (const Plan &plan : plans)
       if (plan.fits(limit) && (!smallest || plan.size(limit) < smallest->size(limit)))
         smallest = &plan;
@@ -206,22 +205,21 @@ public:
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
       return false;
-    std::vector<PlanOrError> plan = Planner(std::move(module), target).planAll(flags);
+    std::vector<PlanOrError> plan = Planner(std::move(module)).planAll(flags);
     return plan.front().plan && plan.front().plan->fits(limit);
   }
 
 private:
   llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import;
   const CompileOptions &options;
-  const CpuTarget &target;
   const MemoryLimit &limit;
   CompileOptions flags;
 };
 } // namespace
 
 int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options,
-                            const CpuTarget &target, const MemoryLimit &limit, int64_t ranks) {
-  BatchProbe probe(import, options, target, limit);
+                            const MemoryLimit &limit, int64_t ranks) {
+  BatchProbe probe(import, options, limit);
   constexpr int64_t kMost = 1 << 20; // rows a rank
   int64_t rows = 0;
   // The largest for one set of flags, then whether another set fits one more.

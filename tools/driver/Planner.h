@@ -18,8 +18,7 @@ struct PlanOrError {
 /// differ in what comes after partition share it.
 class Planner {
 public:
-  Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered, const CpuTarget &target)
-      : recovered(std::move(recovered)), target(target) {}
+  explicit Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered) : recovered(std::move(recovered)) {}
 
   /// Fails after an error.
   mlir::FailureOr<Plan> plan(const CompileOptions &options);
@@ -40,13 +39,12 @@ private:
 
   mlir::OwningOpRef<mlir::ModuleOp> recovered, partitioned;
   std::string partitionedFor;
-  const CpuTarget &target;
 };
 
 /// The largest multiple of `ranks` that `import` (a recovered module for a batch,
 /// or null) can be planned for within the limit; 0 if none fits.
 int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import, const CompileOptions &options,
-                     const CpuTarget &target, const MemoryLimit &limit, int64_t ranks);
+                     const MemoryLimit &limit, int64_t ranks);
 
 /// The fastest of `plans` (fastest first) that fits, or null.
 const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);

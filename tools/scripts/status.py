@@ -25,6 +25,7 @@ def dialect():
     text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
                           capture_output=True, text=True, check=True).stdout
     records = json.loads(text)
+    kernels = {name for path in sorted((ROOT / "lib" / "Target" / "CPU" / "Kernels").glob("*.cpp")) for name in re.findall(r"(\w+)::attachInterface<", path.read_text())}
     products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text())
     ops = {}
     for name in records["!instanceof"]["NN_Op"]:
@@ -37,11 +38,11 @@ def dialect():
 
         results = [value["def"] for value, _ in record["results"]["args"]]
         ops[name.removeprefix("NN_")] = {
-            "name": record["opName"], "has": set(interfaces(record["traits"])) | ({"product"} if name.removeprefix("NN_") in products else set()),
+            "name": record["opName"], "has": set(interfaces(record["traits"])) | {word for word, classes in (("product", products), ("own kernel", kernels)) if name.removeprefix("NN_") in classes},
             "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
             "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
-    if not products or not any("Differentiable" in op["has"] for op in ops.values()):
-        sys.exit("status.py: found no products or no gradients; has the source changed its form?")
+    if not products or not kernels or not any("Differentiable" in op["has"] for op in ops.values()):
+        sys.exit("status.py: found no products, kernels or gradients; has the source changed its form?")
     return ops
 
 
@@ -114,7 +115,7 @@ def gradient(classes, ops):
 
 def compiled(op):
     has = op["has"]
-    words = [word for word, interface in (("library product", "product"), ("own kernel", "OwnKernel"), ("decomposed", "Decomposable")) if interface in has]
+    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "Decomposable")) if interface in has]
     if has & {"Elementwise", "Indexed"}:
         words.append("generated kernel")
     return words

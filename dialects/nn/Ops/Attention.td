@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Sharded, NN_Partitionable, NN_StochasticWhere, NN_NumericKernel, NN_Differentiable, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Sharded, NN_Partitionable, NN_StochasticWhere, NN_Numeric, NN_Differentiable, NN_Cost, NN_Decomposable]> {
   let summary = "Scaled dot-product attention";
   let description = [{
     result = softmax(scale * q k^T + mask) v for each batch row and head. H is a
@@ -52,7 +52,7 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
 }
 
 def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments, AllTypesMatch<["query", "query_grad"]>,
-    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Partitionable, NN_NumericKernel, NN_Cost, NN_Decomposable, NN_OwnKernel]> {
+    AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Partitionable, NN_Numeric, NN_Cost, NN_Decomposable]> {
   let summary = "Gradient of attention";
   let description = [{
     From the forward pass' operands, its result and lse, and the gradient of the

@@ -214,7 +214,7 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_I
   let hasVerifier = 1;
 }
 
-def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_NumericKernel]> {
+def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_Numeric]> {
   let summary = "Gradient of picking by index tuples";
   let description = [{
     Of the result's shape: each slice of `grad` is added to the slice that

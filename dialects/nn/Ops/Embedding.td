@@ -26,7 +26,7 @@ def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_
   let hasVerifier = 1;
 }
 
-def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_OwnKernel, NN_Partitionable, NN_NumericKernel]> {
+def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_Partitionable, NN_Numeric]> {
   let summary = "Gradient of a table lookup";
   let description = [{
     result[v, :] = sum of grad[i, :] over all i with indices[i] == v, in the

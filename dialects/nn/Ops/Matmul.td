@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_NumericKernel]> {
+def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Numeric]> {
   let summary = "Matrix product, batched over leading dimensions";
   let description = [{
     result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]; `transpose_lhs`

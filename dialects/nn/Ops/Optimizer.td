@@ -57,7 +57,7 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllType
 def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["moment1", "moment2", "new_moment1", "new_moment2"]>,
     AllShapesMatch<["param", "grad", "moment1"]>,
-    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel, NN_NumericKernel]> {
+    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_Numeric]> {
   let summary = "AdamW update of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
@@ -101,7 +101,7 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
 def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["velocity", "new_velocity"]>,
     AllShapesMatch<["param", "grad", "velocity"]>,
-    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_OwnKernel, NN_NumericKernel]> {
+    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_Numeric]> {
   let summary = "SGD update with momentum of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:

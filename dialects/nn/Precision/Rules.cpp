@@ -29,17 +29,14 @@ bool EmbeddingOp::movesOnly() { return true; }
 
 OPERAND(MatmulOp) { return Numeric::Compute; }
 RESULT(MatmulOp) { return Numeric::Accumulates; }
-bool MatmulOp::takesHalves() { return true; }
 OPERAND(ReduceOp) { return Numeric::Any; }
 RESULT(ReduceOp) { return Numeric::Full; }
 OPERAND(CumsumOp) { return Numeric::Full; }
 RESULT(CumsumOp) { return Numeric::Full; }
 OPERAND(EmbeddingGradOp) { return Numeric::Any; }
 RESULT(EmbeddingGradOp) { return Numeric::Full; }
-bool EmbeddingGradOp::takesHalves() { return true; }
 OPERAND(GatherNdGradOp) { return Numeric::Any; }
 RESULT(GatherNdGradOp) { return Numeric::Full; }
-bool GatherNdGradOp::takesHalves() { return true; }
 
 // ---- norms: statistics in f32, x and result of one type
 
@@ -60,12 +57,10 @@ RESULT(RmsNormGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
 
 OPERAND(AttentionOp) { return number < 3 ? Numeric::Compute : Numeric::Any; }
 RESULT(AttentionOp) { return number == 0 ? Numeric::Compute : Numeric::Full; }
-bool AttentionOp::takesHalves() { return true; }
 OPERAND(AttentionGradOp) {
   return number == 4 ? Numeric::Full : number < 6 ? Numeric::Compute : Numeric::Any;
 }
 RESULT(AttentionGradOp) { return Numeric::Compute; }
-bool AttentionGradOp::takesHalves() { return true; }
 OPERAND(RopeOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
 RESULT(RopeOp) { return Numeric::Follows; }
 
@@ -84,7 +79,5 @@ OPERAND(SumSquaresOp) { return Numeric::Any; }
 RESULT(SumSquaresOp) { return Numeric::Full; }
 OPERAND(AdamwOp) { return number < 4 ? Numeric::Any : Numeric::Full; }
 RESULT(AdamwOp) { return Numeric::Any; }
-bool AdamwOp::takesHalves() { return true; }
 OPERAND(SgdOp) { return number < 3 ? Numeric::Any : Numeric::Full; }
 RESULT(SgdOp) { return Numeric::Any; }
-bool SgdOp::takesHalves() { return true; }

@@ -1,49 +1,37 @@
-//===- CPU.h - Object code and programs for CPUs --------------------------===//
+//===- CPU.h - x86-64 CPUs ------------------------------------------------===//
 #ifndef SHALE_TARGET_CPU_CPU_H
 #define SHALE_TARGET_CPU_CPU_H
 
-#include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-#include <string>
+#include "lib/Target/Target.h"
+
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
 
 namespace shale {
 
-/// A CPU as `--target cpu:NAME` names it.
-struct CpuTarget {
-  std::string name;  ///< x86-64-v3 or x86-64-v4: what the program checks at start
-  int64_t lanes = 8; ///< f32 elements of one vector
+/// Kernels are loops of vectors that threads share out; products are oneDNN's, collectives Gloo's.
+class CpuTarget final : public Target {
+public:
+  /// `level` is x86-64-v3 or x86-64-v4; `lanes` f32 elements make a vector.
+  CpuTarget(llvm::StringRef level, int64_t lanes) : Target(("cpu:" + level).str()), lanes(lanes) {}
+
+  bool isLibraryCall(mlir::Operation *op) const override;
+  bool hasOwnKernel(mlir::Operation *op) const override;
+  bool takesHalves(mlir::Operation *op) const override { return isLibraryCall(op) || hasOwnKernel(op); }
+  bool hasFastHalves() const override { return false; }
+  mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body) const override;
+  mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;
+  mlir::LogicalResult emitObject(mlir::ModuleOp module, llvm::SmallVectorImpl<char> &object) const override;
+  std::vector<std::string> getLibraries() const override { return {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"}; }
+  std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks, int64_t threads) const override;
+
+private:
+  int64_t lanes;
 };
 
-/// `native`, `x86-64-v3` or `x86-64-v4`; native is the best of these that this
-/// CPU has. Fails with a message to `error`.
-bool parseCpuTarget(llvm::StringRef name, CpuTarget &target, std::string &error);
-
-/// Compiles `module` (LLVM dialect) to the bytes of an object file. Fails after
-/// an error on it.
-mlir::LogicalResult emitObject(mlir::ModuleOp module, const CpuTarget &target, llvm::SmallVectorImpl<char> &object);
-
-struct LinkOptions {
-  std::string compiler;              ///< driver that links; empty: c++ of the PATH
-  std::string runtime;               ///< libshale_rt.a
-  std::vector<std::string> libraries; ///< further arguments, in order
-  bool bundled = false;               ///< libraries are looked for in bundleFolder() first
-};
-
-/// Stops a linker that runs; for handlers of signals.
-void stopLinker();
-
-/// Links object files and the runtime to a program at `output`. Runs no shell.
-bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
-                 std::string &error);
-
-/// The folder beside a program for its shared libraries: NAME.libs.
-std::string bundleFolder(llvm::StringRef program);
-
-/// Copies the shared libraries that `program` loads, but glibc's, to bundleFolder(), where a program that was linked for it
-/// finds them wherever both are moved. Says how many there are, and their bytes.
-bool bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &bytes, std::string &error);
+/// Makes cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4 known; native is the best of these that this CPU has.
+void registerCpuTarget(mlir::DialectRegistry &registry);
 
 } // namespace shale
 

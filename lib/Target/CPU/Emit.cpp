@@ -19,33 +19,9 @@
 using namespace mlir;
 using namespace shale;
 
-bool shale::parseCpuTarget(StringRef name, CpuTarget &target, std::string &error) {
-  if (name == "native" || name.empty()) {
-    llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-    auto has = [&](std::initializer_list<const char *> names) {
-      return llvm::all_of(names, [&](const char *feature) { return features.lookup(feature); });
-    };
-    if (has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
-      name = "x86-64-v4";
-    else if (has({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}))
-      name = "x86-64-v3";
-    else {
-      error = "this CPU has no AVX2; --target cpu:x86-64-v3 or cpu:x86-64-v4 compile for another";
-      return false;
-    }
-  }
-  if (name != "x86-64-v3" && name != "x86-64-v4") {
-    error = "unknown CPU '" + name.str() + "'; one of native, x86-64-v3, x86-64-v4";
-    return false;
-  }
-  target.name = name.str();
-  target.lanes = name == "x86-64-v4" ? 16 : 8;
-  return true;
-}
-
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> createMachine(const CpuTarget &target, std::string &error) {
+std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string &error) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -59,7 +35,7 @@ std::unique_ptr<llvm::TargetMachine> createMachine(const CpuTarget &target, std:
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.name, "", options, llvm::Reloc::PIC_,
+      backend->createTargetMachine(triple, level, "", options, llvm::Reloc::PIC_,
                                    std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
@@ -115,12 +91,12 @@ void scalarizeSingleLaneStores(llvm::Module &module) {
 }
 
 /// Translates and optimises; null after an error on the module.
-std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target, llvm::LLVMContext &context,
+std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool wide, llvm::LLVMContext &context,
                                         std::unique_ptr<llvm::TargetMachine> &machine) {
   std::string error;
-  machine = createMachine(target, error);
+  machine = createMachine(level, error);
   if (!machine) {
-    module.emitError() << "no machine for " << target.name << ": " << error;
+    module.emitError() << "no machine for " << level << ": " << error;
     return nullptr;
   }
   registerBuiltinDialectTranslation(*module.getContext());
@@ -135,10 +111,10 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target
   for (llvm::Function &function : *llvmModule) {
     if (function.isDeclaration())
       continue;
-    function.addFnAttr("target-cpu", target.name);
+    function.addFnAttr("target-cpu", level);
     // Without these AVX512 vectors would be cut into halves.
-    function.addFnAttr("prefer-vector-width", target.lanes == 16 ? "512" : "256");
-    function.addFnAttr("min-legal-vector-width", target.lanes == 16 ? "512" : "256");
+    function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
+    function.addFnAttr("min-legal-vector-width", wide ? "512" : "256");
   }
   optimize(*llvmModule, *machine);
   scalarizeSingleLaneStores(*llvmModule);
@@ -147,16 +123,16 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target
 
 } // namespace
 
-LogicalResult shale::emitObject(ModuleOp module, const CpuTarget &target, SmallVectorImpl<char> &object) {
+LogicalResult CpuTarget::emitObject(ModuleOp module, SmallVectorImpl<char> &object) const {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<llvm::Module> llvmModule = translate(module, target, context, machine);
+  std::unique_ptr<llvm::Module> llvmModule = translate(module, getArchitecture(), lanes == 16, context, machine);
   if (!llvmModule)
     return failure();
   llvm::raw_svector_ostream out(object);
   llvm::legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return module.emitError() << target.name << " has no object files";
+    return module.emitError() << getName() << " has no object files";
   passes.run(*llvmModule);
   return success();
 }

@@ -1,5 +1,5 @@
-// RUN: shale-opt %s --shale-cluster-kernels=lanes=8 2>/dev/null | FileCheck %s
-// RUN: shale-opt %s "--shale-cluster-kernels=lanes=16 lower=true" 2>/dev/null | FileCheck %s --check-prefix=LLVM
+// RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 --shale-cluster-kernels 2>/dev/null | FileCheck %s
+// RUN: shale-opt %s --shale-cluster-kernels=lower=true 2>/dev/null | FileCheck %s --check-prefix=LLVM
 
 func.func @f(%x: tensor<4x20xf32>, %y: tensor<20x4xf32>) -> (tensor<4x20xf32>, tensor<20xf32>, tensor<4x20xf32>) {
   // Rows in parallel; a pass for the sum, its lanes folded by halves, and one

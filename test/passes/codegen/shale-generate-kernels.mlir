@@ -1,5 +1,5 @@
 // RUN: shale-opt %s --shale-generate-kernels | FileCheck %s
-// RUN: shale-opt %s --shale-generate-kernels=lanes=8 | FileCheck %s --check-prefix=NARROW
+// RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 --shale-generate-kernels | FileCheck %s --check-prefix=NARROW
 
 // A kernel of the plan gets a native function with the runtime's ABI, and says how many rows it has.
 // CHECK-LABEL: rt.kernel @scale

@@ -3,7 +3,7 @@
 // RUN: head -c 128 /dev/zero > %t.weights
 // RUN: for i in 1 2 3 4 5 6 7 8; do printf '\000\000\200\077\000\000\100\100'; done >> %t.weights
 // RUN: head -c 64 /dev/zero >> %t.weights
-// RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-lower-program="target=x86-64-v3 describe=text" -o %t.llvm.mlir
+// RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program=describe=text -o %t.llvm.mlir
 // RUN: FileCheck %s --check-prefix=LLVM < %t.llvm.mlir
 // RUN: mlir-translate --mlir-to-llvmir %t.llvm.mlir | llc -filetype=obj -relocation-model=pic -o %t.o
 // RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe

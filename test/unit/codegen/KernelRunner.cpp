@@ -1,7 +1,7 @@
 //===- KernelRunner.cpp - Runs functions of nn ops by generated kernels ---===//
 #include "KernelRunner.h"
 #include "dialects/nn/NN.h"
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Target.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/codegen/Kernel.h"
@@ -83,9 +83,9 @@ namespace {
 /// A module of kernels as machine code.
 class Machine {
 public:
-  explicit Machine(ModuleOp kernels, const CpuTarget &target) {
+  explicit Machine(ModuleOp kernels, const Target &target) {
     llvm::SmallVector<char, 0> code;
-    EXPECT_TRUE(succeeded(emitObject(kernels, target, code)));
+    EXPECT_TRUE(succeeded(target.emitObject(kernels, code)));
     llvm::InitializeNativeTarget();
     jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
     llvm::orc::SymbolMap symbols;
@@ -149,26 +149,26 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
   fusion.singletons = options.singletons;
   buildFusionPipeline(pm, fusion);
   EXPECT_TRUE(succeeded(pm.run(*module)));
-  isolateOwnKernels(*module);
-
-  CpuTarget target;
   std::string error;
-  EXPECT_TRUE(parseCpuTarget("native", target, error)) << error;
-  KernelOptions kernelOptions;
-  kernelOptions.lanes = options.lanes ? options.lanes : target.lanes;
+  const Target *target = findTarget("cpu:native", error);
+  if (!target) {
+    ADD_FAILURE() << error;
+    return {};
+  }
+  isolateOwnKernels(*module, *target);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());
   DenseMap<Operation *, std::pair<std::string, KernelInfo>> infos;
   module->walk([&](nn::ClusterOp cluster) {
     std::string name = "kernel_" + std::to_string(infos.size());
-    FailureOr<KernelInfo> info = generateKernel(*kernels, name, cluster.getBody(), kernelOptions);
+    FailureOr<KernelInfo> info = target->generateKernel(*kernels, name, cluster.getBody());
     EXPECT_TRUE(succeeded(info));
     if (succeeded(info))
       infos[cluster] = {name, *info};
   });
   if (kernelCount)
     *kernelCount = infos.size();
-  EXPECT_TRUE(succeeded(lowerKernels(*kernels)));
-  Machine machine(*kernels, target);
+  EXPECT_TRUE(succeeded(target->lowerKernels(*kernels)));
+  Machine machine(*kernels, *target);
 
   interp::Interpreter interpreter{interp::Options()};
   DenseMap<Value, Tensor> values;

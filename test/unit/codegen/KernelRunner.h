@@ -13,7 +13,6 @@ namespace shale::test {
 struct RunOptions {
   bool singletons = false; ///< no fusion
   int64_t chunk = 0;       ///< rows a call; 0: all; else rounded up to the grain
-  int64_t lanes = 0;       ///< 0: this CPU's
 };
 
 /// Parses `text`, whose function is @f; null after an error.

@@ -4,7 +4,7 @@
 // into calls of libm. Nothing here contracts or reassociates.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/codegen/Kernel.h"
+#include "lib/Target/CPU/CPU.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -63,7 +63,7 @@ static void wrap(LLVM::LLVMFuncOp inner) {
   LLVM::ReturnOp::create(b, loc, ValueRange());
 }
 
-LogicalResult shale::lowerKernels(ModuleOp module) {
+LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
   SmallVector<StringAttr> names;
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal())

@@ -1,5 +1,5 @@
 //===- Loops.cpp - Building blocks of kernels with a schedule of their own -===//
-#include "dialects/nn/Kernels/Loops.h"
+#include "lib/Target/CPU/Kernels/Loops.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -10,7 +10,8 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
-using namespace shale::nn;
+using namespace shale;
+using namespace shale::cpu;
 
 Value Loops::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 Value Loops::real(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)); }

@@ -1,6 +1,6 @@
 //===- KernelEmitter.h - Elements as scf, vector and arith -----------------===//
-#ifndef SHALE_PASSES_CODEGEN_KERNELEMITTER_H
-#define SHALE_PASSES_CODEGEN_KERNELEMITTER_H
+#ifndef SHALE_TARGET_CPU_KERNELEMITTER_H
+#define SHALE_TARGET_CPU_KERNELEMITTER_H
 
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -114,4 +114,4 @@ mlir::Value foldLanes(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
 
 } // namespace shale
 
-#endif // SHALE_PASSES_CODEGEN_KERNELEMITTER_H
+#endif // SHALE_TARGET_CPU_KERNELEMITTER_H

@@ -1,5 +1,5 @@
 //===- Link.cpp - Object code to programs ---------------------------------===//
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Link.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"

@@ -6,8 +6,9 @@
 // after each operation.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Kernels/Loops.h"
 #include "dialects/nn/NN.h"
+#include "lib/Target/CPU/Kernels/Kernels.h"
+#include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -15,6 +16,7 @@
 
 using namespace mlir;
 using namespace shale;
+using namespace shale::cpu;
 using namespace shale::nn;
 
 namespace {
@@ -147,61 +149,78 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
   return success();
 }
 
+struct AdamwKernel : OwnKernel::ExternalModel<AdamwKernel, AdamwOp> {
+  int64_t getRows(Operation *raw) const {
+    auto op = cast<AdamwOp>(raw);
+    return cast<RankedTensorType>(op.getParam().getType()).getNumElements();
+  }
+  int64_t getGrain(Operation *) const {
+    return kGrain;
+  }
+
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+    auto op = cast<AdamwOp>(raw);
+    Location loc = op.getLoc();
+    Loops l(b, loc, lanes);
+    auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
+    Value scale = scalar(5), lr = scalar(6), beta1 = scalar(7), beta2 = scalar(8), epsilon = scalar(9),
+          weightDecay = scalar(10), bias1 = scalar(11), bias2 = scalar(12);
+    Value one = l.real(1);
+    auto sub = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, loc, x, y); };
+    auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
+    auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
+    auto div = [&](Value x, Value y) -> Value { return arith::DivFOp::create(b, loc, x, y); };
+    auto root = [&](Value x) -> Value { return math::SqrtOp::create(b, loc, x); };
+    Value fresh1 = l.splat(sub(one, beta1)), fresh2 = l.splat(sub(one, beta2)), kept2 = l.splat(beta2);
+    Value rate = l.splat(div(lr, bias1)), norm = l.splat(root(bias2)), eps = l.splat(epsilon), factor = l.splat(scale);
+    Value decayRate = mul(lr, weightDecay);
+    auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
+      Value g = mul(grad, factor);
+      Value p = mul(old[0], l.splat(sub(one, mul(decayRate, decay))));
+      Value m = add(old[1], mul(sub(g, old[1]), fresh1));
+      Value v = add(mul(old[2], kept2), mul(mul(g, g), fresh2));
+      Value denominator = add(div(root(v), norm), eps);
+      return {sub(p, div(mul(rate, m), denominator)), m, v};
+    };
+    return emitUpdate(op, l, {operands[0], operands[2], operands[3]}, operands[1], results, operands[4],
+                      op.getOffset() ? operands[13] : Value(), op.getDecay().convertToDouble(), op.getSegmentsAttr(), begin, end,
+                      formula);
+  }
+};
+
+struct SgdKernel : OwnKernel::ExternalModel<SgdKernel, SgdOp> {
+  int64_t getRows(Operation *raw) const {
+    auto op = cast<SgdOp>(raw);
+    return cast<RankedTensorType>(op.getParam().getType()).getNumElements();
+  }
+  int64_t getGrain(Operation *) const {
+    return kGrain;
+  }
+
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+    auto op = cast<SgdOp>(raw);
+    Location loc = op.getLoc();
+    Loops l(b, loc, lanes);
+    auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
+    Value scale = scalar(4), lr = l.splat(scalar(5)), momentum = l.splat(scalar(6)), weightDecay = scalar(7);
+    Value factor = l.splat(scale);
+    auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
+    auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
+    auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
+      Value g = mul(grad, factor);
+      g = add(g, mul(old[0], l.splat(mul(weightDecay, decay))));
+      Value v = add(mul(old[1], momentum), g);
+      return {arith::SubFOp::create(b, loc, old[0], mul(lr, v)), v};
+    };
+    return emitUpdate(op, l, {operands[0], operands[2]}, operands[1], results, operands[3],
+                      op.getOffset() ? operands[8] : Value(), op.getDecay().convertToDouble(), op.getSegmentsAttr(), begin, end,
+                      formula);
+  }
+};
+
 } // namespace
 
-int64_t AdamwOp::getKernelRows() { return cast<RankedTensorType>(getParam().getType()).getNumElements(); }
-int64_t AdamwOp::getKernelGrain() { return kGrain; }
-int64_t AdamwOp::getKernelScratch() { return 0; }
-
-LogicalResult AdamwOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
-                                  int64_t lanes) {
-  Location loc = getLoc();
-  Loops l(b, loc, lanes);
-  auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
-  Value scale = scalar(5), lr = scalar(6), beta1 = scalar(7), beta2 = scalar(8), epsilon = scalar(9),
-        weightDecay = scalar(10), bias1 = scalar(11), bias2 = scalar(12);
-  Value one = l.real(1);
-  auto sub = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, loc, x, y); };
-  auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
-  auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
-  auto div = [&](Value x, Value y) -> Value { return arith::DivFOp::create(b, loc, x, y); };
-  auto root = [&](Value x) -> Value { return math::SqrtOp::create(b, loc, x); };
-  Value fresh1 = l.splat(sub(one, beta1)), fresh2 = l.splat(sub(one, beta2)), kept2 = l.splat(beta2);
-  Value rate = l.splat(div(lr, bias1)), norm = l.splat(root(bias2)), eps = l.splat(epsilon), factor = l.splat(scale);
-  Value decayRate = mul(lr, weightDecay);
-  auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
-    Value g = mul(grad, factor);
-    Value p = mul(old[0], l.splat(sub(one, mul(decayRate, decay))));
-    Value m = add(old[1], mul(sub(g, old[1]), fresh1));
-    Value v = add(mul(old[2], kept2), mul(mul(g, g), fresh2));
-    Value denominator = add(div(root(v), norm), eps);
-    return {sub(p, div(mul(rate, m), denominator)), m, v};
-  };
-  return emitUpdate(*this, l, {operands[0], operands[2], operands[3]}, operands[1], results, operands[4],
-                    getOffset() ? operands[13] : Value(), getDecay().convertToDouble(), getSegmentsAttr(), begin, end,
-                    formula);
-}
-
-int64_t SgdOp::getKernelRows() { return cast<RankedTensorType>(getParam().getType()).getNumElements(); }
-int64_t SgdOp::getKernelGrain() { return kGrain; }
-int64_t SgdOp::getKernelScratch() { return 0; }
-
-LogicalResult SgdOp::emitKernel(OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
-                                int64_t lanes) {
-  Location loc = getLoc();
-  Loops l(b, loc, lanes);
-  auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
-  Value scale = scalar(4), lr = l.splat(scalar(5)), momentum = l.splat(scalar(6)), weightDecay = scalar(7);
-  Value factor = l.splat(scale);
-  auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
-  auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
-  auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
-    Value g = mul(grad, factor);
-    g = add(g, mul(old[0], l.splat(mul(weightDecay, decay))));
-    Value v = add(mul(old[1], momentum), g);
-    return {arith::SubFOp::create(b, loc, old[0], mul(lr, v)), v};
-  };
-  return emitUpdate(*this, l, {operands[0], operands[2]}, operands[1], results, operands[3],
-                    getOffset() ? operands[8] : Value(), getDecay().convertToDouble(), getSegmentsAttr(), begin, end,
-                    formula);
+void shale::cpu::attachOptimizerKernels(MLIRContext &context) {
+  AdamwOp::attachInterface<AdamwKernel>(context);
+  SgdOp::attachInterface<SgdKernel>(context);
 }

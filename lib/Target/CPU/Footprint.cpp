@@ -1,5 +1,7 @@
 //===- Footprint.cpp - What libraries and the process take of a rank ------===//
-#include "lib/Analysis/Footprint.h"
+#include "lib/Target/CPU/Footprint.h"
+#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/CPU/Kernels/Kernels.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,7 +24,7 @@ static constexpr int64_t kGlooPairBytes = 16 << 10;
 // written (runtime/checkpoint).
 static constexpr int64_t kSavingBytes = 1 << 20;
 
-int64_t shale::productWorkspace(int64_t m, int64_t n, int64_t k) {
+int64_t cpu::productWorkspace(int64_t m, int64_t n, int64_t k) {
   // The AVX-512 blocking of oneDNN 2.6, the largest of its kinds of CPU.
   int64_t columns = llvm::alignTo(std::clamp<int64_t>(n, 48, SHALE_GEMM_COLUMNS), 48);
   int64_t rows = llvm::alignTo(std::clamp<int64_t>(m, 8, SHALE_GEMM_BLOCK), 8);
@@ -30,39 +32,37 @@ int64_t shale::productWorkspace(int64_t m, int64_t n, int64_t k) {
   return 4 * (columns * depth + depth * rows) + 8192;
 }
 
-int64_t shale::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
+int64_t cpu::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
   int64_t rows = std::min<int64_t>(m, SHALE_GEMM_PANEL), columns = std::min<int64_t>(n, SHALE_GEMM_PANEL);
   int64_t depth = std::min<int64_t>(k, SHALE_GEMM_BLOCK);
   return 4 * (llvm::alignTo(rows * depth, 16) + llvm::alignTo(columns * depth, 16) +
               (rounds ? llvm::alignTo(rows * columns, 16) : 0));
 }
 
-Footprint shale::footprintOf(ModuleOp module, int64_t ranks, int64_t threads) {
-  Footprint footprint;
-  int64_t product = 0, scratch = 0;
+std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks, int64_t threads) const {
+  int64_t product = 0, scratch = 0, calls = 0;
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
       rt::GemmOp::Shape shape = gemm.getShape();
       if (!isHalf(gemm.getA().getType().getElementType())) {
-        product = std::max(product, productWorkspace(shape.m, shape.n, shape.k));
+        product = std::max(product, cpu::productWorkspace(shape.m, shape.n, shape.k));
         return;
       }
       int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL), n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
-      product = std::max(product, productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
+      product = std::max(product, cpu::productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
       bool rounds = isHalf(gemm.getC().getType().getElementType());
-      scratch = std::max(scratch, productPanels(shape.m, shape.n, shape.k, rounds));
+      scratch = std::max(scratch, cpu::productPanels(shape.m, shape.n, shape.k, rounds));
     });
   for (auto kernel : module.getOps<rt::KernelOp>())
-    kernel.getBody().walk([&](OwnKernel own) { scratch = std::max(scratch, own.getKernelScratch()); });
-  footprint.products = threads * product;
-  footprint.scratch = threads * llvm::alignTo(scratch, 4096);
-  footprint.communicator = (ranks - 1) * 2 * kGlooPairBytes;
-  footprint.saving = kSavingBytes;
-  int64_t calls = 0;
+    kernel.getBody().walk([&](cpu::OwnKernel own) { scratch = std::max(scratch, own.getScratch()); });
   for (auto function : module.getOps<rt::FuncOp>())
     for (Operation &op : function.getBody().front())
       calls += !isPure(&op);
-  footprint.heap = threads * kThreadBytes;
-  footprint.process = llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096);
-  return footprint;
+  std::string many = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  return {{rt::Category::Workspace, "panels of products, " + many, threads * product},
+          {rt::Category::Workspace, "scratch of kernels, " + many, threads * int64_t(llvm::alignTo(scratch, 4096))},
+          {rt::Category::Communication, "Gloo's buffers, bounded", (ranks - 1) * 2 * kGlooPairBytes},
+          {rt::Category::Fixed, "pieces of what is saved", kSavingBytes},
+          {rt::Category::Fixed, "heap and stacks, " + many, threads * kThreadBytes},
+          {rt::Category::Fixed, "process, code and libraries, measured", int64_t(llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096))}};
 }

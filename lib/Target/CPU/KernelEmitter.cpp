@@ -1,5 +1,5 @@
 //===- KernelEmitter.cpp - Elements as scf, vector and arith ---------------===//
-#include "passes/codegen/KernelEmitter.h"
+#include "lib/Target/CPU/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,12 +1,12 @@
 //===- Loops.h - Building blocks of kernels with a schedule of their own ---===//
-#ifndef SHALE_NN_KERNELS_LOOPS_H
-#define SHALE_NN_KERNELS_LOOPS_H
+#ifndef SHALE_TARGET_CPU_KERNELS_LOOPS_H
+#define SHALE_TARGET_CPU_KERNELS_LOOPS_H
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-namespace shale::nn {
+namespace shale::cpu {
 
 /// Emits f32 loops and calls of the library's product.
 class Loops {
@@ -64,6 +64,6 @@ private:
   llvm::SmallVector<mlir::Operation *> scratchSizes;
 };
 
-} // namespace shale::nn
+} // namespace shale::cpu
 
-#endif // SHALE_NN_KERNELS_LOOPS_H
+#endif // SHALE_TARGET_CPU_KERNELS_LOOPS_H

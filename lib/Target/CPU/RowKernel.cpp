@@ -1,4 +1,4 @@
-//===- Kernel.cpp - The CPU schedule of the row form ----------------------===//
+//===- RowKernel.cpp - The CPU schedule of the row form -------------------===//
 //
 // Two schedules. Rows: outer rows in parallel; a row is passed over once for
 // each level of row reductions and once for the outputs, lanes along it. Flat:
@@ -10,9 +10,10 @@
 // again. Bits depend on shapes and lane width only.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/codegen/Kernel.h"
 #include "dialects/nn/Emit/Reduction.h"
-#include "passes/codegen/KernelEmitter.h"
+#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/CPU/KernelEmitter.h"
+#include "lib/Target/CPU/Kernels/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -417,20 +418,18 @@ int64_t rowGrain(const Schedule &schedule, int64_t lanes) {
   return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, schedule.columns));
 }
 
-/// A region of one op that has a kernel of its own.
-OwnKernel ownKernel(Region &body) {
+/// The op of a region that has one alone, with a kernel of its own; else null.
+cpu::OwnKernel ownKernel(Region &body) {
   Block &block = body.front();
   if (block.getOperations().size() != 2)
     return nullptr;
-  auto op = dyn_cast<OwnKernel>(block.front());
+  auto op = dyn_cast<cpu::OwnKernel>(block.front());
   if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
     return nullptr;
   return op;
 }
 
-} // namespace
-
-static FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, OwnKernel op, Region &body, int64_t lanes) {
+FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernel op, Region &body, int64_t lanes) {
   Block *entry = &function.getBody().front();
   b.setInsertionPointToEnd(entry);
   IRMapping buffers;
@@ -440,29 +439,31 @@ static FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, Ow
     operands.push_back(buffers.lookup(operand));
   ValueRange results = ValueRange(entry->getArguments()).slice(body.getNumArguments(), op->getNumResults());
   ValueRange bounds = ValueRange(entry->getArguments()).take_back(2);
-  if (failed(op.emitKernel(b, operands, results, bounds[0], bounds[1], lanes)))
+  if (failed(op.emit(b, operands, results, bounds[0], bounds[1], lanes)))
     return failure();
   func::ReturnOp::create(b, function.getLoc());
-  return KernelInfo{op.getKernelRows(), op.getKernelGrain(), op.getKernelScratch()};
+  return KernelInfo{op.getRows(), op.getGrain(), op.getScratch()};
 }
 
-FailureOr<KernelInfo> shale::generateKernel(ModuleOp module, StringRef name, Region &body, const KernelOptions &options) {
+} // namespace
+
+FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name, Region &body) const {
   OpBuilder b(module.getContext());
-  if (OwnKernel op = ownKernel(body))
-    return generateOwn(b, createFunction(b, module, name, body), op, body, options.lanes);
+  if (cpu::OwnKernel op = ownKernel(body))
+    return generateOwn(b, createFunction(b, module, name, body), op, body, lanes);
   FailureOr<Schedule> schedule = chooseSchedule(body);
   if (failed(schedule))
     return failure();
   constexpr int attempts = 256;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    int64_t lanes = schedule->scalar ? 1 : options.lanes;
+    int64_t width = schedule->scalar ? 1 : lanes;
     // Sums over rows: wider than a register, for several sums at once.
-    if (schedule->flat && schedule->loops && lanes > 1 && schedule->columns >= 4 * lanes)
-      lanes *= 4;
+    if (schedule->flat && schedule->loops && width > 1 && schedule->columns >= 4 * width)
+      width *= 4;
     func::FuncOp function = createFunction(b, module, name, body);
-    RowKernel kernel(b, function, body, *schedule, lanes);
+    RowKernel kernel(b, function, body, *schedule, width);
     if (kernel.run())
-      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows, rowGrain(*schedule, lanes), 0};
+      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows, rowGrain(*schedule, width), 0};
     function.erase();
     if (!refine(*schedule, kernel.refinement(), kernel.failedStage(), kernel.failedBox()))
       break;

@@ -1,5 +1,5 @@
 //===- Bundle.cpp - The shared libraries of a program, beside it ----------===//
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Link.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"

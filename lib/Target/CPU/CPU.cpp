@@ -1,0 +1,50 @@
+//===- CPU.cpp - x86-64 CPUs ----------------------------------------------===//
+#include "lib/Target/CPU/CPU.h"
+#include "dialects/nn/NN.h"
+#include "lib/Target/CPU/Kernels/Kernels.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace shale;
+
+#include "lib/Target/CPU/Kernels/OwnKernel.cpp.inc"
+
+bool CpuTarget::isLibraryCall(Operation *op) const {
+  auto matmul = dyn_cast<nn::MatmulOp>(op);
+  return matmul && !matmul.getType().getElementType().isF64();
+}
+
+bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernel>(op); }
+
+static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
+  if (level == "native") {
+    llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+    auto has = [&](std::initializer_list<const char *> names) {
+      return llvm::all_of(names, [&](const char *feature) { return features.lookup(feature); });
+    };
+    if (has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) {
+      level = "x86-64-v4";
+    } else if (has({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"})) {
+      level = "x86-64-v3";
+    } else {
+      error = "this CPU has no AVX2; cpu:x86-64-v3 and cpu:x86-64-v4 compile for another";
+      return nullptr;
+    }
+  }
+  if (level != "x86-64-v3" && level != "x86-64-v4") {
+    error = "unknown CPU '" + level.str() + "'; expected native, x86-64-v3 or x86-64-v4";
+    return nullptr;
+  }
+  return std::make_unique<CpuTarget>(level, level == "x86-64-v4" ? 16 : 8);
+}
+
+void shale::registerCpuTarget(DialectRegistry &registry) {
+  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, makeTarget);
+  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+    cpu::attachAttentionKernels(*context);
+    cpu::attachDataKernels(*context);
+    cpu::attachEmbeddingKernels(*context);
+    cpu::attachOptimizerKernels(*context);
+  });
+}

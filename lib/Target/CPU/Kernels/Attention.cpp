@@ -1,0 +1,487 @@
+//===- Attention.cpp - Blocked attention, forward and backward ------------===//
+//
+// A block of query rows of one head against all keys that it sees: the scores
+// of one block are all that is ever held. Backward recomputes them from lse
+// (Dao et al., arXiv 2205.14135, section 3) and runs one key head a row, so that
+// sums over the queries of its heads have one order.
+//
+// Half types are widened in scratch: keys and values once a head, queries and
+// results a block at a time; sums are f32 and rounded once.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Emit/Random.h"
+#include "dialects/nn/LargeLse.h"
+#include "dialects/nn/NN.h"
+#include "lib/Target/CPU/Kernels/Kernels.h"
+#include "lib/Target/CPU/Kernels/Loops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+using namespace shale::cpu;
+using namespace shale::nn;
+
+namespace {
+
+/// Sizes of one attention, as in the op's text.
+struct Shape {
+  int64_t batch, heads, groups, rows, keys, depth, width;
+  Shape(Value query, Value key, Value value) {
+    auto q = cast<RankedTensorType>(query.getType()).getShape();
+    auto v = cast<RankedTensorType>(value.getType()).getShape();
+    element = cast<RankedTensorType>(query.getType()).getElementType();
+    batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
+  }
+  /// Query rows of a block: its scores stay within 256 KiB while 8 rows do.
+  int64_t blockRows() const {
+    constexpr int64_t elements = 65536;
+    return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
+  }
+  int64_t blocks() const { return (rows + blockRows() - 1) / blockRows(); }
+  /// Elements of a block of scores.
+  int64_t scores() const { return blockRows() * keys; }
+  bool halves() const { return element.isBF16() || element.isF16(); }
+  Type element;
+};
+
+/// Bytes of scratch for areas of so many f32 elements (Loops::scratch).
+int64_t scratchOf(ArrayRef<int64_t> areas) {
+  int64_t bytes = 0;
+  for (int64_t elements : areas)
+    bytes += llvm::alignTo(elements * sizeof(float), 64);
+  return bytes;
+}
+
+/// A mask of scores in memory, repeated along dimensions of size 1.
+struct MaskArea {
+  MaskArea() = default;
+  MaskArea(MutableOperandRange range, ValueRange operands) {
+    if (range.empty())
+      return;
+    auto type = cast<RankedTensorType>(range.begin()->get().getType());
+    memref = operands[range.begin()->getOperandNumber()];
+    element = type.getElementType();
+    int64_t stride = 1;
+    for (int i = 3; i >= 0; --i) {
+      strides[i] = type.getDimSize(i) == 1 ? 0 : stride;
+      stride *= type.getDimSize(i);
+    }
+  }
+  /// The first element of a row.
+  Value rowAt(Loops &l, Value batch, Value head, Value row) const {
+    return l.add(l.mul(batch, l.index(strides[0])),
+                 l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
+  }
+  Value load(Loops &l, Value base, Value j, Value lanes) const {
+    return strides[3] ? l.load(memref, l.add(base, j), lanes, element) : l.splat(l.loadScalar(memref, base, element));
+  }
+  explicit operator bool() const { return bool(memref); }
+
+  Value memref;
+  Type element;
+  int64_t strides[4] = {};
+};
+
+/// A block of scores and its rows, as the forward and the backward kernel use them.
+class Blocks {
+public:
+  template <typename OpT>
+  Blocks(Loops &l, const Shape &s, OpT op, ValueRange operands)
+      : l(l), s(s), mask(op.getMaskMutable(), operands), seen(op.getSeenMutable(), operands), causal(op.getCausal()),
+        added(op.getAdded()), scale(op.getScale().convertToDouble()) {
+    if (op.getHidden())
+      hidden = op.getHidden()->convertToDouble();
+  }
+
+  Value i(int64_t value) { return l.index(value); }
+
+  /// Keys that row `row` sees.
+  Value visible(Value row) {
+    if (!causal)
+      return i(s.keys);
+    return l.max(i(0), l.min(i(s.keys), l.add(row, i(1 + s.keys - s.rows))));
+  }
+
+  /// scores[rows, limit] = scale * q k^T
+  void multiply(Value count, Value limit, Value q, Value qAt, Value k, Value kAt, Value scores) {
+    l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)}, 0,
+           {scores, i(0), i(s.keys)});
+  }
+
+  /// Adds the mask to columns [0, limit) of a row of scores and hides what is not seen.
+  void applyMasks(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
+    if (!mask && !seen)
+      return;
+    Value base = mask ? mask.rowAt(l, batch, head, row) : Value(), from = seen ? seen.rowAt(l, batch, head, row) : Value();
+    Value other = l.splat(l.real(hidden));
+    l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      Value x = l.load(scores, l.add(at, j), lanes);
+      if (mask)
+        x = arith::AddFOp::create(l.b, l.loc, x, mask.load(l, base, j, lanes));
+      if (seen) {
+        Value instead = added ? Value(arith::AddFOp::create(l.b, l.loc, x, other)) : other;
+        x = arith::SelectOp::create(l.b, l.loc, seen.load(l, from, j, lanes), x, instead);
+      }
+      l.store(scores, l.add(at, j), lanes, x);
+      return {};
+    });
+  }
+
+  /// The factor by which a row's probabilities exp(score - lse) add up to 1 where |lse| is large.
+  Value normalizer(Value scores, Value at, Value seen, Value lse) {
+    Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
+    Value size = math::AbsFOp::create(l.b, l.loc, lse);
+    Value large = arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OGT, size, l.real(kLargeLse));
+    Value limit = arith::SelectOp::create(l.b, l.loc, large, seen, i(0));
+    Value total = l.vectors(i(0), limit, none, [&](Value j, Value lanes, ValueRange c) -> SmallVector<Value> {
+      Value x = l.load(scores, l.add(at, j), lanes);
+      Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
+      return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
+    })[0];
+    Value part = arith::DivFOp::create(l.b, l.loc, one, l.sumLanes(total));
+    return l.splat(arith::SelectOp::create(l.b, l.loc, large, part, one));
+  }
+
+  /// Whether a number stands in the place of scores, so that no gradient passes; of -inf the probability is 0.
+  bool replaces() const { return seen && !added && std::isfinite(hidden); }
+
+  void zero(Value memref, Value from, Value to) {
+    Value nothing = l.splat(l.real(0));
+    l.vectors(from, to, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(memref, j, lanes, nothing);
+      return {};
+    });
+  }
+
+  /// f32 elements of a half area in scratch, or the area itself and its place.
+  std::pair<Value, Value> widened(Value area, Value at, Value scratch, Value count) {
+    if (!scratch)
+      return {area, at};
+    widen(area, at, scratch, count);
+    return {scratch, i(0)};
+  }
+
+  void widen(Value half, Value at, Value scratch, Value count) {
+    l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(scratch, j, lanes, l.load(half, l.add(at, j), lanes, s.element));
+      return {};
+    });
+  }
+
+  void narrow(Value scratch, Value half, Value at, Value count) {
+    l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+      l.store(half, l.add(at, j), lanes, l.load(scratch, j, lanes), s.element);
+      return {};
+    });
+  }
+
+  Loops &l;
+  const Shape &s;
+  MaskArea mask, seen;
+  double hidden = -std::numeric_limits<double>::infinity();
+  bool causal, added;
+  double scale;
+};
+
+/// Which probabilities are dropped (nn.dropout), a vector of a row at a time.
+class Drops {
+public:
+  /// `random` is what they are drawn from, in memory.
+  Drops(Loops &l, const Shape &s, DropAttr dropout, ValueRange random) : l(l), s(s), words{l.b, l.loc}, dropout(dropout) {
+    if (!dropout)
+      return;
+    auto scalar = [&](unsigned i) { return memref::LoadOp::create(l.b, l.loc, random[i], ValueRange{l.index(0)}); };
+    std::tie(key0, key1) = words.split(scalar(0));
+    step = words.split(scalar(1)).first;
+    microbatch = arith::ShLIOp::create(l.b, l.loc, words.split(scalar(2)).first, words.constant(16));
+    groups = s.groups, shared = s.heads / s.groups;
+    if (dropout.getWhole().empty())
+      return;
+    groups = dropout.getWhole()[1], shared = dropout.getWhole()[2];
+    offset = arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), scalar(3));
+  }
+
+  explicit operator bool() const { return bool(dropout); }
+
+  /// The number of a row's first probability in the whole.
+  Value rowStart(Value batch, Value head, Value row) {
+    if (!dropout)
+      return {};
+    Value here = l.index(s.heads / s.groups);
+    Value group = l.add(l.mul(batch, l.index(groups)), l.div(head, here));
+    Value number = l.add(l.mul(group, l.index(shared)), l.rem(head, here));
+    number = l.mul(l.add(l.mul(number, l.index(s.rows)), row), l.index(s.keys));
+    return offset ? l.add(number, offset) : number;
+  }
+
+  /// What becomes of the vector at column `j` of that row.
+  Value isKept(Value start, Value j) {
+    Type i64 = l.b.getI64Type();
+    Value first = arith::IndexCastOp::create(l.b, l.loc, i64, l.add(start, j));
+    SmallVector<int64_t> steps(l.lanes);
+    std::iota(steps.begin(), steps.end(), 0);
+    auto type = VectorType::get({l.lanes}, i64);
+    Value lanes = arith::ConstantOp::create(l.b, l.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+    auto [low, high] = words.split(arith::AddIOp::create(l.b, l.loc, l.splat(first), lanes));
+    Value id = words.constant(static_cast<uint32_t>(dropout.getId()));
+    Value word = words.philox({low, words.sum(high, microbatch), step, id}, key0, key1);
+    Value threshold = words.constant(dropThreshold(dropout.getRatio().getValueAsDouble()));
+    words.match(word, threshold);
+    return arith::CmpIOp::create(l.b, l.loc, arith::CmpIPredicate::uge, word, threshold);
+  }
+  Value apply(Value kept, Value x) {
+    Value factor = l.splat(l.real(1 / (1 - dropout.getRatio().getValueAsDouble())));
+    return arith::SelectOp::create(l.b, l.loc, kept, arith::MulFOp::create(l.b, l.loc, x, factor), l.splat(l.real(0)));
+  }
+
+private:
+  Loops &l;
+  const Shape &s;
+  RandomWords words;
+  DropAttr dropout;
+  Value key0, key1, step, microbatch, offset;
+  int64_t groups = 1, shared = 1;
+};
+
+LogicalResult checkElement(Operation *op, Value lse) {
+  for (Value operand : op->getOperands()) {
+    if (cast<RankedTensorType>(operand.getType()).getElementType().isInteger())
+      continue; // what is drawn from
+    Type element = cast<RankedTensorType>(operand.getType()).getElementType();
+    if (!element.isF32() && !shale::isHalf(element))
+      return op->emitOpError() << "has a kernel for f32 and half types only; got " << operand.getType();
+  }
+  if (!cast<RankedTensorType>(lse.getType()).getElementType().isF32())
+    return op->emitOpError() << "has a kernel for lse in f32 only; got " << lse.getType();
+  return success();
+}
+
+struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> {
+  int64_t getRows(Operation *raw) const {
+    auto op = cast<AttentionOp>(raw);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    return s.batch * s.heads * s.blocks();
+  }
+  int64_t getScratch(Operation *raw) const {
+    auto op = cast<AttentionOp>(raw);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    if (!s.halves())
+      return scratchOf({s.scores()});
+    return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth, s.blockRows() * s.width});
+  }
+
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+    auto op = cast<AttentionOp>(raw);
+    if (failed(checkElement(op, op.getLse())))
+      return failure();
+    Location loc = op.getLoc();
+    Loops l(b, loc, lanes);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Value q = operands[0], k = operands[1], v = operands[2];
+    Value out = results[0], lse = results[1];
+    Blocks blocks(l, s, op, operands);
+    Drops drops(l, s, op.getDropoutAttr(), operands.take_back(op.getRandom().size()));
+    auto i = [&](int64_t value) { return l.index(value); };
+    Block *entry = b.getInsertionBlock();
+    Value scores = l.scratch(entry, s.scores());
+    Value wideK, wideV, wideQ, wideOut;
+    if (s.halves()) {
+      wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
+      wideQ = l.scratch(entry, s.blockRows() * s.depth), wideOut = l.scratch(entry, s.blockRows() * s.width);
+    }
+
+    l.forRange(begin, end, [&](Value item) {
+      Value block = l.rem(item, i(s.blocks())), pair = l.div(item, i(s.blocks()));
+      Value head = l.rem(pair, i(s.heads)), batch = l.div(pair, i(s.heads));
+      Value group = l.add(l.mul(batch, i(s.groups)), l.div(head, i(s.heads / s.groups)));
+      Value first = l.mul(block, i(s.blockRows()));
+      Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
+      Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+      Value row0 = l.add(l.mul(pair, i(s.rows)), first);
+      Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
+      Value keys = k, values = v;
+      if (s.halves()) {
+        // Items of a head follow each other.
+        Value starts = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, item, begin);
+        Value another = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, block, i(0));
+        auto fresh = scf::IfOp::create(b, loc, arith::OrIOp::create(b, loc, starts, another));
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPoint(fresh.thenBlock()->getTerminator());
+        blocks.widen(k, kAt, wideK, i(s.keys * s.depth));
+        blocks.widen(v, vAt, wideV, i(s.keys * s.width));
+        keys = wideK, values = wideV;
+      }
+      if (s.halves())
+        kAt = vAt = i(0);
+      auto [queries, qAt] = blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
+      blocks.multiply(count, limit, queries, qAt, keys, kAt, scores);
+
+      l.forRange(i(0), count, [&](Value r) {
+        Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+        blocks.applyMasks(batch, head, row, scores, at, seen);
+        Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
+        Value highest = l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(scores, l.add(at, j), m);
+          return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
+        })[0];
+        highest = l.maxLanes(highest);
+        auto unless = [&](Value x, double number, double instead) -> Value {
+          Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, l.real(number));
+          return arith::SelectOp::create(b, loc, is, l.real(instead), x);
+        };
+        if (op.getGuard()) // a row of -inf: exp of the scores themselves is 0
+          highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
+        Value shift = l.splat(highest), none = l.splat(l.real(0));
+        Value total = l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(scores, l.add(at, j), m);
+          Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+          l.store(scores, l.add(at, j), m, e);
+          return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
+        })[0];
+        total = l.sumLanes(total);
+        if (op.getGuard())
+          total = unless(total, 0, 1);
+        blocks.zero(scores, l.add(at, seen), l.add(at, limit));
+        Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
+        memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
+        Value divisor = l.splat(total), start = drops.rowStart(batch, head, row);
+        l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+          Value x = arith::DivFOp::create(b, loc, l.load(scores, l.add(at, j), m), divisor);
+          l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(start, j), x) : x);
+          return {};
+        });
+      });
+      Value to = l.mul(row0, i(s.width));
+      l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)}, {values, vAt, i(s.width)}, 0,
+             {wideOut ? wideOut : out, wideOut ? i(0) : to, i(s.width)});
+      if (wideOut)
+        blocks.narrow(wideOut, out, to, l.mul(count, i(s.width)));
+    });
+    return success();
+  }
+};
+
+struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, AttentionGradOp> {
+  int64_t getRows(Operation *raw) const {
+    auto op = cast<AttentionGradOp>(raw);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    return s.batch * s.groups;
+  }
+  int64_t getScratch(Operation *raw) const {
+    auto op = cast<AttentionGradOp>(raw);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    if (!s.halves())
+      return scratchOf({s.scores(), s.scores()});
+    int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth, out = s.blockRows() * s.width;
+    return scratchOf({s.scores(), s.scores(), k, v, k, v, q, out, q});
+  }
+
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+    auto op = cast<AttentionGradOp>(raw);
+    if (failed(checkElement(op, op.getLse())))
+      return failure();
+    Location loc = op.getLoc();
+    Loops l(b, loc, lanes);
+    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4], dout = operands[5];
+    Value dq = results[0], dk = results[1], dv = results[2];
+    double scale = op.getScale().convertToDouble();
+    Blocks blocks(l, s, op, operands);
+    Drops drops(l, s, op.getDropoutAttr(), operands.take_back(op.getRandom().size()));
+    auto i = [&](int64_t value) { return l.index(value); };
+    Block *entry = b.getInsertionBlock();
+    Value p = l.scratch(entry, s.scores()), dp = l.scratch(entry, s.scores());
+    Value wideK, wideV, wideDk, wideDv, wideQ, wideDout, wideDq;
+    if (s.halves()) {
+      wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
+      wideDk = l.scratch(entry, s.keys * s.depth), wideDv = l.scratch(entry, s.keys * s.width);
+      wideQ = l.scratch(entry, s.blockRows() * s.depth), wideDout = l.scratch(entry, s.blockRows() * s.width);
+      wideDq = l.scratch(entry, s.blockRows() * s.depth);
+    }
+    int64_t sharing = s.heads / s.groups;
+
+    l.forRange(begin, end, [&](Value group) {
+      Value batch = l.div(group, i(s.groups));
+      Value ofKeys = i(s.keys * s.depth), ofValues = i(s.keys * s.width);
+      Value toK = l.mul(group, ofKeys), toV = l.mul(group, ofValues);
+      auto [keys, kAt] = blocks.widened(k, toK, wideK, ofKeys);
+      auto [values, vAt] = blocks.widened(v, toV, wideV, ofValues);
+      Value sumK = s.halves() ? wideDk : dk, sumV = s.halves() ? wideDv : dv;
+      blocks.zero(sumK, kAt, l.add(kAt, ofKeys));
+      blocks.zero(sumV, vAt, l.add(vAt, ofValues));
+      l.forRange(i(0), i(sharing), [&](Value member) {
+        // Heads of a group follow each other, and so do groups of a batch row.
+        Value pair = l.add(l.mul(group, i(sharing)), member);
+        Value head = l.rem(pair, i(s.heads));
+        l.forRange(i(0), i(s.blocks()), [&](Value block) {
+          Value first = l.mul(block, i(s.blockRows()));
+          Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
+          Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+          Value row0 = l.add(l.mul(pair, i(s.rows)), first);
+          Value toQ = l.mul(row0, i(s.depth)), toOut = l.mul(row0, i(s.width));
+          auto [queries, qAt] = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
+          auto [grads, oAt] = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
+          blocks.multiply(count, limit, queries, qAt, keys, kAt, p);
+          l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)}, {values, vAt, i(s.width)}, 0,
+                 {dp, i(0), i(s.keys)});
+          // p becomes the probabilities, dp the gradient of the scores.
+          l.forRange(i(0), count, [&](Value r) {
+            Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+            blocks.applyMasks(batch, head, row, p, at, seen);
+            Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
+            Value none = l.splat(l.real(0));
+            Value delta = l.vectors(i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+              Value x = l.load(grads, l.add(from, j), m), y = l.load(out, l.add(of, j), m, s.element);
+              return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
+            })[0];
+            Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)), shift = l.splat(logarithm);
+            Value part = mayHaveLargeLse(op) ? blocks.normalizer(p, at, seen, logarithm) : Value();
+            Value start = drops.rowStart(batch, head, row);
+            Value shown = blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row) : Value();
+            Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
+            l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+              Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
+              Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+              e = part ? Value(arith::MulFOp::create(b, loc, e, part)) : e;
+              Value kept = drops ? drops.isKept(start, j) : Value();
+              y = kept ? drops.apply(kept, y) : y;
+              Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
+              l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
+              d = arith::MulFOp::create(b, loc, d, factor);
+              if (shown)
+                d = arith::SelectOp::create(b, loc, blocks.seen.load(l, shown, j, m), d, none);
+              l.store(dp, l.add(at, j), m, d);
+              return {};
+            });
+            blocks.zero(p, l.add(at, seen), l.add(at, limit));
+            blocks.zero(dp, l.add(at, seen), l.add(at, limit));
+          });
+          l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {grads, oAt, i(s.width)}, 1,
+                 {sumV, vAt, i(s.width)});
+          l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)}, {keys, kAt, i(s.depth)}, 0,
+                 {wideDq ? wideDq : dq, qAt, i(s.depth)});
+          l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)}, {queries, qAt, i(s.depth)}, 1,
+                 {sumK, kAt, i(s.depth)});
+          if (wideDq)
+            blocks.narrow(wideDq, dq, toQ, l.mul(count, i(s.depth)));
+        });
+      });
+      if (s.halves()) {
+        blocks.narrow(wideDk, dk, toK, ofKeys);
+        blocks.narrow(wideDv, dv, toV, ofValues);
+      }
+    });
+    return success();
+  }
+};
+
+} // namespace
+
+void shale::cpu::attachAttentionKernels(MLIRContext &context) {
+  AttentionOp::attachInterface<AttentionKernel>(context);
+  AttentionGradOp::attachInterface<AttentionGradKernel>(context);
+}

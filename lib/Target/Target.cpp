@@ -1,0 +1,68 @@
+//===- Target.cpp - The machine that a program is compiled for ------------===//
+#include "lib/Target/Target.h"
+#include "dialects/nn/NN.h"
+#include "llvm/ADT/StringExtras.h"
+#include <map>
+#include <mutex>
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+struct Kind {
+  std::string name;
+  std::vector<std::string> architectures; // whole names
+  TargetFactory make;
+};
+
+/// Kinds in the order of registration, and the targets made so far.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Kind> kinds;
+  std::map<std::string, std::unique_ptr<Target>, std::less<>> made;
+};
+
+Registry &registry() {
+  static Registry one;
+  return one;
+}
+} // namespace
+
+void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures, TargetFactory factory) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  if (llvm::any_of(registry().kinds, [&](const Kind &other) { return other.name == kind; }))
+    return;
+  Kind added{kind.str(), {}, factory};
+  for (StringRef architecture : architectures)
+    added.architectures.push_back((kind + ":" + architecture).str());
+  registry().kinds.push_back(std::move(added));
+}
+
+const Target *shale::findTarget(StringRef name, std::string &error) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  if (auto found = registry().made.find(name); found != registry().made.end())
+    return found->second.get();
+  auto [kind, architecture] = name.split(':');
+  std::vector<std::string> known;
+  for (const Kind &candidate : registry().kinds) {
+    llvm::append_range(known, candidate.architectures);
+    if (candidate.name != kind || !name.contains(':'))
+      continue;
+    std::unique_ptr<Target> target = candidate.make(architecture, error);
+    if (!target)
+      return nullptr;
+    std::string resolved = target->getName().str(); // of cpu:native one of the others
+    return registry().made.try_emplace(resolved, std::move(target)).first->second.get();
+  }
+  error = "unknown target '" + name.str() + "'; expected " + llvm::join(known, ", ");
+  return nullptr;
+}
+
+const Target *shale::targetOf(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>(nn::kTargetAttr);
+  std::string error;
+  const Target *target = findTarget(name ? name.getValue() : "cpu:x86-64-v4", error);
+  if (!target)
+    module.emitError() << "'" << nn::kTargetAttr << "': " << error;
+  return target;
+}
