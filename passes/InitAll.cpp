@@ -21,6 +21,8 @@
 #include "passes/fusion/Passes.h"
 #include "passes/sharding/Passes.h"
 
+void shale::registerAllTargets() { registerCpuTarget(); }
+
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
                   mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
@@ -29,7 +31,8 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mem::MemDialect>();
   registry.insert<nn::NNDialect>();
   registry.insert<rt::RTDialect>();
-  registerCpuTarget(registry);
+  registerAllTargets();
+  registerCpuKernels(registry);
 }
 
 void shale::registerAllPasses() {

@@ -13,7 +13,10 @@ class DialectRegistry;
 
 namespace shale {
 
-/// Adds Shale's dialects and the upstream dialects that its passes produce.
+/// Makes the names of Shale's targets known. May be called more than once.
+void registerAllTargets();
+
+/// Registers all targets. Adds Shale's dialects and the upstream dialects that its passes produce.
 void registerAllDialects(mlir::DialectRegistry &registry);
 
 /// Registers Shale's passes and pipelines with MLIR's global registry. Call once.

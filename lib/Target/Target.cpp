@@ -38,14 +38,21 @@ void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures
   registry().kinds.push_back(std::move(added));
 }
 
+std::vector<std::string> shale::getTargetNames() {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  std::vector<std::string> names;
+  for (const Kind &kind : registry().kinds)
+    llvm::append_range(names, kind.architectures);
+  return names;
+}
+
 const Target *shale::findTarget(StringRef name, std::string &error) {
+  std::vector<std::string> known = getTargetNames();
   std::lock_guard<std::mutex> lock(registry().mutex);
   if (auto found = registry().made.find(name); found != registry().made.end())
     return found->second.get();
   auto [kind, architecture] = name.split(':');
-  std::vector<std::string> known;
   for (const Kind &candidate : registry().kinds) {
-    llvm::append_range(known, candidate.architectures);
     if (candidate.name != kind || !name.contains(':'))
       continue;
     std::unique_ptr<Target> target = candidate.make(architecture, error);
@@ -61,7 +68,7 @@ const Target *shale::findTarget(StringRef name, std::string &error) {
 const Target *shale::targetOf(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(nn::kTargetAttr);
   std::string error;
-  const Target *target = findTarget(name ? name.getValue() : "cpu:x86-64-v4", error);
+  const Target *target = findTarget(name ? name.getValue() : StringRef(kAssumedTarget), error);
   if (!target)
     module.emitError() << "'" << nn::kTargetAttr << "': " << error;
   return target;

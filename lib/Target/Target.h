@@ -81,10 +81,16 @@ using TargetFactory = std::unique_ptr<Target> (*)(llvm::StringRef architecture, 
 /// Makes a kind of target known, once; `architectures` are its names, for messages.
 void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures, TargetFactory factory);
 
+/// The whole names of all targets, in the order of registration.
+std::vector<std::string> getTargetNames();
+
 /// The target of a name, KIND:ARCHITECTURE; it lives as long as the process. Null with a message in `error`.
 const Target *findTarget(llvm::StringRef name, std::string &error);
 
-/// The target in `nn.target` of a module, else cpu:x86-64-v4. Null after an error on the module.
+/// The target of a module without `nn.target`, the same on every machine.
+inline constexpr llvm::StringLiteral kAssumedTarget = "cpu:x86-64-v4";
+
+/// The target in `nn.target` of a module. Null after an error on the module.
 const Target *targetOf(mlir::ModuleOp module);
 
 } // namespace shale

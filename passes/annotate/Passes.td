@@ -9,12 +9,12 @@ def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
   let description = [{
     Sets `nn.target` on the module. Later passes ask the target which ops it takes
     as library calls, how it generates kernels and what its libraries take.
-    Without the attribute they assume cpu:x86-64-v4.
+    Without the attribute they assume `kAssumedTarget` of lib/Target/Target.h.
 
     `native` is resolved here: the attribute becomes the name of this machine's CPU.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu:native\"", "KIND:ARCHITECTURE, for example cpu:x86-64-v3">
+    Option<"target", "target", "std::string", "\"cpu:native\"", "KIND:ARCHITECTURE">
   ];
 }
 

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Options.h"
+#include "lib/Target/Target.h"
+#include "shale/InitAll.h"
 #include "tools/driver/Words.h"
 #include "lib/Support/ByteSize.h"
 #include "lib/Support/MeshSpec.h"
@@ -259,7 +261,8 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
       ->check(oneOf("machine", {"cpu", "a100", "h100", "h200"}))->type_name("NAME")->group(plan);
 
   const char *out = "Output";
-  app.add_option("--target", o.target, "cpu:native | cpu:x86-64-v3 | cpu:x86-64-v4 (default: cpu:native)")->type_name("TARGET")->group(out);
+  registerAllTargets();
+  app.add_option("--target", o.target, llvm::join(getTargetNames(), " | ") + " (default: cpu:native)")->type_name("TARGET")->group(out);
   app.add_option("--emit", emit, "nn | dist | rt | llvm | object | program (default: program)")
       ->check(oneOf("emit", {"nn", "dist", "rt", "llvm", "object", "program"}))->type_name("STAGE")->group(out);
   app.add_flag("--bundle", o.bundle, "copy the shared libraries of the program to FILE.libs beside it, for machines without them")->group(out);

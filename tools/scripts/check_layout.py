@@ -3,8 +3,8 @@
 
 Checks that nothing else stands at the top, that each pass has a file, a flag and
 a test of its name, that each op family has one stem in td, cpp and test, that no
-source file is longer than agreed, that includes follow the layers, and that each
-constraint of an op has a negative test.
+source file is longer than agreed, that includes follow the layers, that facts of
+targets stand in lib/Target, and that each constraint of an op has a negative test.
 Exit 0 when all holds, 1 with one line for each breach.
 """
 import pathlib
@@ -69,6 +69,15 @@ def check(files):
             other = layer(line)
             if own is not None and other is not None and other < own:
                 yield f"{path}: {line} belongs to a higher layer"
+
+
+def check_targets(files):
+    """What a target is and links stands in its own folder alone."""
+    for path in files:
+        if path.suffix in (".cpp", ".h", ".td") and path.parts[0] in ("dialects", "lib", "passes", "tools") and path.parts[:2] != ("lib", "Target"):
+            for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+                if found := re.search(r"oneDNN|dnnl|gloo|avx\d?|x86|lib/Target/CPU/(?!CPU\.h)", line, re.I):
+                    yield f"{path}:{number}: '{found[0]}' belongs to lib/Target"
 
 
 def folder(path):
@@ -139,7 +148,7 @@ def check_constraints(files):
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_twins(files), *check_constraints(files)]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files)]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

@@ -31,7 +31,9 @@ private:
 };
 
 /// Makes cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4 known; native is the best of these that this CPU has.
-void registerCpuTarget(mlir::DialectRegistry &registry);
+void registerCpuTarget();
+/// Attaches the CPU's kernels to ops when their dialect is loaded.
+void registerCpuKernels(mlir::DialectRegistry &registry);
 
 } // namespace shale
 
