@@ -42,6 +42,18 @@ inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
 inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";
 inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 
+/// The strategy of the module that `op` is in (or is); none without the attribute.
+Strategy getStrategy(mlir::Operation *op);
+/// The strategy of a word of --shard: those of the enum, and hybrid, which is full on a mesh with a replica axis.
+std::optional<Strategy> parseStrategy(llvm::StringRef word);
+
+// What a rank has a slice of at rest.
+inline bool splitsParameters(Strategy strategy) { return strategy == Strategy::Full; }
+inline bool splitsGradients(Strategy strategy) { return strategy == Strategy::Grad || strategy == Strategy::Full; }
+inline bool splitsOptimizer(Strategy strategy) { return strategy != Strategy::None; }
+/// Whether gradients stay whole until the update and are reduced to slices there.
+inline bool reducesAtEnd(Strategy strategy) { return splitsOptimizer(strategy) && !splitsGradients(strategy); }
+
 /// Returns the mesh of the module that `op` is in (or is), or null.
 MeshOp getMesh(mlir::Operation *op);
 

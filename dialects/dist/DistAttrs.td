@@ -19,6 +19,26 @@ def Dist_Reduction : I32EnumAttr<"Reduction", "how partial values become one", [
 }
 def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Dist_Reduction, "reduction">;
 
+def Dist_AxisKind : I32EnumAttr<"AxisKind", "what ranks along a mesh axis share out", [
+    I32EnumAttrCase<"Replica", 0, "replica">,
+    I32EnumAttrCase<"Shard", 1, "shard">,
+    I32EnumAttrCase<"Tensor", 2, "tensor">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_Strategy : I32EnumAttr<"Strategy", "what is split at rest over the shard axis", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Optimizer", 1, "optimizer">,
+    I32EnumAttrCase<"Grad", 2, "grad">,
+    I32EnumAttrCase<"Full", 3, "full">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_StrategyAttr : EnumAttr<Dist_Dialect, Dist_Strategy, "strategy"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "The layout of a value over the mesh";
   let description = [{

@@ -28,6 +28,14 @@ MeshOp shale::dist::getMesh(Operation *op) {
   return meshes.empty() ? MeshOp() : *meshes.begin();
 }
 
+Strategy shale::dist::getStrategy(Operation *op) {
+  auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
+  auto strategy = module ? module->getAttrOfType<StrategyAttr>(kStrategyAttr) : StrategyAttr();
+  return strategy ? strategy.getValue() : Strategy::None;
+}
+
+std::optional<Strategy> shale::dist::parseStrategy(StringRef word) { return symbolizeStrategy(word == "hybrid" ? "full" : word); }
+
 int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
   MeshOp mesh = getMesh(op);
   return mesh ? mesh.getSize(axis) : 0;
@@ -85,13 +93,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return isa<ShardingAttr>(value)
                ? success()
                : op->emitOpError("'dist.sharding' must be a sharding");
-  if (name == kStrategyAttr) {
-    auto text = dyn_cast<StringAttr>(value);
-    if (!text || !llvm::is_contained({"none", "optimizer", "grad", "full"},
-                                     text.getValue()))
-      return op->emitOpError("'dist.strategy' must be none, optimizer, grad or full");
-    return success();
-  }
+  if (name == kStrategyAttr)
+    return isa<StrategyAttr>(value) ? success() : op->emitOpError("'dist.strategy' must be #dist.strategy");
   if (name == kKeepGatheredAttr)
     return isa<UnitAttr>(value)
                ? success()

@@ -21,7 +21,7 @@ def Dist_Dialect : Dialect {
     | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
     | `dist.sharding = #dist.sharding<...>` | `nn.state` of a parameter after partition | its layout at use, where it is not whole |
     | `dist.shardings = [...]` | ops | the layout of each result |
-    | `dist.strategy = "full"` | module | none, optimizer, grad or full |
+    | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a gradient accumulator after partition | the axes over which ranks hold sums of their own |

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 5
+#define SHALE_ABI_VERSION 6
 
 /* How the runtime cuts matrix products for the library, which packs a piece into
  * buffers that it allocates: at most this many columns at once, and blocks of at
@@ -54,10 +54,16 @@ typedef enum {
   SHALE_BOOL = 6 /* one byte, 0 or 1 */
 } ShaleType;
 
+/* What ranks along an axis share out: the batch (replica, and shard, over which state is split, too), or
+ * single values (tensor). */
+typedef enum { SHALE_AXIS_REPLICA = 0, SHALE_AXIS_SHARD = 1, SHALE_AXIS_TENSOR = 2 } ShaleAxisKind;
+
 /* One axis of the mesh; the last axis of the table varies fastest over ranks. */
 typedef struct {
   const char *name;
   int64_t size;
+  int32_t kind; /* ShaleAxisKind */
+  int32_t pad_;
 } ShaleAxis;
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
@@ -230,7 +236,7 @@ typedef struct {
   int32_t buffer_count;
   int32_t accumulate; /* micro-batches a step, at least 1 */
   int32_t kept_count;
-  int32_t pad_;
+  int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduced to slices there (ZeRO-1) */
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;

@@ -1,28 +1,63 @@
 //===- MeshSpec.cpp - A mesh as people write it ---------------------------===//
 #include "lib/Support/MeshSpec.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
+using namespace shale;
 using llvm::StringRef;
+
+int64_t MeshSpec::ranks() const {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    count *= size;
+  return count;
+}
+
+int64_t MeshSpec::ranksOf(dist::AxisKind kind) const {
+  int64_t count = 1;
+  for (auto [each, size] : llvm::zip(kinds, sizes))
+    count *= each == kind ? size : 1;
+  return count;
+}
+
+int64_t MeshSpec::dataRanks() const { return ranks() / ranksOf(dist::AxisKind::Tensor); }
+
+/// The kind that a name has without being told.
+static std::optional<dist::AxisKind> kindOfName(StringRef name) {
+  return llvm::StringSwitch<std::optional<dist::AxisKind>>(name)
+      .Case("replica", dist::AxisKind::Replica)
+      .Case("fsdp", dist::AxisKind::Shard)
+      .Case("tp", dist::AxisKind::Tensor)
+      .Default(std::nullopt);
+}
 
 std::string shale::parseMesh(StringRef text, MeshSpec &mesh) {
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   int64_t ranks = 1;
   for (StringRef part : parts) {
-    auto [name, size] = part.split('=');
+    auto [axis, size] = part.split('=');
+    auto [name, word] = axis.split(':');
     name = name.trim();
+    word = word.trim();
     int64_t count = 0;
     if (name.empty() || size.trim().getAsInteger(10, count) || count < 1 || count > kMostRanks ||
         (ranks *= count) > kMostRanks)
       return ("mesh '" + text + "' is not of the form axis=size,axis=size with sizes from 1 on and at most 1048576 ranks")
           .str();
-    if (!llvm::is_contained({"replica", "fsdp", "tp"}, name))
-      return ("mesh '" + text + "' has an axis '" + name +
-              "', which says nothing of what is split over it; the axes are replica and fsdp (the batch) and tp (tensors)")
+    std::optional<dist::AxisKind> kind = axis.contains(':') ? dist::symbolizeAxisKind(word) : kindOfName(name);
+    if (!kind && axis.contains(':'))
+      return ("mesh '" + text + "': axis '" + name + "' is of kind '" + word + "'; expected replica, shard or tensor").str();
+    if (!kind)
+      return ("mesh '" + text + "' has an axis '" + name + "' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write " +
+              name + ":replica, " + name + ":shard or " + name + ":tensor")
           .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();
+    if (*kind == dist::AxisKind::Shard && mesh.has(*kind))
+      return ("mesh '" + text + "' has two axes of kind shard, '" + mesh.names[llvm::find(mesh.kinds, *kind) - mesh.kinds.begin()] + "' and '" + name + "'").str();
     mesh.names.push_back(name.str());
+    mesh.kinds.push_back(*kind);
     mesh.sizes.push_back(count);
   }
   return "";

@@ -19,28 +19,24 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text,
     return module.emitError("has a mesh already");
   if (std::string wrong = parseMesh(text, spec); !wrong.empty())
     return module.emitError(wrong);
-  if (strategy == "hybrid") {
-    if (!llvm::is_contained(spec.names, "replica"))
-      return module.emitError("strategy 'hybrid' needs a mesh with a replica "
-                              "axis, for example replica=2,fsdp=4, not '")
-             << text << "'";
-    strategy = "full";
-  }
-  if (!llvm::is_contained({"none", "optimizer", "grad", "full"}, strategy))
-    return module.emitError("strategy '")
-           << strategy << "' is none of none, optimizer, grad, full, hybrid";
-  if (strategy != "none" && !llvm::is_contained(spec.names, "fsdp"))
-    return module.emitError("strategy '")
-           << strategy << "' splits over axis 'fsdp', which mesh '" << text
-           << "' has not";
+  std::optional<dist::Strategy> kind = dist::parseStrategy(strategy);
+  if (!kind)
+    return module.emitError("strategy '") << strategy << "' is none of none, optimizer, grad, full, hybrid";
+  if (strategy == "hybrid" && !spec.has(dist::AxisKind::Replica))
+    return module.emitError("strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4, not '") << text << "'";
+  if (dist::splitsOptimizer(*kind) && !spec.has(dist::AxisKind::Shard))
+    return module.emitError("strategy '") << strategy << "' needs a mesh with a shard axis, for example fsdp=4, not '" << text << "'";
   if (module.lookupSymbol("mesh"))
     return module.emitError("something is named @mesh already");
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  SmallVector<int32_t> kinds;
+  for (dist::AxisKind axis : spec.kinds)
+    kinds.push_back(int32_t(axis));
   dist::MeshOp::create(builder, module.getLoc(), builder.getStringAttr("mesh"),
                        builder.getStrArrayAttr(
                            llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
-                       builder.getDenseI64ArrayAttr(spec.sizes));
-  module->setAttr(dist::kStrategyAttr, builder.getStringAttr(strategy));
+                       builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes));
+  module->setAttr(dist::kStrategyAttr, dist::StrategyAttr::get(module.getContext(), *kind));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());
   if (!syncEveryMicrobatch)

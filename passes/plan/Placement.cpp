@@ -256,8 +256,7 @@ void Placement::placeStarted(dist::StartOp start) {
   case CollectiveKind::ReduceScatter: {
     // With strategy optimizer packed gradients live up to the update anyway;
     // elsewhere a slice in place would keep the whole.
-    auto strategy = function->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
-    if (strategy && strategy.getValue() == "optimizer" && source.space == rt::Space::Arena && place.offset == 0 &&
+    if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena && place.offset == 0 &&
         !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
         isDeadAfter(place, source.bytes, start, &operand)) {
       place.slice(StringAttr::get(start.getContext(), collective.getCollectiveAxis()), bytesOf(result));

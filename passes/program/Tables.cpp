@@ -59,10 +59,10 @@ private:
 Datum Tables::axes() {
   std::vector<Datum> rows;
   if (dist::MeshOp mesh = dist::getMesh(module))
-    for (auto [name, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes()))
-      rows.push_back(data.fields({data.string(name.getValue()), data.i64(size)}));
+    for (auto [name, kind, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getKinds(), mesh.getSizes()))
+      rows.push_back(data.fields({data.string(name.getValue()), data.i64(size), data.i32(kind), data.i32(0)}));
   else
-    rows.push_back(data.fields({data.string("fsdp"), data.i64(1)}));
+    rows.push_back(data.fields({data.string("ranks"), data.i64(1), data.i32(SHALE_AXIS_SHARD), data.i32(0)}));
   axisCount = rows.size();
   return data.array("axes", std::move(rows));
 }
@@ -338,10 +338,10 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
 
 /// As people say it: full sharding in each of several replicas is hybrid.
 StringRef Tables::strategyWord() {
-  auto attr = module->getAttrOfType<StringAttr>(dist::kStrategyAttr);
-  StringRef word = attr ? attr.getValue() : "none";
+  dist::Strategy strategy = dist::getStrategy(module);
   dist::MeshOp mesh = dist::getMesh(module);
-  return word == "full" && mesh && mesh.getSize("replica") > 1 ? "hybrid" : word;
+  bool hybrid = dist::splitsParameters(strategy) && mesh && mesh.getRanksOf(dist::AxisKind::Replica) > 1;
+  return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 
 LogicalResult Tables::run() {
@@ -384,7 +384,7 @@ LogicalResult Tables::run() {
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
-      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(0), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
+      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(dist::reducesAtEnd(dist::getStrategy(module))), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
       names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
       sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), keptTable, data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
       data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),

@@ -280,8 +280,7 @@ struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<Bucke
       getOperation().emitError("order must be overlap or memory; got '") << order << "'";
       return signalPassFailure();
     }
-    auto strategy = getOperation()->getAttrOfType<StringAttr>(dist::kStrategyAttr);
-    bool atEnd = strategy && strategy.getValue() == "optimizer";
+    bool atEnd = dist::reducesAtEnd(dist::getStrategy(getOperation()));
     if (failed(forEachBody(getOperation(), [&](Block &block) { bucketReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory"); })))
       signalPassFailure();
   }

@@ -22,7 +22,7 @@ LogicalResult Partitioner::noteGradients(Operation *op) {
       if (!last && units.reduceOnce) {
         done = packGradients(*group);
         values.gradient = values.packed;
-      } else if (!last || units.strategy != Strategy::Optimizer) {
+      } else if (!last || !dist::reducesAtEnd(units.strategy)) {
         done = reduceGradients(*group);
       } else if (values.accumulates) {
         done = packGradients(*group);

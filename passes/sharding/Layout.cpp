@@ -261,7 +261,7 @@ AxisList axesByPriority(dist::MeshOp mesh) {
   for (bool data : {true, false})
     for (auto [name, size] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
       StringRef axis = cast<StringAttr>(name).getValue();
-      if (size > 1 && dist::MeshOp::isDataAxis(axis) == data)
+      if (size > 1 && mesh.isDataAxis(axis) == data)
         axes.push_back(axis);
     }
   return axes;

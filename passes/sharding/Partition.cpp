@@ -15,7 +15,7 @@ Partitioner::Partitioner(func::FuncOp function, dist::MeshOp mesh, Units &units)
     : function(function), mesh(mesh), units(units),
       builder(function.getContext(), &listener), groups(units.groups.size()) {
   for (StringRef axis : axesByPriority(mesh))
-    if (dist::MeshOp::isDataAxis(axis))
+    if (mesh.isDataAxis(axis))
       dataAxes.push_back(axis);
 }
 

@@ -70,7 +70,7 @@ FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
     return failure();
   }
   for (StringRef axis : axes)
-    if (dist::MeshOp::isDataAxis(axis)) {
+    if (mesh.isDataAxis(axis)) {
       layout.dims[dim].push_back(axis);
       ranks *= mesh.getSize(axis);
     }
@@ -158,14 +158,14 @@ bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
 }
 
 /// Whether `axis` may still come to `op` by propagation.
-static bool isOpen(Operation *op, const OpState &state, StringRef axis) {
+static bool isOpen(Operation *op, const OpState &state, StringRef axis, dist::MeshOp mesh) {
   return state.assignment.factorOf(axis) < 0 &&
-         (!isa<dist::ConstrainOp>(op) || dist::MeshOp::isDataAxis(axis));
+         (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
 }
 
 bool Propagation::forward(Operation *op, StringRef axis) {
   OpState &state = states[op];
-  if (!isOpen(op, state, axis))
+  if (!isOpen(op, state, axis, mesh))
     return false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     int64_t factor = projectAxis(state.rule, state.rule.operands[i],
@@ -179,7 +179,7 @@ bool Propagation::forward(Operation *op, StringRef axis) {
 /// Takes over a split that a user of a result reads it with.
 bool Propagation::backward(Operation *op, StringRef axis) {
   OpState &state = states[op];
-  if (!isOpen(op, state, axis))
+  if (!isOpen(op, state, axis, mesh))
     return false;
   for (OpResult result : op->getResults())
     for (OpOperand &use : result.getUses()) {

@@ -57,23 +57,15 @@ private:
 };
 
 LogicalResult UnitsBuilder::readStrategy() {
-  auto name = module->getAttrOfType<StringAttr>(dist::kStrategyAttr);
-  StringRef text = name ? name.getValue() : "none";
-  units.strategy = text == "full"        ? Strategy::Full
-                   : text == "grad"      ? Strategy::Grad
-                   : text == "optimizer" ? Strategy::Optimizer
-                                         : Strategy::None;
+  units.strategy = dist::getStrategy(module);
   units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
   // Where gradients are whole at rest there is nothing to gain from reducing twice.
   units.reduceOnce = module->hasAttr(dist::kReduceOnceAttr) ||
-                     units.strategy == Strategy::None ||
-                     units.strategy == Strategy::Optimizer;
-  units.axisSize = std::max<int64_t>(mesh.getSize("fsdp"), 1);
-  if (mesh.getSize("fsdp") > 0)
-    units.axis = "fsdp";
-  else if (units.strategy != Strategy::None)
-    return mesh.emitError("strategy '")
-           << text << "' splits over axis 'fsdp', which the mesh has not";
+                     !dist::splitsGradients(units.strategy);
+  units.axis = mesh.getShardAxis();
+  units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
+  if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
+    return mesh.emitError("strategy '") << dist::stringifyStrategy(units.strategy) << "' needs an axis of kind shard, which the mesh does not have";
   return success();
 }
 
@@ -143,7 +135,7 @@ LogicalResult UnitsBuilder::readFunctions() {
         return function.emitError("state ") << symbol << " cannot be partial";
       for (auto &axes : layout.dims)
         for (StringRef axis : axes)
-          if (dist::MeshOp::isDataAxis(axis))
+          if (mesh.isDataAxis(axis))
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
                    << "': how it is stored is the strategy's affair";
@@ -287,12 +279,12 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     // Buffers are small and read by everybody: whole everywhere.
     // Where parameters are kept wider than used, what is kept may be split by
     // every strategy that splits something: uses read the copy beside it.
-    bool copied = group.wire != group.type && units.strategy != Strategy::Full;
+    bool copied = group.wire != group.type && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param,
                          group.type, unit, index, attrs[index],
                          splits && !group.buffer &&
-                             (units.strategy == Strategy::Full ||
-                              (copied && units.strategy != Strategy::None)),
+                             (dist::splitsParameters(units.strategy) ||
+                              (copied && dist::splitsOptimizer(units.strategy))),
                          FlatSymbolRefAttr());
     if (copied) {
       made.copy = declare(base + ".copy", nn::Role::Param, group.wire, unit,
@@ -307,7 +299,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
         made.moments.push_back(declare(
             base + "." + nn::stringifyRole(moment.getRole()).str(),
             moment.getRole(), moment.getTensorType().getElementType(), unit, index, attrs[index],
-            splits && units.strategy != Strategy::None,
+            splits && dist::splitsOptimizer(units.strategy),
             FlatSymbolRefAttr::get(made.param.op)));
     if (group.trained && accumulated.contains(group.params.front().getSymName()))
       made.accumulator = declare(

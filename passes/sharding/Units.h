@@ -15,8 +15,6 @@
 namespace shale {
 inline namespace sharding {
 
-enum class Strategy { None, Optimizer, Grad, Full };
-
 /// A flat state that is to replace the states of a group's parameters.
 struct FlatState {
   nn::StateOp op;
@@ -56,7 +54,7 @@ public:
   static mlir::FailureOr<Units> build(mlir::ModuleOp module,
                                       dist::MeshOp mesh);
 
-  Strategy strategy = Strategy::None;
+  dist::Strategy strategy = dist::Strategy::None;
   /// The axis over which groups are split at rest; empty where there are not
   /// two ranks to split over.
   llvm::StringRef axis;
@@ -72,7 +70,7 @@ public:
   bool isGathered(const Group &group) const {
     return group.param.sliced
                ? !group.copy.op
-               : strategy == Strategy::Full && group.attr.getWire() != group.attr.getType();
+               : dist::splitsParameters(strategy) && group.attr.getWire() != group.attr.getType();
   }
   /// The number of elements that a rank has of a flat state at rest.
   int64_t localCount(const Group &group, const FlatState &state) const {

@@ -1,8 +1,6 @@
 // The mesh: coordinates and the parts of a batch.
 #include "runtime/core/Rank.h"
 
-#include <cstring>
-
 namespace shale::rt {
 
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank) {
@@ -22,14 +20,7 @@ int64_t meshSize(const ShaleProgram &program) {
   return size;
 }
 
-bool isDataAxis(const ShaleAxis &axis) {
-  return std::strcmp(axis.name, "replica") == 0 ||
-         std::strcmp(axis.name, "fsdp") == 0;
-}
-
-bool isKnownAxis(const ShaleAxis &axis) {
-  return isDataAxis(axis) || std::strcmp(axis.name, "tp") == 0;
-}
+bool isDataAxis(const ShaleAxis &axis) { return axis.kind != SHALE_AXIS_TENSOR; }
 
 int64_t dataParts(const ShaleProgram &program) {
   int64_t parts = 1;

@@ -17,11 +17,8 @@ class Transfers;
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
 /// Size of the mesh; 1 without axes.
 int64_t meshSize(const ShaleProgram &program);
-/// Whether an axis splits the batch: "replica" and "fsdp" do, as
-/// dist::MeshOp::isDataAxis says for the compiler.
+/// Whether an axis splits the batch.
 bool isDataAxis(const ShaleAxis &axis);
-/// Whether it is one that compiler and runtime agree on: a data axis or "tp".
-bool isKnownAxis(const ShaleAxis &axis);
 /// Number of equal parts the batch is cut into, and which one a rank takes.
 int64_t dataParts(const ShaleProgram &program);
 int64_t dataPart(const ShaleProgram &program, int rank);

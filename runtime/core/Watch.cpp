@@ -136,7 +136,7 @@ void Watch::endStep() {
 /// The update begins where state is first written; where gradients are reduced
 /// at the end (ZeRO-1), with the first reduce-scatter.
 void Watch::findUpdate() {
-  bool atEnd = std::string(program.strategy) == "optimizer";
+  bool atEnd = program.reduces_at_end;
   for (update = 0; update < events.size(); ++update) {
     const Event &event = events[update];
     bool scatter = event.starts &&

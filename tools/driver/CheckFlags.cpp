@@ -72,7 +72,7 @@ int shale::checkFlags(const CompileOptions &o) {
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
     if (o.accumulate == 1)
       warn("--sync-every-microbatch=false has no effect without --accumulate");
-    else if (o.shard == "none" || o.shard == "optimizer")
+    else if (!o.scattersGradients())
       warn("--sync-every-microbatch=false has no effect with --shard " + o.shard + ": gradients are reduced once a step");
   }
   return SHALE_EXIT_OK;

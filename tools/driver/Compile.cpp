@@ -76,14 +76,6 @@ void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
   }
 }
 
-/// Ranks along the data axes.
-int64_t dataRanks(const MeshSpec &mesh) {
-  int64_t ranks = 1;
-  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
-    ranks *= dist::MeshOp::isDataAxis(name) ? size : 1;
-  return ranks;
-}
-
 /// Reads "8" or "2/rank" (2 on each of `ranks` ranks); -1 if it is neither.
 int64_t parseSize(StringRef text, int64_t ranks) {
   bool perRank = text.consume_back("/rank");
@@ -101,7 +93,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   MeshSpec mesh;
   if (std::string wrong = parseMesh(options.mesh, mesh); !wrong.empty())
     return usageError("--mesh: " + wrong);
-  int64_t ranks = dataRanks(mesh);
+  int64_t ranks = mesh.dataRanks();
   llvm::StringSet<> given;
   for (const auto &[name, text] : options.dims) {
     if (!given.insert(name).second)
@@ -172,7 +164,7 @@ public:
     target = findTarget(options.target, wrong);
     if (!target)
       return usageError("--target: " + wrong + (StringRef(options.target).starts_with_insensitive("cuda") ? "; there is no GPU target yet" : ""));
-    if (options.shard == "full" && !options.typed.count("shard") && !options.describe)
+    if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs() << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
@@ -337,13 +329,13 @@ private:
         return {};
       return module;
     };
-    if (OwningOpRef<ModuleOp> smallest = importAt(dataRanks(mesh)))
+    if (OwningOpRef<ModuleOp> smallest = importAt(mesh.dataRanks()))
       adoptFileType(*smallest);
-    int64_t size = largestBatch(importAt, options, limit, dataRanks(mesh));
+    int64_t size = largestBatch(importAt, options, limit, mesh.dataRanks());
     if (size == 0) { // said by planning the smallest
-      size = dataRanks(mesh);
+      size = mesh.dataRanks();
     } else {
-      bool more = bool(importAt(size + dataRanks(mesh)));
+      bool more = bool(importAt(size + mesh.dataRanks()));
       llvm::outs() << "batch         " << name << " = " << size << " is the largest that " << (more ? "fits " : "the model takes; it fits ")
                    << options.memoryLimit << "\n";
     }

@@ -92,11 +92,7 @@ std::string shale::flagsBeside(const CompileOptions &options, const CompileOptio
 
 int64_t shale::rankCount(const CompileOptions &options) {
   MeshSpec mesh;
-  int64_t ranks = 1;
-  if (parseMesh(options.mesh, mesh).empty())
-    for (int64_t size : mesh.sizes)
-      ranks *= size;
-  return ranks;
+  return parseMesh(options.mesh, mesh).empty() ? mesh.ranks() : 1;
 }
 
 std::string shale::planKey(const CompileOptions &o, int64_t ranks) {

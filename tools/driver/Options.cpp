@@ -92,13 +92,10 @@ std::string checkMeshWord(StringRef text) {
     return ("'" + text + "' names no axis: --mesh fsdp=" + text).str();
   if (std::string wrong = parseMesh(text, mesh); !wrong.empty())
     return wrong;
-  ranks = 1;
-  for (int64_t size : mesh.sizes)
-    ranks *= size;
-  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
-    if (name == "tp" && size > 1)
-      return ("mesh '" + text + "' has an axis tp of " + llvm::Twine(size) +
-              ", which would split nothing: there is no tensor parallelism yet. fsdp=" + llvm::Twine(ranks) + " uses as many ranks")
+  for (auto [name, kind, size] : llvm::zip(mesh.names, mesh.kinds, mesh.sizes))
+    if (kind == dist::AxisKind::Tensor && size > 1)
+      return ("mesh '" + text + "' has an axis " + name + " of " + llvm::Twine(size) +
+              ", which would split nothing: there is no tensor parallelism yet. fsdp=" + llvm::Twine(mesh.ranks()) + " uses as many ranks")
           .str();
   return "";
 }
@@ -180,9 +177,8 @@ void chooseShard(CompileOptions &o) {
   MeshSpec mesh;
   if (o.typed.count("shard") || !parseMesh(o.mesh, mesh).empty())
     return;
-  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
-    if (name == "fsdp" && size > 1)
-      o.shard = "full";
+  if (mesh.ranksOf(dist::AxisKind::Shard) > 1)
+    o.shard = "full";
 }
 
 } // namespace
@@ -233,8 +229,8 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_option("--optimizer-dtype", o.optimizerDtype, "f32 | bf16: moments (default: f32)")->check(oneOf("optimizer-dtype", {"f32", "bf16"}))->type_name("TYPE")->group(precision);
 
   const char *shard = "Sharding";
-  app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest (default: fsdp=1)")->check(foreign("mesh", checkMeshWord))->type_name("AXIS=N,..")->group(shard);
-  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis); default: full on a mesh fsdp=2 or larger")
+  app.add_option("--mesh", o.mesh, "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)")->check(foreign("mesh", checkMeshWord))->type_name("AXIS=N,..")->group(shard);
+  app.add_option("--shard", o.shard, "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis); default: full where the mesh has a shard axis (fsdp) of 2 or more")
       ->check(oneOf("shard", {"none", "optimizer", "grad", "full", "hybrid"}))->type_name("STRATEGY")->group(shard);
   app.add_option("--reshard-after-forward", o.reshardAfterForward, "full: gather again for backward (default: true)")->check(foreign("reshard-after-forward", checkBool))->type_name("BOOL")->group(shard);
   app.add_option("--unit", o.unit, "block | class:NAME | size:100M | match:REGEX: what is gathered at once")->check(foreign("unit", checkUnitWord))->type_name("POLICY")->group(shard);

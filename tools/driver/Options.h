@@ -2,6 +2,7 @@
 #ifndef SHALE_DRIVER_OPTIONS_H
 #define SHALE_DRIVER_OPTIONS_H
 
+#include "dialects/dist/Dist.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
 #include <set>
@@ -68,9 +69,11 @@ struct CompileOptions {
   std::set<std::string> typed;       // names of the flags that were given
 
   /// Whether parameters are stored as shards and units gathered for use.
-  bool gathersUnits() const { return shard == "full" || shard == "hybrid"; }
+  bool gathersUnits() const { return dist::splitsParameters(strategy()); }
   /// Whether gradients are cut into shards as they are complete.
-  bool scattersGradients() const { return gathersUnits() || shard == "grad"; }
+  bool scattersGradients() const { return dist::splitsGradients(strategy()); }
+  /// What --shard stands for.
+  dist::Strategy strategy() const { return dist::parseStrategy(shard).value_or(dist::Strategy::None); }
 };
 
 /// Bytes of gradients that are reduced together. By default as PyTorch does: DDP fills

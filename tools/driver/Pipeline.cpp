@@ -14,7 +14,6 @@
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/Threading.h"
-#include <numeric>
 
 using namespace shale;
 using mlir::OpPassManager;
@@ -32,8 +31,7 @@ static int64_t threadsARank(const CompileOptions &options) {
   MeshSpec mesh;
   if (options.threads > 0 || !parseMesh(options.mesh, mesh).empty())
     return std::max(1, options.threads);
-  int64_t ranks = std::accumulate(mesh.sizes.begin(), mesh.sizes.end(), int64_t(1), std::multiplies<int64_t>());
-  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / ranks);
+  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / mesh.ranks());
 }
 
 std::vector<Stage> shale::stagesFor(const CompileOptions &o) {

@@ -8,8 +8,13 @@ using namespace shale;
 using namespace shale::dist;
 
 LogicalResult MeshOp::verify() {
-  if (getAxes().empty() || getAxes().size() != getSizes().size())
-    return emitOpError("must have at least one axis and one size per axis"); // mesh_c1
+  if (getAxes().empty() || getAxes().size() != getSizes().size() || getAxes().size() != getKinds().size())
+    return emitOpError("must have at least one axis, and one kind and size per axis"); // mesh_c1
+  for (int32_t kind : getKinds())
+    if (!symbolizeAxisKind(kind)) // mesh_c1
+      return emitOpError("has an axis of kind ") << kind << ", which is none";
+  if (llvm::count(getKinds(), int32_t(AxisKind::Shard)) > 1) // mesh_c1
+    return emitOpError("has several axes of kind shard");
   llvm::StringSet<> names;
   int64_t ranks = 1;
   for (auto [axis, size] : llvm::zip(getAxes(), getSizes())) {
@@ -57,6 +62,27 @@ SmallVector<StringRef> MeshOp::getDataAxes() {
     if (isDataAxis(cast<StringAttr>(axis).getValue()))
       axes.push_back(cast<StringAttr>(axis).getValue());
   return axes;
+}
+
+bool MeshOp::isDataAxis(StringRef axis) {
+  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
+    if (cast<StringAttr>(name).getValue() == axis)
+      return AxisKind(kind) != AxisKind::Tensor;
+  return false;
+}
+
+StringRef MeshOp::getShardAxis() {
+  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
+    if (AxisKind(kind) == AxisKind::Shard)
+      return cast<StringAttr>(name).getValue();
+  return "";
+}
+
+int64_t MeshOp::getRanksOf(AxisKind kind) {
+  int64_t ranks = 1;
+  for (auto [each, size] : llvm::zip(getKinds(), getSizes()))
+    ranks *= AxisKind(each) == kind ? size : 1;
+  return ranks;
 }
 
 LogicalResult ConstrainOp::verify() {

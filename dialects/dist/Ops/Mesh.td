@@ -8,21 +8,23 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "Names the axes over which ranks are arranged";
   let description = [{
     Rank r has the coordinates of r in row-major order: the last axis varies
-    fastest, that is, within a node. Axes `replica` and `fsdp` are data axes:
-    they split the batch.
+    fastest, that is, within a node. An axis has a kind. Axes of kind `replica`
+    and `shard` are data axes: they split the batch. What a strategy splits at
+    rest, it splits over the axis of kind `shard`. Axes of kind `tensor` split
+    values as `dist.constrain` says.
 
     Life: made by `--shale-annotate-mesh`; lives up to codegen, which writes the
     program's table of axes from it.
 
     Constraints:
-    - (C1) at least one axis; names are not empty and differ.
+    - (C1) at least one axis; names are not empty and differ; at most one is of kind `shard`.
     - (C2) sizes are at least 1 and their product is at most 1048576.
     - (C3) a module has one mesh.
 
-    Example: `dist.mesh @mesh <["fsdp"=2, "tp"=2]>`
+    Example: `dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>`
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes);
-  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $sizes) attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI32ArrayAttr:$kinds, DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $kinds, $sizes) attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Size of `axis`, or 0 when the mesh has none of that name.
@@ -33,7 +35,12 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     int64_t getCoordinate(int64_t rank, ::llvm::StringRef axis);
     /// The data axes of the mesh in its order.
     ::llvm::SmallVector<::llvm::StringRef> getDataAxes();
-    static bool isDataAxis(::llvm::StringRef axis) { return axis == "replica" || axis == "fsdp"; }
+    /// Whether `axis` splits the batch; false when the mesh has none of that name.
+    bool isDataAxis(::llvm::StringRef axis);
+    /// The axis over which strategies split what is at rest; empty when the mesh has none.
+    ::llvm::StringRef getShardAxis();
+    /// Product of the sizes of all axes of a kind.
+    int64_t getRanksOf(AxisKind kind);
   }];
 }
 

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @start_c1(%a: tensor<f32>) -> tensor<f32> {
   // expected-error@+1 {{must hold one collective of its operand and a yield}}
   %p = dist.start %a : tensor<f32> -> !dist.pending<tensor<f32>> {
@@ -13,7 +13,7 @@ func.func @start_c1(%a: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @start_c2(%a: tensor<2xf32>) -> tensor<2xf32> {
   // expected-error@+1 {{result must be pending of 'tensor<4xf32>'}}
   %p = dist.start %a : tensor<2xf32> -> !dist.pending<tensor<2xf32>> {
@@ -27,7 +27,7 @@ func.func @start_c2(%a: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @start_c3(%a: tensor<f32>) {
   // expected-error@+1 {{must be waited for exactly once}}
   %p = dist.start %a : tensor<f32> -> !dist.pending<tensor<f32>> {

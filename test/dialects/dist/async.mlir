@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --verify-roundtrip | FileCheck %s
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 
 // CHECK-LABEL: func.func @split
 func.func @split(%a: tensor<f32>) -> tensor<f32> {

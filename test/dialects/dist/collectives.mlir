@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --verify-roundtrip | FileCheck %s
 // RUN: shale-opt %s --canonicalize | FileCheck %s --check-prefix=FOLD
 
-dist.mesh @mesh <["one"=1, "tp"=2]>
+dist.mesh @mesh <[tensor "one"=1, tensor "tp"=2]>
 
 // CHECK-LABEL: func.func @all
 func.func @all(%a: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>, tensor<4x4xf32>) {

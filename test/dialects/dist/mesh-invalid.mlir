@@ -6,27 +6,27 @@ dist.mesh @mesh_c1 <[]>
 // -----
 
 // expected-error@+1 {{axis 'a' is empty or named twice}}
-dist.mesh @mesh_c1_names <["a"=2, "a"=2]>
+dist.mesh @mesh_c1_names <[tensor "a"=2, tensor "a"=2]>
 
 // -----
 
 // expected-error@+1 {{axis 'a' has size 0, expected 1 to 1048576}}
-dist.mesh @mesh_c2 <["a"=0]>
+dist.mesh @mesh_c2 <[tensor "a"=0]>
 
 // -----
 
 // expected-error@+1 {{has more than 1048576 ranks}}
-dist.mesh @mesh_c2_product <["a"=1048576, "b"=1048576]>
+dist.mesh @mesh_c2_product <[tensor "a"=1048576, tensor "b"=1048576]>
 
 // -----
 
-dist.mesh @mesh <["a"=2]>
+dist.mesh @mesh <[tensor "a"=2]>
 // expected-error@+1 {{is the second mesh of its module}}
-dist.mesh @mesh_c3 <["a"=2]>
+dist.mesh @mesh_c3 <[tensor "a"=2]>
 
 // -----
 
-dist.mesh @mesh <["a"=2]>
+dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c1_rank(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{sharding has rank 1, the operand 2}}
   %0 = dist.constrain %a to <[{}]> : tensor<4x8xf32>
@@ -35,7 +35,7 @@ func.func @constrain_c1_rank(%a: tensor<4x8xf32>) {
 
 // -----
 
-dist.mesh @mesh <["a"=2]>
+dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c1_axis(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{the mesh has no axis 'b'}}
   %0 = dist.constrain %a to <[{}, {"b"}]> : tensor<4x8xf32>
@@ -44,7 +44,7 @@ func.func @constrain_c1_axis(%a: tensor<4x8xf32>) {
 
 // -----
 
-dist.mesh @mesh <["a"=3]>
+dist.mesh @mesh <[tensor "a"=3]>
 func.func @constrain_c2(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{does not divide over axis 'a' of size 3}}
   %0 = dist.constrain %a to <[{}, {"a"}]> : tensor<4x8xf32>
@@ -53,7 +53,7 @@ func.func @constrain_c2(%a: tensor<4x8xf32>) {
 
 // -----
 
-dist.mesh @mesh <["a"=2]>
+dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c3(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{cannot make a value partial}}
   %0 = dist.constrain %a to <[{}, {}], partial = {"a": sum}> : tensor<4x8xf32>
@@ -62,7 +62,7 @@ func.func @constrain_c3(%a: tensor<4x8xf32>) {
 
 // -----
 
-dist.mesh @mesh <["a"=2]>
+dist.mesh @mesh <[tensor "a"=2]>
 func.func @coordinate_c1() {
   // expected-error@+1 {{the mesh has no axis 'b'}}
   %0 = dist.coordinate "b" : tensor<i64>
@@ -95,12 +95,38 @@ func.func @count(%a: tensor<4x8xf32>) {
 
 // -----
 
-// expected-error@+1 {{'dist.strategy' must be none, optimizer, grad or full}}
-module attributes {dist.strategy = "zero"} {}
+// expected-error@+2 {{expected ::shale::dist::Strategy to be one of: none, optimizer, grad, full}}
+// expected-error@+1 {{failed to parse Dist_StrategyAttr}}
+module attributes {dist.strategy = #dist.strategy<zero>} {}
 
 // -----
 
-dist.mesh @mesh <["fsdp"=4]>
+// expected-error@+1 {{'dist.strategy' must be #dist.strategy}}
+module attributes {dist.strategy = "full"} {}
+
+// -----
+
+// expected-error@+1 {{expected replica, shard or tensor; got 'zero'}}
+dist.mesh @mesh_c1_kind <[zero "a"=2]>
+
+// -----
+
+// expected-error@+1 {{has several axes of kind shard}}
+dist.mesh @mesh_c1_shards <[shard "a"=2, shard "b"=2]>
+
+// -----
+
+// expected-error@+1 {{has an axis of kind 7, which is none}}
+"dist.mesh"() {sym_name = "mesh_c1_number", axes = ["a"], kinds = array<i32: 7>, sizes = array<i64: 2>} : () -> ()
+
+// -----
+
+// expected-error@+1 {{must have at least one axis, and one kind and size per axis}}
+"dist.mesh"() {sym_name = "mesh_c1_counts", axes = ["a"], kinds = array<i32>, sizes = array<i64: 2>} : () -> ()
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=4]>
 // expected-error@+1 {{dimension 0 of 'tensor<6x8xf32>' does not divide over axis 'fsdp' of size 4}}
 func.func @argument(%a: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}) {
   return

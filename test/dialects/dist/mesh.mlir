@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --verify-roundtrip | FileCheck %s
 
-// CHECK: dist.mesh @mesh <["fsdp"=2, "tp"=2]>
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+// CHECK: dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 
 // CHECK-LABEL: func.func @layouts
 // CHECK-SAME: {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}

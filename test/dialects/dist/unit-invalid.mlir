@@ -1,77 +1,77 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // unit_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{there is no mesh @nomesh}}
 dist.unit @u on @nomesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{the mesh has no axis 'dp'}}
 dist.unit @u on @mesh["dp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c2
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{has 33 elements, not a multiple of the axis' size 2}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 33, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c3: not aligned
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after the one before it, at a multiple of 64 bytes, and end within the group}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 48, segments = [#dist.segment<@w, offset = 4, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c3: too long
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c3: overflow
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@w, offset = 0, shape = [4611686018427387904, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c3: overlap
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'v' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 16, shape = [4], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c4
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{parameter 'w' is in two segments}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@w, offset = 32, shape = [4], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c4
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{has two groups 'f32'}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>, #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@v, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_c5
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{which is no other axis of the mesh}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = ["fsdp"], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
 // unit_gather_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<16xf32>) {
   // expected-error@+1 {{there is no unit @u with a group 1}}
@@ -82,7 +82,7 @@ func.func @f(%a: tensor<16xf32>) {
 // -----
 
 // unit_gather_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<16xf32>) {
   // expected-error@+1 {{which is not the axis of unit @u}}
@@ -93,7 +93,7 @@ func.func @f(%a: tensor<16xf32>) {
 // -----
 
 // unit_gather_c2
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<8xf32>) {
   // expected-error@+1 {{expected 32 elements of}}
@@ -104,7 +104,7 @@ func.func @f(%a: tensor<8xf32>) {
 // -----
 
 // unit_view_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<32xf32>) {
   // expected-error@+1 {{the group has no parameter @x}}
@@ -115,7 +115,7 @@ func.func @f(%a: tensor<32xf32>) {
 // -----
 
 // unit_view_c2
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<32xf32>) {
   // expected-error@+1 {{types do not fit segment}}
@@ -126,7 +126,7 @@ func.func @f(%a: tensor<32xf32>) {
 // -----
 
 // unit_pack_c1
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{the group has no parameter 'w', or it is named twice}}
@@ -137,7 +137,7 @@ func.func @f(%a: tensor<4x8xf32>) {
 // -----
 
 // unit_pack_c2
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<4x8xf32>) {
   // expected-error@+1 {{a result of 32 elements}}
@@ -148,7 +148,7 @@ func.func @f(%a: tensor<4x8xf32>) {
 // -----
 
 // unit_pack_c2
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<8x4xf32>) {
   // expected-error@+1 {{does not fit segment}}
@@ -159,7 +159,7 @@ func.func @f(%a: tensor<8x4xf32>) {
 // -----
 
 // unit_pack_c2: neither what is reduced nor what is summed in
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = bf16, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<4x8xf16>) {
   // expected-error@+1 {{a result of 32 elements of 'bf16'}}

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --verify-roundtrip | FileCheck %s
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 // CHECK: dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.000000e+00 : f64>, #dist.segment<@b, offset = 32, shape = [17], decay = 0.000000e+00 : f64>]>]
 dist.unit @h.0 on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [

@@ -7,15 +7,24 @@
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=dp=2 strategy=none" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2 strategy=zero3" 2>&1 | FileCheck %s --check-prefix=STRATEGY
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=replica=2 strategy=grad" 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=hosts:replica=2,gpus:shard=4,rest:tensor=1" | FileCheck %s --check-prefix=NAMES
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:zero=2" 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:=2" 2>&1 | FileCheck %s --check-prefix=KINDLESS
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=:shard=2" 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2,gpus:shard=2" 2>&1 | FileCheck %s --check-prefix=SHARDS
 
-// CHECK: module attributes {dist.strategy = "full"}
-// CHECK: dist.mesh @mesh <["replica"=2, "fsdp"=4]>
-// KEEP: module attributes {dist.keep_gathered, dist.strategy = "full"}
+// NAMES: dist.mesh @mesh <[replica "hosts"=2, shard "gpus"=4, tensor "rest"=1]>
+// KIND: mesh 'gpus:zero=2': axis 'gpus' is of kind 'zero'; expected replica, shard or tensor
+// KINDLESS: axis 'gpus' is of kind ''; expected replica, shard or tensor
+// SHARDS: mesh 'fsdp=2,gpus:shard=2' has two axes of kind shard, 'fsdp' and 'gpus'
+// CHECK: module attributes {dist.strategy = #dist.strategy<full>}
+// CHECK: dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=4]>
+// KEEP: module attributes {dist.keep_gathered, dist.strategy = #dist.strategy<full>}
 // HYBRID: strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4
 // SIZE: is not of the form axis=size,axis=size
 // TWICE: has two axes 'fsdp'
-// UNKNOWN: mesh 'dp=2' has an axis 'dp', {{.*}}; the axes are replica and fsdp (the batch) and tp
+// UNKNOWN: mesh 'dp=2' has an axis 'dp' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write dp:replica, dp:shard or dp:tensor
 // STRATEGY: strategy 'zero3' is none of none, optimizer, grad, full, hybrid
-// AXIS: strategy 'grad' splits over axis 'fsdp', which mesh 'replica=2' has not
+// AXIS: strategy 'grad' needs a mesh with a shard axis, for example fsdp=4, not 'replica=2'
 module {
 }

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-convert-gathers --split-input-file | FileCheck %s
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 // CHECK-LABEL: @gather
 func.func @gather(%shard: tensor<16xf32>) -> tensor<4x8xbf16> {
@@ -14,7 +14,7 @@ func.func @gather(%shard: tensor<16xf32>) -> tensor<4x8xbf16> {
 // -----
 
 // Alone, a rank only casts.
-dist.mesh @mesh <["fsdp"=1]>
+dist.mesh @mesh <[shard "fsdp"=1]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 // CHECK-LABEL: @alone
 func.func @alone(%shard: tensor<32xf32>) -> tensor<4x8xbf16> {

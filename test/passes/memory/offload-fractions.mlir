@@ -9,7 +9,7 @@
 // BAD: --offload expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
 // NOTHING: func.func @step
 
-dist.mesh @mesh <["fsdp"=1]>
+dist.mesh @mesh <[shard "fsdp"=1]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 nn.state @a.f32 role = param type = tensor<32xf32> {dist.group = 0 : i64, dist.unit = @a}

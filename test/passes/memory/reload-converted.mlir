@@ -4,8 +4,8 @@
 // RUN: FileCheck %s < %t.mlir
 // RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
 
-module attributes {dist.strategy = "full"} {
-dist.mesh @mesh <["fsdp"=2]>
+module attributes {dist.strategy = #dist.strategy<full>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wb, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
 dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]

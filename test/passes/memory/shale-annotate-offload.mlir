@@ -7,7 +7,7 @@
 // FRACTION: --offload expects a fraction from 0 to 1 after ':'; got 'params:2'
 // UNKNOWN: --offload 'weights' is none of none, all, params, grads, optimizer, activations
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
 // The largest first, until they have the fraction: of 96 the 64 are half, not three quarters.

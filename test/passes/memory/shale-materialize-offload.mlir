@@ -5,7 +5,7 @@
 // RUN: %python %S/mutate.py shale-opt %t.mlir "mem\.(?:offload|reload)" "memory; it must be in" | FileCheck %s --check-prefix=MUTANTS
 // MUTANTS: 4 of {{.*}}, each is missed
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 nn.state @a.f32 role = param type = tensor<64xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
 nn.state @a.f32.momentum role = momentum type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}

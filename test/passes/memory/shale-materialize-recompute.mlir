@@ -14,7 +14,7 @@
 // CHECK: %[[V:.*]] = dist.unit_view %[[A2]] @a[0] @wa
 // CHECK: nn.sub %{{.*}}, %[[V]]
 // BEFORE: group 0 of unit 'a' is gathered 1 times in @step, expected 2
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [32], decay = 1.0 : f64>]>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 0, shape = [32], decay = 1.0 : f64>]>]
 dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [32], decay = 1.0 : f64>]>]

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-verify-memory --split-input-file --verify-diagnostics
 
 // A unit that is to stay whole is gathered once.
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
 func.func @step(%a: tensor<16xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   // expected-error@+1 {{group 0 of unit 'a' is gathered 2 times in @step, expected 1}}

@@ -10,7 +10,7 @@
 // CHECK: %[[HALF:.*]] = rt.shard %[[FLAT]] axis = "replica" : memref<16xf32> -> memref<8xf32>
 // CHECK: rt.shard %[[HALF]] axis = "fsdp" : memref<8xf32> -> memref<4xf32>
 module {
-  dist.mesh @mesh <["replica"=2, "fsdp"=2]>
+  dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=2]>
   func.func @step(%x: tensor<2x2xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.binding = "tokens", nn.batch_dim = 0 : i64})
       -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "loss"}) {
     %rows = nn.constant dense<[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0], [8.0, 9.0], [10.0, 11.0], [12.0, 13.0], [14.0, 15.0]]> : tensor<8x2xf32>

@@ -13,7 +13,7 @@
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
 // CHECK: abi {{[0-9]+}} world 2 model m.onnx target x86-64-v3 strategy optimizer optimizer adamw describe text
-// CHECK-NEXT: axis fsdp 2
+// CHECK-NEXT: axis fsdp 2 kind 1
 // CHECK-NEXT: parameter w type 0 count 16 trained 1 dims 4 4 alias tied init 1 transposed 1 fill 0 file 1 size 256 offset 128 length 64
 // CHECK-NEXT: buffer 0 hash right mean 2 deviation 1
 // CHECK-NEXT: parameter b type 0 count 4 trained 0 dims 4 init 0 transposed 0 fill 0.5 file -1 size 0 offset 0 length 0
@@ -49,8 +49,8 @@
 // CHECK-NEXT: all-reduce site 2 elsewhere to elsewhere count 1 type 0
 // CHECK-NEXT: wait 2
 // CHECK-NEXT: loss 2.5
-module attributes {nn.model = "m.onnx", dist.strategy = "optimizer", rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
-  dist.mesh @mesh <["fsdp"=2]>
+module attributes {nn.model = "m.onnx", dist.strategy = #dist.strategy<optimizer>, rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
+  dist.mesh @mesh <[shard "fsdp"=2]>
   dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.5 : f64>]>]
   nn.state @w role = param type = tensor<4x4xf32> {init = #nn.file<"WEIGHTS", offset = 128, length = 64, transposed = true>, names = ["w", "tied"]}
   nn.state @b role = param type = tensor<4xf32> {init = #nn.fill<0.5 : f64>, trained = false}

@@ -13,8 +13,8 @@
 // BAD: bucket-size must be at least 0; got -1
 
 // Three units of one weight each, fully sharded over two ranks.
-module attributes {dist.strategy = "full"} {
-  dist.mesh @mesh <["fsdp"=2]>
+module attributes {dist.strategy = #dist.strategy<full>} {
+  dist.mesh @mesh <[shard "fsdp"=2]>
   dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
   dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 16, shape = [4, 4], decay = 1.0 : f64>]>]
   dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]

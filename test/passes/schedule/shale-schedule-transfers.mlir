@@ -4,7 +4,7 @@
 // RUN: shale-opt %t.mlir --shale-schedule=prefetch=0 | FileCheck %s --check-prefix=LAZY
 // RUN: shale-opt %t.mlir --shale-schedule=max-gathers-in-flight=3 | FileCheck %s --check-prefix=THREE
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wb, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
 dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]

@@ -5,7 +5,7 @@
 // RUN: shale-run %s --ranks 2 --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
 // EQUAL: @sum: 1 values, 0 differ in their bits
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 
 // CHECK-LABEL: func.func @sum
 // CHECK-NOT: nn.exp

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-verify-scheduled --split-input-file --verify-diagnostics
 
 // A collective that nobody started.
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @step(%x: tensor<f32>) -> tensor<f32> {
   // expected-error @+1 {{is not scheduled: it must stand in a dist.start}}
   %0 = dist.all_reduce sum %x over "fsdp" : tensor<f32>
@@ -10,7 +10,7 @@ func.func @step(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @step(%x: tensor<f32>) -> tensor<f32> {
   %p = dist.start %x : tensor<f32> -> !dist.pending<tensor<f32>> {
   ^bb0(%a: tensor<f32>):

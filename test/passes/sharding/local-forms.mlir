@@ -10,7 +10,7 @@
 // CHECK: nn.dropout {{.*}}of [4, 4, 16]
 // CHECK: nn.attention {{.*}}dropout {{.*}}of = [4, 1, 1, 4, 4]
 // CHECK: dist.all_reduce max
-dist.mesh @mesh <["fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 func.func @forward(%tokens: tensor<4x8xi64> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>},
                    %table: tensor<16x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %s: tensor<i64>) -> (tensor<f32>, tensor<f32>) {
   %row = nn.iota dim = 0 {nn.phase = #nn.phase<forward>, nn.scope = "block"} : tensor<4x8xi64>

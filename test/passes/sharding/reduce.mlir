@@ -1,9 +1,9 @@
-// RUN: sed 's/STRATEGY/dist.strategy = "full"/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,EACH
-// RUN: sed 's/STRATEGY/dist.strategy = "full", dist.reduce_once/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,ONCE
+// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,EACH
+// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>, dist.reduce_once/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,ONCE
 
 // What rounds a gradient in front of its update rounds the flat group's parts instead: they are reduced in bf16, at once.
 module attributes {STRATEGY} {
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
 nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
 
@@ -29,7 +29,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
 
 // Micro-batches are added up in f32: each one's reduced slice, or the whole sums, which are rounded when all are in them.
 module attributes {STRATEGY, nn.accumulate = 2 : i64} {
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
 nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
 nn.state @a role = grad_accumulator type = tensor<8x8xf32> {of = @w}

@@ -2,7 +2,7 @@
 
 // How a parameter is stored is no sharding at use.
 module {
-  dist.mesh @mesh <["fsdp"=2]>
+  dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @w role = param type = tensor<4xf32>
   // expected-error@+1 {{is split at use over data axis 'fsdp': how it is stored is the strategy's affair}}
   func.func @step(%w: tensor<4xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
@@ -12,9 +12,9 @@ module {
 
 // -----
 
-module attributes {dist.strategy = "grad"} {
-  // expected-error@+1 {{strategy 'grad' splits over axis 'fsdp', which the mesh has not}}
-  dist.mesh @mesh <["replica"=2]>
+module attributes {dist.strategy = #dist.strategy<grad>} {
+  // expected-error@+1 {{strategy 'grad' needs an axis of kind shard, which the mesh does not have}}
+  dist.mesh @mesh <[replica "replica"=2]>
   func.func @step() {
     return
   }
@@ -24,7 +24,7 @@ module attributes {dist.strategy = "grad"} {
 
 // New state must come from an update.
 module {
-  dist.mesh @mesh <["fsdp"=2]>
+  dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @w role = param type = tensor<4xf32>
   // expected-error@+1 {{result 0 is a new value of state @w that no optimizer update makes}}
   func.func @step(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32> {nn.state = @w}) {
@@ -37,7 +37,7 @@ module {
 
 // Two functions, two layouts.
 module {
-  dist.mesh @mesh <["tp"=2]>
+  dist.mesh @mesh <[tensor "tp"=2]>
   nn.state @w role = param type = tensor<4xf32>
   func.func @step(%w: tensor<4xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"tp"}]>}) {
     return
@@ -52,7 +52,7 @@ module {
 
 // Updates of one group that differ in more than decay.
 module {
-  dist.mesh @mesh <["fsdp"=2]>
+  dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @a role = param type = tensor<4xf32>
   nn.state @b role = param type = tensor<4xf32>
   nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
@@ -74,7 +74,7 @@ module {
 
 // A gradient that is added up, and an update that reads the last micro-batch's alone.
 module attributes {nn.accumulate = 2 : i64} {
-  dist.mesh @mesh <["fsdp"=2]>
+  dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @a role = param type = tensor<4xf32>
   nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
   nn.state @a.sum role = grad_accumulator type = tensor<4xf32> {of = @a}

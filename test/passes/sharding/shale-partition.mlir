@@ -4,7 +4,7 @@
 // CHECK-LABEL: func.func @transitions
 // CHECK-SAME: (%[[X:.*]]: tensor<4x2xf32>
 module {
-dist.mesh @mesh <["tp"=2]>
+dist.mesh @mesh <[tensor "tp"=2]>
 func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", dist.sharding = #dist.sharding<[{}, {"tp"}]>})
     -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   // CHECK: %[[P:.*]] = nn.matmul %{{.*}} : (tensor<4x2xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
@@ -50,8 +50,8 @@ func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name =
 // CHECK: dist.all_reduce sum %[[Q]] over "fsdp"
 // CHECK: dist.coordinate "fsdp"
 // CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.segment<offset = 0, count = 9, decay = 1.000000e-01 : f64>] : tensor<5xf32>
-module attributes {dist.strategy = "full"} {
-dist.mesh @mesh <["fsdp"=2]>
+module attributes {dist.strategy = #dist.strategy<full>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<3x3xf32>
 nn.state @w.momentum role = momentum type = tensor<3x3xf32> {of = @w}
 func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},

@@ -7,7 +7,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh <["replica"=2, "fsdp"=2]>
+  dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=2]>
   func.func @step(
     // expected-error@+1 {{a batch of 6 in input 'ids' does not divide over the 4 ranks of the data axes: use 4 or 8, or another multiple of 4, or a mesh whose data axes have a product that divides 6}}
     %x: tensor<6x3xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.batch_dim = 0 : i64}) {
@@ -18,7 +18,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh <["fsdp"=4]>
+  dist.mesh @mesh <[shard "fsdp"=4]>
   func.func @step(
     // expected-error@+1 {{a batch of 2 in input 'ids' does not divide over the 4 ranks of the data axes: use 4, or another}}
     %x: tensor<2x3xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.batch_dim = 0 : i64}) {
@@ -29,7 +29,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh <["fsdp"=2]>
+  dist.mesh @mesh <[shard "fsdp"=2]>
   // expected-error@+1 {{must have one block to be partitioned}}
   func.func private @outside(tensor<4xf32>)
 }

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-propagate --shale-verify-sharded | FileCheck %s
 
-dist.mesh @mesh <["one"=1, "fsdp"=2, "tp"=2]>
+dist.mesh @mesh <[tensor "one"=1, shard "fsdp"=2, tensor "tp"=2]>
 nn.state @w role = param type = tensor<8x6xf32>
 nn.state @v role = param type = tensor<6x8xf32>
 

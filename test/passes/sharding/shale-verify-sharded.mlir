@@ -6,7 +6,7 @@ module {
 
 // -----
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 // expected-error@+1 {{argument 0 has no sharding}}
 func.func @argument(%a: tensor<4xf32>) {
   return
@@ -14,7 +14,7 @@ func.func @argument(%a: tensor<4xf32>) {
 
 // -----
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @op(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
   // expected-error@+1 {{result 0 has no sharding}}
   %0 = nn.neg %a : tensor<4xf32>
@@ -24,7 +24,7 @@ func.func @op(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
 // -----
 
 // A sum over a split dimension is partial, whoever says otherwise.
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}], partial = {}>}) {
   // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}], partial = {"fsdp": sum}> from its operands}}
   %0 = nn.exp %a {dist.shardings = [#dist.sharding<[{}], partial = {"fsdp": sum}>]} : tensor<4xf32>
@@ -34,7 +34,7 @@ func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}],
 // -----
 
 // The dimension that a softmax runs over is whole.
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @whole(%a: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp"}]>}) {
   // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}, {"fsdp"}]> from its operands}}
   %0 = nn.softmax %a {dist.shardings = [#dist.sharding<[{}, {"fsdp"}]>]} : tensor<4x4xf32>

@@ -4,8 +4,8 @@
 
 // Every use of @w but the update casts it to bf16, and its gradient is reduced in bf16: the group is sent in bf16 and
 // reduced in bf16. With full the gather converts; else uses read a copy, which the update makes anew.
-module attributes {dist.strategy = "STRATEGY"} {
-dist.mesh @mesh <["fsdp"=2]>
+module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
 nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
 

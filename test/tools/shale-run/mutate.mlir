@@ -7,7 +7,7 @@
 // A program without collectives proves nothing.
 // RUN: not shale-run --mutate %S/compare.mlir
 
-dist.mesh @mesh <["fsdp"=2]>
+dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @step(%x: tensor<2x4xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64})
     -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "loss"}) {
   %0 = nn.reduce sum %x dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>

@@ -28,7 +28,7 @@ protected:
 
   /// Parses a module whose functions are given; buffers %a, %b, %c of 64 bytes and %h of the host are the first ops of each.
   void parse(const std::vector<std::pair<std::string, std::string>> &functions, const std::string &attributes = "") {
-    std::string text = "module attributes {" + attributes + "} {\ndist.mesh @mesh <[\"fsdp\"=2]>\n";
+    std::string text = "module attributes {" + attributes + "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n";
     for (const auto &[name, body] : functions)
       text += "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
     module = parseSourceString<ModuleOp>(text + "}\n", &context);

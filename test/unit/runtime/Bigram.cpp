@@ -197,7 +197,7 @@ void evaluate(ShaleRank *rank, char *state, char *arena,
   metrics[1] = count;
 }
 
-const ShaleAxis axes[] = {{"replica", replica}, {"fsdp", fsdp}};
+const ShaleAxis axes[] = {{"replica", replica, SHALE_AXIS_REPLICA, 0}, {"fsdp", fsdp, SHALE_AXIS_SHARD, 0}};
 const ShaleParameter parameters[] = {
     {"emb.weight",
      nullptr,

@@ -393,7 +393,7 @@ TEST_F(Files, Npy) {
 /// Two parameters in one group of 48 elements, sharded over `ranks`.
 struct Tables {
   int64_t dims[1] = {20}, scalar[1] = {0};
-  ShaleAxis axis{"fsdp", 3};
+  ShaleAxis axis{"fsdp", 3, SHALE_AXIS_SHARD, 0};
   ShaleParameter parameters[2] = {};
   ShaleSegment segments[2] = {{0, 1, 0, 20}, {1, 1, 32, 1}};
   ShaleGroup group{"g", 48, 2, 0, nullptr};
@@ -461,22 +461,11 @@ TEST(Layout, EveryElementOnce) {
   EXPECT_EQ(local[2].offset, 64 + 32 * 2);
 }
 
-/// The compiler replicates over every axis that is no data axis; a runtime that
-/// shared the batch out over one would train on rows that are never reduced.
-TEST(Layout, UnknownAxesAre65) {
-  for (const char *name : {"dp", "data", "FSDP", ""}) {
-    Tables tables;
-    tables.axis.name = name;
-    EXPECT_FALSE(isDataAxis(tables.axis));
-    try {
-      checkProgram(tables.program);
-      ADD_FAILURE() << name;
-    } catch (const Error &error) {
-      EXPECT_EQ(error.code, SHALE_EXIT_DATA);
-    }
-  }
-  EXPECT_TRUE(isDataAxis({"replica", 2}) && isDataAxis({"fsdp", 2}));
-  EXPECT_TRUE(isKnownAxis({"tp", 2}) && !isDataAxis({"tp", 2}));
+/// The kind of an axis decides whether it shares out the batch, not its name.
+TEST(Layout, KindsOfAxes) {
+  EXPECT_TRUE(isDataAxis({"hosts", 2, SHALE_AXIS_REPLICA, 0}));
+  EXPECT_TRUE(isDataAxis({"tp", 2, SHALE_AXIS_SHARD, 0}));
+  EXPECT_FALSE(isDataAxis({"fsdp", 2, SHALE_AXIS_TENSOR, 0}));
 }
 
 TEST(Layout, InconsistentTablesAre70) {
@@ -493,6 +482,8 @@ TEST(Layout, InconsistentTablesAre70) {
   EXPECT_EQ(broken([](Tables &t) { t.states[0].local_count = 48; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.states[2].offset = 200; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.states[0].axis = 1; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.axis.kind = 3; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.axis.kind = -1; }), 70);
 }
 
 class Manifests : public Files {};

@@ -85,7 +85,7 @@ int main(void) {
   printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n", p->abi_version, p->world_size, p->model,
          p->target, p->strategy, p->optimizer, p->describe);
   for (int i = 0; i < p->axis_count; ++i)
-    printf("axis %s %d\n", p->axes[i].name, (int)p->axes[i].size);
+    printf("axis %s %d kind %d\n", p->axes[i].name, (int)p->axes[i].size, p->axes[i].kind);
   for (int i = 0; i < p->parameter_count; ++i) {
     const ShaleParameter *q = &p->parameters[i];
     printf("parameter %s type %d count %d trained %d dims", q->name, q->type, (int)q->count, q->trained);
