@@ -24,6 +24,8 @@
 #define GET_TYPEDEF_CLASSES
 #include "dialects/rt/RTTypes.h.inc"
 
+#include "dialects/rt/RTInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/rt/RTOps.h.inc"
 
@@ -32,7 +34,7 @@ namespace shale::rt {
 // Names of the module's discardable attributes.
 inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
-/// Threads a rank that the memory plan reckons with, on the module.
+/// On the module: threads per rank assumed by the memory plan.
 inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
 /// On a started collective: which bucket of the program it belongs to.
 inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";

@@ -11,6 +11,8 @@ using namespace shale::rt;
 
 #include "dialects/rt/RTEnums.cpp.inc"
 
+#include "dialects/rt/RTInterfaces.cpp.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rt/RTAttrs.cpp.inc"
 

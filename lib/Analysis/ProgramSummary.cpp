@@ -81,7 +81,8 @@ static bool isUpdate(Operation &op) {
   if (!phase || phase.getValue() != nn::Phase::Update)
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
-  return isa<rt::ReduceScatterOp>(op) || (launch && llvm::any_of(launch.getOutputs(), writesState));
+  auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
+  return (collective && collective.getCollectiveKind() == CollectiveKind::ReduceScatter) || (launch && llvm::any_of(launch.getOutputs(), writesState));
 }
 
 namespace {
@@ -196,35 +197,28 @@ int64_t shale::callsPerStep(rt::FuncOp function) {
 static int64_t elementsOf(Value buffer) { return cast<MemRefType>(buffer.getType()).getNumElements(); }
 
 /// The first site of the bucket that a collective belongs to: its own, if it has none.
-template <typename OpT> static int64_t bucketOf(OpT start) {
-  auto bucket = start->template getAttrOfType<IntegerAttr>(rt::kBucketAttr);
-  return bucket ? bucket.getInt() : int64_t(start.getSite());
+static int64_t bucketOf(rt::CollectiveOpInterface start) {
+  auto bucket = start->getAttrOfType<IntegerAttr>(rt::kBucketAttr);
+  return bucket ? bucket.getInt() : start.getSite();
 }
 
 static void addSites(ModuleOp module, ProgramSummary &summary) {
   std::map<int64_t, int64_t> scratch;
   for (auto function : module.getOps<rt::FuncOp>()) {
     int64_t times = callsPerStep(function);
-    function.walk([&](Operation *op) {
-      auto add = [&](auto start, CollectiveKind kind, int64_t pieces) {
-        int64_t size = dist::getAxisSize(module, start.getAxis());
-        int64_t element = nn::elementBytes(start.getSend().getType().getElementType());
-        int64_t sent = pieces * (size - 1) * element;
-        summary.sites.push_back({start.getSite(), start.getName().str(), kind, start.getAxis().str(), sent, times, bucketOf(start), 1});
-        summary.sentBytes += times * sent;
-        int64_t slice = kind == CollectiveKind::AllGather ? 0 : llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) * element;
-        // What is exchanged together arrives together.
-        int64_t &together = scratch[bucketOf(start)];
-        together += 2 * (size - 1) * llvm::alignTo(slice, 64);
-        summary.commScratchBytes = std::max(summary.commScratchBytes, together);
-      };
-      if (auto gather = dyn_cast<rt::AllGatherOp>(op))
-        add(gather, CollectiveKind::AllGather, elementsOf(gather.getSend()));
-      else if (auto scatter = dyn_cast<rt::ReduceScatterOp>(op))
-        add(scatter, CollectiveKind::ReduceScatter, elementsOf(scatter.getRecv()));
-      else if (auto reduce = dyn_cast<rt::AllReduceOp>(op))
-        add(reduce, CollectiveKind::AllReduce,
-            2 * llvm::divideCeil(elementsOf(reduce.getSend()), std::max<int64_t>(1, dist::getAxisSize(module, reduce.getAxis()))));
+    function.walk([&](rt::CollectiveOpInterface start) {
+      StringRef axis = start.getAxisAttr().getValue();
+      CollectiveKind kind = start.getCollectiveKind();
+      int64_t size = dist::getAxisSize(module, axis), sent = start.getSentBytes(size);
+      summary.sites.push_back({start.getSite(), start.getName().str(), kind, axis.str(), sent, times, bucketOf(start), 1});
+      summary.sentBytes += times * sent;
+      if (kind == CollectiveKind::AllGather)
+        return;
+      int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) * nn::elementBytes(start.getSend().getType().getElementType());
+      // What is exchanged together arrives together.
+      int64_t &together = scratch[bucketOf(start)];
+      together += 2 * (size - 1) * llvm::alignTo(slice, 64);
+      summary.commScratchBytes = std::max(summary.commScratchBytes, together);
     });
   }
   llvm::sort(summary.sites, [](const auto &a, const auto &b) { return a.site < b.site; });
@@ -348,6 +342,11 @@ static std::string mebibytes(int64_t bytes) {
   return text;
 }
 
+StringRef shale::nameOf(CollectiveKind kind) {
+  static const char *const kNames[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
+  return kNames[int(kind)];
+}
+
 void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   os << "parameters    " << summary.parameters << ", " << summary.trained << " trained\n";
   if (summary.microbatches > 1)
@@ -355,10 +354,9 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches << " launches of "
      << summary.kernels << " kernels, " << summary.gemms << " matrix products\n";
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
-  static const char *const kNames[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
   for (const CollectiveSite &site : summary.sites)
     if (site.times > 0) {
-      auto &kind = kinds[std::string(kNames[int(site.kind)]) + " over " + site.axis];
+      auto &kind = kinds[nameOf(site.kind).str() + " over " + site.axis];
       kind.first += site.times;
       kind.second += site.times * site.sentBytes;
     }

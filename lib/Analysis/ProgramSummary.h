@@ -98,6 +98,9 @@ int64_t callFlops(mlir::Operation *op);
 /// Fails after an error.
 mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
 
+/// "all-gather", as reports name it.
+llvm::StringRef nameOf(CollectiveKind kind);
+
 /// What shalec prints at its end.
 void printSummary(const ProgramSummary &summary, llvm::raw_ostream &os);
 

@@ -142,12 +142,12 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
   for (const TimedOp &op : timed.ops)
     times[op.op] = &op;
   StringRef phase = "forward"; // what it starts in
-  auto add = [&](auto start, StringRef kind, int64_t sent) {
+  auto add = [&](rt::CollectiveOpInterface start, int64_t sent) {
     Exchange e;
-    Operation *wait = start.getToken().use_empty() ? start.getOperation() : *start.getToken().getUsers().begin();
-    e.kind = kind.str();
+    Operation *wait = start->use_empty() ? start.getOperation() : *start->user_begin();
+    e.kind = nameOf(start.getCollectiveKind()).str();
     e.name = start.getName().str();
-    e.axis = start.getAxis().str();
+    e.axis = start.getAxisAttr().str();
     llvm::raw_string_ostream(e.type) << start.getSend().getType().getElementType();
     e.function = function.getSymName().str();
     e.site = start.getSite();
@@ -178,16 +178,8 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
   for (Operation &op : function.getBody().front()) {
     if (auto attr = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr))
       phase = nn::stringifyPhase(attr.getValue());
-    auto bytes = [](Value buffer) { return rt::bufferBytes(cast<MemRefType>(buffer.getType())); };
-    if (auto gather = dyn_cast<rt::AllGatherOp>(op))
-      add(gather, "all-gather", bytes(gather.getSend()) * (dist::getAxisSize(module, gather.getAxis()) - 1));
-    else if (auto scatter = dyn_cast<rt::ReduceScatterOp>(op))
-      add(scatter, "reduce-scatter", bytes(scatter.getRecv()) * (dist::getAxisSize(module, scatter.getAxis()) - 1));
-    else if (auto reduce = dyn_cast<rt::AllReduceOp>(op)) {
-      int64_t ranks = std::max<int64_t>(1, dist::getAxisSize(module, reduce.getAxis()));
-      int64_t element = nn::elementBytes(reduce.getSend().getType().getElementType());
-      add(reduce, "all-reduce", 2 * (ranks - 1) * (int64_t)llvm::divideCeil(bytes(reduce.getSend()) / element, ranks) * element);
-    }
+    if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op))
+      add(collective, collective.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr()))));
   }
   return list;
 }

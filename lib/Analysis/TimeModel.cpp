@@ -55,27 +55,12 @@ private:
     return end;
   }
 
-  /// Bytes that a collective sends from this rank; -1 if `op` is none.
-  int64_t sentBytes(Operation *op) {
-    auto send = [&](auto start, bool ofReceived, int64_t times) {
-      int64_t ranks = std::max<int64_t>(1, dist::getAxisSize(module, start.getAxis()));
-      int64_t bytes = bytesOf(ofReceived ? Value(start.getRecv()) : Value(start.getSend()));
-      return times * (ranks - 1) * (times == 2 ? bytes / ranks : bytes);
-    };
-    if (auto gather = dyn_cast<rt::AllGatherOp>(op))
-      return send(gather, false, 1);
-    if (auto scatter = dyn_cast<rt::ReduceScatterOp>(op))
-      return send(scatter, true, 1);
-    if (auto reduce = dyn_cast<rt::AllReduceOp>(op))
-      return send(reduce, false, 2);
-    return -1;
-  }
-
   void visit(Operation *op) {
     if (op->getNumResults() == 1 && isa<rt::TokenType>(op->getResult(0).getType())) {
-      int64_t sent = sentBytes(op);
-      ends[op->getResult(0)] = sent >= 0 ? place(op, TimedOp::Communication, sent / rates.link, rates.collective)
-                                         : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host, rates.launch);
+      auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
+      auto sent = [&] { return collective.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr()))); };
+      ends[op->getResult(0)] = collective ? place(op, TimedOp::Communication, sent() / rates.link, rates.collective)
+                                          : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host, rates.launch);
       return;
     }
     for (Value operand : op->getOperands())

@@ -56,10 +56,6 @@ void dropCollective(Collective collective) {
     start->erase();
 }
 
-bool isPlannedStart(Operation *op) {
-  return isa<rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op);
-}
-
 /// Start and wait.
 void dropTransfer(Operation *start) {
   for (Operation *user : llvm::make_early_inc_range(start->getUsers()))
@@ -68,33 +64,31 @@ void dropTransfer(Operation *start) {
 }
 
 /// Of a planned program: copies take the place of start and wait.
-void dropPlanned(Operation *start) {
+void dropPlanned(rt::CollectiveOpInterface start) {
   OpBuilder builder(start);
   Location loc = start->getLoc();
-  Value send = start->getOperand(0), recv = start->getOperand(1);
   auto flat = [&](Value buffer, int64_t offset, int64_t count) -> Value {
     auto element = cast<MemRefType>(buffer.getType()).getElementType();
     int64_t bytes = nn::elementBytes(element) * offset;
-    return rt::ViewOp::create(builder, loc, MemRefType::get({count}, element),
-                              buffer, bytes);
+    return rt::ViewOp::create(builder, loc, MemRefType::get({count}, element), buffer, bytes);
   };
-  auto sizeOf = [](Value buffer) {
-    return cast<MemRefType>(buffer.getType()).getNumElements();
-  };
-  int64_t sent = sizeOf(send), received = sizeOf(recv);
-  if (isa<rt::AllGatherOp>(start)) {
+  Value send = start.getSend(), recv = start.getRecv();
+  int64_t sent = start.getSend().getType().getNumElements(), received = start.getRecv().getType().getNumElements();
+  switch (start.getCollectiveKind()) {
+  case CollectiveKind::AllGather:
     for (int64_t at = 0; at < received; at += sent)
-      rt::CopyOp::create(builder, loc, flat(send, 0, sent),
-                         flat(recv, at, sent));
-  } else if (auto scatter = dyn_cast<rt::ReduceScatterOp>(start)) {
-    auto slice = MemRefType::get(
-        {received}, cast<MemRefType>(send.getType()).getElementType());
-    Value own = rt::ShardOp::create(builder, loc, slice, flat(send, 0, sent),
-                                    scatter.getAxisAttr());
+      rt::CopyOp::create(builder, loc, flat(send, 0, sent), flat(recv, at, sent));
+    break;
+  case CollectiveKind::ReduceScatter: {
+    auto slice = MemRefType::get({received}, start.getSend().getType().getElementType());
+    Value own = rt::ShardOp::create(builder, loc, slice, flat(send, 0, sent), start.getAxisAttr());
     rt::CopyOp::create(builder, loc, own, flat(recv, 0, received));
-  } else {
-    rt::CopyOp::create(builder, loc, flat(send, 0, sent),
-                       flat(recv, 0, received));
+    break;
+  }
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::AllToAll:
+    rt::CopyOp::create(builder, loc, flat(send, 0, sent), flat(recv, 0, received));
+    break;
   }
   for (Operation *user : llvm::make_early_inc_range(start->getUsers()))
     user->erase();
@@ -124,7 +118,7 @@ public:
     }
     SmallVector<Operation *> collectives, copies, waits;
     module.walk([&](Operation *op) {
-      if (isa<Collective>(op) || isPlannedStart(op))
+      if (isa<Collective, rt::CollectiveOpInterface>(op))
         collectives.push_back(op);
       else if (isa<rt::TransferOp>(op))
         copies.push_back(op);
@@ -160,8 +154,8 @@ private:
     Operation *copy = mapping.lookup(op);
     if (auto collective = dyn_cast<Collective>(copy))
       dropCollective(collective);
-    else if (isPlannedStart(copy))
-      dropPlanned(copy);
+    else if (auto start = dyn_cast<rt::CollectiveOpInterface>(copy))
+      dropPlanned(start);
     else if (isa<rt::TransferOp>(copy))
       dropTransfer(copy);
     else

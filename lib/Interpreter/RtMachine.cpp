@@ -226,19 +226,21 @@ LogicalResult RtMachine::finish(Operation *start) {
     }
     return success();
   }
-  if (auto gather = dyn_cast<rt::AllGatherOp>(start))
-    return run(gather.getSend(), gather.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
-      return dist::AllGatherOp::create(builder, loc, type, input, gather.getAxisAttr(), builder.getI64IntegerAttr(0));
-    });
-  if (auto scatter = dyn_cast<rt::ReduceScatterOp>(start))
-    return run(scatter.getSend(), scatter.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
-      return dist::ReduceScatterOp::create(builder, loc, type, dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum),
-                                           input, scatter.getAxisAttr(), builder.getI64IntegerAttr(0));
-    });
-  auto reduce = cast<rt::AllReduceOp>(start);
-  return run(reduce.getSend(), reduce.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
-    return dist::AllReduceOp::create(builder, loc, type, dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum),
-                                     input, reduce.getAxisAttr());
+  auto collective = cast<rt::CollectiveOpInterface>(start);
+  auto sum = dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum);
+  return run(collective.getSend(), collective.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
+    StringAttr axis = collective.getAxisAttr();
+    switch (collective.getCollectiveKind()) {
+    case CollectiveKind::AllGather:
+      return dist::AllGatherOp::create(builder, loc, type, input, axis, builder.getI64IntegerAttr(0));
+    case CollectiveKind::ReduceScatter:
+      return dist::ReduceScatterOp::create(builder, loc, type, sum, input, axis, builder.getI64IntegerAttr(0));
+    case CollectiveKind::AllReduce:
+      return dist::AllReduceOp::create(builder, loc, type, sum, input, axis);
+    case CollectiveKind::AllToAll:
+      break;
+    }
+    llvm_unreachable("rt has no all-to-all");
   });
 }
 
@@ -249,7 +251,7 @@ LogicalResult RtMachine::execute(Operation *op) {
     return gemm(gemmOp);
   if (auto wait = dyn_cast<rt::WaitOp>(op))
     return finish(wait.getToken().getDefiningOp());
-  if (isa<rt::TransferOp, rt::AllGatherOp, rt::ReduceScatterOp, rt::AllReduceOp>(op)) {
+  if (isa<rt::TransferOp, rt::CollectiveOpInterface>(op)) {
     startReceiving(op->getOperand(0), op->getOperand(1));
     return success();
   }

@@ -52,7 +52,7 @@ private:
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   void callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c);
-  template <typename OpT> void lowerStart(OpT op, StringRef callee, int64_t count);
+  void lowerStart(rt::CollectiveOpInterface op);
 
   Value i32(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value)); }
   Value i64(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value)); }
@@ -221,16 +221,28 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   b.setInsertionPointToEnd(after);
 }
 
-template <typename OpT> void FunctionLowering::lowerStart(OpT op, StringRef callee, int64_t count) {
-  call(callee, LLVM::LLVMVoidType::get(b.getContext()),
+static StringRef startFunction(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return "shale_all_gather_start";
+  case CollectiveKind::ReduceScatter:
+    return "shale_reduce_scatter_start";
+  case CollectiveKind::AllReduce:
+    return "shale_all_reduce_start";
+  case CollectiveKind::AllToAll:
+    break;
+  }
+  llvm_unreachable("rt has no all-to-all");
+}
+
+void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
+  call(startFunction(op.getCollectiveKind()), LLVM::LLVMVoidType::get(b.getContext()),
        {function.getArgument(Rank), i32(op.getSite()), addresses.lookup(op.getSend()), addresses.lookup(op.getRecv()),
-        i64(count), i32(runtimeType(op.getSend().getType().getElementType()))});
+        i64(op.getCount()), i32(runtimeType(op.getSend().getType().getElementType()))});
 }
 
 /// The site that a token's collective has.
-static int64_t siteOf(Value token) {
-  return token.getDefiningOp()->getAttrOfType<IntegerAttr>("site").getInt();
-}
+static int64_t siteOf(Value token) { return cast<rt::CollectiveOpInterface>(token.getDefiningOp()).getSite(); }
 
 LogicalResult FunctionLowering::lower(Operation *op) {
   Type none = LLVM::LLVMVoidType::get(b.getContext());
@@ -262,15 +274,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         LLVM::StoreOp::create(b, loc, coordinate(op.getAxis()), address(op.getTarget()));
         return success();
       })
-      .Case([&](rt::AllGatherOp start) {
-        return lowerStart(start, "shale_all_gather_start", start.getSend().getType().getNumElements()), success();
-      })
-      .Case([&](rt::ReduceScatterOp start) {
-        return lowerStart(start, "shale_reduce_scatter_start", start.getRecv().getType().getNumElements()), success();
-      })
-      .Case([&](rt::AllReduceOp start) {
-        return lowerStart(start, "shale_all_reduce_start", start.getSend().getType().getNumElements()), success();
-      })
+      .Case([&](rt::CollectiveOpInterface start) { return lowerStart(start), success(); })
       .Case([&](rt::TransferOp transfer) {
         call("shale_transfer_start", none,
              {function.getArgument(Rank), i32(transfer.getIndex()), address(transfer.getTarget()), address(transfer.getSource()),
@@ -286,7 +290,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         return success();
       })
       .Case([&](rt::ReturnOp) { return LLVM::ReturnOp::create(b, loc, ValueRange()), success(); })
-      .Default([](Operation *other) { return other->emitOpError("has no call of the runtime"); });
+      .Default([](Operation *other) { return other->emitOpError("has no runtime lowering"); });
 }
 
 LogicalResult FunctionLowering::run() {

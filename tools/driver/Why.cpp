@@ -117,8 +117,8 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
 static void printGathers(const Timeline &timeline, const LiveTensor &tensor, const CompileOptions &options, raw_ostream &os) {
   int64_t gathers = 0;
   for (Operation *op : timeline.ops)
-    if (auto gather = dyn_cast<rt::AllGatherOp>(op))
-      gathers += gather.getName() == tensor.name;
+    if (auto start = dyn_cast<rt::CollectiveOpInterface>(op); start && start.getCollectiveKind() == CollectiveKind::AllGather)
+      gathers += start.getName() == tensor.name;
   if (gathers)
     os << "  gathered      " << gathers << " times in @" << timeline.function << ", --reshard-after-forward="
        << (options.reshardAfterForward ? "true" : "false") << "\n";

@@ -3,9 +3,10 @@
 #define SHALE_RT_COLLECTIVE_TD
 
 include "dialects/rt/RTBase.td"
+include "dialects/rt/RTInterfaces.td"
 
 class RT_Start<string mnemonic, string what, string text>
-    : RT_Op<mnemonic> {
+    : RT_Op<mnemonic, [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind", "getSentBytes"]>]> {
   let summary = what;
   let description = !strconcat(text, [{
     Starts, and returns at once; both buffers belong to the runtime until
