@@ -12,6 +12,20 @@ def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
     Without the attribute they assume `kAssumedTarget` of lib/Target/Target.h.
 
     `native` is resolved here: the attribute becomes the name of this machine's CPU.
+
+    Before (with `target=cpu:x86-64-v3`):
+
+    ```mlir
+    module {
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {nn.target = "cpu:x86-64-v3"} {
+    }
+    ```
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu:native\"", "KIND:ARCHITECTURE">
@@ -24,6 +38,23 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Adds `dist.mesh @mesh` and `dist.strategy` (and `dist.keep_gathered` when a
     gathered unit stays whole from forward to the end of backward, and
     `dist.reduce_once` when gradients are accumulated whole) to the module.
+
+    Here two replicas of the model are sharded over four ranks each.
+
+    Before (with `mesh=replica=2,fsdp=4 reshard-after-forward=false sync-every-microbatch=false`):
+
+    ```mlir
+    module {
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {dist.keep_gathered, dist.reduce_once, dist.strategy = #dist.strategy<full>} {
+      dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=4]>
+    }
+    ```
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"fsdp=1\"", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
@@ -46,6 +77,26 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     outermost scope in which REGEX matches. A tied parameter belongs to the unit
     that encloses all its names and users, in the end to `root`, where everything
     else is.
+
+    Before (with `policy=block`):
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<32x8xf32>
+    nn.state @layers.0.attn.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.1.attn.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.1.mlp.weight role = param type = tensor<8x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<32x8xf32> {unit = "root"}
+    nn.state @layers.0.attn.weight role = param type = tensor<8x8xf32> {unit = "layers.0"}
+    nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32> {unit = "layers.0"}
+    nn.state @layers.1.attn.weight role = param type = tensor<8x8xf32> {unit = "layers.1"}
+    nn.state @layers.1.mlp.weight role = param type = tensor<8x8xf32> {unit = "layers.1"}
+    ```
   }];
   let options = [
     Option<"policy", "policy", "std::string", "\"block\"", "block, size:N, match:REGEX or class:NAME">
@@ -58,6 +109,34 @@ def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
     Sets `nn.bound`, and `nn.ignored` where there is one, on inputs and labels that
     ops use as indices (`IndexUser`): rows of a table, classes of a cross-entropy.
     The program refuses data with other values.
+
+    Here `%ids` selects one of 32 rows, and `%labels` one of 10 classes or none.
+
+    Before:
+
+    ```mlir
+    func.func @forward(%ids: tensor<4xi64> {nn.role = #nn.role<input>},
+                       %labels: tensor<4xi64> {nn.role = #nn.role<label>},
+                       %table: tensor<32x8xf32>, %weight: tensor<8x10xf32>) -> tensor<f32> {
+      %rows = nn.embedding %table, %ids : (tensor<32x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+      %logits = nn.matmul %rows, %weight : (tensor<4x8xf32>, tensor<8x10xf32>) -> tensor<4x10xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x10xf32>, tensor<4xi64>
+      return %sum : tensor<f32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @forward(%ids: tensor<4xi64> {nn.bound = 32 : i64, nn.role = #nn.role<input>},
+                       %labels: tensor<4xi64> {nn.bound = 10 : i64, nn.ignored = -100 : i64, nn.role = #nn.role<label>},
+                       %table: tensor<32x8xf32>, %weight: tensor<8x10xf32>) -> tensor<f32> {
+      %rows = nn.embedding %table, %ids : (tensor<32x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+      %logits = nn.matmul %rows, %weight : (tensor<4x8xf32>, tensor<8x10xf32>) -> tensor<4x10xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x10xf32>, tensor<4xi64>
+      return %sum : tensor<f32>
+    }
+    ```
   }];
 }
 
@@ -67,6 +146,20 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
     Sets `nn.precision` on the module. `reduce` and `buffer` are f32 unless said
     otherwise; `master` is f32 or none (parameters are kept in the type in which
     they are used).
+
+    Before (with `param=bf16`):
+
+    ```mlir
+    module {
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+    }
+    ```
   }];
   let options = [
     Option<"param", "param", "std::string", "\"f32\"", "parameters and activations: f32, bf16 or f16">,
@@ -83,6 +176,24 @@ def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
   let description = [{
     Sets `trained = false` on every parameter in one of whose names REGEX (POSIX
     extended) matches. It is an error when it matches none.
+
+    The last parameter is tied: its second name matches.
+
+    Before (with `regex=embed`):
+
+    ```mlir
+    nn.state @embed.position.weight role = param type = tensor<16x8xf32>
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @head.weight role = param type = tensor<32x8xf32> {names = ["embed.token.weight"]}
+    ```
+
+    After:
+
+    ```mlir
+    nn.state @embed.position.weight role = param type = tensor<16x8xf32> {trained = false}
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @head.weight role = param type = tensor<32x8xf32> {names = ["embed.token.weight"], trained = false}
+    ```
   }];
   let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
 }
@@ -92,6 +203,22 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
   let description = [{
     Sets `decay = 0` on every parameter in one of whose names REGEX (POSIX
     extended) matches. It is an error when it matches none.
+
+    Before (with `regex=norm|bias`):
+
+    ```mlir
+    nn.state @layers.0.norm.weight role = param type = tensor<8xf32>
+    nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.mlp.bias role = param type = tensor<8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    nn.state @layers.0.norm.weight role = param type = tensor<8xf32> {decay = 0.0 : f64}
+    nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.mlp.bias role = param type = tensor<8xf32> {decay = 0.0 : f64}
+    ```
   }];
   let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
 }

@@ -32,6 +32,92 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     `@step` means nothing.
 
     Ops get `nn.phase`; gradient ops take `nn.scope` from the op they come from.
+
+    A classifier of one layer. In `@step` the arguments `%arg0` and `%arg1` are the
+    inputs, `%arg2` is the weight and `%arg3` its momentum; the hypers follow. `...`
+    leaves out the signatures, how the gradient is clipped and most of `@evaluate`,
+    which comes last.
+
+    Before (with `optimizer=sgd`):
+
+    ```mlir
+    nn.state @weight role = param type = tensor<4x5xf32>
+    func.func @forward(%x: tensor<8x4xf32> {nn.role = #nn.role<input>, nn.name = "x"},
+                       %labels: tensor<8xi64> {nn.role = #nn.role<label>, nn.name = "labels"},
+                       %weight: tensor<4x5xf32> {nn.state = @weight}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+      %logits = nn.matmul %x, %weight {nn.scope = "head"} : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<8x5xf32>, tensor<8xi64>
+      %loss = nn.div %sum, %count : tensor<f32>
+      return %loss, %sum, %count : tensor<f32>, tensor<f32>, tensor<f32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module {
+      nn.state @weight role = param type = tensor<4x5xf32>
+      nn.state @weight.momentum role = momentum type = tensor<4x5xf32> {of = @weight}
+      ...
+        %0 = nn.matmul %arg0, %arg2 {nn.phase = #nn.phase<forward>, nn.scope = "head"} : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+        %loss_sum, %count, %lse = nn.cross_entropy %0, %arg1 ignore_index = -100 {nn.phase = #nn.phase<forward>} : tensor<8x5xf32>, tensor<8xi64>
+        %1 = nn.div %loss_sum, %count {nn.phase = #nn.phase<forward>} : tensor<f32>
+        %2 = nn.constant dense<1.000000e+00> : tensor<f32> {nn.phase = #nn.phase<backward>}
+        %3 = nn.div %2, %count {nn.phase = #nn.phase<backward>} : tensor<f32>
+        %4 = nn.cross_entropy_grad %0, %arg1, %lse, %3 ignore_index = -100 {nn.phase = #nn.phase<backward>} : tensor<8x5xf32>, tensor<8xi64>
+        %5 = nn.matmul %arg0, %4 transpose_lhs {nn.phase = #nn.phase<backward>, nn.scope = "head"} : (tensor<8x4xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+        %6 = nn.sum_squares %5 {nn.phase = #nn.phase<update>} : (tensor<4x5xf32>) -> tensor<f32>
+        %7 = nn.sqrt %6 {nn.phase = #nn.phase<update>} : tensor<f32>
+        ...
+        %new_param, %new_velocity = nn.sgd %arg2, %5, %arg3 enable %22 scale %15 lr %arg4 momentum %arg5 weight_decay %arg6 decay = 1.000000e+00 {nn.phase = #nn.phase<update>} : tensor<4x5xf32>, tensor<f32>
+        return %1, %7, %22, %new_param, %new_velocity : tensor<f32>, tensor<f32>, tensor<i1>, tensor<4x5xf32>, tensor<4x5xf32>
+      }
+      ...
+        return %loss_sum, %count : tensor<f32>, tensor<f32>
+      }
+    }
+    ```
+
+    The same with two micro-batches a step. First stands the end of
+    `@accumulate_first`, then a part of `@step`, where `%arg3` to `%arg5` are the
+    accumulators.
+
+    Before (with `optimizer=sgd accumulate=2`):
+
+    ```mlir
+    nn.state @weight role = param type = tensor<4x5xf32>
+    func.func @forward(%x: tensor<8x4xf32> {nn.role = #nn.role<input>, nn.name = "x"},
+                       %labels: tensor<8xi64> {nn.role = #nn.role<label>, nn.name = "labels"},
+                       %weight: tensor<4x5xf32> {nn.state = @weight}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+      %logits = nn.matmul %x, %weight : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<8x5xf32>, tensor<8xi64>
+      %loss = nn.div %sum, %count : tensor<f32>
+      return %loss, %sum, %count : tensor<f32>, tensor<f32>, tensor<f32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {nn.accumulate = 2 : i64} {
+      nn.state @weight role = param type = tensor<4x5xf32>
+      nn.state @weight.grad_accumulator role = grad_accumulator type = tensor<4x5xf32> {of = @weight}
+      nn.state @loss_sum.accumulator role = grad_accumulator type = tensor<f32>
+      nn.state @count.accumulator role = grad_accumulator type = tensor<f32>
+      ...
+        %3 = nn.matmul %arg0, %2 transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<8x4xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+        %4 = nn.accumulate @weight %3 {nn.phase = #nn.phase<backward>} : tensor<4x5xf32>
+        return %4, %loss_sum, %count : tensor<4x5xf32>, tensor<f32>, tensor<f32>
+      }
+      ...
+        %4 = nn.accumulate @weight %3 into %arg3 : tensor<4x5xf32> {nn.phase = #nn.phase<backward>} : tensor<4x5xf32>
+        %5 = nn.add %arg4, %loss_sum {nn.phase = #nn.phase<update>} : tensor<f32>
+        %6 = nn.add %arg5, %count {nn.phase = #nn.phase<update>} : tensor<f32>
+        %7 = nn.constant dense<1.000000e+00> : tensor<f32> {nn.phase = #nn.phase<update>}
+        %8 = nn.max %6, %7 {nn.phase = #nn.phase<update>} : tensor<f32>
+        %9 = nn.div %5, %8 {nn.phase = #nn.phase<update>} : tensor<f32>
+      ...
+    ```
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
@@ -51,6 +137,18 @@ def VerifyStepPass : Pass<"shale-verify-step", "::mlir::ModuleOp"> {
     and nothing else, come back as results; the metrics loss, grad_norm and
     enable are results. Where `nn.accumulate` is on the module, the functions that
     accumulate are there and return every accumulator and nothing else.
+
+    Refused:
+
+    ```mlir
+    nn.state @weight role = param type = tensor<f32>
+    func.func @step(%weight: tensor<f32> {nn.state = @weight}, %enable: tensor<i1> {nn.role = #nn.role<input>})
+        -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<i1> {nn.name = "enable"}) {
+      return %weight, %weight, %enable : tensor<f32>, tensor<f32>, tensor<i1>
+    }
+    ```
+
+    with "is to be updated, but @step does not return it".
   }];
 }
 

@@ -10,6 +10,29 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
     A `dist.unit_gather` whose shard is stored wider than it is sent becomes an
     `nn.cast` of the shard and a gather of the cast shards: conversion comes
     before sending. Over an axis of one rank only the cast is left.
+
+    Before:
+    ```mlir
+    #group = #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 8, segments = []>
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    dist.unit @u on @mesh["fsdp"] groups = [#group]
+    func.func @forward(%shard: tensor<4xf32>) -> tensor<8xbf16> {
+      %whole = dist.unit_gather %shard @u[0] over "fsdp" : tensor<4xf32> -> tensor<8xbf16>
+      return %whole : tensor<8xbf16>
+    }
+    ```
+
+    After:
+    ```mlir
+    #group = #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 8, segments = []>
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    dist.unit @u on @mesh["fsdp"] groups = [#group]
+    func.func @forward(%shard: tensor<4xf32>) -> tensor<8xbf16> {
+      %half = nn.cast %shard : tensor<4xf32> -> tensor<4xbf16>
+      %whole = dist.unit_gather %half @u[0] over "fsdp" : tensor<4xbf16> -> tensor<8xbf16>
+      return %whole : tensor<8xbf16>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -26,6 +49,48 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
     operands a piece at a time in scratch, and a product of which only the rounded
     value is read rounds as it writes. All others become part of a kernel, and so do
     the casts: no f32 copy of a 16-bit value is stored.
+
+    The product takes bf16 as it is, the sum does not.
+
+    Before:
+    ```mlir
+    func.func @forward(%x: tensor<4x8xbf16>, %weight: tensor<8x8xbf16>) -> tensor<4x8xbf16> {
+      %h = nn.matmul %x, %weight : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+      %y = nn.add %h, %x : tensor<4x8xbf16>
+      return %y : tensor<4x8xbf16>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @forward(%x: tensor<4x8xbf16>, %weight: tensor<8x8xbf16>) -> tensor<4x8xbf16> {
+      %h = nn.matmul %x, %weight : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+      %wide_h = nn.cast %h : tensor<4x8xbf16> -> tensor<4x8xf32>
+      %wide_x = nn.cast %x : tensor<4x8xbf16> -> tensor<4x8xf32>
+      %sum = nn.add %wide_h, %wide_x : tensor<4x8xf32>
+      %y = nn.cast %sum : tensor<4x8xf32> -> tensor<4x8xbf16>
+      return %y : tensor<4x8xbf16>
+    }
+    ```
+
+    A product of which only the rounded value is read rounds as it writes.
+
+    Before:
+    ```mlir
+    func.func @gradient(%x: tensor<4x8xbf16>, %dy: tensor<4x8xbf16>) -> tensor<8x8xbf16> {
+      %sum = nn.matmul %x, %dy transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+      %dw = nn.cast %sum : tensor<8x8xf32> -> tensor<8x8xbf16>
+      return %dw : tensor<8x8xbf16>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @gradient(%x: tensor<4x8xbf16>, %dy: tensor<4x8xbf16>) -> tensor<8x8xbf16> {
+      %dw = nn.matmul %x, %dy transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xbf16>
+      return %dw : tensor<8x8xbf16>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -36,6 +101,50 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
     Every `Decomposable` op for which the target has no kernel is replaced by its
     decomposition, until none is left; unused results go away. With `all`, ops
     for which it has one are decomposed, too.
+
+    Before:
+    ```mlir
+    func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %y = nn.softmax %x : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %max = nn.reduce max %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %max_rows = nn.broadcast %max dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+      %shifted = nn.sub %x, %max_rows : tensor<4x8xf32>
+      %exp = nn.exp %shifted : tensor<4x8xf32>
+      %sum = nn.reduce sum %exp dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %sum_rows = nn.broadcast %sum dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+      %y = nn.div %exp, %sum_rows : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    Attention has a kernel, so only `all` decomposes it.
+
+    Before (with `all`):
+    ```mlir
+    func.func @attention(%q: tensor<1x1x4x8xf32>, %k: tensor<1x1x4x8xf32>, %v: tensor<1x1x4x8xf32>) -> tensor<1x1x4x8xf32> {
+      %o, %lse = nn.attention %q, %k, %v scale = 0.5
+          : tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32> -> tensor<1x1x4x8xf32>, tensor<1x1x4xf32>
+      return %o : tensor<1x1x4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    ...
+    %2 = nn.matmul %0, %1 transpose_rhs : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> tensor<1x4x4xf32>
+    ...
+    %9 = nn.exp %8 : tensor<1x1x4x4xf32>
+    ...
+    %15 = nn.matmul %14, %13 : (tensor<1x4x4xf32>, tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
+    ...
+    ```
   }];
   let options = [Option<"all", "all", "bool", "false", "Decompose ops that have a kernel of their own, too">];
   let dependentDialects = ["::shale::nn::NNDialect"];
@@ -50,6 +159,60 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     through an index map on the way in. A half value that is read wide is stored as
     it is, and widened by each cluster that reads it. Fusion changes no bits. With
     `singletons` each op becomes a cluster of its own.
+
+    The product is a library call. The ops behind it become one kernel, which
+    writes its result in place of its operand.
+
+    Before:
+    ```mlir
+    func.func @forward(%x: tensor<4x8xf32>, %weight: tensor<8x8xf32>) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %weight : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %exp = nn.exp %h : tensor<4x8xf32>
+      %sum = nn.reduce sum %exp dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %sum_rows = nn.broadcast %sum dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+      %y = nn.div %exp, %sum_rows : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @forward(%x: tensor<4x8xf32>, %weight: tensor<8x8xf32>) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %weight : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %y = nn.cluster (%in = %h : tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
+        %exp = nn.exp %in : tensor<4x8xf32>
+        %sum = nn.reduce sum %exp dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+        %sum_rows = nn.broadcast %sum dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+        %out = nn.div %exp, %sum_rows : tensor<4x8xf32>
+        nn.yield %out : tensor<4x8xf32>
+      }
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    Before (with `singletons`):
+    ```mlir
+    func.func @forward(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %exp = nn.exp %x : tensor<4x8xf32>
+      %y = nn.neg %exp : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @forward(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %exp = nn.cluster (%in = %x : tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
+        %out = nn.exp %in : tensor<4x8xf32>
+        nn.yield %out : tensor<4x8xf32>
+      }
+      %y = nn.cluster (%in = %exp : tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
+        %out = nn.neg %in : tensor<4x8xf32>
+        nn.yield %out : tensor<4x8xf32>
+      }
+      return %y : tensor<4x8xf32>
+    }
+    ```
   }];
   let options = [Option<"singletons", "singletons", "bool", "false", "One op a cluster">];
   let dependentDialects = ["::shale::nn::NNDialect"];
@@ -63,6 +226,49 @@ def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
     for trial. A cluster of which none can be generated becomes one cluster for each
     of its ops. An op that has no kernel alone either is an error; one error lists
     all of them, each with the reason.
+
+    The results have no rows in common, so no schedule computes both.
+
+    Before:
+    ```mlir
+    func.func @forward(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+      %out:2 = nn.cluster (%a = %x : tensor<4xf32>, %b = %y : tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+        %exp = nn.exp %a : tensor<4xf32>
+        %neg = nn.neg %b : tensor<6xf32>
+        nn.yield %exp, %neg : tensor<4xf32>, tensor<6xf32>
+      }
+      return %out#0, %out#1 : tensor<4xf32>, tensor<6xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @forward(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+      %0 = nn.cluster (%a = %x : tensor<4xf32>) -> tensor<4xf32> aliases [0] {
+        %exp = nn.exp %a : tensor<4xf32>
+        nn.yield %exp : tensor<4xf32>
+      }
+      %1 = nn.cluster (%b = %y : tensor<6xf32>) -> tensor<6xf32> aliases [0] {
+        %neg = nn.neg %b : tensor<6xf32>
+        nn.yield %neg : tensor<6xf32>
+      }
+      return %0, %1 : tensor<4xf32>, tensor<6xf32>
+    }
+    ```
+
+    A product cannot be part of a kernel.
+
+    Refused:
+    ```mlir
+    func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %y = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
+        %product = nn.matmul %a, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        nn.yield %product : tensor<4x4xf32>
+      }
+      return %y : tensor<4x4xf32>
+    }
+    ```
+    with "'nn.matmul' has no kernel on this target".
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",

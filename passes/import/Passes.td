@@ -11,6 +11,27 @@ def SimplifyMovementPass : Pass<"shale-simplify-movement"> {
     dimensions becomes one transpose; two transposes in a row become one; a
     product that reads the transpose of a matrix reads the matrix itself
     (`transpose_lhs`, `transpose_rhs`).
+
+    Before:
+
+    ```mlir
+    func.func @scores(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32> {
+      %merged = nn.reshape %k : tensor<2x3x5x8xf32> -> tensor<6x5x8xf32>
+      %turned = nn.transpose %merged perm = [0, 2, 1] : tensor<6x5x8xf32> -> tensor<6x8x5xf32>
+      %split = nn.reshape %turned : tensor<6x8x5xf32> -> tensor<2x3x8x5xf32>
+      %scores = nn.matmul %q, %split : (tensor<2x3x5x8xf32>, tensor<2x3x8x5xf32>) -> tensor<2x3x5x5xf32>
+      return %scores : tensor<2x3x5x5xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @scores(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32> {
+      %scores = nn.matmul %q, %k transpose_rhs : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+      return %scores : tensor<2x3x5x5xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -24,6 +45,30 @@ def SinkMovementPass : Pass<"shale-sink-movement"> {
     where it meets one that takes it back. Chains of reshapes and transposes
     become at most a reshape, a transpose and a reshape. The batch then stays a
     leading dimension, which ranks can share out.
+
+    Before:
+
+    ```mlir
+    func.func @project(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %weight: tensor<6x4xf32>) -> tensor<2x5x4xf32> {
+      %turned = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+      %rows = nn.reshape %turned : tensor<5x2x6xf32> -> tensor<10x6xf32>
+      %product = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+      %split = nn.reshape %product : tensor<10x4xf32> -> tensor<5x2x4xf32>
+      %y = nn.transpose %split perm = [1, 0, 2] : tensor<5x2x4xf32> -> tensor<2x5x4xf32>
+      return %y : tensor<2x5x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @project(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %weight: tensor<6x4xf32>) -> tensor<2x5x4xf32> {
+      %rows = nn.reshape %x : tensor<2x5x6xf32> -> tensor<10x6xf32>
+      %product = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+      %y = nn.reshape %product : tensor<10x4xf32> -> tensor<2x5x4xf32>
+      return %y : tensor<2x5x4xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -33,6 +78,31 @@ def RecoverActivationPass : Pass<"shale-recover-activation"> {
   let description = [{
     `x * (1 + erf(x / sqrt(2))) / 2`, its approximation by tanh, and
     `x * sigmoid(x)`, in any order of factors, become `nn.gelu` and `nn.silu`.
+
+    Before:
+
+    ```mlir
+    func.func @gelu(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %half = nn.constant dense<0.5> : tensor<8xf32>
+      %one = nn.constant dense<1.0> : tensor<8xf32>
+      %root = nn.constant dense<1.41421354> : tensor<8xf32>
+      %scaled = nn.div %x, %root : tensor<8xf32>
+      %erf = nn.erf %scaled : tensor<8xf32>
+      %sum = nn.add %erf, %one : tensor<8xf32>
+      %product = nn.mul %x, %sum : tensor<8xf32>
+      %y = nn.mul %product, %half : tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @gelu(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = nn.gelu %x : tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -43,6 +113,36 @@ def RecoverNormPass : Pass<"shale-recover-norm"> {
     `x * rsqrt(mean(x^2) + epsilon) * scale` becomes `nn.rms_norm`;
     `(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * scale + bias`
     becomes `nn.layer_norm`. The root may be written as a quotient.
+
+    The constant is an f32, hence the digits of `epsilon`.
+
+    Before:
+
+    ```mlir
+    func.func @norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> tensor<4x8xf32> {
+      %width = nn.constant dense<8.0> : tensor<4xf32>
+      %epsilon = nn.constant dense<1.0e-5> : tensor<4xf32>
+      %squares = nn.mul %x, %x : tensor<4x8xf32>
+      %sum = nn.reduce sum %squares dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %mean = nn.div %sum, %width : tensor<4xf32>
+      %variance = nn.add %mean, %epsilon : tensor<4xf32>
+      %rstd = nn.rsqrt %variance : tensor<4xf32>
+      %factors = nn.broadcast %rstd dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+      %normed = nn.mul %x, %factors : tensor<4x8xf32>
+      %scales = nn.broadcast %scale dims = [1] : tensor<8xf32> -> tensor<4x8xf32>
+      %y = nn.mul %normed, %scales : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> tensor<4x8xf32> {
+      %y, %rstd = nn.rms_norm %x, %scale epsilon = 9.9999997473787516E-6 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -53,6 +153,34 @@ def RecoverRopePass : Pass<"shale-recover-rope"> {
     `x * cos + concat(-x[half:], x[:half]) * sin`, with constant cosines and
     sines that are equal in both halves and for all batch rows and heads,
     becomes `nn.rope`.
+
+    Before:
+
+    ```mlir
+    func.func @rope(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %cos = nn.constant dense<[[1.0, 1.0, 1.0, 1.0], [0.5, 0.75, 0.5, 0.75]]> : tensor<2x4xf32>
+      %sin = nn.constant dense<[[0.0, 0.0, 0.0, 0.0], [0.875, 0.625, 0.875, 0.625]]> : tensor<2x4xf32>
+      %first = nn.slice %x starts = [0, 0] limits = [2, 2] strides = [1, 1] : tensor<2x4xf32> -> tensor<2x2xf32>
+      %second = nn.slice %x starts = [0, 2] limits = [2, 4] strides = [1, 1] : tensor<2x4xf32> -> tensor<2x2xf32>
+      %minus = nn.neg %second : tensor<2x2xf32>
+      %turned = nn.concat %minus, %first dim = 1 : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x4xf32>
+      %a = nn.mul %x, %cos : tensor<2x4xf32>
+      %b = nn.mul %turned, %sin : tensor<2x4xf32>
+      %y = nn.add %a, %b : tensor<2x4xf32>
+      return %y : tensor<2x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @rope(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %cos = nn.constant dense<[[1.0, 1.0], [0.5, 0.75]]> : tensor<2x2xf32>
+      %sin = nn.constant dense<[[0.0, 0.0], [0.875, 0.625]]> : tensor<2x2xf32>
+      %y = nn.rope %x, %cos, %sin : tensor<2x4xf32>, tensor<2x2xf32>
+      return %y : tensor<2x4xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
@@ -66,6 +194,34 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
     `causal`; one that hides nothing goes. Keys and values that are repeated for
     groups of heads are read once. `select(is_nan(p), 0, p)` around the softmax
     goes when no row is hidden wholly; where one may be, the decomposition stays.
+
+    In the mask `0xFF800000` is minus infinity.
+
+    Before:
+
+    ```mlir
+    func.func @attention(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+      %mask = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+      %root = nn.constant dense<2.0> : tensor<1x2x3x3xf32>
+      %product = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+      %scaled = nn.div %product, %root : tensor<1x2x3x3xf32>
+      %masks = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+      %scores = nn.add %scaled, %masks : tensor<1x2x3x3xf32>
+      %p = nn.softmax %scores : tensor<1x2x3x3xf32>
+      %y = nn.matmul %p, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+      return %y : tensor<1x2x3x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @attention(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+      %y, %lse = nn.attention %q, %k, %v causal scale = 0.5
+          : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32> -> tensor<1x2x3x4xf32>, tensor<1x2x3xf32>
+      return %y : tensor<1x2x3x4xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }

@@ -14,6 +14,49 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
     old one was. Allocations get offsets in one arena, best fit in order of
     decreasing size; a collective's buffers are taken from its start to its wait.
     The state block is laid out once for the module.
+
+    The result of `nn.tanh` takes the place of its operand, and the new weight that of the old one.
+
+    Before:
+
+    ```mlir
+    nn.state @weight role = param type = tensor<4x4xf32>
+    func.func @step(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %weight: tensor<4x4xf32> {nn.state = @weight})
+        -> (tensor<4x4xf32> {nn.state = @weight}) {
+      %h = nn.matmul %x, %weight : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %y = nn.tanh %h : tensor<4x4xf32>
+      %new = nn.sub %weight, %y : tensor<4x4xf32>
+      return %new : tensor<4x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {rt.arena_bytes = 64 : i64, rt.state_bytes = 64 : i64, rt.threads = 1 : i64} {
+      nn.state @weight role = param type = tensor<4x4xf32>
+      rt.func @step inputs = [{name = "x", binding = "", type = tensor<4x4xf32>, batch_dim = -1 : i64} ] hyper = [] metrics = []
+          attributes {signature = (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>,
+                      arg_attrs = [{nn.role = #nn.role<input>, nn.name = "x"}, {nn.state = @weight} ],
+                      res_attrs = [{nn.state = @weight} ]} {
+        %h = rt.buffer arena activations "matmul" : memref<4x4xf32>
+        %weight = rt.buffer state @"weight@slot" parameters "weight" : memref<4x4xf32>
+        %x = rt.buffer input index = 0 fixed "x" : memref<4x4xf32>
+        rt.gemm %x, %weight to %h : memref<4x4xf32>, memref<4x4xf32> to memref<4x4xf32>
+        rt.launch @tanh_0(%h) to (%h) : (memref<4x4xf32>) -> memref<4x4xf32>
+        rt.launch @sub_1(%weight, %h) to (%weight) : (memref<4x4xf32>, memref<4x4xf32>) -> memref<4x4xf32>
+      }
+      rt.slot @"weight@slot" parameters offset = 0 : tensor<4x4xf32>
+      rt.kernel @tanh_0(%h: tensor<4x4xf32>) -> tensor<4x4xf32> aliases [0] {
+        %y = nn.tanh %h : tensor<4x4xf32>
+        rt.yield %y : tensor<4x4xf32>
+      }
+      rt.kernel @sub_1(%weight: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> aliases [0] {
+        %new = nn.sub %weight, %y : tensor<4x4xf32>
+        rt.yield %new : tensor<4x4xf32>
+      }
+    }
+    ```
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads per rank assumed by the memory plan">
@@ -32,6 +75,43 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
     the kernel names, where each element of that input is read for the element at its own index only, or by a reduction
     of its own row, which is complete before the row is written. Which elements are read is asked of the ops' element
     maps (`Indexed`) for a sample of elements.
+
+    The last bytes of `a` are those of `b`, and `a` is read after `b` is written:
+
+    Refused:
+
+    ```mlir
+    rt.func @step inputs = [] hyper = [] metrics = [] {
+      %a = rt.buffer arena activations "a" : memref<32xf32>
+      %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+      %c = rt.buffer arena offset = 128 activations "c" : memref<32xf32>
+      rt.zero %a : memref<32xf32>
+      rt.zero %b : memref<16xf32>
+      rt.copy %a to %c : memref<32xf32> to memref<32xf32>
+    }
+    ```
+
+    with "'b' shares bytes with a buffer that is live at once".
+
+    The kernel may write over its first input, not over its second one:
+
+    Refused:
+
+    ```mlir
+    rt.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> aliases [0] {
+      %sum = nn.add %x, %y : tensor<16xf32>
+      rt.yield %sum : tensor<16xf32>
+    }
+    rt.func @step inputs = [] hyper = [] metrics = [] {
+      %a = rt.buffer arena activations "a" : memref<16xf32>
+      %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+      rt.zero %a : memref<16xf32>
+      rt.zero %b : memref<16xf32>
+      rt.launch @add(%a, %b) to (%b) : (memref<16xf32>, memref<16xf32>) -> memref<16xf32>
+    }
+    ```
+
+    with "writes output 0 over input 1, which it reads".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::shale::nn::NNDialect"];
 }

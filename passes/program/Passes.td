@@ -12,6 +12,40 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
     module's states, units, mesh and plan. Assumes that every `rt.kernel`
     has code (`rows`, `grain`, `function`). Everything that is not of the LLVM
     dialect is gone afterwards.
+
+    The arena is `%arg2`. Of the tables, the one of the mesh is shown.
+
+    Before:
+
+    ```mlir
+    module attributes {rt.arena_bytes = 64 : i64} {
+      dist.mesh @mesh <[shard "fsdp"=2]>
+      rt.func @step inputs = [] hyper = [] metrics = [] {
+        %x = rt.buffer arena activations "x" : memref<4x4xf32>
+        rt.zero %x : memref<4x4xf32>
+        %token = rt.all_reduce %x to %x site = 0 axis = "fsdp" name = "x" : memref<4x4xf32> to memref<4x4xf32>
+        rt.wait %token
+      }
+    }
+    ```
+
+    After:
+
+    ```mlir
+    ...
+      llvm.func @shale_step(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: !llvm.ptr, %arg4: !llvm.ptr, %arg5: !llvm.ptr) {
+        ...
+        "llvm.intr.memset"(%arg2, %2, %3) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
+        ...
+        llvm.call @shale_all_reduce_start(%arg0, %4, %arg2, %arg2, %5, %6) : (!llvm.ptr, i32, !llvm.ptr, !llvm.ptr, i64, i32) -> ()
+        %7 = llvm.mlir.constant(0 : i32) : i32
+        llvm.call @shale_wait(%arg0, %7) : (!llvm.ptr, i32) -> ()
+        llvm.return
+      }
+      llvm.mlir.global private constant @shale_text_0("fsdp\00") {addr_space = 0 : i32}
+      llvm.mlir.global private constant @shale_axes_0() {addr_space = 0 : i32} : !llvm.array<1 x struct<(ptr, i64, i32, i32)>> {
+    ...
+    ```
   }];
   let options = [
     Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">

@@ -9,6 +9,31 @@ def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
   let description = [{
     Every op of interface `Collective` becomes `dist.start` and `dist.wait`, side by side. Ops without uses are erased. The
     passes that follow move starts up and waits down.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @sum(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %sum = dist.all_reduce sum %x over "fsdp" : tensor<4xf32>
+      return %sum : tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @sum(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %pending = dist.start %x : tensor<4xf32> -> !dist.pending<tensor<4xf32>> {
+      ^bb0(%sent: tensor<4xf32>):
+        %reduced = dist.all_reduce sum %sent over "fsdp" : tensor<4xf32>
+        dist.yield %reduced : tensor<4xf32>
+      }
+      %sum = dist.wait %pending : !dist.pending<tensor<4xf32>>
+      return %sum : tensor<4xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }
@@ -22,6 +47,34 @@ def OrderOpsPass : Pass<"shale-order-ops", "::mlir::ModuleOp"> {
     operand move to where the last gradient is complete.
 
     Assumes split collectives.
+
+    The cast makes memory and moves to its use. The gradient of the weight is made when the weight is no longer live.
+
+    Before:
+
+    ```mlir
+    func.func @backward(%x: tensor<4x8xf32>, %y: tensor<4x16xf32>, %stored: tensor<8x16xbf16>)
+        -> (tensor<4x8xf32>, tensor<8x16xf32>) {
+      %weight = nn.cast %stored : tensor<8x16xbf16> -> tensor<8x16xf32>
+      %dy = nn.tanh %y : tensor<4x16xf32>
+      %dweight = nn.matmul %x, %dy transpose_lhs : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
+      %dx = nn.matmul %dy, %weight transpose_rhs : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+      return %dx, %dweight : tensor<4x8xf32>, tensor<8x16xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @backward(%x: tensor<4x8xf32>, %y: tensor<4x16xf32>, %stored: tensor<8x16xbf16>)
+        -> (tensor<4x8xf32>, tensor<8x16xf32>) {
+      %dy = nn.tanh %y : tensor<4x16xf32>
+      %weight = nn.cast %stored : tensor<8x16xbf16> -> tensor<8x16xf32>
+      %dx = nn.matmul %dy, %weight transpose_rhs : (tensor<4x16xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+      %dweight = nn.matmul %x, %dy transpose_lhs : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
+      return %dx, %dweight : tensor<4x8xf32>, tensor<8x16xf32>
+    }
+    ```
   }];
 }
 
@@ -35,6 +88,56 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
     backward pass is over.
 
     Assumes the order of `--shale-order-ops`.
+
+    Two gradients of 64 bytes are one bucket of 128 bytes. Their reductions start side by side.
+
+    Before (with `bucket-size=128`):
+
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    dist.unit @a on @mesh["fsdp"] groups = [
+      #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16,
+                  segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 1.0>]>]
+    dist.unit @b on @mesh["fsdp"] groups = [
+      #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16,
+                  segments = [#dist.segment<@v, offset = 0, shape = [4, 4], decay = 1.0>]>]
+    func.func @backward(%dv: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+      %packed_v = dist.unit_pack @b[0] [@v](%dv) : (tensor<4x4xf32>) -> tensor<16xf32>
+      %pending_v = dist.start %packed_v : tensor<16xf32> -> !dist.pending<tensor<8xf32>> {
+      ^bb0(%sent: tensor<16xf32>):
+        %sum = dist.reduce_scatter sum %sent over "fsdp" dim = 0 : tensor<16xf32> -> tensor<8xf32>
+        dist.yield %sum : tensor<8xf32>
+      }
+      %dw = nn.tanh %x : tensor<4x4xf32>
+      %packed_w = dist.unit_pack @a[0] [@w](%dw) : (tensor<4x4xf32>) -> tensor<16xf32>
+      %pending_w = dist.start %packed_w : tensor<16xf32> -> !dist.pending<tensor<8xf32>> {
+      ^bb0(%sent: tensor<16xf32>):
+        %sum = dist.reduce_scatter sum %sent over "fsdp" dim = 0 : tensor<16xf32> -> tensor<8xf32>
+        dist.yield %sum : tensor<8xf32>
+      }
+      %sum_v = dist.wait %pending_v : !dist.pending<tensor<8xf32>>
+      %sum_w = dist.wait %pending_w : !dist.pending<tensor<8xf32>>
+      return %sum_v, %sum_w : tensor<8xf32>, tensor<8xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    ...
+      %0 = dist.unit_pack @b[0] [@v](%arg0) : (tensor<4x4xf32>) -> tensor<16xf32>
+      %1 = nn.tanh %arg1 : tensor<4x4xf32>
+      %2 = dist.unit_pack @a[0] [@w](%1) : (tensor<4x4xf32>) -> tensor<16xf32>
+      %3 = dist.start %0 {dist.bucket = 0 : i64} : tensor<16xf32> -> !dist.pending<tensor<8xf32>> {
+      ...
+      %4 = dist.start %2 {dist.bucket = 0 : i64} : tensor<16xf32> -> !dist.pending<tensor<8xf32>> {
+      ...
+      %5 = dist.wait %3 : !dist.pending<tensor<8xf32>>
+      %6 = dist.wait %4 : !dist.pending<tensor<8xf32>>
+      return %5, %6 : tensor<8xf32>, tensor<8xf32>
+    }
+    ...
+    ```
   }];
   let options = [
     Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients reduced together; 0: those of a unit">,
@@ -50,6 +153,52 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
     `max-gathers-in-flight` units would be whole or on their way at once. What makes its shard moves with it.
 
     Assumes that each gather stands at its use, where `--shale-order-ops` puts it.
+
+    Unit `b` is gathered while unit `a` is in use.
+
+    Before:
+
+    ```mlir
+    #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = []>
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    dist.unit @a on @mesh["fsdp"] groups = [#group]
+    dist.unit @b on @mesh["fsdp"] groups = [#group]
+    func.func @forward(%x: tensor<16xf32>, %shard_a: tensor<8xf32>, %shard_b: tensor<8xf32>) -> tensor<16xf32> {
+      %pending_a = dist.start %shard_a : tensor<8xf32> -> !dist.pending<tensor<16xf32>> {
+      ^bb0(%sent: tensor<8xf32>):
+        %whole = dist.unit_gather %sent @a[0] over "fsdp" : tensor<8xf32> -> tensor<16xf32>
+        dist.yield %whole : tensor<16xf32>
+      }
+      %a = dist.wait %pending_a : !dist.pending<tensor<16xf32>>
+      %y = nn.mul %x, %a : tensor<16xf32>
+      %pending_b = dist.start %shard_b : tensor<8xf32> -> !dist.pending<tensor<16xf32>> {
+      ^bb0(%sent: tensor<8xf32>):
+        %whole = dist.unit_gather %sent @b[0] over "fsdp" : tensor<8xf32> -> tensor<16xf32>
+        dist.yield %whole : tensor<16xf32>
+      }
+      %b = dist.wait %pending_b : !dist.pending<tensor<16xf32>>
+      %z = nn.mul %y, %b : tensor<16xf32>
+      return %z : tensor<16xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    ...
+      %1 = dist.wait %0 : !dist.pending<tensor<16xf32>>
+      %2 = dist.start %arg2 : tensor<8xf32> -> !dist.pending<tensor<16xf32>> {
+      ^bb0(%arg3: tensor<8xf32>):
+        %6 = dist.unit_gather %arg3 @b[0] over "fsdp" : tensor<8xf32> -> tensor<16xf32>
+        dist.yield %6 : tensor<16xf32>
+      }
+      %3 = nn.mul %arg0, %1 : tensor<16xf32>
+      %4 = dist.wait %2 : !dist.pending<tensor<16xf32>>
+      %5 = nn.mul %3, %4 : tensor<16xf32>
+      return %5 : tensor<16xf32>
+    }
+    ...
+    ```
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
@@ -64,6 +213,46 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
     `mem.offload` and `mem.reload` become `mem.start` and `mem.wait`. A copy that leaves the device starts when its operand is
     complete and is waited for when the next such copy starts. A copy that is wanted soon starts one reader ahead, unless
     `prefetch` is 0, and no copy makes more than `max-gathers-in-flight` units whole at once.
+
+    `a` leaves while `b` is computed, and comes back while `db` is.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %a = nn.exp %x : tensor<4x4xf32>
+      %a_host = mem.offload %a : tensor<4x4xf32>
+      %b = nn.tanh %a : tensor<4x4xf32>
+      %b_host = mem.offload %b : tensor<4x4xf32>
+      %c = nn.sqrt %b : tensor<4x4xf32>
+      %b_again = mem.reload %b_host : tensor<4x4xf32>
+      %db = nn.mul %c, %b_again : tensor<4x4xf32>
+      %a_again = mem.reload %a_host : tensor<4x4xf32>
+      %da = nn.mul %db, %a_again : tensor<4x4xf32>
+      return %da : tensor<4x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %a = nn.exp %x : tensor<4x4xf32>
+      %a_leaving = mem.start %a to_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %b = nn.tanh %a : tensor<4x4xf32>
+      %a_host = mem.wait %a_leaving : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
+      %b_leaving = mem.start %b to_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %c = nn.sqrt %b : tensor<4x4xf32>
+      %b_host = mem.wait %b_leaving : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
+      %b_coming = mem.start %b_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %a_coming = mem.start %a_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %b_again = mem.wait %b_coming : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
+      %db = nn.mul %c, %b_again : tensor<4x4xf32>
+      %a_again = mem.wait %a_coming : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
+      %da = nn.mul %db, %a_again : tensor<4x4xf32>
+      return %da : tensor<4x4xf32>
+    }
+    ```
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "0: copies start at their use">,
@@ -74,6 +263,21 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
 
 def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
   let summary = "Exit contract of schedule: every collective is started and waited for";
+  let description = [{
+    Fails where a collective does not stand in a `dist.start`, and where a `mem.offload` or `mem.reload` is left.
+
+    Refused:
+
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @sum(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %sum = dist.all_reduce sum %x over "fsdp" : tensor<4xf32>
+      return %sum : tensor<4xf32>
+    }
+    ```
+
+    with "is not scheduled: it must stand in a dist.start".
+  }];
 }
 
 #endif // SHALE_SCHEDULE_PASSES_TD

@@ -19,6 +19,41 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     function, `dist.shardings` on every op with results.
 
     A batch that does not divide is an error that says which sizes would do.
+
+    The batch is split over "fsdp", and the arguments say how "tp" splits the weights.
+    The second product sums over a split dimension, so its result is partial.
+    `nn.tanh` is not linear, so its operand must be whole.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                       %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
+                       %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %a = nn.gelu %h : tensor<4x6xf32>
+      %y = nn.matmul %a, %down : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %z = nn.tanh %y : tensor<4x8xf32>
+      return %z : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    #rows = #dist.sharding<[{"fsdp"}, {} ]>
+    #rows_and_columns = #dist.sharding<[{"fsdp"}, {"tp"} ]>
+    #rows_of_partial_sums = #dist.sharding<[{"fsdp"}, {} ], partial = {"tp": sum}>
+    dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #rows, nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                       %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
+                       %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up {dist.shardings = [#rows_and_columns]} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %a = nn.gelu %h {dist.shardings = [#rows_and_columns]} : tensor<4x6xf32>
+      %y = nn.matmul %a, %down {dist.shardings = [#rows_of_partial_sums]} : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %z = nn.tanh %y {dist.shardings = [#rows]} : tensor<4x8xf32>
+      return %z : tensor<4x8xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }
@@ -28,6 +63,19 @@ def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
   let description = [{
     The exit contract of propagation: every argument and every op of every
     function has a sharding of each value, and each op can make its results so.
+
+    A softmax needs the dimension that it runs over whole.
+
+    Refused:
+    ```mlir
+    #columns = #dist.sharding<[{}, {"tp"} ]>
+    dist.mesh @mesh <[tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #columns}) -> tensor<4x8xf32> {
+      %y = nn.softmax %x {dist.shardings = [#columns]} : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+    with "'nn.softmax' op result 0 cannot be made as".
   }];
 }
 
@@ -55,6 +103,91 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
 
     Requires: what `--shale-verify-sharded` checks. Ensures: no `dist.sharding`
     is left; the function's states are those with `dist.unit`.
+
+    Partial sums are added up where they are read whole; a result is gathered.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {"tp"} ]>},
+                       %w: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x6xf32> {
+      %h = nn.matmul %x, %w {dist.shardings = [#dist.sharding<[{"fsdp"}, {} ], partial = {"tp": sum}>]}
+         : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %y = nn.tanh %h {dist.shardings = [#dist.sharding<[{"fsdp"}, {} ]>]} : tensor<4x6xf32>
+      return %y : tensor<4x6xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+    func.func @forward(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>) -> tensor<4x6xf32> {
+      %partial = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
+      %h = dist.all_reduce sum %partial over "tp" : tensor<2x6xf32>
+      %y = nn.tanh %h : tensor<2x6xf32>
+      %whole = dist.all_gather %y over "fsdp" dim = 0 : tensor<2x6xf32> -> tensor<4x6xf32>
+      return %whole : tensor<4x6xf32>
+    }
+    ```
+
+    With strategy `full` each of two ranks holds 8 of the parameter's 16 elements. It
+    gathers all for use, and updates its own with its part of the gradient.
+
+    Before:
+    ```mlir
+    #rows = #dist.sharding<[{"fsdp"}, {} ]>
+    #whole = #dist.sharding<[{}, {} ]>
+    #partial = #dist.sharding<[{}, {} ], partial = {"fsdp": sum}>
+    #scalar = #dist.sharding<[]>
+    module attributes {dist.strategy = #dist.strategy<full>} {
+      dist.mesh @mesh <[shard "fsdp"=2]>
+      nn.state @w role = param type = tensor<4x4xf32>
+      nn.state @m role = momentum type = tensor<4x4xf32> {of = @w}
+      func.func @step(%x: tensor<4x4xf32> {dist.sharding = #rows},
+                      %w: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @w},
+                      %m: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @m},
+                      %lr: tensor<f32> {dist.sharding = #scalar}, %on: tensor<i1> {dist.sharding = #scalar})
+          -> (tensor<4x4xf32> {nn.state = @w}, tensor<4x4xf32> {nn.state = @m}) {
+        %y = nn.matmul %x, %w {dist.shardings = [#rows]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        %dw = nn.matmul %x, %y transpose_lhs {dist.shardings = [#partial]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
+            {dist.shardings = [#whole, #whole]} : tensor<4x4xf32>, tensor<f32>
+        return %new_w, %new_m : tensor<4x4xf32>, tensor<4x4xf32>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    #segment = #dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.0 : f64>
+    #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#segment]>
+    module attributes {dist.strategy = #dist.strategy<full>} {
+      dist.mesh @mesh <[shard "fsdp"=2]>
+      nn.state @w role = param type = tensor<4x4xf32>
+      dist.unit @root on @mesh["fsdp"] groups = [#group]
+      nn.state @root.f32 role = param type = tensor<16xf32>
+          {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root, trained = true}
+      nn.state @root.f32.momentum role = momentum type = tensor<16xf32>
+          {of = @root.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root, trained = true}
+      func.func @step(%x: tensor<2x4xf32>, %shard: tensor<8xf32> {nn.state = @root.f32},
+                      %m: tensor<8xf32> {nn.state = @root.f32.momentum}, %lr: tensor<f32>, %on: tensor<i1>)
+          -> (tensor<8xf32> {nn.state = @root.f32}, tensor<8xf32> {nn.state = @root.f32.momentum}) {
+        %flat = dist.unit_gather %shard @root[0] over "fsdp" {mem.recompute} : tensor<8xf32> -> tensor<16xf32>
+        %w = dist.unit_view %flat @root[0] @w : tensor<16xf32> -> tensor<4x4xf32>
+        %y = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+        %dw = nn.matmul %x, %y transpose_lhs : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+        %packed = dist.unit_pack @root[0] [@w](%dw) : (tensor<4x4xf32>) -> tensor<16xf32>
+        %mine = dist.reduce_scatter sum %packed over "fsdp" dim = 0 : tensor<16xf32> -> tensor<8xf32>
+        %rank = dist.coordinate "fsdp" : tensor<i64>
+        %count = nn.constant dense<8> : tensor<i64>
+        %offset = nn.mul %rank, %count : tensor<i64>
+        %new_shard, %new_m = nn.sgd %shard, %mine, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr
+            offset %offset : tensor<i64> decay = 0.0 segments = [#nn.segment<offset = 0, count = 16, decay = 0.0 : f64>]
+            : tensor<8xf32>, tensor<f32>
+        return %new_shard, %new_m : tensor<8xf32>, tensor<8xf32>
+      }
+    }
+    ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect", "::shale::nn::NNDialect"];
 }
@@ -65,6 +198,16 @@ def VerifyCollectivesPass : Pass<"shale-verify-collectives", "::mlir::ModuleOp">
     The exit contract of the stage: sums, and pieces along the first dimension,
     are what ranks exchange. A batch that is split along a dimension which an op
     needs whole leads to others; the error is at that op.
+
+    Refused:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @forward(%x: tensor<4x6xf32>) -> tensor<4x12xf32> {
+      %whole = dist.all_gather %x over "fsdp" dim = 1 : tensor<4x6xf32> -> tensor<4x12xf32>
+      return %whole : tensor<4x12xf32>
+    }
+    ```
+    with "the runtime has no all-gather along dimension 1".
   }];
 }
 
