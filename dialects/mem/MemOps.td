@@ -9,7 +9,7 @@ include "dialects/mem/Ops/Offload.td"
 
 def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewInterface>,
     RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {
-  let summary = "Its operands again, which nobody may know to be the same";
+  let summary = "Returns its operands, opaque to CSE and folding";
   let description = [{
     Result i is operand i. Not foldable, and said to take memory for its results:
     two pure ops that compute one thing would be merged, and what was to be computed

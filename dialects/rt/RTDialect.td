@@ -27,7 +27,7 @@ def RT_Dialect : Dialect {
 
     The module carries the sizes of the blocks as `rt.state_bytes` and `rt.arena_bytes` (i64), and of
     those in host memory, where something is offloaded, as `rt.host_state_bytes` and `rt.host_arena_bytes`.
-    `rt.threads` is the threads a rank that the memory plan reckons with.
+    `rt.threads` is the number of threads per rank assumed by the memory plan.
   }];
   let cppNamespace = "::shale::rt";
   let useDefaultTypePrinterParser = 1;

@@ -68,7 +68,7 @@ struct ProgramSummary {
   std::vector<CollectiveSite> sites;
   std::vector<MemoryCopy> copies; ///< by index
   int64_t ranks = 1;
-  /// Threads a rank that the plan reckons with (`rt.threads` of the module).
+  /// Threads per rank assumed by the plan (`rt.threads` of the module).
   int64_t threads = 1;
   int64_t parameters = 0, trained = 0;
   int64_t stateBytes = 0, arenaBytes = 0;

@@ -154,8 +154,8 @@ LogicalResult StepBuilder::checkForward() {
   for (Value result : terminator->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(result.getType());
     if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType()))
-      return function.emitError("@forward returns ")
-             << result.getType() << " where a float scalar is due";
+      return function.emitError("expected @forward to return float scalars, got ")
+             << result.getType();
   }
   for (StringRef name : {"step", "evaluate", "accumulate", "accumulate_first"})
     if (module.lookupSymbol(name))

@@ -245,7 +245,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   const char *memory = "Memory and plan";
   app.add_option("--recompute", o.recompute, "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)")->check(foreign("recompute", checkRecomputeWord))->type_name("POLICY")->group(memory);
   app.add_option("--offload", o.offload, "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps")->check(foreign("offload", checkOffload))->type_name("WHAT")->group(memory);
-  app.add_option("--threads", o.threads, "threads a rank that the memory plan reckons with (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
+  app.add_option("--threads", o.threads, "threads per rank assumed by the memory plan (default: CPUs / ranks)")->check(inRange(1, 65536))->type_name("N")->group(memory);
 
   const char *plan = memory; // one heading: help fits a screen
   app.add_option("--memory-limit", o.memoryLimit, "what a rank may take, 40GiB (on a CPU of all its memory) or device=80GiB,host=100GiB; flags not typed are chosen to fit")->type_name("SIZE")->group(plan);

@@ -28,7 +28,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> tensor<f32> {
 
 // A loss that is no scalar.
 nn.state @w role = param type = tensor<4xf32>
-// expected-error@+1 {{returns 'tensor<4xf32>' where a float scalar is due}}
+// expected-error@+1 {{expected @forward to return float scalars, got 'tensor<4xf32>'}}
 func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   return %w, %w, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
