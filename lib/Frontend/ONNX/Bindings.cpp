@@ -1,9 +1,9 @@
-//===- Bindings.cpp - What inputs hold, and which dimension is the batch --===//
+//===- Bindings.cpp - Bindings of inputs, and their batch dimensions ------===//
 //
-// A label that is bound to the wrong token trains something else and looks
-// well. So labels are bound only where the graph shows which token a label is:
-// the position that a label has in its input, beside that which the embedding
-// reads there. Everything else is an error that asks for --bind.
+// A label that is bound to the wrong token trains something else, and the
+// training looks fine. So labels are bound only if the graph shows which token
+// a label is, by the label's position in its input compared with the position
+// that the embedding reads. Everything else is an error that asks for --bind.
 //
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
@@ -19,15 +19,15 @@ static RankedTensorType tensor(Value value) {
 }
 
 namespace {
-/// The argument that integers come from. What stands at index 0 of the last
-/// dimension stood at index `shift` of the argument's.
+/// The argument that integers come from. The element at index 0 of the last
+/// dimension is at index `shift` of the argument's last dimension.
 struct Origin {
   BlockArgument argument; // null: not known
   int64_t shift = 0;
 };
 } // namespace
 
-/// The arguments that a value is computed from.
+/// Returns the arguments that a value is computed from.
 static llvm::SetVector<BlockArgument> argumentsBehind(Value value) {
   llvm::SetVector<BlockArgument> found;
   llvm::SetVector<Value> work;
@@ -42,12 +42,12 @@ static llvm::SetVector<BlockArgument> argumentsBehind(Value value) {
   return found;
 }
 
-/// Whether `dims` are zero but for the last one.
+/// Whether all `dims` except the last are zero.
 static bool onlyLast(ArrayRef<int64_t> dims) {
   return llvm::all_of(dims.drop_back(), [](int64_t each) { return each == 0; });
 }
 
-/// Concatenations within each other that are followed: what a person writes has one or two.
+/// Maximum depth of nested concatenations that are traced; handwritten code has one or two.
 static constexpr int kMaxConcats = 6;
 
 static Origin traceTokens(Value value, int depth = 0) {
@@ -69,8 +69,8 @@ static Origin traceTokens(Value value, int depth = 0) {
       origin.shift -= pad.getLow().back();
       value = pad.getInput();
     } else if (auto concat = dyn_cast<nn::ConcatOp>(op)) {
-      // Ignored labels are appended, a first token is put in front. What is
-      // rolled is appended, too.
+      // Ignored labels are appended, a first token is prepended. A roll appends,
+      // too.
       ValueRange parts = concat.getInputs();
       if (depth == kMaxConcats || parts.size() != 2 || concat.getDim() != uint64_t(tensor(value).getRank() - 1))
         return {};
@@ -87,7 +87,7 @@ static Origin traceTokens(Value value, int depth = 0) {
     } else if (isa<nn::ReshapeOp, nn::CastOp>(op)) {
       value = op->getOperand(0);
     } else if (auto select = dyn_cast<nn::SelectOp>(op)) {
-      // One side is what is ignored, a constant.
+      // One side is a constant: the ignored label.
       Value yes = select.getOnTrue(), no = select.getOnFalse();
       bool known = argumentsBehind(no).empty();
       if (!known && !argumentsBehind(yes).empty())
@@ -99,7 +99,7 @@ static Origin traceTokens(Value value, int depth = 0) {
   }
 }
 
-/// Positions that logits were cut at their beginning; none: not known.
+/// Returns how many positions are sliced off the beginning of the logits; none if unknown.
 static std::optional<int64_t> traceLogits(Value value) {
   int64_t cut = 0;
   bool turned = false;
@@ -122,7 +122,7 @@ static std::optional<int64_t> traceLogits(Value value) {
   return cut;
 }
 
-/// Tables have a few rows more than positions (OPT has two), not many.
+/// A table has fewer than this many rows beyond its positions (OPT has two).
 static constexpr int64_t kMoreRows = 8;
 
 std::string Importer::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t wants) {
@@ -151,7 +151,7 @@ std::string Importer::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t
 
 std::string Importer::broadcastHint(ArrayRef<Value> values, int64_t one, int64_t other) {
   SmallVector<Value> tables;
-  for (Value value : values) // what is small is the model's own
+  for (Value value : values) // the smaller size is the model's
     if (llvm::is_contained(tensor(value).getShape(), std::min(one, other)))
       tables.push_back(value);
   if (!llvm::is_contained(llvm::map_range(options.dims, [](auto &entry) { return entry.getValue(); }), std::max(one, other)))
@@ -175,7 +175,7 @@ std::string Importer::listInputs(llvm::function_ref<bool(const Input &)> which) 
   return list;
 }
 
-/// What the choices of --bind mean, where labels are asked for.
+/// The choices of --bind for labels and their meanings, for errors.
 static const char *const kBindChoices =
     "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
     "=file (a .safetensors data file has them; a tensor of that name there comes first in any case)";
@@ -202,7 +202,8 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     return success();
   }
 
-  // Which of the label's tokens, or of the input that is looked up, the model sees at a position, and where.
+  // The token that the model sees at a position, as a shift in the label or else in the input that is looked up, and the
+  // embedding that reads the label.
   std::optional<int64_t> seen;
   bool feeds = false, unknown = false;
   nn::EmbeddingOp where;
@@ -224,7 +225,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
       seen = seen ? std::max(*seen, indices.shift) : indices.shift;
   }
   std::optional<int64_t> cut = traceLogits(parts.logits);
-  // The label of a position, counted from the last token that the model sees there.
+  // The distance of a position's label from the last token that the model sees there.
   std::optional<int64_t> ahead;
   if (cut && !unknown)
     ahead = origin.shift - *cut - seen.value_or(0);
@@ -250,7 +251,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
                         : "cannot tell how the graph shifts labels '" + shown + "' against what the model reads") +
                  ": pass --bind " + shown + kBindChoices),
            failure();
-  // One label a token; else they are classes of examples, which no tokens are.
+  // One label per token; otherwise the labels are classes of examples, not tokens.
   bool perToken = llvm::any_of(inputs, [&](const Input &input) {
     return &input != label && input.binding == "tokens" && input.type.getNumElements() == label->type.getNumElements();
   });
@@ -282,7 +283,7 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     if (input.isLabel || input.role || input.argument == labels || !input.type.getElementType().isSignlessInteger())
       continue;
     StringRef name = input.name;
-    if (input.argument.use_empty()) // only its shape is read: any tokens do
+    if (input.argument.use_empty()) // only its shape is read: any tokens will do
       input.binding = "tokens";
     else if (name.contains("mask")) {
       input.binding = "ones";
@@ -301,7 +302,7 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
   for (Input &input : inputs)
     if (auto bound = options.bindings.find(input.name); !input.role && bound != options.bindings.end())
       input.binding = input.folded ? "all-ones" : bound->getValue();
-  // Positions that the runtime counts have to be there.
+  // The table must have every position that the runtime counts.
   for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
     Origin indices = traceTokens(embedding.getIndices());
     Input *input = inputOf(indices.argument);
@@ -344,7 +345,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
     auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
     if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) || options.bindings.count(name.getValue()))
       continue;
-    // What is read as tokens, too, stays what it is.
+    // A label that is also looked up as tokens keeps its binding.
     bool read = llvm::any_of(forward.getOps<nn::EmbeddingOp>(), [&](nn::EmbeddingOp embedding) {
       return argumentsBehind(embedding.getIndices()).contains(forward.getArgument(i));
     });
@@ -361,8 +362,8 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
 // The batch
 //===----------------------------------------------------------------------===//
 
-/// Where no dimension is called `batch`, labels and tokens say what it is: they
-/// begin with the same size.
+/// Chooses dimension 0 as the batch if no dimension is named `batch` and the
+/// labels and tokens have the same size there.
 LogicalResult Importer::chooseBatch() {
   auto isTokens = [](const Input &input) { return input.isLabel || StringRef(input.binding).starts_with("tokens"); };
   bool haveTokens = llvm::any_of(inputs, [&](const Input &input) { return !input.role && isTokens(input); });
@@ -383,7 +384,7 @@ LogicalResult Importer::chooseBatch() {
   }
   if (!open)
     return success();
-  // Whether what is neither begins with the batch cannot be told where another dimension has its size.
+  // Another input of that size in dimension 0 is ambiguous if labels or tokens have a later dimension of the same size.
   auto hasElsewhere = [&](Input *input) { return llvm::is_contained(input->type.getShape().drop_front(), *batch); };
   for (Input *input : others)
     if (agree && input->binding.empty() && !input->batchDim && input->type.getRank() > 0 &&

@@ -1,4 +1,4 @@
-//===- Buffers.cpp - What the state_dict has beside parameters ------------===//
+//===- Buffers.cpp - Buffers of the state_dict ----------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/Support/FileSystem.h"
@@ -7,10 +7,10 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Buffers that a note names, at most.
+/// Maximum number of buffers that a note names.
 static constexpr size_t kShown = 4;
 
-/// Names of buffers that state_dict() leaves out, as the exporter wrote them.
+/// Returns the names of buffers that state_dict() leaves out, as the exporter wrote them.
 static llvm::StringSet<> transientTargets(const GraphProto &graph) {
   llvm::StringSet<> names;
   StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
@@ -40,7 +40,7 @@ void Importer::describeBuffers() {
     if (!tensor && kept)
       absent.push_back(displayName(buffer.name));
     if (tensor && !buffer.transposed) {
-      // Where it is read and cannot be, that is an error of its own.
+      // If a node reads it, an invalid buffer is an error elsewhere.
       auto type = model.type(context, *tensor);
       if (!type) {
         llvm::consumeError(type.takeError());

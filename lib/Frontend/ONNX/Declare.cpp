@@ -1,4 +1,4 @@
-//===- Declare.cpp - What is known before the nodes are translated --------===//
+//===- Declare.cpp - Checks and declarations before the translation -------===//
 //
 // Checks the file, chooses the loss and the nodes that it depends on, and
 // declares inputs and states.
@@ -25,7 +25,8 @@ LogicalResult Importer::checkModel() {
       return error("operator set '" + displayName(domain) + "' has version " +
                    Twine(opset.version())),
              failure();
-    // Of two imports of one domain the higher one holds (ONNX, docs/IR.md).
+    // If a domain is imported twice, the higher version holds (ONNX,
+    // docs/IR.md).
     int64_t &version = root.opsets[domain];
     version = std::max(version, opset.version());
   }
@@ -70,7 +71,7 @@ LogicalResult Importer::checkModel() {
   return success();
 }
 
-/// Which graph values the loss is made of.
+/// Chooses the graph values that the loss is computed from.
 LogicalResult Importer::chooseLoss() {
   const GraphProto &graph = model.proto().graph();
   std::string outputs;
@@ -152,7 +153,7 @@ LogicalResult Importer::chooseLoss() {
   return success();
 }
 
-/// The nodes that the loss depends on; names are defined once and before use.
+/// Collects the nodes that the loss depends on; fails if a name is defined twice.
 LogicalResult Importer::findNeeded() {
   const GraphProto &graph = model.proto().graph();
   if (graph.node_size() > kMaxNodes)
@@ -388,14 +389,14 @@ LogicalResult Importer::declareInputs() {
     inputs.back().isFixed =
         tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
     if (options.bindings.lookup(input.name()) == "ones") {
-      // What follows from it is computed now: a mask that hides nothing costs nothing.
+      // Values that depend on it are folded, so a mask that hides nothing costs nothing.
       inputs.back().folded = true;
       root.values[input.name()].value =
           nn::splat(builder, fileLocation(), type, 1);
     }
   }
   if (!missing.empty()) {
-    std::string unknown; // what was typed instead
+    std::string unknown; // --dim names that no input has
     for (auto &dim : options.dims)
       if (!dimsUsed.contains(dim.getKey()))
         unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
@@ -431,7 +432,7 @@ LogicalResult Importer::declareInputs() {
   return success();
 }
 
-/// Elements as an initial value: one number where all are equal; none: zeros.
+/// Returns elements as an initial value: one number if all are equal, zeros if there are none.
 static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
   bool uniform = llvm::all_of(values, [&](double value) { return value == values.front(); });
   if (uniform) {
@@ -498,8 +499,8 @@ LogicalResult Importer::declareStates() {
       if (!parameter.shape.empty()) // the same elements in another shape
         type = RankedTensorType::get(parameter.shape, type.getElementType());
       if (place->path.empty()) {
-        // Stored as a list of numbers: taken only if it says nothing else than
-        // one number.
+        // Stored as a list of numbers: supported only if all elements are one
+        // number.
         auto data = model.read(context, *parameter.initializer, kConstantLimit);
         if (!data)
           return error("parameter '" + shown +

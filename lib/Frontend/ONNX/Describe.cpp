@@ -1,4 +1,4 @@
-//===- Describe.cpp - What a model is, for people -------------------------===//
+//===- Describe.cpp - Human-readable description of a model ---------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Frontend/ONNX/Import.h"
@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace shale;
 
-/// "16384" as "16,384".
+/// Formats 16384 as "16,384".
 static std::string grouped(int64_t number) {
   std::string text = std::to_string(number);
   for (int at = int(text.size()) - 3; at > 0; at -= 3)
@@ -24,7 +24,7 @@ static void printType(RankedTensorType type, raw_ostream &os) {
   os << "] " << type.getElementType();
 }
 
-/// Rows of the table that an input looks up, or 0.
+/// Returns the number of rows of the table that an input looks up, or 0.
 static int64_t vocabularyOf(BlockArgument argument) {
   int64_t rows = 0;
   argument.getOwner()->walk([&](nn::EmbeddingOp lookup) {
@@ -39,7 +39,7 @@ static int64_t vocabularyOf(BlockArgument argument) {
 }
 
 namespace {
-/// An input of the model as people see it.
+/// An input of the model, as it is printed.
 struct Described {
   StringRef name, binding;
   BlockArgument argument;
@@ -65,7 +65,7 @@ static std::vector<Described> inputsOf(ModuleOp module) {
   return inputs;
 }
 
-/// What a binding means.
+/// Returns the meaning of an input's binding.
 static std::string meaningOf(const Described &input) {
   if (input.binding.empty())
     return "from the data file";
@@ -98,7 +98,7 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
       words = std::max(words, vocabularyOf(input.argument));
   }
   bool tokens = llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
-  bool path = program.contains('/'), bytes = words == 256; // with fewer, most files have bytes that are none
+  bool path = program.contains('/'), bytes = words == 256; // with fewer, most files have bytes that are no tokens
   os << "  " << (path ? "" : "./") << program << " --data " << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
      << " --steps 100 --lr 3e-4 --out run1\n";
   if (!tokens)

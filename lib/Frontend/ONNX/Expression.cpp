@@ -1,4 +1,4 @@
-//===- Expression.cpp - What the exporter computed of a parameter ---------===//
+//===- Expression.cpp - Functions of parameters that were folded ----------===//
 #include "lib/Frontend/ONNX/Expression.h"
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Tensor.h"
@@ -93,7 +93,7 @@ bool onnx::isMadeByCode(StringRef op) {
 /// Whether an operation of kind `op` can be the last one of the expression.
 static bool agrees(const Expression &expression, StringRef op) {
   if (op.empty() || isMovement(op))
-    return true; // what was computed before it is not known
+    return true; // the computation before it is not known
   bool affine = expression.scale != 1 || expression.shift != 0;
   switch (expression.function) {
   case Function::Identity:
@@ -151,7 +151,7 @@ static SmallVector<Axis> splitAxis(Axis axis, ArrayRef<int64_t> shape, ArrayRef<
   return parts;
 }
 
-/// The movement that reads `base + sum of index * stride` of the parameter.
+/// Returns the movement that reads element `base + sum of index * stride` of the parameter; none if it fails.
 static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, ArrayRef<int64_t> constantShape, int64_t base,
                                           ArrayRef<int64_t> constantStrides) {
   // The parameter's dimensions, cut where an axis of the constant steps over a part of one.
@@ -212,7 +212,7 @@ static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, Arra
   return movement;
 }
 
-/// Finds elements of `constant` in `parameter` by value: an affine map of places.
+/// Finds the elements of `constant` in `parameter` by value; their places must be an affine map of the indices.
 static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbers &constant) {
   std::unordered_map<double, int64_t> places; // -1: there more than once
   for (int64_t i = 0; i < parameter.size(); ++i)
@@ -244,7 +244,7 @@ static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbe
 
 // ---- fits
 
-/// A number with few digits where one is within a few of `unit`.
+/// Rounds `value` to a number with few digits if one is within 4 * `unit`.
 static double simplified(double value, double unit) {
   for (double digits : {1.0, 2.0, 4.0, 10.0, 100.0, 1000.0})
     if (double near = std::round(value * digits) / digits; std::abs(near - value) <= 4 * unit)
@@ -252,7 +252,7 @@ static double simplified(double value, double unit) {
   return value;
 }
 
-/// constant = scale * values + shift, element by element.
+/// Fits constant = scale * values + shift, element by element; returns whether it holds.
 static bool fitLine(const Numbers &values, const Numbers &constant, double &scale, double &shift) {
   auto [low, high] = std::minmax_element(values.values.begin(), values.values.end());
   int64_t i = low - values.values.begin(), j = high - values.values.begin();
@@ -274,7 +274,7 @@ std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Nu
   if (parameter.isNearlyConstant() || constant.values.empty())
     return std::nullopt;
   Expression result;
-  // A few equal numbers are found in many parameters; one is taken for an element only where one was selected.
+  // Constants with few distinct numbers occur in many parameters. A single number counts as an element only after a movement.
   bool telling = constant.size() == 1 ? isMovement(op) : !constant.isNearlyConstant();
   if (telling && (op.empty() || isMovement(op)))
     if (std::optional<Movement> movement = fitMovement(parameter, constant)) {
@@ -335,7 +335,7 @@ namespace {
 /// A way to write a * p + b: N is a number, S the attribute.
 struct LinearForm {
   const char *text;
-  std::pair<double, double> (*make)(ArrayRef<double>); // a and b, of the numbers in their order
+  std::pair<double, double> (*make)(ArrayRef<double>); // a and b from the numbers in their order
 };
 } // namespace
 
@@ -357,7 +357,7 @@ static const LinearForm linearForms[] = {
     {"N-S*N", [](ArrayRef<double> n) { return std::make_pair(-n[1], n[0]); }},
 };
 
-/// The expression, if the line has the attribute in this form as a whole operand.
+/// Returns the expression if the line has the attribute in this form as a whole operand.
 static std::optional<Expression> matchLinear(const LinearForm &form, StringRef line, StringRef self) {
   // An operand ends at a bracket, a comma or an operator that binds no tighter.
   std::string pattern = "(^|[(,=[]|return) *";
@@ -390,7 +390,7 @@ std::optional<Expression> onnx::readSourceLine(StringRef line, StringRef attribu
   std::vector<Expression> found;
   for (const LinearForm &form : linearForms)
     if (std::optional<Expression> expression = matchLinear(form, line, self)) {
-      // The operation that was folded last is the sum, where there is one.
+      // The operation that was folded last is the sum, if there is one.
       bool sums = llvm::is_contained({"add", "sub", "rsub"}, op), scales = llvm::is_contained({"mul", "div"}, op);
       if (expression->shift != 0 ? sums : scales)
         found.push_back(*expression);
@@ -416,8 +416,8 @@ std::optional<Expression> onnx::readSourceLine(StringRef line, StringRef attribu
 
 // ---- tables
 
-/// Along a dimension of `size` elements `stride` apart: x[t+1] + x[t-1] = c x[t] for every line, c its own. At most
-/// half of the lines are constant, as all are where a value was repeated.
+/// Whether x[t+1] + x[t-1] = c x[t] in every line along a dimension of `size` elements `stride` apart, with a c per line. At
+/// most half of the lines may be constant, since all are if a value was repeated.
 static bool hasRecurrence(const Numbers &numbers, int64_t size, int64_t stride) {
   if (size < 4)
     return false;

@@ -1,8 +1,9 @@
-//===- Expression.h - What the exporter computed of a parameter -----------===//
+//===- Expression.h - Functions of parameters that were folded ------------===//
 //
-// PyTorch's exporter folds what depends on parameters alone: `1 - mu`,
-// `-exp(a_log)`, `pos[:, :12]`. Here such a constant is recognised as a function
-// of the parameter, so that the computation can be put back into the graph.
+// PyTorch's exporter folds computations that depend only on parameters:
+// `1 - mu`, `-exp(a_log)`, `pos[:, :12]`. This file recognizes such a constant
+// as a function of the parameter, so that the computation can be restored in
+// the graph.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_FRONTEND_ONNX_EXPRESSION_H
@@ -19,22 +20,22 @@
 
 namespace shale::onnx {
 
-/// Elements with a shape, row-major, as numbers.
+/// The elements of a tensor as doubles, row-major.
 struct Numbers {
   llvm::SmallVector<int64_t> shape;
   std::vector<double> values;
-  /// How far a computed element may be off, relative to the largest: some roundings of the element type.
+  /// Largest error of a computed element, relative to the largest element: a few roundings of the element type.
   double tolerance = 2e-6;
 
   static Numbers of(mlir::DenseElementsAttr data);
   int64_t size() const { return values.size(); }
-  /// Whether it has fewer than three different values: then many functions give it.
+  /// Whether it has fewer than three distinct values. Many functions produce such a constant.
   bool isNearlyConstant() const;
 };
 
 enum class Function { Identity, Exp, Sigmoid, Softplus };
 
-/// Elements of a parameter in another order or number: reshape to `split`, slice,
+/// A rearrangement of a parameter's elements: reshape to `split`, slice,
 /// transpose, reshape to `kept`, broadcast to `shape`.
 struct Movement {
   llvm::SmallVector<int64_t> split, starts, limits, strides, perm, kept, shape;
@@ -46,46 +47,47 @@ struct Expression {
   double scale = 1, shift = 0;
   Movement movement;
 
-  /// Whether it computes nothing.
+  /// Whether it only moves elements.
   bool movesOnly() const { return function == Function::Identity && scale == 1 && shift == 0; }
-  /// In words, for a remark: "1 - p", "-exp(p)", "a part of p".
+  /// Returns the expression as text, for a remark: "1 - p", "-exp(p)", "a part of p".
   std::string text(llvm::StringRef name) const;
 };
 
-/// Finds the expression that gives `constant` from `parameter`, to its
-/// tolerance; nothing for a parameter that is nearly constant. `op` is the
-/// kind of operation that was folded last ("sub", "sigmoid", "slice"; empty: not
-/// known), which the expression must agree with.
+/// Finds the expression that computes `constant` from `parameter`, within the
+/// constant's tolerance; none if the parameter is nearly constant. `op` is the
+/// kind of operation that was folded last ("sub", "sigmoid", "slice"; empty if
+/// unknown), which the expression must agree with.
 std::optional<Expression> fitExpression(const Numbers &parameter, const Numbers &constant, llvm::StringRef op);
 
-/// Reads from a line of the model's source how an attribute is used: `1 - self.mu`,
-/// `torch.exp(self.a)`; exactly one way must agree with `op`.
+/// Parses how a line of the model's source uses an attribute: `1 - self.mu`,
+/// `torch.exp(self.a)`. None unless exactly one reading agrees with `op`.
 std::optional<Expression> readSourceLine(llvm::StringRef line, llvm::StringRef attribute, llvm::StringRef op);
 
-/// The parameter of which an expression without movement gives `constant`; nothing
-/// where no finite number does.
+/// Returns the parameter for which `expression`, without its movement, gives
+/// `constant`; none if an element would not be finite.
 std::optional<Numbers> invert(const Expression &expression, const Numbers &constant);
 
-/// Whether `constant` has the expression's value for `parameter`, to its tolerance.
+/// Whether `expression`, without its movement, computes `constant` from `parameter` within the constant's tolerance.
 bool holds(const Expression &expression, const Numbers &parameter, const Numbers &constant);
 
-/// A movement that leaves everything where it is.
+/// Returns the movement that only reshapes `from` to `to`.
 Movement reshapeTo(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
-/// Whether only data is moved by an operation of this kind.
+/// Whether an operation of this kind only moves data.
 bool isMovement(llvm::StringRef op);
 
-/// Whether only the element type is converted by an operation of this kind.
+/// Whether an operation of this kind only converts the element type.
 bool isConversion(llvm::StringRef op);
 
-/// Whether an operation of this kind makes a tensor of numbers alone.
+/// Whether an operation of this kind creates a tensor from literal numbers alone.
 bool isMadeByCode(llvm::StringRef op);
 
-/// Whether it has two values, one of them 0, 1 or very negative, as masks do.
+/// Whether it has exactly two distinct values, one of them 0, 1 or very negative, like a mask.
 bool isMask(const Numbers &constant);
 
-/// Whether it is a table that code computes: a mask, or, along some dimension of four
-/// elements and more, x[t+1] + x[t-1] = c x[t], as of positions, cosines and sines.
+/// Whether it looks like a table that code computes: a mask, or a tensor with
+/// x[t+1] + x[t-1] = c x[t] along some dimension of at least four elements, which
+/// positions, cosines and sines satisfy.
 bool isTable(const Numbers &constant);
 
 /// Builds the expression's value at `builder`; `type` is the constant's type.

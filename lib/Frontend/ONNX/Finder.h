@@ -12,7 +12,7 @@
 
 namespace shale::onnx {
 
-/// Puts the parameters of a file with a signature together.
+/// Recovers the parameters of a file that has a signature.
 class Finder {
 public:
   Finder(Model &model, const ParameterOptions &options, Parameters &out)
@@ -25,7 +25,8 @@ public:
   void bySignature(const std::vector<SignatureEntry> &signature);
 
 private:
-  /// The exporter merged two equal operations and kept one. `reads` are uses that named the value of the one that is gone.
+  /// Two equal operations, of which the exporter kept one. `name` is the value of the removed one, and `reads` are the
+  /// (node, operand) pairs that named it.
   struct Merged {
     std::string name;
     const Operation *kept;
@@ -69,9 +70,9 @@ private:
   llvm::StringMap<const TensorProto *> initializers;
   llvm::StringMap<size_t> byPlaceholder;
   std::vector<std::string> targets;
-  /// Values of the exported program that the graph has.
+  /// Names of the exported program's values that the graph has.
   llvm::StringSet<> known;
-  /// By value: the exported program's operation that computes it, or null for nodes of none.
+  /// Maps a value to the exported program's operation that computes it, or to null if its node belongs to none.
   llvm::StringMap<const Operation *> makers;
   llvm::MapVector<llvm::StringRef, Operation> operations;
   llvm::SmallVector<bool> isAlias;
@@ -79,9 +80,9 @@ private:
   std::vector<RemovedOperation> removed;
   /// Merged operations that are not split yet.
   std::vector<Merged> pending;
-  /// By module: another one whose operations were merged with its.
+  /// Maps a module to another module whose operations were merged with its own.
   llvm::StringMap<std::string> twins;
-  /// (operation scope, whether an embedding) of each read of a parameter.
+  /// Maps a parameter to (operation scope, whether an embedding) of each read of it.
   std::map<size_t, std::vector<std::pair<std::string, bool>>> readers;
 };
 

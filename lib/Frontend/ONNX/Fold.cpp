@@ -1,8 +1,8 @@
-//===- Fold.cpp - What depends on shapes only is computed on the way ------===//
+//===- Fold.cpp - Folds values that depend on shapes only -----------------===//
 //
-// A mask of a whole batch is the same for every row of it: values are kept and
-// computed at size 1 along dimensions in which they do not change, behind a
-// broadcast. A mask of 256 rows takes as long as that of one.
+// A mask of a whole batch is the same for every row of the batch. So values are
+// stored and computed with size 1 along dimensions in which they do not change,
+// followed by a broadcast. A mask of 256 rows takes as long as a mask of one.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
@@ -12,21 +12,21 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-// All folded values together, and the operands of one op, as a multiple of what
-// one value may have.
+// Limits of all folded values together and of an operand of an op, as multiples
+// of the limit of one value.
 static constexpr int64_t kTotalFactor = 16;
 static constexpr int64_t kOperandFactor = 8;
-/// Values of fewer bytes are kept as they are.
+/// Values of at most this many bytes are not compacted.
 static constexpr int64_t kSmallBytes = int64_t(16) << 10;
-/// Bytes that operands and results of one op may have in the interpreter.
+/// Maximum bytes of operands and results of one op in the interpreter.
 static constexpr int64_t kInterpreterBytes = int64_t(1) << 40;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Whether a value can be computed now: a constant, or an op that is kept as it
-/// is (broadcast, iota) but whose operands can.
+/// Whether a value can be computed now: a constant, or an op that is not folded
+/// (broadcast, iota) but whose operands can be computed.
 static bool isKnown(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -62,8 +62,8 @@ DenseElementsAttr Importer::constantOf(Value value) {
   return computed[op] = results->front();
 }
 
-/// A known value at size 1 along dimensions where it is known not to change;
-/// null where it cannot be computed.
+/// Returns a known value with size 1 along dimensions in which it is known not to
+/// change; null if it cannot be computed.
 DenseElementsAttr Importer::compactOf(Value value) {
   auto type = typeOf(value);
   if (auto constant = value.getDefiningOp<nn::ConstantOp>()) {
@@ -85,7 +85,7 @@ DenseElementsAttr Importer::compactOf(Value value) {
   return inner.reshape(RankedTensorType::get(shape, type.getElementType()));
 }
 
-/// Size 1 along every dimension in which the elements do not change.
+/// Reduces every dimension in which the elements do not change to size 1.
 static DenseElementsAttr compact(DenseElementsAttr attr) {
   auto type = cast<RankedTensorType>(attr.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -120,8 +120,8 @@ static DenseElementsAttr compact(DenseElementsAttr attr) {
   return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(shape, type.getElementType()), kept);
 }
 
-/// The results of `op` on operands of other sizes; the same question has the
-/// same answer (each layer of a model asks for its mask).
+/// Returns the result of `op` on operands of other sizes. Results are cached,
+/// since each layer of a model computes the same mask.
 DenseElementsAttr Importer::compute(Operation *op, RankedTensorType result,
                                     ArrayRef<DenseElementsAttr> operands) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
@@ -145,8 +145,8 @@ DenseElementsAttr Importer::compute(Operation *op, RankedTensorType result,
   return known;
 }
 
-/// Computes an elementwise op at the size at which its operands differ; null if
-/// that is not possible.
+/// Computes an elementwise op with size 1 along dimensions in which no operand
+/// changes; null if that is not possible.
 DenseElementsAttr Importer::computeCompact(Operation *op) {
   auto type = typeOf(op->getResult(0));
   SmallVector<DenseElementsAttr> operands;
@@ -184,7 +184,7 @@ DenseElementsAttr Importer::computeCompact(Operation *op) {
   return nn::tensorBytes(result) > options.foldLimit ? DenseElementsAttr() : compute(op, result, operands);
 }
 
-/// Makes `op` a constant, behind a broadcast if that is smaller.
+/// Replaces `op` by a constant, followed by a broadcast if that is smaller.
 FailureOr<Value> Importer::replaceFolded(Operation *op, DenseElementsAttr attr) {
   auto type = typeOf(op->getResult(0));
   int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(attr.getType()));
@@ -223,7 +223,7 @@ FailureOr<Value> Importer::fold(Operation *op) {
     return value;
   auto type = typeOf(value);
   if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
-    if (auto inner = broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) { // one does for both
+    if (auto inner = broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) { // one broadcast replaces both
       SmallVector<int64_t> dims;
       for (int64_t dim : inner.getDims())
         dims.push_back(broadcast.getDims()[dim]);

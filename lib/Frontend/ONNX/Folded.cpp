@@ -1,10 +1,11 @@
 //===- Folded.cpp - Parameters that the exporter folded into constants ----===//
 //
-// The exporter computes whatever depends on small parameters alone and keeps the
-// result as an initializer: the graph that is left trains without them, and says
-// nothing. A node's metadata names what it read (`%sub`), which is then no node of
-// the graph. Where that can be traced back to a parameter beyond doubt it is put
-// back; otherwise the import ends with an error that names parameter and remedy.
+// The exporter computes everything that depends on small parameters alone and
+// keeps the result as an initializer: the remaining graph would silently train
+// without these parameters. A node's metadata still names the value that it read
+// (`%sub`), for which the graph has no node. If that value can be traced back to
+// a parameter beyond doubt, its computation is restored; otherwise the import
+// fails with an error that names the parameter and the remedy.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Folded.h"
@@ -21,7 +22,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Exporters fold inputs of some kilobytes; no search looks at larger tensors.
+/// Size in bytes of the largest tensor that is searched. Exporters fold inputs of some kilobytes.
 static constexpr int64_t kSearchLimit = int64_t(4) << 20;
 
 std::string onnx::operationOf(StringRef name) {
@@ -36,7 +37,7 @@ std::string onnx::operationOf(StringRef name) {
 namespace {
 
 
-/// Whether the line of source mentions `.word` or the whole word.
+/// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end is checked.
 bool mentions(StringRef line, StringRef word) {
   for (size_t at = line.find(word); at != StringRef::npos; at = line.find(word, at + 1)) {
     auto isWord = [&](size_t i) { return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_'); };
@@ -46,7 +47,7 @@ bool mentions(StringRef line, StringRef word) {
   return false;
 }
 
-/// Whether one module contains the other or both are one.
+/// Whether one module contains the other or both are the same.
 bool areNested(StringRef a, StringRef b) {
   auto contains = [](StringRef outer, StringRef inner) {
     return outer.empty() || inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
@@ -77,7 +78,7 @@ std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
   return Numbers::of(*data);
 }
 
-/// The elements of a parameter that the file has, in PyTorch's layout.
+/// Returns the elements of a parameter that the file has, in PyTorch's layout; null for other parameters.
 const Numbers *FoldedParameters::numbersOf(size_t index) {
   auto [it, isNew] = cache.try_emplace(index);
   const Parameter &parameter = out.list[index];
@@ -114,7 +115,8 @@ void FoldedParameters::explain(Value &value, size_t index, const Expression &exp
                                                  expression.text(parameter.name) + " again"});
 }
 
-/// An operation that changed nothing was left out, and the node reads the parameter itself.
+/// Explains a read of an initializer with a parameter's name: an operation that changed nothing was removed, and the node
+/// reads the parameter itself.
 bool FoldedParameters::byName(Value &value) {
   const FoldedRead &read = value.first();
   auto target = llvm::find(targets, read.initializer->name());
@@ -123,7 +125,7 @@ bool FoldedParameters::byName(Value &value) {
     return false;
   size_t index = target - targets.begin();
   Parameter &parameter = out.list[index];
-  // Equal constants are merged under one name: then it need not be this one.
+  // Equal constants are merged under one name, so the parameter may be another one.
   bool merged = !value.numbers || isConstant(*value.numbers);
   if (parameter.used ? merged || parameter.initializer != read.initializer || parameter.transposed : merged && isNamed)
     return false;
@@ -135,7 +137,7 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
-/// The node's line of source says what is computed of an attribute of its module.
+/// Explains a value by the node's line of source, which computes it from an attribute of its module.
 bool FoldedParameters::fromSource(Value &value) {
   if (!value.numbers)
     return false;
@@ -174,11 +176,11 @@ bool FoldedParameters::fromSource(Value &value) {
   return true;
 }
 
-/// A parameter that the file has gives the constant by a simple function.
+/// Explains a value as a simple function of a parameter that the file has.
 bool FoldedParameters::byValue(Value &value) {
   if (!value.numbers)
     return false;
-  // The nearest module first: a function fits more than one parameter by accident only.
+  // The same module is tried first: a function fits more than one parameter only by accident.
   for (bool sameModule : {true, false})
     for (size_t index = 0; index < out.list.size(); ++index) {
       if (!out.list[index].isParameter || !out.list[index].used ||
@@ -188,7 +190,8 @@ bool FoldedParameters::byValue(Value &value) {
       if (!parameter || parameter->size() < value.numbers->size() / 64)
         continue;
       std::optional<Expression> expression = fitExpression(*parameter, *value.numbers, value.first().op);
-      // Numbers that code counts are a line of any parameter that was initialised so; modules compute with what they have.
+      // A table is an affine function of any parameter that was initialized the same way. Modules compute only with their own
+      // parameters, or those of an enclosing or nested module.
       bool isOpen = value.first().op.empty() || isMovement(value.first().op);
       if (!expression || (!expression->movesOnly() && ((isOpen && value.isTable()) || !areNested(moduleOf(targets[index]), value.first().scope))))
         continue;
@@ -198,31 +201,31 @@ bool FoldedParameters::byValue(Value &value) {
   return false;
 }
 
-/// Whether a parameter that is nowhere in the file may be what was moved; `named`: its module reads the constant,
+/// Whether a parameter that is nowhere in the file may be the source of a moved constant; `named`: its module reads the constant,
 /// or the line of source names it.
 bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named) const {
   const FoldedRead &read = value.first();
-  // A table that is looked up is the weight of a module, which the model names.
+  // A table that is looked up is the weight of a module, and the model's source names the module.
   bool looksUp = read.op == "embedding";
   if (!isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
     return false;
   StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
-  // A number, and a copy, are as often literals of the model's code (`torch.tensor(-1e4)`).
+  // Single numbers and copies are just as often literals of the model's code (`torch.tensor(-1e4)`).
   if (isScalar(*read.initializer) || llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
     return mentions(read.source, ("." + lastOf(target)).str());
   if (mentions(read.source, lastOf(target)))
     return !named || moduleOf(target) == read.scope;
-  if (!looksUp && value.isTable()) // of code, as far as one can see
+  if (!looksUp && value.isTable()) // apparently computed by code
     return false;
   return named ? moduleOf(target) == read.scope : areNested(moduleOf(target), read.scope);
 }
 
-/// Makes a parameter of what was moved. A dimension along which nothing changes was repeated, and has one element.
-/// Fails where elements seem to be there several times otherwise: their gradients would have to be added up.
+/// Makes a moved constant the value of parameter `index`. A dimension along which nothing changes was repeated, and has one
+/// element. Fails if elements seem to occur several times in another way: their gradients would have to be added up.
 bool FoldedParameters::take(Value &value, size_t index) {
   Parameter &parameter = out.list[index];
   const TensorProto *tensor = value.first().initializer;
-  // Other parts may have been read by what was left out.
+  // Operations that were removed may have read other parts.
   bool isPart = llvm::is_contained({"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
                                    value.first().op);
   if (isPart && llvm::any_of(removed, [&](auto &operation) {
@@ -231,7 +234,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
     return false;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
   if (value.numbers && isConstant(*value.numbers)) {
-    // It may be a repetition of fewer, but where a line of source reads the whole parameter and its type was converted.
+    // It may be a repetition of fewer elements, unless a line of source reads the whole parameter and its type was converted.
     const FoldedRead &read = value.first();
     bool isWhole = isConversion(read.op) && mentions(read.source, ("." + lastOf(targets[index])).str()) && !mentions(read.source, ".expand") &&
                    !mentions(read.source, ".repeat") && moduleOf(targets[index]) == read.scope;
@@ -263,7 +266,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
       parameter.dataType = tensor->data_type();
     }
   }
-  // A table is a list of rows, however they were looked up.
+  // A table is a list of rows, whatever the shape of the lookup.
   bool isLookup = value.first().op == "embedding" && kept.size() > 2;
   SmallVector<int64_t> own = kept;
   if (isLookup) {
@@ -272,7 +275,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
   }
   bool turned = llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
   if (turned && (shape.size() != 2 || kept != shape))
-    return false; // how it was laid out is not known
+    return false; // its layout is not known
   if (kept == shape)
     parameter.initializer = tensor;
   parameter.used = true;
@@ -293,7 +296,8 @@ bool FoldedParameters::take(Value &value, size_t index) {
   return true;
 }
 
-/// Parameters that are nowhere in the file: a constant with one candidate that no other constant wants is it.
+/// Finds parameters that are nowhere in the file: a constant with only one candidate, which is the candidate of no other
+/// constant, is that parameter.
 void FoldedParameters::byElimination() {
   for (bool named : {true, false}) {
     std::map<Value *, SmallVector<size_t>> candidates;
@@ -356,7 +360,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector
   for (const Value &value : values)
     if (!value.explained)
       add(value.isTable() ? tables : left, displayName(value.first().initializer->name()));
-  // A table is the least likely to be of a parameter.
+  // A table is the least likely to come from a parameter.
   if (left.empty())
     left = tables;
   bool areConstants = !left.empty(); // else operations, which --constant cannot name

@@ -12,23 +12,24 @@ namespace shale::onnx {
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
 struct FoldedRead : Use {
-  /// What was folded: the exported program's name of it ("sub_1"), or the initializer's name.
+  /// Name of the folded value in the exported program ("sub_1"), or the initializer's name.
   std::string name;
-  /// The kind of operation that was folded last ("sub"); empty: not known; "unknown": not known, and it computes.
+  /// The kind of operation that was folded last ("sub"). Empty: not known. "unknown": not known, but it computes.
   std::string op;
-  /// The module scope of the node that reads it, and the last line of source that the file names for it.
+  /// The module scope of the node that reads it, and the innermost line of source of that node.
   std::string scope, source;
 };
 
-/// An operation that the exporter left out, as a product by one or an equal of another: a node still names its result,
-/// but reads something else. What it read is not in the file.
+/// An operation that the exporter removed, such as a product by one or a duplicate of another operation. A node's metadata
+/// still names its result, but the node reads something else. The operands of the removed operation are not in the file.
 struct RemovedOperation {
   std::string name;  ///< "mul_3"
   std::string scope; ///< the module of the node that names it
 };
 
-/// The kind of operation that gave a value of the exported program its name:
-/// "sub" for "sub_3"; empty for names that the exporter counts itself ("val_12").
+/// Returns the kind of operation that a value of the exported program is named
+/// after: "sub" for "sub_3"; empty for names that the exporter generates
+/// ("val_12").
 std::string operationOf(llvm::StringRef name);
 
 /// Traces constants back to parameters. `targets[i]` is the full name of parameter i.
@@ -37,14 +38,15 @@ public:
   FoldedParameters(Model &model, const ParameterOptions &options, llvm::ArrayRef<std::string> targets, Parameters &out)
       : model(model), options(options), targets(targets), out(out), context(mlir::MLIRContext::Threading::DISABLED) {}
 
-  /// Finds for each read the parameter that it is a function of and puts the computation back
-  /// (`Parameters::expressions`): by the source line, by value, and, for parameters that are nowhere in the file, where
-  /// only one of them can be meant. `isAlias[i]`: parameter i is a second name. Returns whether only tables are left.
+  /// Finds for each read the parameter that it is a function of, and restores the computation
+  /// (`Parameters::expressions`). Searches by the source line and by value; a parameter that is nowhere in the file is
+  /// taken if it is the only candidate. `isAlias[i]`: parameter i is a second name of a tied parameter. Returns whether
+  /// all reads that are not explained are tables.
   bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
-  /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for parameters
-  /// that nobody reads.
-  /// `operands`: parameters that an operation of the graph names, but none of its nodes reads;
-  /// `removed`: what may have hidden a parameter.
+  /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for unused
+  /// parameters.
+  /// `operands`: parameters that an operation of the graph names, but no node reads;
+  /// `removed`: removed operations that may have read a parameter.
   void report(llvm::ArrayRef<bool> isAlias, const llvm::SmallSetVector<size_t, 4> &operands,
               llvm::ArrayRef<RemovedOperation> removed);
 

@@ -1,8 +1,8 @@
 //===- Importer.cpp - From an ONNX file to the nn dialect -----------------===//
 //
 // Walks the nodes that the loss depends on, in the file's order. Shapes are
-// static, so whatever depends on shapes only is a constant and is computed on
-// the way by the interpreter.
+// static, so values that depend on shapes only are constants, which the
+// interpreter computes during the import.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
@@ -46,7 +46,7 @@ Location Importer::locationOf(const NodeProto &node) {
   StringRef name = node.name();
   if (name.empty() && node.output_size() > 0)
     name = node.output(0);
-  // Below the node's name: its module, and the line of Python it comes from.
+  // The name's location contains the node's module and its line of Python.
   Location below = fileLocation();
   if (SourceLine source = readSourceLine(node); !source.file.empty())
     below = FileLineColLoc::get(context, displayName(source.file), source.line, 0);
@@ -146,7 +146,7 @@ FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &sco
   if (Value value = mergedValues[number].lookup(name))
     return value;
   const MergedOperation &operation = parameters.merged[number];
-  // The nodes define the same names a second time: what they stood for is put back.
+  // The nodes define the same names a second time; their first values are restored afterwards.
   llvm::StringMap<Binding> before;
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->output()) {
@@ -168,7 +168,7 @@ FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &sco
   return mergedValues[number].lookup(name);
 }
 
-/// A module's scope without the prefix that all parameters share.
+/// Returns a module's scope without the prefix that all parameters share.
 std::string Importer::scopeName(StringRef module) {
   module.consume_front(parameters.prefix);
   if (parameters.prefix == (module + ".").str())
@@ -293,7 +293,7 @@ LogicalResult Importer::importNodes() {
 }
 
 //===----------------------------------------------------------------------===//
-// The whole
+// The whole import
 //===----------------------------------------------------------------------===//
 
 LogicalResult Importer::finish() {
@@ -348,7 +348,7 @@ LogicalResult Importer::finish() {
   SmallString<256> path(model.path());
   (void)llvm::sys::fs::make_absolute(path);
   (*module)->setAttr("nn.model", builder.getStringAttr(path));
-  // Which node makes what the graph calls an output: reports know it by that name.
+  // Maps the graph's outputs to the nodes that compute them; reports use these names.
   llvm::StringSet<> outputNames;
   std::map<std::string, std::string> makers;
   for (const ValueInfoProto &output : model.proto().graph().output())
@@ -391,7 +391,7 @@ OwningOpRef<ModuleOp> Importer::run() {
     body->dropAllDefinedValueUses();
     return {};
   }
-  (void)owned.release(); // the function's now
+  (void)owned.release(); // owned by the function now
   return std::move(module);
 }
 

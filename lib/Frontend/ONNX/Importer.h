@@ -1,4 +1,4 @@
-//===- Importer.h - State of one import, and what op handlers see ---------===//
+//===- Importer.h - State of an import and interface of op handlers -------===//
 #ifndef SHALE_FRONTEND_ONNX_IMPORTER_H
 #define SHALE_FRONTEND_ONNX_IMPORTER_H
 
@@ -29,7 +29,8 @@ public:
            Handler handler) {
     table[(domain + "::" + type).str()][since] = handler;
   }
-  /// The newest handler whose version is not above `version`; null if none.
+  /// Returns the newest handler whose version is not above `version`; null if
+  /// none.
   Handler find(llvm::StringRef domain, llvm::StringRef type,
                int64_t version) const;
 
@@ -40,15 +41,15 @@ private:
 /// All handlers: one family of ops per file of Ops/.
 const HandlerRegistry &getHandlers();
 
-/// What a name of the graph stands for.
+/// The value of a name in the graph.
 struct Binding {
   mlir::Value value;                    // a tensor
   llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
   bool isSequence = false;
 };
 
-/// The names, operator sets and attributes that nodes of a graph or function
-/// see.
+/// The names, operator sets and attributes that are visible to the nodes of a
+/// graph or function.
 struct Scope {
   llvm::StringMap<Binding> values;
   llvm::StringMap<int64_t> opsets;
@@ -67,13 +68,13 @@ inline llvm::StringRef domainOf(llvm::StringRef domain) {
   return domain == "ai.onnx" ? "" : domain;
 }
 
-/// What the nodes of a function see before its operands are bound.
+/// Returns the scope of a function's nodes before its operands are bound.
 Scope functionScope(const FunctionProto &function, const Scope &caller);
 
-/// Makes bf16 and f16 values f32, if there are any: the types in which a step
-/// computes are a flag's, not the file's. The module's attribute
-/// `nn.file_type` remembers what the file has, if that is most of it.
-/// Initial values keep their type in the file.
+/// Converts bf16 and f16 values to f32: a flag, not the file, chooses the types in
+/// which a step computes. The module attribute `nn.file_type` records the file's
+/// 16-bit float type if most of the model has it. Initial values keep their type
+/// in the file.
 void widenHalves(mlir::ModuleOp module);
 
 /// A loss as a sum over a count.
@@ -82,15 +83,16 @@ struct LossParts {
   mlir::Value labels = {}, logits = {}; // of the cross-entropy
 };
 
-/// nn.cross_entropy of logits [N, V] and labels [N].
+/// Builds nn.cross_entropy of logits [N, V] and labels [N].
 LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value logits, mlir::Value labels,
                             int64_t ignore);
-/// sum / max(count, 1)
+/// Builds sum / max(count, 1).
 mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc,
                       const LossParts &parts);
 
-/// Emits a note that belongs to no other diagnostic: shown, unlike a remark, and no warning. MLIR has no function for it.
+/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark, and is no warning. MLIR
+/// has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
 
 class Importer {
@@ -101,20 +103,20 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> run();
   int getExitCode() const { return exitCode; }
 
-  // ---- what nodes and helpers use
+  // ---- used by nodes and helpers
   mlir::OpBuilder builder;
-  /// The constant behind a value, computed if it can be; null otherwise.
+  /// Returns the value as a constant, computed if possible; null otherwise.
   mlir::DenseElementsAttr constantOf(mlir::Value value);
-  /// Replaces an op on constants by its result, when it has one and it fits;
-  /// fails, after an error, when it would not fit.
+  /// Replaces an op on constants by its result, if it can be computed. Fails, with
+  /// an error, if the result would exceed the fold limit.
   mlir::FailureOr<mlir::Value> fold(mlir::Operation *op);
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
-  /// A tensor of an attribute, small enough for a constant.
+  /// Reads a tensor of an attribute; fails if it exceeds kConstantLimit.
   llvm::Expected<mlir::DenseElementsAttr>
   readConstant(const TensorProto &tensor);
-  /// What to say where `wants` positions meet the `has` that the model has,
-  /// by the values that have them: which --dim is too large. Empty where no
-  /// dimension has about that size.
+  /// Returns a hint for an error about `wants` positions where the model has
+  /// `has`: which --dim is too large. `tables` are the values with `has`
+  /// positions. Empty if no dimension has about that size.
   std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has,
                             int64_t wants);
   std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one,
@@ -124,9 +126,10 @@ public:
   /// Results of LogSoftmax over the last dimension, with their operand.
   llvm::DenseMap<mlir::Value, mlir::Value> logSoftmaxOf;
 
-  /// The scalar of that role, an argument that random ops draw from.
+  /// Returns the scalar argument of that role, from which random ops draw; null
+  /// after an error.
   mlir::Value randomArgument(nn::Role role);
-  /// A number for each random op, in the order of the graph.
+  /// Returns the next number for a random op; they count in graph order.
   int64_t takeRandomId() { return randomOps++; }
 
 private:
@@ -145,10 +148,10 @@ private:
     bool isLabel = false;
     std::string binding = {};
     mlir::BlockArgument argument = {};
-    std::optional<nn::Role> role = {}; // of what is no input of the graph
-    std::string sizes = {};            // "batch=4, 64": as the file has them
-    bool isFixed = false;              // dimension 0 has its size from the file
-    bool folded = false; // all ones, and known to be: nothing reads the argument
+    std::optional<nn::Role> role = {}; // set if it is no input of the graph
+    std::string sizes = {};            // "batch=4, 64": names as in the file
+    bool isFixed = false;              // the file fixes the size of dimension 0
+    bool folded = false; // replaced by a constant of ones: no readers left
   };
 
   mlir::LogicalResult checkModel();
@@ -157,16 +160,17 @@ private:
   mlir::LogicalResult checkSupported();
   mlir::LogicalResult declareInputs();
   mlir::LogicalResult declareStates();
-  /// Notes on the module which buffers the model's state_dict has.
+  /// Records in the module's `nn.buffers` which buffers the state_dict has.
   void describeBuffers();
   mlir::LogicalResult importNodes();
   mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
                                  int depth);
-  /// The value `name` of an operation that the exporter merged with another one.
+  /// Returns value `name` of merged operation `number`, and imports its nodes
+  /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
                                    int depth);
-  /// Fails where a gradient would pass what PyTorch lets none through.
+  /// Fails if a gradient would flow where PyTorch stops it.
   mlir::LogicalResult checkStops();
   mlir::LogicalResult finish();
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
@@ -186,7 +190,7 @@ private:
   void collectUnsupported(const NodeProto &node, const Scope &scope, int depth);
   mlir::Location locationOf(const NodeProto &node);
   mlir::Location fileLocation();
-  /// Tells what was chosen; shown without being asked for.
+  /// Emits a note about a choice; shown by default.
   void note(const llvm::Twine &message);
   void setScope(mlir::Operation *op);
   std::string scopeName(llvm::StringRef module);
@@ -211,16 +215,17 @@ private:
   llvm::DenseSet<const NodeProto *> needed;
   std::string lossName, lossKind, logitsName, labelsName;
   std::string bindingNote;
-  /// Of the module whose node is imported, "" the model's own; none: not known.
+  /// Scope of the module whose node is being imported; "" for the model itself,
+  /// none if unknown.
   std::optional<std::string> currentScope;
   llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;
   int64_t foldedBytes = 0, nodeCount = 0, randomOps = 0;
   llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
-  /// Results by op, properties and operands.
+  /// Cached results by op, properties, result type and operands.
   std::map<std::vector<const void *>, mlir::DenseElementsAttr> answers;
-  /// Folded constants whose bytes are counted.
+  /// Folded constants that `foldedBytes` includes already.
   std::set<const void *> counted;
   struct Unsupported {
     std::string node, place;
@@ -264,14 +269,14 @@ public:
   static mlir::RankedTensorType type(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());
   }
-  /// Fails after an error unless operands [0, count) are there.
+  /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
-  /// An operand that must be a constant of integers.
+  /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand,
                                    llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
 
-  // ---- attributes; of another kind than asked for: an error later
+  // ---- attributes; a scalar of the wrong type is an error and fails the node
   const AttributeProto *attribute(llvm::StringRef name);
   int64_t intAttr(llvm::StringRef name, int64_t missing);
   double floatAttr(llvm::StringRef name, double missing);
@@ -279,7 +284,7 @@ public:
   std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
   bool attributesAreBad() const { return badAttributes; }
 
-  /// A dimension counted from the end if negative; fails after an error.
+  /// Counts a negative axis from the end; fails, with an error, if out of range.
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
   mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes,
                                    int64_t rank);
@@ -296,13 +301,13 @@ public:
         OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
   mlir::Value finish(mlir::Operation *op);
-  /// Gives the module scope to an op of several results.
+  /// Sets the module scope of an op with several results.
   void adopt(mlir::Operation *op);
   mlir::Value constant(mlir::RankedTensorType type, double value);
   mlir::Value constant(llvm::ArrayRef<int64_t> values);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
-  /// numpy's rule: trailing dimensions are aligned.
+  /// Broadcasts by numpy's rule: trailing dimensions are aligned.
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
                                      llvm::SmallVectorImpl<int64_t> &shape);

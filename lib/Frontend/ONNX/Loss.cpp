@@ -19,7 +19,7 @@ FailureOr<Value> Importer::output(StringRef name) {
   return it->second.value;
 }
 
-/// The name of a label input that the graph does not have.
+/// Returns a name for a label input that the graph does not have yet.
 static std::string freeName(StringRef wanted,
                             const llvm::StringMap<Binding> &taken) {
   std::string name = wanted.str();

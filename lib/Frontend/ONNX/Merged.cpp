@@ -8,14 +8,14 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// 3 of "mul_3", 0 of "mul".
+/// Returns 3 for "mul_3", 0 for "mul".
 static int64_t numberOf(StringRef name) {
   int64_t number = 0;
   return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
 }
 
-/// Two norms of one value with equal initial weights are one node in the file, and the second norm's parameters are
-/// read by none. The nodes behind it still name what they read: `%layer_norm_1`, of which there is no node.
+/// Splits merged operations. Two norms of one value with equal initial weights are one node in the file, and no node reads
+/// the second norm's parameters. The nodes that used its result still name it: `%layer_norm_1`, for which there is no node.
 void Finder::splitMergedOperations() {
   llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
   llvm::MapVector<const Operation *, llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>> converted;
@@ -43,7 +43,7 @@ void Finder::splitMergedOperations() {
         if (names.empty() && moved.size() == 1 && isConversion(operationOf(moved[0])))
           converted[maker][moved[0]].push_back({node, i});
         if (names.size() != 1) {
-          // A movement's further operands are sizes; what only moves data hides nothing.
+          // The operands of a movement after the first are sizes. A removed movement hides nothing.
           ArrayRef<std::string> named = args;
           for (StringRef name : isMovement(entry.second.kind()) ? named.take_front() : named)
             if (!known.contains(name) && !isMovement(operationOf(name)))
@@ -57,8 +57,8 @@ void Finder::splitMergedOperations() {
   for (auto &entry : merged)
     pending.push_back(std::move(entry.second));
   splitPending();
-  // One value under two names of conversions that are gone: of one operation, or of two that were merged. Then the other
-  // one's module left out as many names as this one has.
+  // One value is read under the names of two removed conversions: of one operation, or of two that were merged. If two were
+  // merged, then for each operation in the kept one's module a later operation of its kind is missing.
   for (auto &[maker, byName] : converted)
     if (byName.size() == 2 && llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
           return entry.second.scope != scope || isNumberMissing(entry.second.fx.name);
@@ -68,7 +68,7 @@ void Finder::splitMergedOperations() {
     }
 }
 
-/// Whether an operation of the same kind behind this one is not in the graph.
+/// Whether a later operation of the same kind is not in the graph.
 bool Finder::isNumberMissing(StringRef name) const {
   std::set<int64_t> numbers;
   for (const auto &one : known)
@@ -78,8 +78,8 @@ bool Finder::isNumberMissing(StringRef name) const {
   return !numbers.empty() && *numbers.rbegin() - own > count;
 }
 
-/// Whether `reader` names a value of the kind that `maker` computes, in another module of the same name with parameters of
-/// the same names: `layers.1.attn` for `layers.0.attn`.
+/// Whether `reader` names a missing value of the kind that `maker` computes, and is in another module with the same last name
+/// and the same names of parameters: `layers.1.attn` for `layers.0.attn`.
 bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
   if (maker.scope == reader.scope || lastOf(maker.scope) != lastOf(reader.scope) || llvm::none_of(reader.fx.args, [&](const std::string &name) {
         return !known.contains(name) && operationOf(name) == operationOf(maker.fx.name);
@@ -93,7 +93,8 @@ bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
   return !names[0].empty() && names[0] == names[1];
 }
 
-/// Whether what `last` computes depends on a parameter of its module's, or on what nodes without metadata computed of one.
+/// Whether the result of `last` depends on a parameter of its module, or on a value that nodes without metadata computed from
+/// one.
 bool Finder::readsParameter(const Operation &last) const {
   for (const Operation *part : operationsOfCall(last))
     for (const NodeProto *node : part->nodes)
@@ -105,12 +106,14 @@ bool Finder::readsParameter(const Operation &last) const {
   return false;
 }
 
-/// Splits what can be split by now; the parameters of the rest may be restored later. What is left in the end may hide one.
+/// Splits the pending operations that can be split by now; the parameters of the others may be restored later. Operations
+/// that are left in the end may hide a parameter.
 void Finder::splitPending() {
   llvm::erase_if(pending, [&](const Merged &one) { return split(one); });
 }
 
-/// Notes a value that an operation names and does not read, but for masks, to which no gradient goes, what code makes, and sizes.
+/// Records a value that an operation names and does not read, except masks (no gradient flows to them), tensors that code
+/// creates, and sizes.
 void Finder::noteRemoved(StringRef name, StringRef scope) {
   std::string kind = operationOf(name);
   bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
@@ -119,7 +122,7 @@ void Finder::noteRemoved(StringRef name, StringRef scope) {
     removed.push_back({name.str(), scope.str()});
 }
 
-/// `last` and the operations of its module that it is computed of: all that a norm does.
+/// Returns `last` and the operations of its module that it is computed from, for example all operations of a norm.
 llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operation &last) const {
   llvm::SmallSetVector<const Operation *, 4> found;
   found.insert(&last);
@@ -132,10 +135,10 @@ llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operat
   return found;
 }
 
-/// Computes a merged operation again for the module whose parameters are missing. Returns false, and changes nothing, where
-/// that is not sure; true also where no parameter is read.
+/// Computes a merged operation again for the module whose parameters are missing. Returns false and changes nothing if that
+/// is uncertain; also returns true if no parameter is read.
 bool Finder::split(const Merged &merged) {
-  // The parameters that the operation which was kept reads, all of one module.
+  // The parameters that the kept operation reads, all of one module.
   MergedOperation copy;
   llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(*merged.kept);
   for (const NodeProto &node : graph.node())
@@ -156,7 +159,7 @@ bool Finder::split(const Merged &merged) {
   for (const auto &[node, index] : out.lostBias)
     if (llvm::is_contained(copy.nodes, node))
       own[index] = 0;
-  // It may read what was folded and is not restored yet.
+  // It may read a folded value that is not restored yet.
   bool isOpen = llvm::any_of(parts, [&](const Operation *part) {
     return llvm::any_of(part->uses, [&](const Use &use) { return !isScalar(*use.initializer) && !out.uses.count({use.node, use.operand}); });
   });
@@ -165,7 +168,7 @@ bool Finder::split(const Merged &merged) {
   StringRef module = moduleOf(targets[own.begin()->first]);
   if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
     return false;
-  // A module beside it whose parameters of these names are all missing.
+  // A sibling module whose parameters of these names are all missing.
   std::map<std::string, std::map<std::string, size_t>> missing;
   for (size_t index = 0; index < out.list.size(); ++index) {
     StringRef other = moduleOf(targets[index]);

@@ -57,7 +57,8 @@ Type onnx::elementType(MLIRContext *context, int32_t dataType,
   }
 }
 
-/// Why bytes that are no model might be what they are.
+/// Returns what the bytes are if they are recognizably no model, else an empty
+/// string.
 static std::string guessContent(StringRef bytes) {
   if (bytes.empty())
     return "the file is empty";
@@ -183,7 +184,7 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
   return Place{};
 }
 
-/// Elements that are stored as a list of numbers, as bytes.
+/// Returns the bytes of elements that are stored as a list of numbers.
 static Expected<std::string> listData(const TensorProto &tensor,
                                       RankedTensorType type) {
   std::string bytes;

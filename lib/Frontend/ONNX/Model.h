@@ -14,27 +14,29 @@
 namespace shale::onnx {
 
 /// Where a tensor's data lies: bytes [offset, offset + length) of a file,
-/// row-major, little-endian. An empty path: it is not in one piece of a file
-/// (small data, stored as numbers).
+/// row-major, little-endian. The path is empty if the data is not one range of
+/// bytes of a file (small data, stored as numbers).
 struct Place {
   std::string path;
   int64_t offset = 0;
   int64_t length = 0;
 };
 
-/// A name from a file as text: what is no UTF-8 is replaced.
+/// Returns a name from a file as text: invalid UTF-8 is replaced, and a name of
+/// more than 200 bytes is cut.
 std::string displayName(llvm::StringRef name);
-/// "'a', 'b' and 3 more": names in quotes, `most` of them.
+/// Returns "'a', 'b' and 3 more": at most `most` names, in quotes.
 std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
 
-/// The element type of an ONNX data type, or null with the reason in `why`.
+/// Returns the element type of an ONNX data type, or null with the reason in
+/// `why`.
 mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType,
                        std::string &why);
 
-/// A parsed file. Reads tensor data only when asked to.
+/// A parsed file. Tensor data is read on demand.
 class Model {
 public:
-  /// What went wrong, and the exit code that says so (include/shale/Runtime.h).
+  /// An error message and its exit code (include/shale/Runtime.h).
   struct Failure {
     std::string message;
     int exitCode;
@@ -46,24 +48,24 @@ public:
   const ModelProto &proto() const { return model; }
   llvm::StringRef path() const { return filePath; }
 
-  /// Whether external files must exist; where not, tensors in files that do not
-  /// exist have a place all the same, and `missing` names the files.
+  /// Whether external files must exist. If not, tensors in missing files still
+  /// have a place, and `missing` lists the files.
   bool requireData = true;
   std::set<std::string> missing;
 
-  /// The type of a tensor; checks dimensions in 64 bits.
+  /// Returns the type of a tensor; fails if its size overflows 64 bits.
   llvm::Expected<mlir::RankedTensorType> type(mlir::MLIRContext *context,
                                               const TensorProto &tensor) const;
-  /// Where its data lies; checks file, offset and length.
+  /// Returns where its data lies; checks file, offset and length.
   llvm::Expected<Place> place(const TensorProto &tensor,
                               mlir::RankedTensorType type);
-  /// Its data as a constant, at most `maxBytes` of it.
+  /// Reads its data as a constant; fails if it has more than `maxBytes`.
   llvm::Expected<mlir::DenseElementsAttr>
   read(mlir::MLIRContext *context, const TensorProto &tensor, int64_t maxBytes);
 
 private:
-  /// The mapped external file at `location`, opened beneath the model's folder;
-  /// `path` becomes where it is, or where it would be if it does not exist.
+  /// Maps the external file at `location`, opened beneath the model's folder.
+  /// Sets `path` to its path, even if the file does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location,
                                                 std::string &path);
 

@@ -13,20 +13,20 @@ struct Use {
   const TensorProto *initializer;
 };
 
-/// The nodes that one operation of the exported program became.
+/// An operation of the exported program and the nodes that it was exported to.
 struct Operation {
   FxNode fx;
   std::string scope;
   std::vector<const NodeProto *> nodes;
   std::vector<Use> uses;
-  /// Reads of 1 - w, where the operation reads w too, the `weight` of a lerp.
+  /// For a lerp of weight w: the reads of 1 - w, and the read of w.
   std::vector<Use> complements;
   std::optional<Use> weight;
 
-  /// "lerp" of "aten.lerp.Tensor".
+  /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;
-  /// Whether its nodes read an operand as it is, perhaps laid out otherwise: not so where the operation computes with it
-  /// first (`alpha` of an addition, queries and keys of attention), which an exporter folds into the operand.
+  /// Whether its nodes read an operand unchanged, perhaps in another layout. False if the operation first computes with it
+  /// (`alpha` of an addition, queries and keys of attention), since an exporter folds that computation into the operand.
   bool readsAsItIs(const Use &use) const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 - w) d) with d = y - x, and
   /// folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from `uses` to `complements`.

@@ -1,4 +1,4 @@
-//===- ParameterOptions.h - What a user says about parameters -------------===//
+//===- ParameterOptions.h - User options for parameters -------------------===//
 #ifndef SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H
 #define SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H
 

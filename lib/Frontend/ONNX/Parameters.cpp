@@ -2,9 +2,9 @@
 //
 // PyTorch's default export merges initializers of equal value, drops zero
 // biases and stores transposes of Linear weights under new names. The graph's
-// metadata lists every parameter by placeholder, and each node names the
-// placeholders that the operation it came from reads: from these two the
-// parameters are put together again.
+// metadata lists every parameter by placeholder, and each node's metadata names
+// the placeholders that its original operation reads. The parameters are
+// recovered from these two.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Parameters.h"
@@ -57,7 +57,7 @@ void Finder::assignOne(const Operation &operation, const Use &use,
   Parameter &parameter = out.list[index];
   StringRef target = targets[index], name = use.initializer->name();
   bool renamed = name != target;
-  // aten.linear's weight is [out, in]; a product that reads it as it is reads a
+  // aten.linear's weight is [out, in]; a product without a transpose reads a
   // transpose that the exporter folded.
   bool transposed = false;
   if (renamed && StringRef(operation.fx.target).starts_with("aten.linear") &&
@@ -140,8 +140,8 @@ void Finder::assign(Operation &operation) {
   if (uses.size() > wanted.size())
     llvm::erase_if(uses,
                    [](const Use *use) { return isScalar(*use->initializer); });
-  // A weight that was dropped is unheard of, a bias is: the first operands win.
-  // A bias alone that meets a matrix is the lost one. A weight of which an equal operation computed something first is
+  // Exporters drop biases but no weights, so the first operands win.
+  // A bias alone that meets a matrix is the lost one. A weight from which an equal operation first computed something is
   // not read here.
   auto sizes = [](const TensorProto &tensor) { // in any order and layout
     SmallVector<int64_t> sizes(llvm::make_filter_range(tensor.dims(), [](int64_t size) { return size != 1; }));
@@ -186,7 +186,7 @@ void Finder::collectKnown() {
   }
 }
 
-/// What an operation reads of other nodes under names that its metadata does not have.
+/// Returns the values of other nodes that an operation reads but its metadata does not name.
 llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
@@ -200,12 +200,12 @@ llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   return computed;
 }
 
-/// The file has no trace of x.detach() but its name: what reads that would send a gradient back.
+/// Adds an error for each read of an x.detach(). The file has only its name, and training would send a gradient through it.
 void Finder::refuseDetached() {
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
     const NodeProto &node = *operation.nodes.front();
-    // One node has the operation's operands in their order; of several, some reads what no name is for.
+    // A single node has the operation's operands in their order. Among several nodes, one reads a value without a name.
     bool inOrder = operation.nodes.size() == 1 && size_t(node.input_size()) == operation.fx.positional.size();
     auto isComputed = [&](StringRef value) { return makers.count(value) || (initializers.count(value) && llvm::is_contained(targets, value)); };
     for (auto [i, written] : llvm::enumerate(operation.fx.positional)) {
@@ -219,7 +219,7 @@ void Finder::refuseDetached() {
   }
 }
 
-/// Of names that an operation reads and no node has: leaves out those for which it reads what another node computed.
+/// Removes from `names`, which an operation reads and no node has, those for which it reads a value of another node.
 void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
   llvm::StringSet<> computed = unnamedInputs(operation);
   SmallVector<StringRef> moved;
@@ -232,8 +232,8 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
     llvm::erase_if(names, [&](StringRef name) { return llvm::is_contained(moved, name); });
 }
 
-/// Reads of float initializers that are of no parameter. What a node of the exported program reads and no node
-/// computes is a value that was folded; numbers of one element that no such name is left for are the exporter's own.
+/// Returns reads of float initializers that belong to no parameter. A value that a node of the exported program reads and no
+/// node computes was folded. One-element numbers for which no such name is left are the exporter's own.
 std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
@@ -252,8 +252,8 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     for (const std::string &name : operation.fx.args)
       if (!known.contains(name) && !llvm::is_contained(names, name))
         names.push_back(name);
-    // What reads nothing that was folded has the rest from the exporter itself (the weight of a norm without one), but for
-    // operations that compute with a parameter first.
+    // If an operation reads no folded value, its other initializers come from the exporter itself (the weight of a norm
+    // without one), except for operations that compute with a parameter first.
     bool computes = llvm::any_of(tensors, [&](const Use *use) { return !operation.readsAsItIs(*use); }) &&
                     llvm::any_of(operation.fx.args, [&](const std::string &name) { return byPlaceholder.count(name); });
     auto isMissing = [&](size_t index) { return !out.list[index].used; };
@@ -278,7 +278,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
       names.erase(llvm::find(names, name));
       return name;
     };
-    // What an operation computed of its operand first is a product where only a factor is known.
+    // If an operation first computes with its operand, that is a product if no name is left (only a factor is known).
     auto addNamed = [&](const Use &use, StringRef name) {
       add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
           operation.readsAsItIs(use) ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
@@ -290,7 +290,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     for (const Use *use : numbers)
       if (StringRef name = takeName(*use, numbers.size()); !name.empty())
         addNamed(*use, name);
-    // What it names and does not read was left out, as a bias of zeros.
+    // A value that it names and does not read was removed, like a bias of zeros.
     if (!isMovement(operation.kind()) && !isMadeByCode(operation.kind()))
       for (StringRef name : names)
         noteRemoved(name, operation.scope);
@@ -304,7 +304,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
   return reads;
 }
 
-/// Reads of 1 - w are of the parameter that w is of.
+/// Makes reads of 1 - w read the parameter that w comes from.
 void Finder::restoreComplements() {
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
@@ -326,7 +326,7 @@ void Finder::restoreComplements() {
   }
 }
 
-/// Parameters that a node's operation reads, but no node.
+/// Returns the parameters that an operation names but no node reads.
 llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
   llvm::SmallSetVector<size_t, 4> missing;
   for (const auto &entry : operations)
@@ -338,9 +338,10 @@ llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
   return missing;
 }
 
-/// Listed names that no node reads: second names of a tied parameter. By
-/// module: a node in this name's module reads a parameter of another one. Else:
-/// of the only parameter that both an embedding and something else read.
+/// Finds listed names that no node reads and that are second names of a tied
+/// parameter. With `byModule`, it is the parameter of another module that a node
+/// in the name's module reads. Otherwise it is the only parameter that both an
+/// embedding and another operation read.
 void Finder::findSecondNames(bool byModule) {
   for (size_t index = 0; index < out.list.size(); ++index) {
     Parameter &second = out.list[index];
@@ -353,10 +354,10 @@ void Finder::findSecondNames(bool byModule) {
           list, [&](auto &reader) { return reader.first == module; });
       bool looksUp =
           llvm::any_of(list, [](auto &reader) { return reader.second; });
-      // A head that is called by no module of its own is computed by the module that has it.
+      // A head without a module call of its own is computed by its parent module.
       bool multiplies =
           llvm::any_of(list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
-      // A module that reads what its own parts have is no second name of these.
+      // A module that reads parameters of its own submodules is not tied to them.
       bool isPart = StringRef(targets[other]).starts_with((module + ".").str());
       if (byModule ? here && !isPart
                    : looksUp && multiplies)
@@ -372,7 +373,8 @@ void Finder::findSecondNames(bool byModule) {
   }
 }
 
-/// A bias that no node reads, of a module whose head has a tied weight and a bias that is read: a second name of the latter.
+/// Finds biases that no node reads, in a module whose head has a tied weight and a bias that is read: each is a second name
+/// of that bias.
 /// (BERT's cls.predictions.bias is that of cls.predictions.decoder.)
 void Finder::findSecondBiases() {
   auto isTied = [&](StringRef target) {
@@ -400,8 +402,8 @@ void Finder::findSecondBiases() {
   }
 }
 
-/// A tied parameter is written under the first of its listed names, in its
-/// place.
+/// Moves each tied parameter to the first of its listed names, and to the place of
+/// that name.
 void Finder::takeFirstNames() {
   for (size_t index = 0; index < out.list.size(); ++index) {
     if (!out.list[index].used || out.list[index].aliases.empty())
@@ -426,9 +428,9 @@ void Finder::takeFirstNames() {
   }
 }
 
-/// Nodes without metadata, as the Split of a parameter, read initializers under their true names, but where the exporter
-/// merged it with one of equal elements: then it is the parameter of this last name in each module that the results are
-/// for. A node with metadata that does not name the parameter reads something else of equal value.
+/// Assigns the reads of nodes without metadata, such as the Split of a parameter. They read an initializer under its true
+/// name, unless the exporter merged it with one of equal elements: then each module that reads the results has its own
+/// parameter of this last name. A node with metadata that does not name the parameter reads something else of equal value.
 void Finder::assignWithoutMetadata() {
   llvm::StringSet<> constants;
   for (const TensorProto &tensor : graph.initializer())
@@ -443,7 +445,7 @@ void Finder::assignWithoutMetadata() {
       auto target = llvm::find(targets, node.input(i));
       if (it == initializers.end() || target == targets.end() || out.uses.count({&node, i}))
         continue;
-      // What is computed of it alone, and the modules that read that.
+      // The nodes that depend on it alone, and the modules that read their results.
       std::vector<const NodeProto *> alone = {&node};
       llvm::StringSet<> values;
       std::map<std::string, std::vector<std::pair<const NodeProto *, int>>> readers;
@@ -514,7 +516,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   findSecondNames(/*byModule=*/true);
   findSecondBiases();
   FoldedParameters folded(model, options, targets, out);
-  std::vector<FoldedRead> reads = unexplainedReads(); // notes what was removed, too
+  std::vector<FoldedRead> reads = unexplainedReads(); // fills `removed`, too
   size_t count = removed.size();
   for (const Merged &one : pending)
     removed.push_back({one.name, readScope(*one.reads.front().first).value_or("")});

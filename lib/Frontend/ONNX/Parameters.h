@@ -12,14 +12,14 @@
 
 namespace shale::onnx {
 
-/// A parameter or buffer as PyTorch has it.
+/// A parameter or buffer as PyTorch defines it.
 struct Parameter {
   std::string name;
   std::vector<std::string> aliases; // further names of a tied parameter
   bool isParameter = true;          // else a buffer
-  /// The initializer that holds its initial value, or null: all zeros.
+  /// The initializer that holds its initial value, or null: see `values`.
   const TensorProto *initializer = nullptr;
-  /// The initializer is its transpose.
+  /// Whether the initializer is its transpose.
   bool transposed = false;
   bool used = false;
   /// Without an initializer: its shape and ONNX element type.
@@ -29,23 +29,23 @@ struct Parameter {
   std::vector<double> values = {};
 };
 
-/// What a node's operand is read from, when that is a parameter.
+/// The parameter that a node's operand is read from.
 struct ParameterUse {
   size_t parameter;
-  /// The node reads the transpose of the parameter.
+  /// Whether the node reads the transpose of the parameter.
   bool transposed = false;
-  /// The node reads this function of the parameter, an index of Parameters::expressions; -1: the parameter itself.
+  /// Index into Parameters::expressions of the function of the parameter that the node reads; -1: the parameter itself.
   int expression = -1;
 };
 
-/// An operation that the exporter merged with an equal one: both read one value, by parameters of equal initial
-/// values. It is computed again by the same nodes, with parameters of its own.
+/// An operation that the exporter merged with an equal one: both read the same value, and their parameters have equal
+/// initial values. The importer computes it again with the same nodes and its own parameters.
 struct MergedOperation {
   /// The module whose parameters it reads.
   std::string module;
-  /// In the graph's order; the last one's first result is the operation's.
+  /// Its nodes in graph order. The first result of the last node is the operation's result.
   std::vector<const NodeProto *> nodes;
-  /// By node and operand, and biases that were dropped, by node.
+  /// Parameters read, by node and operand, and dropped biases, by node.
   std::map<std::pair<const NodeProto *, int>, ParameterUse> uses;
   llvm::DenseMap<const NodeProto *, size_t> lostBias;
 };
@@ -59,40 +59,41 @@ struct Repair {
 
 struct Parameters {
   std::vector<Parameter> list; // in PyTorch's order
-  /// By node and operand index.
+  /// Parameters read, by node and operand index.
   std::map<std::pair<const NodeProto *, int>, ParameterUse> uses;
-  /// A zero bias that the exporter dropped from this product or norm.
+  /// Zero biases that the exporter dropped, by the product or norm that had them.
   llvm::DenseMap<const NodeProto *, size_t> lostBias;
   /// Computations that the exporter folded.
   std::vector<Expression> expressions;
-  /// Merged operations, and which operands of which nodes read them.
+  /// Merged operations, and the index of the one that is read, by node and operand.
   std::vector<MergedOperation> merged;
   std::map<std::pair<const NodeProto *, int>, size_t> readsOfMerged;
   std::vector<Repair> repairs;
-  /// What must not pass in silence and what a user should see, one message each.
+  /// Messages: errors, which fail the import, and notes for the user.
   std::vector<std::string> errors, notes;
-  /// Listed parameters that the program does not have: unused or frozen and folded away.
+  /// Parameters of the signature that the program does not have: unused, or frozen and folded.
   std::vector<std::string> absent;
-  /// Whether the file says which are parameters.
+  /// Whether the file has a signature, which lists its parameters.
   bool hasSignature = false;
-  /// The component that all names began with and that was dropped, with its
-  /// dot.
+  /// The first component of all names, with its dot, if they share it and it was
+  /// dropped.
   std::string prefix;
 };
 
-/// Whether it can be a parameter by its type.
+/// Whether it has an element type that a parameter may have (f16, bf16, f32, f64).
 bool isFloat(const TensorProto &tensor);
 
-/// One element, whatever the rank: an epsilon, a scale, never a parameter that
-/// an exporter would have renamed.
+/// Whether it has one element, whatever the rank: an epsilon or a scale, never a
+/// parameter that an exporter would have renamed.
 bool isScalar(const TensorProto &tensor);
 
 /// Finds parameters without a signature.
 void findByRule(Model &model, Parameters &out);
 
-/// Finds them: from the exporter's metadata if there is any, else by rule:
-/// every float initializer that is no scalar; one of equal elements that
-/// several module scopes read was merged.
+/// Finds the parameters from the exporter's metadata if there is any, else by
+/// rule: every float initializer that is no scalar is a parameter, and one whose
+/// elements are all equal and that several module scopes read is split, as it was
+/// merged.
 Parameters findParameters(Model &model, const ParameterOptions &options);
 
 } // namespace shale::onnx

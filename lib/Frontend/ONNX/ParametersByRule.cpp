@@ -8,8 +8,8 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-/// Without a signature: every float initializer that is no scalar is a
-/// parameter, but for frequencies of rotary positions.
+/// Takes every float initializer that is no scalar as a parameter, except the
+/// frequencies of rotary positions.
 static void takeInitializers(Model &model, Parameters &out) {
   llvm::StringMap<size_t> index;
   for (const TensorProto &tensor : model.proto().graph().initializer()) {
@@ -29,7 +29,7 @@ static void takeInitializers(Model &model, Parameters &out) {
     }
 }
 
-/// Whether every element of an initializer has one bit pattern.
+/// Whether all elements of an initializer have the same bit pattern.
 static bool isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::Expected<mlir::DenseElementsAttr> data =
@@ -48,8 +48,8 @@ static bool isFilled(Model &model, const TensorProto &tensor) {
   return true;
 }
 
-/// A constant-filled initializer that several module scopes read was merged:
-/// each scope has its own.
+/// Splits constant-filled initializers that several module scopes read: they
+/// were merged, and each scope has its own.
 static void splitMerged(Model &model, Parameters &out) {
   size_t count = out.list.size();
   for (size_t index = 0; index < count; ++index) {

@@ -1,8 +1,8 @@
 //===- Scan.cpp - Takes tensor data out of an ONNX file -------------------===//
 //
-// libprotobuf copies every `bytes` field and reads at most 2 GiB. Weights are
-// neither to be copied nor limited, so the file is walked once on the level of
-// the wire format, and only what is left (nodes, names, shapes) is parsed.
+// libprotobuf copies every `bytes` field and reads at most 2 GiB. Weights must be
+// neither copied nor limited, so the file is scanned once at the level of the
+// wire format, and only the rest (nodes, names, shapes) is parsed.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Scan.h"
@@ -24,7 +24,8 @@ enum class Message {
   Other
 };
 
-/// Which message a length-delimited field holds, if tensors may be below it.
+/// Returns the message that a length-delimited field holds, if tensors may be
+/// below it.
 Message childOf(Message parent, uint64_t field) {
   switch (parent) {
   case Message::Model:
@@ -58,7 +59,7 @@ Message childOf(Message parent, uint64_t field) {
 
 constexpr uint64_t kFloatData = 4, kRawData = 9, kDoubleData = 10;
 constexpr uint64_t kPlaceOffset = 1000, kPlaceLength = 1001;
-constexpr int kMaxDepth = 100; // as libprotobuf's own limit
+constexpr int kMaxDepth = 100; // libprotobuf's own limit
 
 llvm::Error malformed(size_t offset, const char *what) {
   return llvm::createStringError("malformed at byte " + llvm::Twine(offset) +

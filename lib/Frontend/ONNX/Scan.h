@@ -10,8 +10,7 @@ namespace shale::onnx {
 
 /// Returns the file's ModelProto with the data of every tensor replaced by its
 /// place (offset and length in the file). Reads the wire format of Protocol
-/// Buffers (protobuf.dev/programming-guides/encoding); fails on anything that
-/// is none.
+/// Buffers (protobuf.dev/programming-guides/encoding); fails on malformed input.
 llvm::Expected<std::string> scanModel(llvm::StringRef file);
 
 } // namespace shale::onnx

@@ -1,7 +1,7 @@
-//===- Signature.cpp - What PyTorch's exporter wrote beside the graph -----===//
+//===- Signature.cpp - Metadata of PyTorch's exporter ---------------------===//
 //
 // The formats are those of torch.onnx.export(dynamo=True) (torch 2.9 to 2.15,
-// read off files): the text of ExportGraphSignature, of torch.fx.Node and of
+// as found in files): the text of ExportGraphSignature, of torch.fx.Node and of
 // Python lists of strings.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,7 @@ StringRef onnx::metadata(
   return "";
 }
 
-/// The text between the first pair of single or double quotes.
+/// Returns the text between the first pair of single or double quotes.
 static StringRef quoted(StringRef text) {
   size_t open = text.find_first_of("'\"");
   if (open == StringRef::npos)
@@ -31,7 +31,7 @@ static StringRef quoted(StringRef text) {
       [&](char c) { return c == text[open]; });
 }
 
-/// The lines of the signature's inputs: (name, kind and target).
+/// Returns the lines of the signature's inputs: (name, kind and target).
 static SmallVector<std::pair<StringRef, StringRef>> inputLines(const GraphProto &graph) {
   StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
   text = text.split("# outputs").first;
@@ -134,7 +134,7 @@ onnx::readClasses(const NodeProto &node) {
   // The last entry is the operation itself.
   for (size_t i = 0; i + 1 < scopes.size(); ++i) {
     StringRef scope = quoted(scopes[i]), name = quoted(classes[i]);
-    // What comes from no module is marked by a scope that is its own class.
+    // A scope that is its own class marks a node that comes from no module.
     if (!scope.empty() && !name.empty() && scope != name)
       result.emplace_back(scope.str(), name.str());
   }
@@ -168,4 +168,14 @@ StringRef onnx::readSourceText(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").rtrim();
   StringRef line = text.rsplit('\n').second.trim();
   return line.starts_with("File \"") ? "" : line;
+}
+
+std::vector<std::string> onnx::readFoldedFrom(const ValueInfoProto &value) {
+  // Every second part stands between quotes. (A name with an apostrophe would be quoted otherwise; exporters write none.)
+  SmallVector<StringRef> parts;
+  metadata(value.metadata_props(), "pkg.onnxscript.optimizer.folded_from").split(parts, '\'');
+  std::vector<std::string> names;
+  for (size_t i = 1; i + 1 < parts.size(); i += 2)
+    names.push_back(parts[i].str());
+  return names;
 }

@@ -1,4 +1,4 @@
-//===- Signature.h - What PyTorch's exporter wrote beside the graph -------===//
+//===- Signature.h - Metadata of PyTorch's exporter -----------------------===//
 #ifndef SHALE_FRONTEND_ONNX_SIGNATURE_H
 #define SHALE_FRONTEND_ONNX_SIGNATURE_H
 
@@ -17,11 +17,11 @@ struct SignatureEntry {
   bool isParameter;        // else a buffer
 };
 
-/// The parameters and buffers of the exported program, in PyTorch's order;
-/// empty when the file has no signature.
+/// Returns the parameters and buffers of the exported program, in PyTorch's
+/// order; empty if the file has no signature.
 std::vector<SignatureEntry> readSignature(const GraphProto &graph);
 
-/// The names of all inputs of the exported program: parameters, buffers, constants, the user's.
+/// Returns the names of all inputs of the exported program: parameters, buffers, constants and user inputs.
 std::vector<std::string> readPlaceholders(const GraphProto &graph);
 
 /// A node's `pkg.torch.onnx.fx_node`.
@@ -33,40 +33,44 @@ struct FxNode {
   std::string kwargs;            // {alpha: 0.3}
 };
 
-/// The module that has a parameter or buffer: "m.h.0" of "m.h.0.weight"; empty: the model itself.
+/// Returns the module of a parameter or buffer: "m.h.0" for "m.h.0.weight"; empty for the model itself.
 llvm::StringRef moduleOf(llvm::StringRef target);
-/// The name of a parameter or buffer in its module: "weight" of "m.h.0.weight".
+/// Returns the name of a parameter or buffer in its module: "weight" for "m.h.0.weight".
 llvm::StringRef lastOf(llvm::StringRef target);
 
-/// Parses it; the name is empty when the node has none.
+/// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
 
-/// The module scope a node comes from ("m.h.0.attn"): metadata, else the path
-/// in the node's name ("/h.0/attn/MatMul"). Empty: the model itself, outside of all
-/// its modules; none where the file does not say.
+/// Returns the module scope that a node comes from ("m.h.0.attn"): from metadata,
+/// else from the path in the node's name ("/h.0/attn/MatMul"). Empty for the model
+/// itself, outside of all its modules; none if the file has no scope.
 std::optional<std::string> readScope(const NodeProto &node);
 
-/// The line of Python a node comes from, the innermost of its
-/// `pkg.torch.onnx.stack_trace`; an empty file where the file does not say.
+/// The line of Python that a node comes from, the innermost of its
+/// `pkg.torch.onnx.stack_trace`; `file` is empty if the node has none.
 struct SourceLine {
   std::string file;
   unsigned line = 0;
 };
 SourceLine readSourceLine(const NodeProto &node);
 
-/// The module scopes around a node with their classes, outermost first, from
-/// `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
+/// Returns the module scopes around a node with their classes, outermost first,
+/// from `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
 std::vector<std::pair<std::string, std::string>>
 readClasses(const NodeProto &node);
 
-/// The innermost line of the model's source that a node comes from, without
-/// indentation; empty where the file does not tell.
+/// Returns the innermost line of the model's source that a node comes from,
+/// without indentation; empty if the node has none.
 llvm::StringRef readSourceText(const NodeProto &node);
 
-/// The value of a metadata entry, or an empty string.
+/// Returns the value of a metadata entry, or an empty string.
 llvm::StringRef metadata(
     const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
     llvm::StringRef key);
+
+/// Returns the names of the values, initializers included, from which the exporter's optimizer computed a folded value:
+/// its `pkg.onnxscript.optimizer.folded_from`, a list as Python prints it. Empty without one.
+std::vector<std::string> readFoldedFrom(const ValueInfoProto &value);
 
 } // namespace shale::onnx
 

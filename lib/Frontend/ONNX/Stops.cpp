@@ -1,11 +1,11 @@
 //===- Stops.cpp - Where gradients stop in PyTorch ------------------------===//
 //
-// An exported graph has no stops of gradients of its own. Their traces are:
+// An exported graph does not mark where gradients stop. The remaining traces are:
 // - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is "<eval_with_key>.N" in stack
-//   traces; blocks under torch.autocast() have the same mark, and let gradients pass;
-// - x.detach(): a node of aten.detach (with optimize=False), else a name that nothing makes (Parameters.cpp), else, where
-//   a view of a parameter was folded or a copy left out, the reader's line of source alone.
-// Training through a stop would be wrong without a word, so it is refused.
+//   traces; blocks under torch.autocast() have the same mark, but let gradients pass;
+// - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines (Parameters.cpp), else `detach`
+//   among the values that a folded value was computed from, else, if a copy was removed, only the reader's line of source.
+// Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
@@ -16,13 +16,13 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Nodes that an error names, at most.
+/// Maximum number of nodes that an error names.
 static constexpr size_t kShown = 4;
 
-/// Generated code that stands for a block under a context manager.
+/// Whether a node comes from the generated code of a block under a context manager.
 static bool isOfContext(const NodeProto &node) { return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>"); }
 
-/// The float values that depend on trained parameters.
+/// Returns the float values that depend on trained parameters.
 static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
   llvm::DenseSet<Value> varied;
   varied.insert_range(trained);
@@ -34,12 +34,27 @@ static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
   return varied;
 }
 
+/// Returns the folded values that the exporter computed from a detached value and from one of `parameters`.
+static llvm::StringSet<> findFoldedDetached(const GraphProto &graph, const llvm::StringSet<> &parameters) {
+  llvm::Regex detach("^detach(_[0-9]+)?$");
+  llvm::StringSet<> folded;
+  for (const ValueInfoProto &value : graph.value_info()) {
+    std::vector<std::string> from = readFoldedFrom(value);
+    if (llvm::any_of(from, [&](const std::string &name) { return detach.match(name); }) &&
+        llvm::any_of(from, [&](const std::string &name) { return parameters.contains(name); }))
+      folded.insert(value.name());
+  }
+  return folded;
+}
+
 LogicalResult Importer::checkStops() {
   SmallVector<Value> trained;
+  llvm::StringSet<> trainedNames; // as initializers are called
   llvm::Regex frozen(options.parameters.freeze);
   for (auto [parameter, value] : llvm::zip(parameters.list, stateValues))
     if (value && parameter.isParameter && (options.parameters.freeze.empty() || !frozen.match(parameter.name)))
-      trained.push_back(value);
+      trained.push_back(value), trainedNames.insert(parameters.prefix + parameter.name);
+  llvm::StringSet<> foldedDetached = findFoldedDetached(model.proto().graph(), trainedNames);
   llvm::DenseSet<Value> varied = findVaried(*body, trained);
   auto isVaried = [&](const NodeProto &node) {
     return llvm::any_of(node.output(), [&](const std::string &name) { return varied.contains(root.values.lookup(name).value); });
@@ -49,9 +64,11 @@ LogicalResult Importer::checkStops() {
     made.insert(name);
   for (const NodeProto &node : model.proto().graph().node())
     made.insert(readFxNode(node).name);
-  // Only the reader's line of source tells how a value was made that the export folded or left out.
+  // Only the reader's line of source shows how a folded or removed value was computed.
   llvm::Regex detach("\\.(detach_?\\(|data\\b)");
   auto readsDetached = [&](const NodeProto &node) {
+    if (llvm::any_of(node.input(), [&](const std::string &name) { return foldedDetached.contains(name); }))
+      return true;
     return llvm::any_of(readFxNode(node).args, [&](const std::string &name) { return !made.contains(name); }) && detach.match(readSourceText(node));
   };
   SmallVector<const NodeProto *> inContext, detaching;

@@ -1,10 +1,10 @@
-//===- Widen.cpp - Values of half types become f32 -------------------------===//
+//===- Widen.cpp - Converts 16-bit floats to f32 --------------------------===//
 //
-// A model that was moved to bf16 says so in every type and casts around what
-// PyTorch computes in f32. The precision stage does the same from a policy, so
-// the graph is brought to the form that a model in f32 has: one set of patterns
-// recovers attention and norms from both, and the model can also be trained in
-// f32. Constants are those of the file, as they were rounded there.
+// A model that was converted to bf16 has bf16 in every type, and casts around
+// the ops that PyTorch computes in f32. The precision stage does the same from a
+// policy, so the graph is converted to the form of a model in f32: one set of
+// patterns recovers attention and norms from both, and the model can also be
+// trained in f32. Constants keep the values of the file, as rounded there.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
@@ -25,7 +25,7 @@ RankedTensorType widened(Type type) {
   return cast<RankedTensorType>(type).clone(Float32Type::get(type.getContext()));
 }
 
-/// How much of something there is in each type.
+/// Sums of an amount per element type.
 class Shares {
 public:
   void add(Type element, int64_t amount) {
@@ -33,7 +33,7 @@ public:
     sum += double(amount);
     total += double(amount);
   }
-  /// The half type of at least half of it; null if there is none.
+  /// Returns the 16-bit float type with at least half of the total; null if there is none.
   Type most() const {
     for (auto [element, share] : shares)
       if (isHalf(element) && share * 2 >= total && share > 0)
@@ -46,7 +46,8 @@ private:
   double total = 0;
 };
 
-/// Parameters decide; a graph that casts parameters in f32 is told by its products.
+/// Returns the file's 16-bit float type, or null. Parameters decide; if they are f32 and the graph casts them, its products
+/// decide, by FLOPs.
 Type fileType(ModuleOp module) {
   Shares parameters, products;
   for (auto state : module.getOps<nn::StateOp>())
@@ -104,7 +105,7 @@ void onnx::widenHalves(ModuleOp module) {
       if (auto constant = dyn_cast<nn::ConstantOp>(op))
         widenConstant(constant);
       llvm::for_each(op.getResults(), widen);
-      // A cast between float types is gone.
+      // A cast between float types may have become a no-op.
       auto cast = dyn_cast<nn::CastOp>(op);
       if (cast && cast.getInput().getType() == cast.getType()) {
         cast.replaceAllUsesWith(cast.getInput());

@@ -1,4 +1,4 @@
-//===- Activation.cpp - Activations said in simpler ops -------------------===//
+//===- Activation.cpp - Activations decomposed into simpler ops -----------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -30,7 +30,7 @@ static Value above(Node &node, Value x, double threshold, Value other) {
   return condition && other ? node.create<nn::SelectOp>(x.getType(), condition, x, other) : Value();
 }
 
-/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is no number.
+/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is NaN.
 static Value negativeExponential(Node &node, Value x, double divisor) {
   Value low = node.binary<nn::MinOp>(x, node.constant(Node::type(x), 0));
   Value power = scaled(node, low, 1 / divisor);

@@ -40,7 +40,7 @@ static LogicalResult importConstant(Node &node) {
       "has none of the attributes value, value_int(s), value_float(s)");
 }
 
-/// A shape operand; each size checked not to be negative.
+/// Reads a shape operand; fails if a size is negative.
 static LogicalResult shapeOperand(Node &node, int operand,
                                   SmallVectorImpl<int64_t> &shape) {
   if (failed(node.require(operand + 1)) ||

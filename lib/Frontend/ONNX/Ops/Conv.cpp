@@ -1,16 +1,16 @@
 //===- Conv.cpp - Convolutions and pools ----------------------------------===//
 //
-// A convolution is a product of weights with what the kernel sees at each place
-// of the result. It is made of ops that have gradients and sharding rules:
+// A convolution is a product of the weights with the input window at each place
+// of the result. It is built from ops that have gradients and sharding rules:
 //
-//   - where windows tile the input (the patches of a vision transformer, 1x1),
-//     seeing them is a reshape and a transpose: no element is copied twice;
-//   - otherwise one strided slice of the padded input for each kernel element,
-//     next to each other: a copy of the input for each;
-//   - with one input channel a group (depthwise) there is nothing to multiply
-//     matrices of: the slices are scaled and added up.
+//   - windows that tile the input (the patches of a vision transformer, 1x1) are
+//     extracted by a reshape and a transpose: no element is copied twice;
+//   - other windows take one strided slice of the padded input per kernel
+//     element, concatenated: a copy of the input for each;
+//   - with one input channel per group (depthwise) there is no matrix product:
+//     the slices are scaled and added up.
 //
-// Everything is computed with channels last, as the models around it are.
+// Everything is computed with channels last, like the rest of the model.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -21,13 +21,13 @@ using namespace shale::onnx;
 
 namespace {
 
-/// Windows that overlap cost a slice per kernel element.
+/// Maximum number of slices; overlapping windows cost one per kernel element.
 constexpr int64_t kMaxSlices = 256;
 
 /// One spatial dimension.
 struct Axis {
   int64_t size, kernel, stride = 1, dilation = 1, before = 0, after = 0;
-  int64_t extent = 0, result = 0; // of the kernel with its gaps; places
+  int64_t extent = 0, result = 0; // span of the dilated kernel; places of the result
 
   bool tiles() const { return stride == kernel && dilation == 1 && before == 0 && after == 0; }
 };
@@ -42,9 +42,9 @@ public:
   int64_t elements() const { return count(&Axis::kernel); }
   int64_t places() const { return count(&Axis::result); }
   SmallVector<int64_t> results() const { return list(&Axis::result); }
-  /// [N, spatial.., C] as [N, results.., elements * C]; windows tile.
+  /// Turns [N, spatial.., C] into [N, results.., elements * C]; the windows must tile.
   Value cut(Value x);
-  /// For each kernel element what it sees: [N, results.., C]; none after an error.
+  /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null values, after an error.
   SmallVector<Value> slices(Value x, double padding);
 
 private:
@@ -69,7 +69,7 @@ private:
 
 } // namespace
 
-/// A transpose of a transpose is one.
+/// Transposes a value; a transpose of a transpose becomes one.
 static Value transposed(Node &node, Value value, ArrayRef<int64_t> perm) {
   SmallVector<int64_t> all(perm);
   if (value)
@@ -90,7 +90,7 @@ static Value channelsLast(Node &node, Value value) {
   return transposed(node, value, perm);
 }
 
-/// And back.
+/// [N, spatial.., C] to [N, C, spatial..].
 static Value channelsSecond(Node &node, Value value) {
   if (!value)
     return {};
@@ -163,7 +163,7 @@ Value Windows::cut(Value x) {
     return {};
   auto type = Node::type(x);
   int64_t rank = type.getRank();
-  // What is left over at the end is not seen.
+  // No window reads the elements that are left over at the end.
   SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
   SmallVector<int64_t> split = {type.getDimSize(0)}, perm = {0}, shape = split;
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -217,7 +217,7 @@ SmallVector<Value> Windows::slices(Value x, double padding) {
 
 namespace {
 
-/// Sizes of one convolution.
+/// Operands and sizes of one convolution.
 struct Conv {
   Node &node;
   Windows windows;
@@ -230,7 +230,7 @@ struct Conv {
 
 } // namespace
 
-/// One input channel a group: result[.., g * m + j] = sum over e of x_e[.., g] * w[g * m + j, e].
+/// One input channel per group: result[.., g * m + j] = sum over e of x_e[.., g] * w[g * m + j, e].
 Value Conv::depthwise() {
   int64_t elements = windows.elements(), multiplier = results / groups;
   Value scales = node.transpose(node.reshape(weight, {results, elements}), {1, 0});
@@ -253,7 +253,7 @@ Value Conv::depthwise() {
   return sum;
 }
 
-/// The product of [rows, elements * C / groups] with the weights, group by group.
+/// Returns the product of [rows, elements * C / groups] with the weights, group by group.
 Value Conv::product() {
   int64_t elements = windows.elements(), mine = channels / groups, outputs = results / groups;
   Value seen;

@@ -16,8 +16,8 @@ static LogicalResult importIdentity(Node &node) {
   return success();
 }
 
-/// Draws by seed, step, micro-batch and a number of its own; the mask is where
-/// ones are kept.
+/// Builds a dropout that draws by seed, step, micro-batch and an id of its own.
+/// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
   Value input = node.input(0);
   if (!isa<FloatType>(Node::type(input).getElementType()))
@@ -49,7 +49,7 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
   return success();
 }
 
-/// Without training_mode a Dropout passes its operand on.
+/// Without training_mode a Dropout returns its operand.
 static LogicalResult importDropout(Node &node) {
   if (failed(node.require(1)))
     return failure();

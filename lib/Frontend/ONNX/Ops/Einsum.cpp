@@ -1,12 +1,12 @@
 //===- Einsum.cpp - Sums of products by labels of dimensions --------------===//
 //
-// Operands are contracted from left to right. What two operands share and the
-// rest does not need is the inner dimension of a product; what they share and
-// the rest needs is a batch dimension. Without an inner dimension the product
-// is one of elements.
+// Operands are contracted from left to right. A label that two operands share
+// is an inner dimension of a matrix product if no later operand and not the
+// result has it, else a batch dimension. Without an inner dimension the product
+// is elementwise.
 //
-// A dimension of size 1 is dropped at once: whatever its label has elsewhere,
-// the result is the same, and it broadcasts by itself.
+// A dimension of size 1 is dropped at once: it broadcasts by itself, so the
+// result is the same whatever size its label has elsewhere.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -24,7 +24,7 @@ using Label = int;
 using Labels = SmallVector<Label>;
 constexpr Label kEllipsis = 256; // and above
 
-/// A tensor and what its dimensions are called.
+/// A tensor and the labels of its dimensions.
 struct Term {
   Value value;
   Labels labels;
@@ -142,8 +142,8 @@ LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
   return success();
 }
 
-/// The labels of the result: those given, or the ellipsis and then the letters
-/// that appear once, in the order of their codes.
+/// Reads the labels of the result: those given, or the ellipsis and then the
+/// letters that appear once, in the order of their codes.
 LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all,
                                  Labels &result) {
   auto addEllipsis = [&] {
@@ -202,7 +202,7 @@ Value Einsum::diagonal(Value value, Labels &labels) {
     rest.push_back(labels[i]);
     shape.erase(shape.begin() + j);
     shape.erase(shape.begin() + i);
-    shape.push_back(n * n); // not more than the tensor has
+    shape.push_back(n * n); // at most the tensor's elements: no overflow
     value = node.reshape(node.transpose(value, perm), shape);
     SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
     strides.back() = n + 1;
@@ -226,7 +226,7 @@ Term Einsum::squeeze(Term term) {
   return {node.reshape(term.value, shape), labels};
 }
 
-/// Transposes, into the operand's own transpose if it is one.
+/// Transposes a term to `order`; a transpose of a transpose becomes one.
 Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm;
   for (Label label : order)
@@ -240,7 +240,7 @@ Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   return {node.transpose(term.value, perm), Labels(order)};
 }
 
-/// Sums over the dimensions that nobody needs.
+/// Sums over the dimensions that are not in `keep`.
 Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
   SmallVector<int64_t> dims;
   Labels kept;
@@ -253,7 +253,7 @@ Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
   return {node.reduce(nn::ReduceKind::Sum, term.value, dims, false), kept};
 }
 
-/// The product of elements, its dimensions in the given order.
+/// Returns the elementwise product, its dimensions in the given order.
 Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
   auto widen = [&](const Term &term) {
     Labels mine;
@@ -268,7 +268,7 @@ Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
   return {node.binary<nn::MulOp>(widen(lhs), widen(rhs)), Labels(order)};
 }
 
-/// The product of two operands, summed over what only they need.
+/// Returns the product of two operands, summed over labels that are not in `keep`.
 Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
   auto keptOr = [&](const Term &other) {
     Labels labels(keep);
@@ -279,7 +279,7 @@ Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> 
   rhs = sumOut(rhs, keptOr(lhs));
   if (!lhs.value || !rhs.value)
     return {};
-  // The operand whose own dimensions the result has first comes first.
+  // The operand whose own dimensions come first in the result is the left one.
   for (Label label : result)
     if (has(lhs.labels, label) != has(rhs.labels, label)) {
       if (has(rhs.labels, label))
@@ -301,7 +301,7 @@ Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> 
   Labels order(batch);
   llvm::append_range(order, rows);
   llvm::append_range(order, columns);
-  // A matrix per batch element, transposed where the operand is.
+  // One matrix per batch element, transposed if the operand is.
   auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Value {
     Labels straight(batch), turned(batch);
     llvm::append_range(straight, outer);
@@ -363,7 +363,7 @@ LogicalResult Einsum::import() {
   for (Label label : result)
     if (has(sum.labels, label))
       order.push_back(label);
-  // What is left out has size 1.
+  // Labels that were dropped have size 1.
   node.set(0, sum.value ? node.reshape(arrange(sum, order).value, sizesOf(result)) : Value());
   return success();
 }

@@ -116,7 +116,7 @@ static LogicalResult importPow(Node &node) {
   }
   Type element = Node::type(base).getElementType();
   if (!isa<FloatType>(element)) {
-    // Integer powers occur in shape arithmetic: there doubles hold them
+    // Integer powers occur in shape arithmetic, where doubles hold them
     // exactly.
     Type wide = node.builder.getF64Type();
     Value result = node.binary<nn::PowOp>(node.cast(base, wide),
@@ -128,7 +128,8 @@ static LogicalResult importPow(Node &node) {
   return success();
 }
 
-/// ONNX Mod: the sign of the divisor, or with fmod of the dividend.
+/// ONNX Mod: the result has the sign of the divisor, or with fmod of the
+/// dividend.
 static LogicalResult importMod(Node &node) {
   if (failed(node.require(2)))
     return failure();

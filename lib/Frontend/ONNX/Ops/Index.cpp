@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Constant indices with negative ones counted from the end of `size`; null
-/// after an error when one is out of range.
+/// Counts negative constant indices from the end of `sizes`; null after an error
+/// if one is out of range.
 static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
   DenseElementsAttr attr = node.importer.constantOf(indices);
   if (!attr || sizes.empty())
@@ -19,7 +19,7 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
   for (APInt value : attr.getValues<APInt>()) {
     int64_t size = sizes[i++ % sizes.size()], at = value.getSExtValue();
     if (at < -size || at >= size) {
-      int64_t most = at; // of all: positions run up to a length
+      int64_t most = at; // the largest index: positions run up to a length
       for (APInt each : attr.getValues<APInt>())
         most = std::max(most, each.getSExtValue());
       std::string hint = node.importer.positionsHint({table}, size, most + 1);
@@ -38,8 +38,8 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
                                 DenseElementsAttr::get(attr.getType(), values));
 }
 
-/// Whether a value is inputs and constants that are not negative, moved but not computed
-/// with: what inputs may hold is checked when they are read.
+/// Whether a value consists of inputs and non-negative constants that are moved but not
+/// computed with: the elements of inputs are checked when they are read.
 static bool isData(Node &node, Value value) {
   if (DenseElementsAttr constant = node.importer.constantOf(value))
     return llvm::none_of(constant.getValues<APInt>(), [](const APInt &index) { return index.isNegative(); });
@@ -48,8 +48,8 @@ static bool isData(Node &node, Value value) {
                  llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
-/// Negative indices, which count from the end, as positive ones, where indices
-/// are computed.
+/// Converts negative indices, which count from the end, to positive ones if the
+/// indices are computed.
 static Value wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
   if (node.importer.constantOf(indices))
     return countFromEnd(node, indices, sizes, table);
@@ -81,8 +81,8 @@ static bool needsGradient(Node &node, Value value) {
          !node.importer.constantOf(value);
 }
 
-/// The row that PyTorch's embedding never trains: the third operand of the operation that the node was. None where there
-/// is none; -2 where the operation also scales gradients, which no op has.
+/// Returns the row that PyTorch's embedding never trains: the third operand of the node's original operation. None if there
+/// is none; -2 if the operation also scales gradients, which no op supports.
 static std::optional<int64_t> paddingOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
   if (!StringRef(fx.target).starts_with("aten.embedding.") || fx.positional.size() < 3)
@@ -175,9 +175,10 @@ static LogicalResult importGather(Node &node) {
   return success();
 }
 
-/// The strided rectangle that constant index tuples [.., K] pick of K leading
-/// dimensions, one place of the tuples' shape running along each; null where
-/// they pick something else. (A padding mask is read at a grid of positions.)
+/// Returns the strided rectangle that constant index tuples [.., K] pick from the
+/// K leading dimensions, if at most one dimension of the tuples' shape runs along
+/// each; null if they pick something else. (A padding mask is read at a grid of
+/// positions.)
 static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) {
   auto type = Node::type(input);
   ArrayRef<int64_t> at = tuples.getType().getShape();
@@ -191,7 +192,7 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
   SmallVector<int64_t> strides(at.size(), 1); // of the flat list
   for (int64_t i = places; i-- > 0;)
     strides[i] = strides[i + 1] * at[i + 1];
-  // Of each tuple element: along which place it runs (-1: none), from where, how far.
+  // For each tuple element: the dimension of the tuples' shape along which it runs (-1: none), its start and its limit.
   SmallVector<int64_t> along(length, -1), starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
   llvm::SmallBitVector taken(places);
   for (int64_t k = 0; k < length; ++k) {
@@ -215,7 +216,7 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
       return {};
   }
   Value picked = node.slice(input, starts, limits, steps);
-  // Picked dimensions go to the places along which they run, the others follow.
+  // Picked dimensions move to the places along which they run, the others follow.
   SmallVector<int64_t> perm, shape;
   for (int64_t place = 0; place < places; ++place)
     if (auto it = llvm::find(along, place); it != along.end()) {
@@ -236,7 +237,7 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
   return picked ? node.broadcast(picked, shape) : Value();
 }
 
-/// Takes off leading elements of the index tuples that are the place itself,
+/// Removes leading elements of the index tuples that equal their own place, as in
 /// x[arange(B), last]: these are batch dimensions.
 static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_t &batch) {
   while (auto concat = indices.getDefiningOp<nn::ConcatOp>()) {
@@ -297,7 +298,7 @@ static LogicalResult importGatherNd(Node &node) {
   return success();
 }
 
-/// One element of each line along the axis for each index of the line: a
+/// Picks one element of each line along the axis for each index of the line: a
 /// gather_nd with all other dimensions as batch dimensions.
 static LogicalResult importGatherElements(Node &node) {
   if (failed(node.require(2)))

@@ -1,11 +1,12 @@
-//===- Loss.cpp - Losses that graphs bring --------------------------------===//
+//===- Loss.cpp - Loss ops of the graph -----------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// The classes are dimension 1, [N, C, d...]: brought to rows [N * d, C].
+/// Turns scores [N, C, d...], with the classes in dimension 1, into rows
+/// [N * d, C].
 static Value classesLast(Node &node, Value scores) {
   auto type = Node::type(scores);
   SmallVector<int64_t> perm = {0};
@@ -18,7 +19,7 @@ static Value classesLast(Node &node, Value scores) {
       {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
-/// The sum of -row[label] and the number of rows, without those whose label is ignored; rows [N, C], labels [N].
+/// Returns the sum of -row[label] and the number of rows, without rows whose label is `ignore`; rows [N, C], labels [N].
 static LossParts pickClasses(Node &node, Value rows, Value labels, int64_t ignore) {
   auto type = Node::type(rows), ids = Node::type(labels);
   Value classes = node.create<nn::IotaOp>(RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
@@ -40,7 +41,7 @@ static LossParts pickClasses(Node &node, Value rows, Value labels, int64_t ignor
   return parts;
 }
 
-/// `scores` are logits, or with `isLog` the logarithms of probabilities.
+/// `logits` are logits, or with `isLog` log-probabilities.
 static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   auto type = Node::type(logits), ids = Node::type(node.input(1));
   if (type.getRank() < 2 || ids.getRank() != type.getRank() - 1 ||
@@ -59,8 +60,8 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   if (reduction != "mean" && reduction != "sum")
     return node.error("reduction '" + displayName(reduction) +
                       "' is not supported yet (mean and sum are)");
-  // Without the attribute no label is ignored: no label is the smallest
-  // integer.
+  // Without the attribute no label is ignored: the smallest integer is never a
+  // label.
   int64_t ignore =
       node.intAttr("ignore_index",
                    ids.getElementType().isInteger(32) ? INT32_MIN : INT64_MIN);
@@ -91,7 +92,7 @@ static LogicalResult importSoftmaxCrossEntropy(Node &node) {
 static LogicalResult importNegativeLogLikelihood(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  // Rows of logarithms that a LogSoftmax over the classes made are a cross-entropy of its operand.
+  // Rows of log-probabilities from a LogSoftmax over the classes become a cross-entropy of its operand.
   Value scores = node.input(0), made = scores;
   auto type = Node::type(scores);
   while (auto reshape = made.getDefiningOp<nn::ReshapeOp>()) {

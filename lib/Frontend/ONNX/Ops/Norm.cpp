@@ -52,8 +52,8 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
   } else {
     result = withLast(node, x, axis, apply);
   }
-  // A loss takes log-probabilities with the classes in dimension 1.
-  if (isLog && axis == 1)
+  // For a loss over rows of classes.
+  if (isLog && axis == type.getRank() - 1)
     node.importer.logSoftmaxOf[result] = x;
   node.set(0, result);
   return success();

@@ -19,8 +19,8 @@ void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
-/// The slices of `input` along `axis` at `indices`, in [0, size): result dimensions [..axis), the indices', (axis..].
-/// Has a gradient, but to row `padding`. Null after an error.
+/// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has dimensions [..axis), the
+/// indices', (axis..]. Gradients flow to all rows except `padding`. Returns null after an error.
 mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int64_t axis, std::optional<int64_t> padding = std::nullopt);
 
 } // namespace shale::onnx

@@ -127,6 +127,16 @@ def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shap
     return lambda f: model(graph(body, [value(name, dims, INT64) for name, dims in names], [LOSS], weights))
 
 
+def likelihood(axis):
+    """The loss of log-probabilities over dimension `axis` of scores [batch, 6, 8], whose rows of 8 are classes."""
+    body = [node("Gather", ["table", "ids"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head"),
+            node("LogSoftmax", ["scores"], ["logp"], "log_softmax", axis=axis), const("rows", [-1, 8]), const("all", [-1]),
+            node("Reshape", ["logp", "rows"], ["l"], "rows_of_classes"), node("Reshape", ["targets", "all"], ["t"], "label_rows"),
+            node("NegativeLogLikelihoodLoss", ["l", "t"], ["loss"], "likelihood")]
+    weights = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i * i % 17 / 16 for i in range(32)])]
+    return lambda f: model(graph(body, [value(name, ("batch", 6), INT64) for name in ("ids", "targets")], [LOSS], weights))
+
+
 EXTRA = [node("Cast", ["extra"], ["bias"], "cast_extra", to=FLOAT), node("Add", ["scores", "bias"], ["scores_more"], "add_extra")]
 
 
@@ -193,6 +203,8 @@ def functions(f):
 
 CASES = {
     "good": lambda f: linear(),
+    "likelihood-last": likelihood(2),
+    "likelihood-middle": likelihood(1),
     "external": good_external,
     "inside-link": inside_link,
     "truncated": lambda f: linear()[:-9],

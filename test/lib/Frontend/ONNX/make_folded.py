@@ -19,12 +19,12 @@ def fx(name, target, args, scope="", source="", file="model.py"):
             "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
 
 
-def build(parameters, initializers, nodes, last="y"):
+def build(parameters, initializers, nodes, last="y", values=()):
     """loss = mean(last^2); x is [3, 4]."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters] + ["x: USER_INPUT", "", "# outputs", "mean: USER_OUTPUT"]
     body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
                     node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
-    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines)}))
+    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines)}, values))
 
 
 def times(constant, values, name, source, scope="", target="w", parameters=None, more=(), dims=None, op="aten.mul.Tensor"):
@@ -177,6 +177,15 @@ def detach_copy(f):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def detach_folded(folded_from, name="permute"):
+    """t = w.detach() on a line of its own, then y = (x p) @ t.T: the exporter folded the transpose and kept the names it read."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("MatMul", ["mul", name], ["y"], "product", meta=fx("y", "aten.matmul.default", f"%mul, %{name}", source="return (x * self.p) @ t.T"))]
+    values = [0.5, -0.25, 1.5, 2.0, 0.125, -1.0, 0.75, 3.0]
+    folded = value(name, [4, 2], meta={"pkg.onnxscript.optimizer.folded_from": folded_from})
+    return build(["p", "w"], [floats("p", [4], VALUES), floats(name, [4, 2], values)], nodes, values=[folded])
+
+
 def layers(shared):
     """Layers 0 and 1 add halves of their own w, which have equal elements: the file has one Split. Shared: layer 1 also reads
     what layer 0 computed of x and w, which is the same."""
@@ -223,6 +232,9 @@ CASES = {
     "context-of-input": lambda f: context("x"),
     "detach-node": detach_node,
     "detach-copy": detach_copy,
+    "detach-folded": lambda f: detach_folded("['detach_1', 'w']"),
+    "detach-hostile": lambda f: detach_folded("['detach', 'w"),
+    "not-detached": lambda f: detach_folded("['detached_by_nobody', 'w']"),
     "alpha": alpha,
     "query": query,
     "own-name": own_name,

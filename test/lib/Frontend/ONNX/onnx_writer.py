@@ -44,9 +44,9 @@ def ints(name, dims, values):
     return tensor(name, dims, INT64, struct.pack(f"<{len(values)}q", *values))
 
 
-def value(name, dims, data_type=FLOAT):
+def value(name, dims, data_type=FLOAT, meta={}):
     shape = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, field(1, data_type) + field(2, shape)))
+    return field(1, name) + field(2, field(1, field(1, data_type) + field(2, shape))) + b"".join(field(4, entry(k, v)) for k, v in meta.items())
 
 
 def attribute(name, v):
@@ -72,9 +72,9 @@ def node(op, inputs, outputs, name="", domain="", meta={}, **attributes):
             + b"".join(field(9, entry(k, v)) for k, v in meta.items()))
 
 
-def graph(nodes, inputs, outputs, initializers=(), meta={}):
+def graph(nodes, inputs, outputs, initializers=(), meta={}, values=()):
     return (b"".join(field(1, n) for n in nodes) + field(2, "graph") + b"".join(field(5, t) for t in initializers)
-            + b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs)
+            + b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs) + b"".join(field(13, v) for v in values)
             + b"".join(field(16, entry(k, v)) for k, v in meta.items()))
 
 
