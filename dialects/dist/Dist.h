@@ -1,4 +1,4 @@
-//===- Dist.h - The dist dialect: on which ranks --------------------------===//
+//===- Dist.h - The dist dialect: distribution over ranks -----------------===//
 #ifndef SHALE_DIST_DIST_H
 #define SHALE_DIST_DIST_H
 
@@ -42,12 +42,12 @@ inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
 inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";
 inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 
-/// The strategy of the module that `op` is in (or is); none without the attribute.
+/// Returns the strategy of the module that `op` is in (or is); Strategy::None without the attribute.
 Strategy getStrategy(mlir::Operation *op);
-/// The strategy of a word of --shard: those of the enum, and hybrid, which is full on a mesh with a replica axis.
+/// Parses a value of --shard: a keyword of the enum, or hybrid, which is full on a mesh with a replica axis.
 std::optional<Strategy> parseStrategy(llvm::StringRef word);
 
-// What a rank has a slice of at rest.
+// Whether a rank holds only a slice of the parameters, gradients or optimizer state at rest.
 inline bool splitsParameters(Strategy strategy) { return strategy == Strategy::Full; }
 inline bool splitsGradients(Strategy strategy) { return strategy == Strategy::Grad || strategy == Strategy::Full; }
 inline bool splitsOptimizer(Strategy strategy) { return strategy != Strategy::None; }
@@ -60,8 +60,8 @@ MeshOp getMesh(mlir::Operation *op);
 /// Returns the size of `axis` on the mesh around `op`; 0 when there is none.
 int64_t getAxisSize(mlir::Operation *op, llvm::StringRef axis);
 
-/// Replaces `collective` by a `dist.start` at its place, followed at once by
-/// the `dist.wait`; both may then be moved apart. Discardable attributes go to
+/// Replaces `collective` by a `dist.start` at its place, followed directly by
+/// the `dist.wait`; they may be moved apart later. Discardable attributes go to
 /// all three. The collective itself moves into the region.
 std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder,
                                            Collective collective);

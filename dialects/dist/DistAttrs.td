@@ -42,9 +42,9 @@ def Dist_StrategyAttr : EnumAttr<Dist_Dialect, Dist_Strategy, "strategy"> {
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "The layout of a value over the mesh";
   let description = [{
-    One brace a dimension: the axes that split it, major to minor; then the axes
-    on which each rank holds a part of a sum or maximum. On axes that are not
-    named the value is the same on every rank.
+    One pair of braces per dimension with the axes that split it, major to minor;
+    then the axes along which each rank holds a part of a sum or maximum. Along
+    all other axes the value is the same on every rank.
 
     Examples:
     - `#dist.sharding<[{}, {} ]>`: replicated.
@@ -63,7 +63,7 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     ::llvm::SmallVector<::llvm::StringRef, 2> getAxes(int64_t dim) const;
     /// The dimension that `axis` splits, or -1.
     int64_t getDimOf(::llvm::StringRef axis) const;
-    /// How the value is partial on `axis`, if it is.
+    /// Returns the reduction of a value that is partial on `axis`, else nothing.
     std::optional<Reduction> getPartialOn(::llvm::StringRef axis) const;
     bool isReplicated() const;
   }];
@@ -84,7 +84,7 @@ def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
     `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) `,` `decay` `=` $decay `>`
   }];
   let extraClassDeclaration = [{
-    /// Elements of the segment, checked in 64 bits; -1 on overflow.
+    /// Returns the number of elements, or -1 if it overflows 64 bits.
     int64_t getCount() const;
   }];
 }
@@ -92,10 +92,10 @@ def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
 def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
   let summary = "Parameters that are stored, gathered and reduced as one 1-D tensor";
   let description = [{
-    `type` is what is stored, `wire` what is sent and computed with, `reduce`
-    the type in which gradients are summed over ranks. `axes` are the other mesh
-    axes that split its parameters at use: the group holds this rank's parts.
-    `count` includes padding.
+    `type` is the type that is stored, `wire` the type that is sent and used in
+    computations, `reduce` the type in which gradients are summed over ranks.
+    `axes` are the other mesh axes that split the parameters at use: the group
+    holds this rank's parts. `count` is the number of elements with padding.
 
     Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>`
   }];

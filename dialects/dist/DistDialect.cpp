@@ -1,4 +1,4 @@
-//===- DistDialect.cpp - The dist dialect and its attributes on others ----===//
+//===- DistDialect.cpp - The dist dialect and its discardable attributes --===//
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

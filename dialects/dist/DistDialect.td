@@ -1,4 +1,4 @@
-//===- DistDialect.td - On which ranks ------------------------------------===//
+//===- DistDialect.td - Distribution over ranks ---------------------------===//
 #ifndef SHALE_DIST_DIALECT_TD
 #define SHALE_DIST_DIALECT_TD
 
@@ -8,26 +8,26 @@ def Dist_Dialect : Dialect {
   let name = "dist";
   let summary = "Mesh, shardings, units and collectives";
   let description = [{
-    On which ranks a value is. A module has at most one `dist.mesh`; every axis
-    name of this dialect is one of its axes. Ranks are numbered row-major over
-    the axes: the last one varies fastest.
+    The distribution of values over ranks. A module has at most one `dist.mesh`;
+    every axis name in this dialect is one of its axes. Ranks are numbered
+    row-major over the axes: the last one varies fastest.
 
-    Before partition a value is whole and an attribute says how it will be
-    split; after partition types are those of one rank and the collectives of
-    this dialect move data.
+    Before partition a value is whole and an attribute gives its later layout.
+    After partition types are those of one rank, and the collectives of this
+    dialect move data.
 
     | attribute | on | meaning |
     |---|---|---|
     | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
-    | `dist.sharding = #dist.sharding<...>` | `nn.state` of a parameter after partition | its layout at use, where it is not whole |
+    | `dist.sharding = #dist.sharding<...>` | `nn.state` of a parameter after partition | its layout at use, if it is not whole |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
-    | `dist.partial = ["fsdp"]` | `nn.state` of a gradient accumulator after partition | the axes over which ranks hold sums of their own |
-    | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the reductions that are exchanged together |
+    | `dist.partial = ["fsdp"]` | `nn.state` of a gradient accumulator after partition | the axes along which each rank holds a partial sum |
+    | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the number of the bucket: reductions in one bucket are exchanged together |
     | `dist.unit = @u`, `dist.group = 0 : i64` | `nn.state` after partition | the group that the flat state holds |
-    | `dist.copy = @s` | `nn.state` after partition | the flat state of which this is a rounded copy, made anew by each update |
+    | `dist.copy = @s` | `nn.state` after partition | the flat state of which this is a rounded copy, rewritten by each update |
     | `dist.axis = "fsdp"` | `nn.state` after partition | the axis that splits it at rest; absent: whole on every rank |
   }];
   let cppNamespace = "::shale::dist";

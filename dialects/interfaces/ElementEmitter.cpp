@@ -107,8 +107,8 @@ Type shale::memoryType(Type element) {
   return isHalf(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
 }
 
-// bf16 is the upper half of f32. Written in integers, because what CPUs offer for
-// it flushes subnormals, and bits must not depend on the CPU.
+// bf16 is the upper half of f32. The conversion uses integer ops, because CPU
+// instructions for it flush subnormals and bits must not depend on the CPU.
 Value shale::widenHalf(OpBuilder &b, Location loc, Value value) {
   Type element = getElementTypeOrSelf(value.getType());
   if (element.isF16())
@@ -129,7 +129,7 @@ Value shale::narrowToHalf(OpBuilder &b, Location loc, Value value, Type half) {
   Value bits = arith::BitcastOp::create(b, loc, word, value);
   Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, number(16)), number(1));
   Value rounded = arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, number(0x7fff)));
-  // A NaN stays one, whatever its low bits are.
+  // A NaN stays a NaN, whatever its low bits are.
   Value quiet = arith::OrIOp::create(b, loc, bits, number(0x400000));
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
   rounded = arith::SelectOp::create(b, loc, isNan, quiet, rounded);

@@ -17,15 +17,15 @@ struct ViewPlace {
   unsigned operand = 0;
   /// Bytes from the operand's start.
   int64_t offset = 0;
-  /// A mesh axis, or empty: with it the result lies coordinate(axis) times its
-  /// own bytes further on.
+  /// A mesh axis, or empty. With an axis the result lies coordinate(axis) times
+  /// its own size in bytes further on.
   llvm::StringRef axis = {};
 };
 
-/// Which elements of an operand are elements of a result, with their value.
+/// Which elements of an operand are elements of a result, unchanged in value.
 enum class MovedElements { None, Some, All };
 
-/// Integers that an op takes: [0, size), and `also` if it is there.
+/// The valid indices of an op: [0, size), and `also` if it is set.
 struct IndexRange {
   int64_t size;
   std::optional<int64_t> also = std::nullopt;

@@ -1,4 +1,4 @@
-//===- Interfaces.cpp - What passes ask of ops ----------------------------===//
+//===- Interfaces.cpp - Op interfaces used by the passes ------------------===//
 #include "dialects/interfaces/Interfaces.h"
 
 #include "dialects/interfaces/Interfaces.cpp.inc"

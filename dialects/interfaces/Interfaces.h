@@ -1,4 +1,4 @@
-//===- Interfaces.h - What passes ask of ops ------------------------------===//
+//===- Interfaces.h - Op interfaces used by the passes --------------------===//
 #ifndef SHALE_INTERFACES_INTERFACES_H
 #define SHALE_INTERFACES_INTERFACES_H
 

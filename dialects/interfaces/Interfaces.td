@@ -1,6 +1,6 @@
-//===- Interfaces.td - What passes ask of ops -----------------------------===//
+//===- Interfaces.td - Op interfaces used by the passes -------------------===//
 //
-// A pass never lists op names: it asks one of these. An op that implements
+// Passes never list op names; they use these interfaces. An op that implements
 // them works with every pass.
 //
 //===----------------------------------------------------------------------===//
@@ -17,13 +17,13 @@ def DifferentiableInterface : OpInterface<"Differentiable"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Appends ops to `builder` that compute the gradient of each operand.
-      `resultGrads[i]` is the gradient of result i, of its type, or null when
-      no path from result i leads to the loss. `wanted[j]` is false where
-      nobody needs operand j's gradient; `operandGrads[j]` (sized by the
-      caller) is set to a value of operand j's type, or left null where the
-      derivative is zero everywhere (integers, conditions). Fails after an
-      error on the op when there is no gradient.
+      Builds ops at `builder` that compute the gradient of each operand.
+      `resultGrads[i]` is the gradient of result i and has its type, or is null
+      if no path leads from result i to the loss. `wanted[j]` is whether the
+      gradient of operand j is needed. `operandGrads` has one entry per operand,
+      sized by the caller; entry j is set to a value of operand j's type, or
+      left null where the derivative is zero everywhere (integers, conditions).
+      If the op has no gradient, emits an error on the op and fails.
     }],
     "::mlir::LogicalResult", "buildGradient",
     (ins "::mlir::OpBuilder &":$builder,
@@ -36,9 +36,9 @@ def DifferentiableInterface : OpInterface<"Differentiable"> {
 def ShardingRuleInterface : OpInterface<"ShardingRuleOp"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that says how its dimensions relate, as factors (see
-    dialects/interfaces/ShardingRule.h). Propagation and the partitioner ask
-    nothing else of most ops.
+    An op that describes how the dimensions of its operands and results relate,
+    as factors (see dialects/interfaces/ShardingRule.h). For most ops,
+    propagation and the partitioner use nothing else.
   }];
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results.",
@@ -54,9 +54,9 @@ def ElementwiseInterface : OpInterface<"Elementwise"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Emits the op on scalars or on vectors in `arith` and `math`: `args` has
-      one value per operand, of the operand's element type or of a vector of
-      it; returns the same of the result's element type.
+      Emits the op on scalars or on vectors in `arith` and `math`. `args` has
+      one value per operand: a scalar of the operand's element type or a vector
+      of it. Returns a scalar or a vector of the result's element type.
     }],
     "::mlir::Value", "emitElement",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
@@ -67,29 +67,30 @@ def ElementwiseInterface : OpInterface<"Elementwise"> {
 def IndexedInterface : OpInterface<"Indexed"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op with one result whose element can be computed from elements of its
+    An op with one result whose elements can be computed from elements of its
     operands at other indices: data movement, broadcasts, lookups, reductions.
-    With `Elementwise` this is all that fusion puts into clusters and all that
-    the kernel generator knows of ops.
+    Fusion puts only `Elementwise` and `Indexed` ops into clusters, and the
+    kernel generator uses ops only through these two interfaces.
   }];
   let methods = [
     InterfaceMethod<[{
-      Emits element `index` (row-major, linear) of the result; null when the
-      emitter asks for another schedule (dialects/interfaces/ElementEmitter.h).
+      Emits element `index` (row-major, linear) of the result. Returns null if
+      the emitter has requested another schedule
+      (dialects/interfaces/ElementEmitter.h).
     }],
     "::mlir::Value", "emitAt",
     (ins "::shale::ElementEmitter &":$emitter, "const ::shale::LinearIndex &":$index)>,
     InterfaceMethod<[{
-      Whether the op can be emitted at all; one that cannot stays outside of
-      clusters (a constant that is not one value everywhere).
+      Whether the op can be emitted. An op that cannot, such as a constant that
+      is not a splat, stays outside clusters.
     }],
     "bool", "canEmit", (ins), "", "return true;">,
     InterfaceMethod<[{
       Whether operand `number` is read at indices known only at run time, so
-      that it has to be in memory (the table of a lookup).
+      that it must be in memory (the table of a lookup).
     }],
     "bool", "readsMemory", (ins "unsigned":$number), "", "return false;">,
-    InterfaceMethod<"Says which elements of operand `number` an element needs.",
+    InterfaceMethod<"Returns which elements of operand `number` a result element needs.",
     "::shale::Access", "getAccess", (ins "unsigned":$number), "", "return ::shale::Access::Any;">
   ];
 }
@@ -97,13 +98,13 @@ def IndexedInterface : OpInterface<"Indexed"> {
 def DecomposableInterface : OpInterface<"Decomposable"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that can be said in simpler ops of `nn`: elementwise ops, broadcast,
-    reduce, iota and data movement. Fusion decomposes what no library and no
-    generator of its own takes.
+    An op that can be expressed in simpler ops of `nn`: elementwise ops,
+    broadcast, reduce, iota and data movement. Fusion decomposes ops that have
+    no library call or dedicated kernel.
   }];
   let methods = [
     InterfaceMethod<[{
-      Builds the same meaning at `builder` and returns one value per result.
+      Builds equivalent ops at `builder` and returns one value per result.
     }],
     "::llvm::SmallVector<::mlir::Value>", "decompose",
     (ins "::mlir::OpBuilder &":$builder)>
@@ -113,11 +114,11 @@ def DecomposableInterface : OpInterface<"Decomposable"> {
 def CostInterface : OpInterface<"Cost"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that knows how many floating-point operations it does. The bytes it
-    moves follow from its types.
+    An op that reports its number of floating-point operations. The bytes that
+    it moves follow from its types.
   }];
   let methods = [
-    InterfaceMethod<"Returns the floating-point operations of one execution.",
+    InterfaceMethod<"Returns the number of floating-point operations of one execution.",
     "int64_t", "getFlops", (ins)>
   ];
 }
@@ -125,18 +126,18 @@ def CostInterface : OpInterface<"Cost"> {
 def PrecisionInterface : OpInterface<"Precision"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that says in which element types it takes and gives floats. The
-    precision stage inserts casts from these answers alone; what a target cannot
-    compute in a half type, fusion widens.
+    An op that declares the element types of its float operands and results. The
+    precision stage inserts casts from these declarations alone. Fusion widens
+    computations that a target cannot do in a 16-bit float type.
   }];
   let methods = [
-    InterfaceMethod<"Says in which type operand `number`, a float tensor, is taken.",
+    InterfaceMethod<"Returns the type in which operand `number`, a float tensor, is taken.",
     "::shale::Numeric", "getOperandNumeric", (ins "unsigned":$number), "", "return ::shale::Numeric::Follows;">,
-    InterfaceMethod<"Says in which type result `number`, a float tensor, is given.",
+    InterfaceMethod<"Returns the type in which result `number`, a float tensor, is produced.",
     "::shale::Numeric", "getResultNumeric", (ins "unsigned":$number), "", "return ::shale::Numeric::Follows;">,
     InterfaceMethod<[{
-      Whether every result element is an operand's element or a constant: nothing
-      is computed, so a half type needs no widening.
+      Whether every result element is an operand element or a constant. Nothing
+      is computed then, so a 16-bit float type needs no widening.
     }],
     "bool", "movesOnly", (ins), "", "return false;">
   ];
@@ -146,22 +147,23 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that updates one parameter, or one flat group of parameters, and its
-    optimizer state: element i of every result depends only on element i of the
-    parameter, the gradient and the state. The partitioner moves it onto flat
-    shards, whatever the optimizer is.
+    optimizer state. Element i of every result depends only on element i of the
+    parameter, the gradient and the state. The partitioner can therefore move
+    the op onto flat shards for any optimizer.
   }];
   let methods = [
     InterfaceMethod<"Returns the operand that is the parameter.",
     "::mlir::OpOperand &", "getParameterOperand", (ins)>,
     InterfaceMethod<"Returns the operand that is the gradient.",
     "::mlir::OpOperand &", "getGradientOperand", (ins)>,
-    InterfaceMethod<"Returns the optimizer state operands; result 0 is the new parameter, result i+1 the new state i.",
+    InterfaceMethod<"Returns the optimizer state operands. Result 0 is the new parameter, result i + 1 the new value of state i.",
     "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins)>,
     InterfaceMethod<"Returns the factor on weight decay.",
     "double", "getDecayFactor", (ins)>,
     InterfaceMethod<[{
-      Makes this the update of a flat group: `segments` is a list of `#nn.segment`,
-      `offset` the group's element at which the operands begin, or null.
+      Makes this op the update of a flat group. `segments` is a list of
+      `#nn.segment`. `offset` is the element of the group at which the operands
+      begin, or null if the operands are the whole group.
     }],
     "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments)>
   ];
@@ -170,14 +172,14 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
 def PartitionableInterface : OpInterface<"Partitionable"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op whose local form is not its global form with other sizes: it depends on
-    which slice a rank holds. The partitioner asks it to build the local form;
-    all other ops are cloned with local types.
+    An op whose local form is not its global form with other sizes, because it
+    depends on which slice the rank holds. Such an op builds its own local form;
+    the partitioner clones all other ops with local types.
   }];
   let methods = [
     InterfaceMethod<[{
       Builds this op's local form at `builder` and returns one value per result,
-      of the types in `local`. Fails after an error on the op.
+      of the types in `local`. Emits an error on the op if it fails.
     }],
     "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "partition",
     (ins "::mlir::OpBuilder &":$builder, "const ::shale::LocalForm &":$local)>
@@ -187,24 +189,26 @@ def PartitionableInterface : OpInterface<"Partitionable"> {
 def ElementReductionInterface : OpInterface<"ElementReduction"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that adds up something of every element of every operand, to which a
-    zero adds nothing, in any order and grouping of the operands: a norm's square.
-    The partitioner applies it to flat shards and adds up the parts.
+    An op that sums a function of each element of each operand, such as the
+    square of a norm. Zero elements contribute nothing, and operands may be
+    added in any order and grouping. The partitioner applies the op to flat
+    shards and adds the partial sums.
   }];
 }
 
 def ViewInterface : OpInterface<"View"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op whose results may be (part of) its operands' bytes: it costs nothing,
-    and after plan it is an address. Ask `isView` whether all results are.
+    An op whose results may be (parts of) its operands' buffers. A view costs
+    nothing, and after plan it is an address. `isView` returns whether all
+    results of an op are views.
   }];
   let methods = [
-    InterfaceMethod<"Returns where result `number` lies. Asked of ops that are views.",
+    InterfaceMethod<"Returns where result `number` lies. Called only on ops that are views.",
     "::shale::ViewPlace", "getViewPlace", (ins "unsigned":$number)>,
     InterfaceMethod<[{
-      Whether result `number` is part of an operand's bytes; a slice along another dimension than the first is not. Asked
-      often: it looks nothing up.
+      Whether result `number` is part of an operand's buffer; a slice along a dimension other than the first is not.
+      Called often, so it must do no lookups.
     }],
     "bool", "isViewOf", (ins "unsigned":$number), "", "return true;">
   ];
@@ -217,7 +221,7 @@ def ElementMoveInterface : OpInterface<"ElementMove"> {
     value, or a constant of the op.
   }];
   let methods = [
-    InterfaceMethod<"Says which elements of operand `number` are in the result.",
+    InterfaceMethod<"Returns which elements of operand `number` are in the result.",
     "::shale::MovedElements", "getMovedElements", (ins "unsigned":$number), "",
     "return ::shale::MovedElements::All;">
   ];
@@ -226,12 +230,12 @@ def ElementMoveInterface : OpInterface<"ElementMove"> {
 def IndexUserInterface : OpInterface<"IndexUser"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that uses integers as indices (rows of a table, classes) and means
-    something only for those of a range. From it follows what a program's data
-    may hold.
+    An op that uses integers as indices (rows of a table, classes) and is defined
+    only for indices in a range. The valid range of a program's input data is
+    derived from it.
   }];
   let methods = [
-    InterfaceMethod<"Returns the range of operand `number`, or nothing when it is no index.",
+    InterfaceMethod<"Returns the valid range of operand `number`, or nothing if it is not an index.",
     "::std::optional<::shale::IndexRange>", "getIndexRange", (ins "unsigned":$number)>
   ];
 }
@@ -239,11 +243,11 @@ def IndexUserInterface : OpInterface<"IndexUser"> {
 def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that schedule brings to its first user: before it nobody needs what the
-    op makes, and from it on the result takes memory.
+    An op that schedule moves to just before its first user. The result is not
+    needed earlier, and it takes memory from then on.
   }];
   let methods = [
-    InterfaceMethod<"Whether this op is such a one, as it stands.",
+    InterfaceMethod<"Whether this particular op is placed at its first user.",
     "bool", "isPlacedAtUse", (ins), "", "return true;">
   ];
 }
@@ -251,13 +255,12 @@ def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
 def StochasticInterface : OpInterface<"Stochastic"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that draws random numbers where something is learnt, and none where it is
-    only evaluated.
+    An op that draws random numbers in training and none in evaluation.
   }];
   let methods = [
-    InterfaceMethod<"Whether this op draws any, as it stands.",
+    InterfaceMethod<"Whether this particular op draws random numbers.",
     "bool", "drawsRandom", (ins), "", "return true;">,
-    InterfaceMethod<"Builds at `builder` what the op means in an evaluation; one value per result.",
+    InterfaceMethod<"Builds the op's evaluation form at `builder` and returns one value per result.",
     "::llvm::SmallVector<::mlir::Value>", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>
   ];
 }
@@ -265,20 +268,20 @@ def StochasticInterface : OpInterface<"Stochastic"> {
 def CollectiveInterface : OpInterface<"Collective"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op of one operand and one result by which the ranks along one mesh axis
-    exchange data. All of them execute it in one order.
+    An op with one operand and one result by which the ranks along one mesh axis
+    exchange data. All of these ranks execute such ops in the same order.
   }];
   let methods = [
     InterfaceMethod<"Returns the mesh axis along which ranks take part.",
     "::llvm::StringRef", "getCollectiveAxis", (ins)>,
-    InterfaceMethod<"Returns what kind of exchange it is.",
+    InterfaceMethod<"Returns the kind of exchange.",
     "::shale::CollectiveKind", "getCollectiveKind", (ins)>,
     InterfaceMethod<[{
       Returns the bytes that one rank sends when `size` ranks take part and each
-      piece goes straight to its receiver: an all-gather sends the own piece to
-      size - 1 others, a reduce-scatter or all-to-all one piece to each of them,
-      an all-reduce is a reduce-scatter of ceil(count / size) elements a piece and
-      an all-gather of these.
+      piece goes straight to its receiver. In an all-gather a rank sends its own
+      piece to size - 1 others, in a reduce-scatter or all-to-all one piece to
+      each of them. An all-reduce is a reduce-scatter of pieces of
+      ceil(count / size) elements and an all-gather of these.
     }],
     "int64_t", "getSentBytes", (ins "int64_t":$size)>
   ];

@@ -1,4 +1,4 @@
-//===- Numeric.h - In which type an op takes and gives floats -------------===//
+//===- Numeric.h - Types of the float operands and results of ops ---------===//
 #ifndef SHALE_INTERFACES_NUMERIC_H
 #define SHALE_INTERFACES_NUMERIC_H
 
@@ -6,20 +6,20 @@
 
 namespace shale {
 
-/// What an op says of a float operand or result (the `Precision` interface).
+/// The type of a float operand or result (see the `Precision` interface).
 enum class Numeric {
   Compute,     ///< the compute type: that of the parameters at use
   Full,        ///< f32: statistics, losses, scalars of the optimizer
-  Follows,     ///< that of the other operands that follow: the compute type if one of them has it
-  Accumulates, ///< result: a sum, kept in f32 where its users want it so, else rounded once; operand: wants it so
-  Any          ///< operand: taken as it comes, widened inside
+  Follows,     ///< the type of the other `Follows` operands: the compute type if one of them has it
+  Accumulates, ///< result: a sum, kept in f32 if its users take f32, else rounded once; operand: takes f32
+  Any          ///< operand: taken in any float type, widened inside the op
 };
 
-/// Whether `element` is a float of 16 bits.
+/// Whether `element` is a 16-bit float type.
 inline bool isHalf(mlir::Type element) { return element.isBF16() || element.isF16(); }
 
-/// The type in which sums of `element` are held: f32 for a half type. Takes
-/// tensors, too, whose shape stays.
+/// Returns the type in which sums of `type` are held: f32 for 16-bit floats,
+/// otherwise `type`. A tensor type keeps its shape.
 inline mlir::Type accumulatorType(mlir::Type type) {
   if (auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type))
     return tensor.clone(accumulatorType(tensor.getElementType()));

@@ -16,7 +16,7 @@
 
 namespace shale {
 
-/// What may happen to a factor that an axis splits.
+/// How an axis may split a factor.
 enum class FactorKind {
   /// Split in every operand and result that has it: no communication.
   Parallel,
@@ -44,9 +44,9 @@ struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<TensorFactors> operands;
   llvm::SmallVector<TensorFactors> results;
-  /// Operand indices in which every result is linear when all others are held:
-  /// with `additive` the operands of the list may be partial sums all at once
-  /// (add, concat); without it any one of them alone (mul, matmul).
+  /// Indices of operands in which every result is linear while all others are
+  /// fixed. With `additive` all operands in the list may be partial sums at once
+  /// (add, concat); without it only one of them (mul, matmul).
   llvm::SmallVector<int64_t> linear;
   bool additive = false;
 };
@@ -59,7 +59,7 @@ struct SplitAxis {
 
 /// What Partitionable needs to build an op's local form.
 struct LocalForm {
-  /// Local operands, laid out as the rule and `axes` say.
+  /// Local operands, laid out according to the rule and `axes`.
   llvm::SmallVector<mlir::Value> operands;
   /// Local types of the results.
   llvm::SmallVector<mlir::Type> types;

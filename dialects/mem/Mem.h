@@ -1,4 +1,4 @@
-//===- Mem.h - The mem dialect: in which memory, and whether kept ---------===//
+//===- Mem.h - The mem dialect: memory spaces and recomputation -----------===//
 #ifndef SHALE_MEM_MEM_H
 #define SHALE_MEM_MEM_H
 
@@ -18,11 +18,11 @@
 namespace shale::mem {
 /// Marks an op whose results are computed again for each interval of use.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
-/// Marks an op that computes again what an op with kRecomputeAttr did; in rt its call.
+/// Marks a recomputation of an op with kRecomputeAttr; in rt, the call that executes it.
 inline constexpr llvm::StringLiteral kRecomputedAttr = "mem.recomputed";
-/// Marks an op whose results go to host memory when they are there.
+/// Marks an op whose results are copied to host memory after they are computed.
 inline constexpr llvm::StringLiteral kOffloadAttr = "mem.offload";
-/// On an nn.state: "host" where its home is host memory.
+/// On an nn.state: "host" if the state is kept in host memory.
 inline constexpr llvm::StringLiteral kSpaceAttr = "mem.space";
 /// On a function: floating-point operations that recomputation adds.
 inline constexpr llvm::StringLiteral kRecomputeFlopsAttr = "mem.recompute_flops";

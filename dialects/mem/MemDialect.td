@@ -1,4 +1,4 @@
-//===- MemDialect.td - In which memory, and whether kept ------------------===//
+//===- MemDialect.td - Memory spaces, recomputation and offload -----------===//
 #ifndef SHALE_MEM_DIALECT_TD
 #define SHALE_MEM_DIALECT_TD
 
@@ -6,14 +6,14 @@ include "mlir/IR/OpBase.td"
 
 def Mem_Dialect : Dialect {
   let name = "mem";
-  let summary = "In which memory a value is, and whether it is kept";
+  let summary = "Memory spaces of values, recomputation and offload";
   let description = [{
     | attribute | on | meaning |
     |---|---|---|
-    | `mem.recompute` | ops | the results are not kept between intervals of use: `--shale-materialize-recompute` computes them again |
-    | `mem.recomputed` | ops | what computes again; it reads through `mem.barrier` |
-    | `mem.offload` | ops | the results go to host memory: `--shale-materialize-offload` moves them |
-    | `mem.space = "host"` | `nn.state` | its home is host memory |
+    | `mem.recompute` | ops | the results are not kept between intervals of use; `--shale-materialize-recompute` recomputes them |
+    | `mem.recomputed` | ops | a recomputation, which reads its operands through `mem.barrier` |
+    | `mem.offload` | ops | `--shale-materialize-offload` moves the results to host memory |
+    | `mem.space = "host"` | `nn.state` | the state is kept in host memory |
     | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |
   }];
   let cppNamespace = "::shale::mem";

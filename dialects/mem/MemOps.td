@@ -11,9 +11,9 @@ def Mem_BarrierOp : Op<Mem_Dialect, "barrier", [DeclareOpInterfaceMethods<ViewIn
     RangedTypesMatchWith<"one result per operand, of its type", "inputs", "results", "$_self">]> {
   let summary = "Returns its operands, opaque to CSE and folding";
   let description = [{
-    Result i is operand i. Not foldable, and said to take memory for its results:
-    two pure ops that compute one thing would be merged, and what was to be computed
-    again would be kept; a barrier that nobody reads is dead.
+    Result i is operand i. The op is not foldable and declares that it allocates
+    its results. Without it, CSE would merge a recomputation with the original op,
+    and the value would be kept. A barrier without uses is dead.
 
     Life: made by `--shale-materialize-recompute` in front of clones; after plan
     it is an alias.

@@ -1,9 +1,8 @@
 //===- Gelu.h - Constants of the approximation of GELU by tanh ------------===//
 //
-// sqrt(2/pi) and 0.044715, rounded to f32: so exporters write them and so
-// PyTorch's kernels use them. Their exact values differ by 3e-8, which is seen
-// where everything else is computed in f64. Interpreter, gradient and kernels
-// take them from here.
+// sqrt(2/pi) and 0.044715, rounded to f32 as in exported models and in PyTorch's
+// kernels. The exact values differ by 3e-8, which is visible when everything else
+// is computed in f64. Interpreter, gradient and kernels use these constants.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_DIALECTS_NN_GELU_H

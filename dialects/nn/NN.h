@@ -1,4 +1,4 @@
-//===- NN.h - The nn dialect: what is computed ----------------------------===//
+//===- NN.h - The nn dialect: computation on tensors ----------------------===//
 #ifndef SHALE_NN_NN_H
 #define SHALE_NN_NN_H
 
@@ -20,7 +20,7 @@
 namespace shale::nn {
 
 /// Returns the type of a matrix' first `rank` dimensions with the type in which
-/// its elements are summed: 0 for a scalar, 1 for one element a row. Returns null
+/// its elements are summed: 0 for a scalar, 1 for one element per row. Returns null
 /// for other types.
 mlir::Type rowType(mlir::Type matrix, int64_t rank);
 
@@ -39,7 +39,7 @@ namespace shale::nn {
 
 // Names of the discardable attributes that NNDialect.td lists.
 inline constexpr llvm::StringLiteral kStateAttr = "nn.state";
-/// Bytes that an initial value in the IR may have.
+/// The maximum size in bytes of an initial value in the IR.
 inline constexpr int64_t kDenseInitLimit = int64_t(4) << 20;
 inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
 inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
@@ -52,11 +52,11 @@ inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
-/// On a module: the half type in which the file keeps most parameters or computes most products.
+/// On a module: the 16-bit float type in which the file keeps most parameters or computes most products.
 inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
 /// On a module: the target that it is compiled for (lib/Target/Target.h).
 inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
-/// On a module: micro-batches a step; absent: one.
+/// On a module: micro-batches per step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
 /// Returns a tensor constant of `type` whose elements are all `value`,

@@ -69,12 +69,12 @@ def NN_PredicateAttr : EnumAttr<NN_Dialect, NN_Predicate, "predicate">;
 def NN_FileAttr : NN_Attr<"File", "file"> {
   let summary = "A piece of a file, by reference";
   let description = [{
-    Where an initial value is found: `length` bytes at `offset` of the file at
+    The location of an initial value: `length` bytes at `offset` of the file at
     `path`, row-major, little-endian; with `transposed` the file holds the
-    transpose of a two-dimensional state. Its elements are of `type`: f32, bf16
-    or f16. Without it they are of the state's type, or f32 where the state is of
-    a half type and the file has twice as many bytes. Importing a model moves no
-    weights.
+    transpose of a two-dimensional state. The file's elements have type `type`:
+    f32, bf16 or f16. Without it they have the state's type, or f32 if the state
+    has a 16-bit float type and the file has twice as many bytes. Importing a
+    model copies no weights.
 
     Example: `#nn.file<"model.onnx", offset = 128, length = 4096, transposed = false>`
   }];
@@ -87,7 +87,7 @@ def NN_FileAttr : NN_Attr<"File", "file"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The type of the file's elements, for a state of that many elements of a type.
+    /// Returns the type of the file's elements for a state of `count` elements of type `state`.
     ::mlir::Type elementTypeFor(::mlir::Type state, int64_t count);
   }];
 }
@@ -95,11 +95,11 @@ def NN_FileAttr : NN_Attr<"File", "file"> {
 def NN_PrecisionAttr : NN_Attr<"Precision", "precision"> {
   let summary = "The element types of a training step";
   let description = [{
-    What `--param-dtype`, `--reduce-dtype`, `--buffer-dtype`, `--master-dtype`
-    and `--optimizer-dtype` said: parameters are used in `param`, gradients summed
-    over ranks in `reduce`, buffers kept in `buffer`, parameters kept in `master`
-    (equal to `param` where there is no master) and the optimizer's state in
-    `optimizer`. Each of the first three is f32, bf16 or f16; `master` is f32 or
+    The values of `--param-dtype`, `--reduce-dtype`, `--buffer-dtype`,
+    `--master-dtype` and `--optimizer-dtype`: parameters are used in `param`,
+    gradients summed over ranks in `reduce`, buffers kept in `buffer`, parameters
+    kept in `master` (equal to `param` if there are no master copies) and the
+    optimizer state in `optimizer`. Each of the first three is f32, bf16 or f16; `master` is f32 or
     `param`; `optimizer` is f32 or bf16.
 
     Example: `#nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>`
@@ -112,7 +112,7 @@ def NN_PrecisionAttr : NN_Attr<"Precision", "precision"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Whether gradients pass through f16, whose range is small: the loss is scaled.
+    /// Whether the loss is scaled, because gradients pass through f16, whose range is small.
     bool needsLossScale() const { return getParam().isF16() || getReduce().isF16(); }
     /// Whether every type is f32.
     bool isFull() const;
@@ -127,7 +127,7 @@ def NN_FillAttr : NN_Attr<"Fill", "fill"> {
 }
 
 def NN_SegmentAttr : NN_Attr<"Segment", "segment"> {
-  let summary = "A parameter's place in a flat group, as the optimizer needs it";
+  let summary = "A parameter's range of a flat group, as used by the optimizer";
   let description = [{
     Elements [offset, offset + count) of the group; weight decay there is
     multiplied by `decay`. Elements in no segment are padding and stay as they are.
@@ -139,10 +139,10 @@ def NN_SegmentAttr : NN_Attr<"Segment", "segment"> {
 }
 
 def NN_DropAttr : NN_Attr<"Drop", "drop"> {
-  let summary = "Which elements are dropped inside of an op";
+  let summary = "Dropout inside an op";
   let description = [{
-    As `nn.dropout` of `ratio` and `id` says, of a tensor whose shape, or that of
-    the whole of which it is a part, is `of`.
+    Elements are dropped as by `nn.dropout` with `ratio` and `id`. `of` is the
+    shape of the whole tensor if the op has only a part of it.
 
     Example: `#nn.drop<ratio = 1.000000e-01 : f64, id = 3>`
   }];

@@ -19,13 +19,13 @@ def NN_NumberTensor : StaticShapeTensorOf<[NN_Float, NN_Int]>;
 def NN_BoolTensor : StaticShapeTensorOf<[I1]>;
 def NN_FloatScalar : 0DTensorOf<[NN_Float]>;
 def NN_BoolScalar : 0DTensorOf<[I1]>;
-/// What random numbers are drawn from: seed, step, micro-batch, a place.
+/// An input of random numbers: seed, step, micro-batch or offset.
 def NN_RandomScalar : 0DTensorOf<[I64]>;
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, traits>;
 
-// Interfaces that an op declares; families name the ones they implement.
+// Interfaces that ops declare; each family of ops lists those that it implements.
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
 def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface>;
 def NN_Partitionable : DeclareOpInterfaceMethods<PartitionableInterface>;

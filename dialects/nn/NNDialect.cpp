@@ -25,7 +25,7 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, elements);
 }
 
-/// Checks what both arguments and results of functions may carry.
+/// Checks an attribute that function arguments and results may both have.
 static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
                                         Type type) {
   StringRef name = attr.getName();

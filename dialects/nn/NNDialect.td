@@ -1,4 +1,4 @@
-//===- NNDialect.td - What is computed ------------------------------------===//
+//===- NNDialect.td - Computation on tensors ------------------------------===//
 #ifndef SHALE_NN_DIALECT_TD
 #define SHALE_NN_DIALECT_TD
 
@@ -8,15 +8,15 @@ def NN_Dialect : Dialect {
   let name = "nn";
   let summary = "Tensors of one training step";
   let description = [{
-    What is computed, in value semantics and with static shapes: the forward
-    pass as it is imported, then the whole training step (forward, loss,
-    backward, clipping, optimizer). Nothing in this dialect says on which rank,
-    in which memory or in which order.
+    The computation, in value semantics and with static shapes: the forward pass
+    as it is imported, then the whole training step (forward, loss, backward,
+    clipping, optimizer). This dialect does not describe ranks, memory or the
+    order of execution.
 
     A module holds one `nn.state` per piece of state and the functions
     `@forward` (until autodiff), `@step` and `@evaluate` (after it). With
     `nn.accumulate = K` on the module a step consumes K micro-batches:
-    `@accumulate_first` begins the sums of gradients, `@accumulate` adds to them,
+    `@accumulate_first` starts the sums of gradients, `@accumulate` adds to them,
     `@step` takes the last micro-batch and updates. Arguments of functions carry
 
     | attribute | meaning |
@@ -27,17 +27,17 @@ def NN_Dialect : Dialect {
     | `nn.binding = "tokens+1"` | how an input is bound to a token file |
     | `nn.batch_dim = 0 : i64` | the dimension that data axes split |
     | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
-    | `nn.ignored = -100 : i64` | and this one, which labels may have |
+    | `nn.ignored = -100 : i64` | another value, which labels may have |
 
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
     attributes. The module carries `nn.precision` (the policy of element types,
-    `#nn.precision`), `nn.target` (the target, as `--target` names it), `nn.model` (the model file), `nn.loss` (how labels are bound, in words),
+    `#nn.precision`), `nn.target` (the value of `--target`), `nn.model` (the model file), `nn.loss` (a description of how labels are bound),
     `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
     frozen and were folded: `["head.bias"]`), `nn.buffers` (the model's buffers: whether its state_dict has them, and
     where their values are: `{"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}`) and
-    `nn.classes` (of module scopes the class, as
-    the exporter names it: `{"h.0" = "gpt2.GPT2Block"}`).
+    `nn.classes` (the class of each module scope, as
+    named by the exporter: `{"h.0" = "gpt2.GPT2Block"}`).
   }];
   let cppNamespace = "::shale::nn";
   let useDefaultAttributePrinterParser = 1;

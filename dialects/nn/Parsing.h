@@ -23,8 +23,8 @@ inline void printRoleKeyword(mlir::OpAsmPrinter &printer, mlir::Operation *, Rol
   printer << stringifyRole(role.getValue());
 }
 
-/// The types of an update: the parameter's, then those of gradient and state
-/// where they are others (`tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>`).
+/// Parses the types of an update: the parameter's, then those of gradient and state
+/// if they differ (`tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>`).
 inline mlir::ParseResult parseUpdateTypes(mlir::OpAsmParser &parser, mlir::Type &param, mlir::Type &grad,
                                           mlir::Type &state) {
   if (parser.parseType(param))

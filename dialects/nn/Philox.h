@@ -1,7 +1,7 @@
 //===- Philox.h - Counter-based random numbers -----------------------------===//
 //
 // Philox-4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy
-// as 1, 2, 3", SC 2011. The scalar meaning; kernels compute the same on vectors.
+// as 1, 2, 3", SC 2011. Scalar version; kernels compute the same on vectors.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_NN_PHILOX_H
@@ -29,7 +29,7 @@ inline PhiloxWords philox(PhiloxWords x, std::array<uint32_t, 2> key) {
   return x;
 }
 
-/// What an element of a random op is drawn from; see nn.dropout.
+/// The inputs of a random number, apart from the element's number; see nn.dropout.
 struct RandomPlace {
   uint64_t seed, step, microbatch, id;
   PhiloxWords counterOf(uint64_t element) const {

@@ -41,29 +41,29 @@ inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";
 inline constexpr llvm::StringLiteral kHostStateBytesAttr = "rt.host_state_bytes";
 inline constexpr llvm::StringLiteral kHostArenaBytesAttr = "rt.host_arena_bytes";
 
-/// Where buffers of a block begin, in bytes.
+/// The alignment of buffers in a block, in bytes.
 inline constexpr int64_t kAlignment = 64;
 
-/// The module's attribute that says how large a block is.
+/// Returns the name of the module attribute with the size of a block in bytes.
 inline llvm::StringRef blockBytesAttr(Space space, bool host) {
   if (space == Space::State)
     return host ? kHostStateBytesAttr : kStateBytesAttr;
   return host ? kHostArenaBytesAttr : kArenaBytesAttr;
 }
 
-/// Bytes of a buffer; truth values take one byte. -1 on overflow.
+/// Returns the size of a buffer in bytes, or -1 on overflow. Booleans take one byte.
 int64_t bufferBytes(mlir::MemRefType type);
 
-/// The buffer that holds the elements of a tensor.
+/// Returns the type of the buffer that holds the elements of a tensor type.
 mlir::MemRefType bufferType(mlir::Type tensor);
 
-/// The tensor that a buffer holds.
+/// Returns the type of the tensor that a buffer type holds.
 mlir::RankedTensorType tensorType(mlir::Type buffer);
 
-/// The symbol of a state's slot: the state itself keeps its own name.
+/// Returns the symbol of a state's slot, which differs from the state's own symbol.
 std::string slotName(llvm::StringRef state);
 
-/// Follows views and shards to the allocation.
+/// Follows views and shards from `buffer` to the allocation.
 BufferOp allocationOf(mlir::Value buffer);
 
 } // namespace shale::rt

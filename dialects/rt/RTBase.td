@@ -14,12 +14,12 @@ class RT_Op<string mnemonic, list<Trait> traits = []>
 
 def RT_Token : TypeDef<RT_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "A collective on its way, from its start to its wait";
+  let summary = "A started collective or copy that has not been waited for";
 }
 
 def RT_Buffer : StaticShapeMemRefOf<[F32, F64, BF16, F16, I64, I32, I1]>;
 
-// A count of bytes or an index; signed, so that a bad one is seen.
+// A byte count or an index. Signed, so that invalid values can be detected.
 def RT_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attribute">;
 
 def RT_Space : I32EnumAttr<"Space", "the block of memory that a buffer lies in", [

@@ -8,25 +8,25 @@ def RT_Dialect : Dialect {
   let name = "rt";
   let summary = "One rank's device program, one op per runtime call";
   let description = [{
-    What a rank executes, in order, on buffers whose places are planned. Nothing
-    here has value semantics: tensors are gone but for the bodies of kernels,
-    every op that works reads and writes `memref`s, and the order of ops is the
-    order of execution.
+    The ops that a rank executes, in order, on buffers with planned addresses.
+    The dialect has no value semantics: only the bodies of kernels use tensors,
+    all other computation reads and writes `memref`s, and the order of ops is
+    the order of execution.
 
     A module holds `rt.slot` (the layout of the state block), `rt.constant`
     (read-only data), `rt.kernel` (what a launch computes, still in `nn`) and
     `rt.func @step` and `@evaluate`, whose ops are the calls of
-    include/shale/Runtime.h. `nn.state`, `dist.mesh` and `dist.unit` stay beside
-    them: the program's tables are written from these.
+    include/shale/Runtime.h. `nn.state`, `dist.mesh` and `dist.unit` stay in the
+    module, because the program's tables are written from them.
 
-    An `rt.buffer` is one allocation: its bytes are its own from its first write
-    to its last access (a started collective accesses until its wait). Two
-    buffers may share bytes when these intervals are apart. Everything that
-    shares bytes otherwise (reshapes, updates in place, a parameter within its
-    gathered unit) is one buffer, through `rt.view` and `rt.shard`.
+    An `rt.buffer` is one allocation. Its live range lasts from its first write
+    to its last access; a started collective accesses its buffers until its wait.
+    Two buffers may share bytes if their live ranges do not overlap. Values that
+    share bytes for other reasons (reshapes, updates in place, a parameter within
+    its gathered unit) use one buffer through `rt.view` and `rt.shard`.
 
-    The module carries the sizes of the blocks as `rt.state_bytes` and `rt.arena_bytes` (i64), and of
-    those in host memory, where something is offloaded, as `rt.host_state_bytes` and `rt.host_arena_bytes`.
+    The module carries the sizes of the blocks as `rt.state_bytes` and `rt.arena_bytes` (i64). If anything is
+    offloaded, it carries those of the blocks in host memory as `rt.host_state_bytes` and `rt.host_arena_bytes`.
     `rt.threads` is the number of threads per rank assumed by the memory plan.
   }];
   let cppNamespace = "::shale::rt";

@@ -1,4 +1,4 @@
-//===- InitAll.h - Registration of everything Shale has -------------------===//
+//===- InitAll.h - Registration of dialects, passes and targets -----------===//
 //
 // For tools and for programs that embed the compiler: all dialects and passes
 // in one call each.
@@ -13,7 +13,7 @@ class DialectRegistry;
 
 namespace shale {
 
-/// Makes the names of Shale's targets known. May be called more than once.
+/// Registers Shale's targets by name. May be called more than once.
 void registerAllTargets();
 
 /// Registers all targets. Adds Shale's dialects and the upstream dialects that its passes produce.

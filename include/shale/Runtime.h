@@ -2,7 +2,7 @@
  *
  * The compiler emits one object file that defines `shale_program` and the
  * functions it points to; the runtime (runtime/) defines every function below
- * and `main`. The header is plain C, includes nothing of LLVM, and changes only
+ * and `main`. The header is plain C, does not depend on LLVM, and changes only
  * together with SHALE_ABI_VERSION.
  *
  * Units: counts are elements, offsets and sizes are bytes unless a comment says
@@ -19,13 +19,14 @@ extern "C" {
 
 #define SHALE_ABI_VERSION 6
 
-/* How the runtime cuts matrix products for the library, which packs a piece into
- * buffers that it allocates: at most this many columns at once, and blocks of at
- * most this many rows and of this depth. The memory plan follows from them. */
+/* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
+ * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
+ * columns per call, in blocks of at most SHALE_GEMM_BLOCK rows and that depth.
+ * The memory plan depends on both. */
 #define SHALE_GEMM_COLUMNS 2016
 #define SHALE_GEMM_BLOCK 384
-/* Products of half types are widened piece by piece in a thread's scratch: of at
- * most this many rows and columns, SHALE_GEMM_BLOCK deep. */
+/* Products of 16-bit floats are widened to f32 piece by piece in a thread's scratch
+ * buffer: at most this many rows and columns, SHALE_GEMM_BLOCK deep. */
 #define SHALE_GEMM_PANEL 768
 
 /* Exit codes of the program (and of shalec, where they apply). */
@@ -35,8 +36,8 @@ enum {
   SHALE_EXIT_DATA = 65,       /* bad or unsupported model, data or checkpoint */
   SHALE_EXIT_NO_INPUT = 66,   /* an input file is missing */
   SHALE_EXIT_UNAVAILABLE = 69, /* this machine lacks a device, a library or instructions */
-  SHALE_EXIT_INTERNAL = 70,   /* a bug of Shale */
-  SHALE_EXIT_IO = 74,         /* disk */
+  SHALE_EXIT_INTERNAL = 70,   /* a bug in Shale */
+  SHALE_EXIT_IO = 74,         /* a file cannot be written */
   SHALE_EXIT_PREEMPTED = 75,  /* stopped by a signal, state saved */
   SHALE_EXIT_PEER = 76,       /* a peer or a collective failed */
   SHALE_EXIT_NO_FIT = 78,     /* does not fit the memory limit */
@@ -54,8 +55,8 @@ typedef enum {
   SHALE_BOOL = 6 /* one byte, 0 or 1 */
 } ShaleType;
 
-/* What ranks along an axis share out: the batch (replica, and shard, over which state is split, too), or
- * single values (tensor). */
+/* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or single
+ * tensors (tensor). */
 typedef enum { SHALE_AXIS_REPLICA = 0, SHALE_AXIS_SHARD = 1, SHALE_AXIS_TENSOR = 2 } ShaleAxisKind;
 
 /* One axis of the mesh; the last axis of the table varies fastest over ranks. */
@@ -68,43 +69,43 @@ typedef struct {
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 
-/* A file of initial values is told from another of its size by this much of each parameter. */
+/* Bytes at the start of each parameter that are hashed to check that a file of initial values is unchanged. */
 #define SHALE_HASHED_BYTES 4096
 
 /* Where a parameter's initial value comes from. */
 typedef struct {
   int32_t kind;       /* ShaleInitKind */
-  int32_t transposed; /* file holds the transpose of a 2-D parameter */
-  double fill;        /* SHALE_INIT_FILL: every element */
-  const char *file;   /* as it was found at compile time; else beside the program. SHALE_INIT_DATA: the bytes themselves */
-  int64_t file_size;  /* size of that file when it was compiled; 0: it was not there */
+  int32_t transposed; /* 1: the file holds the transpose of a 2-D parameter */
+  double fill;        /* SHALE_INIT_FILL: value of every element */
+  const char *file;   /* path at compile time; a missing file is searched beside the program. SHALE_INIT_DATA: the bytes */
+  int64_t file_size;  /* size of the file at compile time; 0: the file was missing */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes */
-  int64_t hash;       /* XXH3 of the first SHALE_HASHED_BYTES of them at compile time; 0: not known */
-  double mean;        /* of these values at compile time, from a sample where they are many */
-  double deviation;   /* their standard deviation; negative: not known, the file was not there */
+  int64_t hash;       /* XXH3 of the first SHALE_HASHED_BYTES of these bytes at compile time; 0: unknown */
+  double mean;        /* of the values at compile time; estimated from a sample if there are many */
+  double deviation;   /* their standard deviation; negative: unknown, the file was missing */
   int32_t type;       /* ShaleType of the file's elements; may differ from the parameter's */
   int32_t pad_;
 } ShaleInit;
 
-/* A parameter or buffer, whole, under PyTorch's name. */
+/* A whole (unsharded) parameter or buffer under its PyTorch name. */
 typedef struct {
   const char *name;
   const char *const *aliases; /* other names of a tied parameter, NULL-terminated; may be NULL */
-  int32_t type;               /* ShaleType of the whole, as files carry it */
+  int32_t type;               /* ShaleType of the whole parameter in files */
   int32_t rank;
   const int64_t *dims;
   int64_t count;
   int32_t trained; /* 0: frozen or buffer */
-  int32_t buffer;  /* 1: a buffer of the model, no parameter; 2: and none of its state_dict */
+  int32_t buffer;  /* 0: a parameter; 1: a buffer; 2: a buffer that is not in the model's state_dict */
   ShaleInit init;
 } ShaleParameter;
 
 /* A parameter's place in a group's one-dimensional tensor. */
 typedef struct {
   int32_t parameter; /* index into ShaleProgram.parameters */
-  float decay;       /* factor on weight decay: 1 or 0 */
-  int64_t offset;    /* elements into the group; starts are aligned to 64 bytes */
+  float decay;       /* factor of weight decay: 1 or 0 */
+  int64_t offset;    /* elements into the group; aligned to 64 bytes */
   int64_t count;     /* elements */
 } ShaleSegment;
 
@@ -112,7 +113,7 @@ typedef struct {
  * 1-D tensor. Gaps between segments and the tail are padding and hold zeros. */
 typedef struct {
   const char *name; /* unit and group, for messages */
-  int64_t count;    /* elements, padding included; a multiple of its axis' size */
+  int64_t count;    /* elements, padding included; a multiple of the axis size */
   int32_t segment_count;
   int32_t pad_;
   const ShaleSegment *segments;
@@ -123,38 +124,39 @@ typedef enum {
   SHALE_ROLE_MOMENT1 = 1, /* AdamW's first moment */
   SHALE_ROLE_MOMENT2 = 2, /* AdamW's second moment */
   SHALE_ROLE_MOMENTUM = 3, /* SGD's momentum buffer */
-  SHALE_ROLE_LOSS_SCALE = 4 /* a scalar of the loss scaling; in checkpoints, not in weights */
+  SHALE_ROLE_LOSS_SCALE = 4 /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
 } ShaleRole;
 
-/* One piece of this rank's persistent state: all of a group or this rank's equal
- * slice of it. A group may have two pieces of one role: the wider one is what
- * checkpoints hold, the other a rounded copy. It lies at `offset` of the state block. The rank with coordinate c on
- * `axis` holds elements [c*local_count, (c+1)*local_count) of the group. */
+/* One piece of this rank's persistent state: a whole group or this rank's equal
+ * slice of it. A group may have two pieces of one role: checkpoints hold the one of
+ * the wider type; the other is a rounded copy. A piece starts at `offset` of the
+ * state block. The rank with coordinate c on `axis` holds elements
+ * [c*local_count, (c+1)*local_count) of the group. */
 typedef struct {
   int32_t group; /* index into ShaleProgram.groups */
   int32_t role;  /* ShaleRole */
   int32_t type;  /* ShaleType as stored */
   int32_t axis;  /* index into ShaleProgram.axes; -1: whole on every rank */
-  int64_t offset; /* bytes into the state block; aligned to 64. The block in host
-                     memory follows the device's: its bytes begin at state_bytes */
-  int64_t local_count;
+  int64_t offset; /* bytes into the state block; aligned to 64. State in host memory
+                     follows the device's: its offsets begin at state_bytes */
+  int64_t local_count; /* elements on this rank */
 } ShaleState;
 
-/* An input of the step. The runtime hands over this rank's part: the whole
- * micro-batch has dims[batch_dim] * (product of the data axes) rows, and the rank
+/* An input of the step. The runtime passes this rank's part: the whole
+ * micro-batch has dims[batch_dim] * (product of the data axes' sizes) rows, and the rank
  * with the r-th data coordinate (row-major over data axes) takes the r-th equal slice. */
 typedef struct {
   const char *name;
   const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file);
-                          "all-ones": the program was compiled for ones, so the data file must have nothing else;
-                          "seed", "step", "microbatch": an i64 scalar that random numbers are drawn from */
+                          "all-ones": the program was compiled for ones, so the data file must hold only ones;
+                          "seed", "step", "microbatch": an i64 scalar that random ops draw from */
   int32_t type;
   int32_t rank;
   const int64_t *dims; /* of this rank's part */
   int32_t batch_dim;   /* -1: not split, the same on every rank */
   int32_t pad_;
   int64_t bound;   /* values of this integer input must be in [0, bound) or `ignored`; 0: not checked */
-  int64_t ignored; /* the label that counts for nothing; 0 where there is none */
+  int64_t ignored; /* the label that the loss ignores; 0: none */
 } ShaleInput;
 
 typedef enum {
@@ -163,33 +165,33 @@ typedef enum {
   SHALE_ALL_REDUCE = 2
 } ShaleCollectiveKind;
 
-/* A collective of the compiled code, for messages, reports and the count of bytes. */
+/* A collective of the compiled code, for messages, reports and byte counts. */
 typedef struct {
-  const char *name;    /* unit or value it moves */
+  const char *name;    /* unit or value that it moves */
   int32_t kind;        /* ShaleCollectiveKind */
   int32_t axis;        /* index into axes */
-  /* What one rank sends when it runs once, with N ranks on the axis: all-gather
-   * and reduce-scatter (N-1) * count * size of an element, all-reduce
-   * 2 * (N-1) * ceil(count / N) * size. */
+  /* Bytes that one rank sends per run, with N ranks on the axis: all-gather and
+   * reduce-scatter (N-1) * count * element size, all-reduce
+   * 2 * (N-1) * ceil(count / N) * element size. */
   int64_t sent_bytes;
-  int64_t times; /* it runs in one step; 0: only in an evaluation */
+  int64_t times; /* runs per step; 0: only in evaluation */
   /* Reductions that are exchanged together are consecutive sites, started one after
-   * the other: the first of them and how many there are. Alone: itself and 1. */
+   * the other: the index of the first site and their number. If alone: its own index and 1. */
   int32_t bucket;
   int32_t bucket_size;
 } ShaleSite;
 
 /* A copy between device and host memory, for traces and reports. */
 typedef struct {
-  const char *name; /* unit, state or value it moves */
-  const char *node; /* of the model, or "" */
+  const char *name; /* unit, state or value that it moves */
+  const char *node; /* source node of the model, or "" */
   int64_t bytes;
-  int64_t times;   /* it runs in one step; 0: only in an evaluation */
-  int32_t to_host; /* else to the device */
+  int64_t times;   /* runs per step; 0: only in evaluation */
+  int32_t to_host; /* 1: device to host; 0: host to device */
   int32_t pad_;
 } ShaleTransfer;
 
-/* A line of the memory plan; the sum of all lines is the planned peak of a rank. */
+/* A line of the memory plan; the sum of all lines is the planned peak per rank. */
 typedef struct {
   const char *category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
   const char *what;
@@ -197,19 +199,19 @@ typedef struct {
   int64_t bytes;
 } ShalePlanLine;
 
-/* A planned buffer, for the running program's own table (--describe, tests). */
+/* A planned buffer, for --describe, --report-buffers and tests. */
 typedef struct {
   const char *name;     /* source node or state */
   const char *category; /* as in ShalePlanLine */
   const char *space;    /* "state", "arena", "host state" or "host arena" */
   int64_t offset;
   int64_t bytes;
-  int64_t padding; /* of these bytes */
+  int64_t padding; /* bytes of it that are padding */
 } ShaleBuffer;
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */
 
-/* A compiled function. `inputs` in the order of ShaleProgram.inputs, `hyper` in
+/* A compiled function. `inputs` are in the order of ShaleProgram.inputs, `hyper` in
  * the order of .hyper, `metrics` in the order of the function's metric table. */
 typedef void (*ShaleFunction)(ShaleRank *rank, char *state, char *arena,
                               const void *const *inputs, const float *hyper,
@@ -219,10 +221,10 @@ typedef struct {
   int32_t abi_version;
   int32_t world_size;
   const char *model;     /* path of the model file */
-  const char *target;    /* e.g. "x86-64-v4": checked against this CPU at start */
+  const char *target;    /* e.g. "x86-64-v4"; checked against the CPU at startup */
   const char *strategy;  /* none, optimizer, grad, full, hybrid */
   const char *optimizer; /* adamw, sgd */
-  const char *describe;  /* text that --describe prints after its own tables */
+  const char *describe;  /* text that --describe prints after the tables */
   int32_t axis_count;
   int32_t parameter_count;
   int32_t group_count;
@@ -234,9 +236,9 @@ typedef struct {
   int32_t site_count;
   int32_t plan_line_count;
   int32_t buffer_count;
-  int32_t accumulate; /* micro-batches a step, at least 1 */
+  int32_t accumulate; /* micro-batches per step, at least 1 */
   int32_t kept_count;
-  int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduced to slices there (ZeRO-1) */
+  int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduce-scattered there (ZeRO-1) */
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;
@@ -247,27 +249,27 @@ typedef struct {
    * step (from 0) */
   const char *const *hyper;
   const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied), and
-                                      loss_scale where the loss is scaled: then a run goes on after a skip */
-  const char *const *eval_metrics; /* loss_sum, count: over all ranks */
+                                      loss_scale if the loss is scaled: a run then continues after a skipped update */
+  const char *const *eval_metrics; /* loss_sum, count, both over all ranks */
   const ShaleSite *sites;
   const ShalePlanLine *plan;
   const ShaleBuffer *buffers;
   const ShaleTransfer *transfers;
-  /* What the model's state_dict has beside `parameters` and the step does not change.
-   * Type -1: only the name is known. */
+  /* Tensors of the model's state_dict that are not in `parameters`; training does not
+   * change them. Type -1: only the name is known. */
   const ShaleParameter *kept;
   int64_t state_bytes;
   int64_t arena_bytes;
-  int64_t host_state_bytes; /* in host memory, when something is offloaded */
+  int64_t host_state_bytes; /* state in host memory; 0 unless something is offloaded */
   int64_t host_arena_bytes;
-  int64_t transfer_count; /* copies between the memories, in all functions */
-  int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes for
-                                 each rank of the largest axis, if that has two */
-  int64_t tokens_per_step;    /* of the whole program, all micro-batches */
-  int64_t flops_per_step;     /* of one rank: the model's operations, what is computed again not counted */
-  /* A step of K micro-batches is accumulate_first, K - 2 times accumulate_next, and
-   * step with the last one; K = 1: step alone, the others are NULL. K = 2:
-   * accumulate_next is NULL. Neither writes metrics. */
+  int64_t transfer_count; /* copies between device and host memory in all functions */
+  int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes per
+                                 rank of the largest axis, if that has two ranks */
+  int64_t tokens_per_step;    /* of all ranks and micro-batches */
+  int64_t flops_per_step;     /* per rank: floating-point operations of the model, without recomputation */
+  /* A step of K micro-batches runs accumulate_first, K - 2 times accumulate_next, and
+   * `step` for the last micro-batch. K = 1: `step` only, the others are NULL. K = 2:
+   * accumulate_next is NULL. Neither of the accumulate functions writes metrics. */
   ShaleFunction accumulate_first;
   ShaleFunction accumulate_next;
   ShaleFunction step;
@@ -276,66 +278,68 @@ typedef struct {
 
 extern const ShaleProgram shale_program;
 
-/* ---- what compiled code calls. None returns on error: the runtime reports and exits. */
+/* ---- Functions that compiled code calls. None returns after an error: the runtime reports it and exits. */
 
-/* A generated kernel: works on rows [begin, end) of what `args` describe. */
+/* A generated kernel: processes rows [begin, end) of the buffers in `args`. */
 typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
 
-/* What is launched next comes from this node of the model, for traces. */
+/* Sets the node of the model that the following launches come from, for traces. */
 void shale_note(ShaleRank *rank, const char *node);
 
-/* Runs `kernel` over [0, rows), cut at multiples of `grain` that depend only on
- * rows, grain and the number of threads. `name` is the kernel's, for traces;
- * `args` are `inputs` buffers that it reads, then `outputs` that it writes. */
+/* Runs `kernel` over [0, rows), split among threads at multiples of `grain` that depend
+ * only on rows, grain and the number of threads. `name` is the kernel's name, for traces;
+ * `args` holds `inputs` buffers that it reads, then `outputs` buffers that it writes. */
 void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
                   void *const *args, int32_t inputs, int32_t outputs,
                   int64_t rows, int64_t grain);
 
-/* C[m,n] = op(A) * op(B), on all threads. A and B are of `type`, SHALE_F32 or a
- * half type, C of `result_type`, which is that or SHALE_F32. Sums are f32, rounded
- * once. */
+/* Computes C[m,n] = op(A) * op(B) on all threads, row-major, with leading dimensions in
+ * elements. A and B have type `type`: SHALE_F32 or a 16-bit float. C has type
+ * `result_type`: `type` or SHALE_F32. Sums are f32, rounded once. */
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
                 int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                 const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
                 int32_t result_type);
 
-/* Memory of the calling thread for a kernel: `offset` bytes into a block of at
- * least `bytes`, which keeps its place until the thread asks for a larger one. */
+/* Returns scratch memory of the calling thread for a kernel: `offset` bytes into a block
+ * of at least `bytes`. The block stays valid until the thread requests a larger one. */
 void *shale_scratch(int64_t bytes, int64_t offset);
 
-/* The product on the calling thread only, for use inside a kernel. */
+/* Computes C = alpha * op(A) * op(B) + beta * C in f32 on the calling thread only, for use inside a kernel. */
 void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m,
                        int64_t n, int64_t k, float alpha, const float *a,
                        int64_t lda, const float *b, int64_t ldb, float beta,
                        float *c, int64_t ldc);
 
-/* Collectives: `site` indexes ShaleProgram.sites (axis and name); start returns at
- * once, buffers belong to the runtime until shale_wait(rank, site). Ranks start
- * them in one order. Sums are in rank order, in f32: the bits do not depend on timing. */
+/* Collectives: `site` indexes ShaleProgram.sites (axis and name). Start returns at
+ * once; the buffers belong to the runtime until shale_wait(rank, site). All ranks start
+ * collectives in the same order. Sums are in rank order, in f32: the bits do not depend
+ * on timing. `count` is in elements, `type` a ShaleType. */
 
-/* recv[c*count ..] = send of coordinate c. send may be recv + own*count. */
+/* recv[c*count ..] = `send` of the rank with coordinate c. send may be recv + own*count. */
 void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send,
                             void *recv, int64_t count, int32_t type);
-/* recv[0..count) = sum over coordinates of their send[own*count ..]. recv may be send + own*count. */
+/* recv[0..count) = sum over the axis' ranks of their send[own*count ..]. recv may be send + own*count. */
 void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
                                 void *recv, int64_t count, int32_t type);
 /* recv[0..count) = sum of send[0..count); recv may be send. */
 void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send,
                             void *recv, int64_t count, int32_t type);
+/* Blocks until the collective that was started at `site` is complete. */
 void shale_wait(ShaleRank *rank, int32_t site);
 
-/* The blocks in host memory. */
+/* Return this rank's state and arena blocks in host memory. */
 void *shale_host_state(ShaleRank *rank);
 void *shale_host_arena(ShaleRank *rank);
 
-/* Copies between device and host memory, `index` below transfer_count: start returns
- * at once, both buffers belong to the runtime until shale_transfer_wait(rank, index).
- * They run in the order in which they start, beside kernels and collectives. */
+/* Copies between device and host memory; `index` is below transfer_count. Start returns
+ * at once; both buffers belong to the runtime until shale_transfer_wait(rank, index).
+ * Copies run in the order in which they start, concurrently with kernels and collectives. */
 void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
                           const void *source, int64_t bytes);
 void shale_transfer_wait(ShaleRank *rank, int32_t index);
 
-/* This rank's coordinate on an axis. */
+/* Returns this rank's coordinate on `axis`, an index into ShaleProgram.axes; 0 if `axis` is negative. */
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis);
 
 #ifdef __cplusplus

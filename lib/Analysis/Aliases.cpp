@@ -36,12 +36,12 @@ Value shale::viewed(Value value) {
   return value;
 }
 
-/// The reader that `better` prefers, of the value and of its views.
+/// Returns the reader of the value or of its views that `better` prefers, or null.
 static Operation *pickReader(Value value, llvm::function_ref<bool(Operation *, Operation *)> better) {
   Operation *picked = nullptr;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner(), *reader = nullptr;
-    if (isView(user)) // of several operands, result i shows operand i
+    if (isView(user)) // result i of a view of several operands is a view of operand i
       reader = pickReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()), better);
     if (!reader)
       reader = user;

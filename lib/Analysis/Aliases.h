@@ -6,23 +6,24 @@
 
 namespace shale {
 
-/// The constant that defines `value` if all its elements are equal (kernels compute it, nothing is loaded), or null.
+/// Returns the constant that defines `value` if all its elements are equal, else null. Kernels compute such a constant
+/// instead of loading it.
 nn::ConstantOp splatConstant(mlir::Value value);
 
-/// The operand whose buffer result `index` may be given, or null. A kernel that
-/// runs in place on it is right: element i of the result depends on no other
-/// element of it, or the cluster says so.
+/// Returns the operand whose buffer result `index` may reuse, or null. A kernel may
+/// run in place on it: element i of the result depends on no other element of the
+/// operand, or the cluster declares the alias.
 mlir::OpOperand *aliasedOperand(mlir::Operation *op, unsigned index);
 
-/// The value whose bytes `value` shows: through any number of views.
+/// Returns the value whose bytes `value` refers to, looking through any number of views.
 mlir::Value viewed(mlir::Value value);
 
-/// The first and the last op of the block that read `value` or a view of it; null where none does. A view without readers
-/// reads by itself.
+/// Return the first and the last op of the block that read `value` or a view of it, or null if there is none. A view
+/// without readers counts as a reader.
 mlir::Operation *firstReader(mlir::Value value);
 mlir::Operation *lastReader(mlir::Value value);
 
-/// The first op of the block of `op` that uses a result of it, or null.
+/// Returns the first op in the block of `op` that uses one of its results, or null.
 mlir::Operation *firstUser(mlir::Operation *op);
 
 } // namespace shale

@@ -9,7 +9,7 @@
 using namespace shale;
 
 namespace {
-/// Of the gaps that hold a buffer: the smallest, or the lowest.
+/// Which of the gaps that fit a buffer is used: the smallest, or the lowest.
 enum class Fit { Best, First };
 } // namespace
 
@@ -47,8 +47,8 @@ static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::Array
   return layout;
 }
 
-/// What ends highest is placed first in the next attempt, which often lets it
-/// slip below what stood in its way. A bounded number of attempts.
+/// Places the buffer with the highest end first in the next attempt, which often
+/// lets it move below the buffers that blocked it. The number of attempts is bounded.
 static void improve(ArenaLayout &best, llvm::SmallVector<int64_t> order, Fit fit, llvm::ArrayRef<Lifetime> lifetimes,
                     int64_t least, int64_t alignment) {
   constexpr int64_t work = 30000000, most = 32;
@@ -72,7 +72,7 @@ ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t align
   llvm::SmallVector<int64_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
   auto length = [&](int64_t i) { return double(lifetimes[i].end - lifetimes[i].begin + 1); };
-  // Ties keep the order of the schedule, so that the result is the same every time.
+  // Ties keep the order of the schedule, so that the result is deterministic.
   const std::function<double(int64_t)> keys[] = {
       [&](int64_t i) { return double(lifetimes[i].bytes); },
       [&](int64_t i) { return double(lifetimes[i].bytes) * length(i); },
@@ -95,7 +95,7 @@ ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t align
       attempts.push_back({std::move(layout), std::move(sorted), fit});
     }
   auto less = [](const Attempt &a, const Attempt &b) { return a.layout.bytes < b.layout.bytes; };
-  // Within a hundredth of what is live nothing is left to win.
+  // A layout within 1 % of the lower bound is good enough.
   if (Attempt &attempt = *llvm::min_element(attempts, less); attempt.layout.bytes - least <= least / 100)
     return attempt.layout;
   for (Attempt &attempt : attempts)

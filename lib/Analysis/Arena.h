@@ -13,23 +13,24 @@
 
 namespace shale {
 
-/// Bytes that are taken at positions [begin, end] of the schedule.
+/// A buffer's size and the positions [begin, end] of the schedule at which it is live.
 struct Lifetime {
   int64_t bytes;
   int64_t begin, end;
 };
 
 struct ArenaLayout {
-  /// One per lifetime, multiples of the alignment.
+  /// One offset in bytes per lifetime, a multiple of the alignment.
   llvm::SmallVector<int64_t> offsets;
-  int64_t bytes = 0;
+  int64_t bytes = 0; ///< of the whole arena
 };
 
-/// Places lifetimes so that two that meet in time are apart in memory.
+/// Assigns offsets such that lifetimes that overlap in time do not overlap in memory.
 ArenaLayout layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment);
 
-/// The largest sum of bytes, each rounded up to the alignment, that is live at
-/// one position: no layout takes less. `at`, if not null, becomes the first such position.
+/// Returns the largest sum of bytes, each rounded up to the alignment, that is live at one
+/// position. This is a lower bound for every layout. If `at` is not null, sets it to the first
+/// such position.
 int64_t maxLiveBytes(llvm::ArrayRef<Lifetime> lifetimes, int64_t alignment, int64_t *at = nullptr);
 
 } // namespace shale

@@ -1,15 +1,15 @@
-//===- InputRanges.cpp - Which integers a function's inputs may hold ------===//
+//===- InputRanges.cpp - Valid integer ranges of a function's inputs ------===//
 #include "lib/Analysis/InputRanges.h"
 
 using namespace mlir;
 using namespace shale;
 
 namespace {
-/// What the uses of a value take.
+/// The index ranges that the uses of a value accept.
 struct Uses {
-  std::optional<IndexRange> all;  ///< of uses of every element
-  std::optional<IndexRange> some; ///< of uses of some
-  bool free = false;              ///< there is a use without a range
+  std::optional<IndexRange> all;  ///< range of the uses of all elements
+  std::optional<IndexRange> some; ///< range of the uses of some elements
+  bool free = false;              ///< whether there is a use without a range
   std::optional<IndexRange> range() const;
 };
 } // namespace
@@ -35,7 +35,7 @@ std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function)
   llvm::DenseMap<Value, Uses> uses;
   if (!function.getBody().hasOneBlock())
     return std::vector<std::optional<IndexRange>>(function.getNumArguments());
-  // Users come before what they use, so every use of a value is known with it.
+  // In reverse order, all uses of a value are visited before its definition.
   for (Operation &op : llvm::reverse(function.front()))
     for (OpOperand &operand : op.getOpOperands()) {
       Uses &of = uses[operand.get()];

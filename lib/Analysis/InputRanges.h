@@ -1,4 +1,4 @@
-//===- InputRanges.h - Which integers a function's inputs may hold --------===//
+//===- InputRanges.h - Valid integer ranges of a function's inputs --------===//
 #ifndef SHALE_ANALYSIS_INPUTRANGES_H
 #define SHALE_ANALYSIS_INPUTRANGES_H
 
@@ -7,10 +7,10 @@
 
 namespace shale {
 
-/// For each argument the range that all its uses as an index take, nothing
-/// where it is not used as one. Elements are followed through ops that move
-/// them; where only some go on to be indices (a slice), the range is the
-/// argument's only if no other use reads it without one.
+/// Returns for each argument the range that all its uses as an index accept, or
+/// nothing if it is not used as an index. Elements are followed through ops
+/// that move them. If only some of the elements become indices (a slice), the
+/// range applies to the argument only if it has no use without a range.
 std::vector<std::optional<IndexRange>> inputRanges(mlir::func::FuncOp function);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- KernelReads.cpp - Which elements a kernel reads for one it writes --===//
+//===- KernelReads.cpp - Elements that a kernel reads per written element -===//
 #include "lib/Analysis/KernelReads.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/nn/NN.h"
@@ -38,7 +38,7 @@ std::optional<KernelRows> shale::findKernelRows(Block &body) {
 
 namespace {
 
-/// A few of [0, size), the ends among them; all where there are few.
+/// Returns at most `most` numbers of [0, size), including both ends; all of them if they are at most `most`.
 SmallVector<int64_t> sample(int64_t size, int64_t most) {
   SmallVector<int64_t> picked;
   if (size <= most) {
@@ -54,8 +54,8 @@ SmallVector<int64_t> sample(int64_t size, int64_t most) {
   return picked;
 }
 
-/// Follows elements through the body with constant indices and notes what is read
-/// of one argument. An index known only at run time is a dimension, `kUnknown`.
+/// Follows elements through the body with constant indices and records the elements of
+/// one argument that are read. An index known only at run time is the dimension `kUnknown`.
 class ReadProbe final : public ElementEmitter {
 public:
   ReadProbe(Value argument, const KernelRows *rows)
@@ -67,7 +67,7 @@ public:
         dependent.insert_range(op.getResults());
   }
 
-  /// Forgets the reads of the element that was followed last.
+  /// Clears the reads of the previous element.
   void reset() {
     reads.clear();
     seen.clear();
@@ -75,13 +75,13 @@ public:
 
   struct Read {
     int64_t index;     ///< -1: known only at run time
-    bool inReduction;  ///< of a row that is reduced before it is written
+    bool inReduction;  ///< read by a reduction of a row, which completes before the row is written
     bool operator<(const Read &other) const {
       return std::tie(index, inReduction) < std::tie(other.index, other.inReduction);
     }
   };
   std::set<Read> reads;
-  /// An op whose reads are not known at all.
+  /// An op whose reads are unknown, or null.
   Operation *opaque = nullptr;
 
   Value emit(Value value, const LinearIndex &index) override {
@@ -151,7 +151,7 @@ public:
   OpBuilder &builder() override { return b; }
 
 private:
-  /// A stand-in for any value of the type: only indices matter here.
+  /// Returns a placeholder for any value of the type: only indices matter here.
   Value zero(Type type) {
     Value &value = zeros[type];
     if (!value)
@@ -164,7 +164,7 @@ private:
   const KernelRows *rows;
   Location loc;
   OpBuilder b;
-  Block block; // of ops that nobody keeps
+  Block block; // holds temporary ops
   DenseMap<Type, Value> zeros;
   DenseSet<Value> dependent; // values that depend on the argument; no others are followed
   bool inReduction = false;
@@ -176,7 +176,7 @@ private:
 std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
   Operation *yield = body.getTerminator();
   Value output = yield->getOperand(result), input = body.getArgument(argument);
-  // An update reads of every operand only the element that it writes.
+  // An optimizer update reads only the element that it writes of each operand.
   if (isa_and_nonnull<OptimizerUpdate>(output.getDefiningOp()))
     return "";
   int64_t count = elements(output);
@@ -199,7 +199,7 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
       for (const ReadProbe::Read &read : probe.reads) {
         int64_t row = index / std::max<int64_t>(1, otherCount / rowCount);
         bool sameRow = read.index >= 0 && read.index / std::max<int64_t>(1, count / rowCount) == row;
-        // One value a row is written last in its row.
+        // An output with one value per row is written after the other elements of the row.
         bool own = (otherCount == count && read.index == index) || (sameRow && (read.inReduction || count == rowCount));
         if (!own)
           return "element " + std::to_string(index) + " of a result depends on element " +

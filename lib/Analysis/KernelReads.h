@@ -1,8 +1,8 @@
-//===- KernelReads.h - Which elements a kernel reads for one it writes ----===//
+//===- KernelReads.h - Elements that a kernel reads per written element ---===//
 //
-// Asked of the ops' own element maps (`Indexed::emitAt`) with constant indices,
-// so the answer depends neither on how fusion classifies accesses nor on the
-// schedule that codegen chooses.
+// Computed from the ops' own element maps (`Indexed::emitAt`) with constant
+// indices, so the result depends neither on how fusion classifies accesses nor
+// on the schedule that codegen chooses.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_ANALYSIS_KERNELREADS_H
@@ -20,18 +20,19 @@ namespace shale {
 /// reductions are complete before any element of the row is written.
 struct KernelRows {
   int64_t rows = 0, columns = 0;
-  /// The reductions, in order.
+  /// The reductions over a row, in order.
   llvm::SmallVector<mlir::Operation *> reductions;
 };
 
-/// The rows of a kernel's body, where all results have R or R * C elements; the
-/// largest reduction counts. Nothing for a kernel without such a reduction.
+/// Returns the rows R and columns C of a kernel's body, given by its largest
+/// reduction such that all results have R or R * C elements. Nothing if there is
+/// no such reduction.
 std::optional<KernelRows> findKernelRows(mlir::Block &body);
 
 /// Checks that a kernel may write result `result` over argument `argument`: each
 /// element of the argument is read for the element at its own index, or by a row
 /// reduction of its own row. Looks at a sample of elements (all of small results).
-/// Returns what is wrong, or an empty text.
+/// Returns an error message, or an empty string.
 std::string findHazard(mlir::Block &body, unsigned result, unsigned argument);
 
 } // namespace shale

@@ -1,8 +1,8 @@
-//===- MemoryPage.cpp - Memory over a step, drawn -------------------------===//
+//===- MemoryPage.cpp - HTML page of the memory over a step ---------------===//
 //
-// For each memory two pictures over the ops of a function: the sum of what is live by
-// category, and each buffer at its real offset from its first to its last op. The page
-// stands alone: no network, no other file.
+// The page has two pictures per memory over the ops of a function: the live bytes by
+// category, and each buffer at its offset from its first to its last op. The page is
+// self-contained: it needs no network and no other file.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/MemoryPage.h"
@@ -111,7 +111,7 @@ $('fn').addEventListener('change',draw);draw();
 void shale::writeMemoryPage(const llvm::json::Value &report, llvm::raw_ostream &os) {
   std::string text;
   llvm::raw_string_ostream(text) << report;
-  // A tensor's name must not end the script.
+  // Escape '<': a tensor's name must not end the script element.
   os << kHead;
   for (size_t i = 0; i < text.size(); ++i)
     if (text[i] == '<')

@@ -1,4 +1,4 @@
-//===- MemoryPage.h - Memory over a step, drawn ---------------------------===//
+//===- MemoryPage.h - HTML page of the memory over a step -----------------===//
 #ifndef SHALE_ANALYSIS_MEMORYPAGE_H
 #define SHALE_ANALYSIS_MEMORYPAGE_H
 
@@ -7,8 +7,8 @@
 
 namespace shale {
 
-/// Writes one HTML page that needs nothing else: the memory report's JSON and a
-/// drawing of it. Hovering over a band names the tensor and its source node.
+/// Writes one self-contained HTML page with the memory report's JSON and a
+/// drawing of it. Hovering over a band shows the tensor and its source node.
 void writeMemoryPage(const llvm::json::Value &report, llvm::raw_ostream &os);
 
 } // namespace shale

@@ -32,7 +32,7 @@ static bool isIndex(StringRef component) {
   return !component.empty() && llvm::all_of(component, llvm::isDigit);
 }
 
-/// What comes before a scope's index, or nothing when its last part is none.
+/// Returns the part of a scope before its index, or nothing if the last component is not an index.
 static std::optional<StringRef> familyOf(StringRef scope) {
   if (isIndex(scope))
     return StringRef();
@@ -41,7 +41,7 @@ static std::optional<StringRef> familyOf(StringRef scope) {
 }
 
 std::vector<std::string> shale::findBlocks(ModuleOp module) {
-  // Families with their scopes, in order of appearance.
+  // The scopes of each family.
   llvm::StringMap<llvm::StringSet<>> indices;
   auto states = llvm::make_filter_range(module.getOps<nn::StateOp>(), [](nn::StateOp state) { return !state.getOf(); });
   for (nn::StateOp state : states)

@@ -1,4 +1,4 @@
-//===- Numerics.cpp - In which types each parameter is trained ------------===//
+//===- Numerics.cpp - The float types of each parameter's training --------===//
 #include "lib/Analysis/Numerics.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
@@ -26,7 +26,7 @@ std::string nameOf(Type type) {
   return text;
 }
 
-/// Names of types in the order in which they came.
+/// Names of types in the order in which they were added.
 class Types {
 public:
   void add(Type type) {
@@ -45,7 +45,7 @@ private:
   std::vector<std::string> names;
 };
 
-/// Something that happens to a gradient, and how often.
+/// An operation on a gradient, and how often it occurs.
 struct Event {
   std::string title, text;
   llvm::json::Object json;
@@ -54,7 +54,7 @@ struct Event {
 
 class Events {
 public:
-  /// Counts it where the same is there already: anywhere, or just before.
+  /// Adds an event, or counts it if the same event exists: anywhere, or as the last one.
   void add(Event event, bool anywhere) {
     for (Event &other : llvm::reverse(events)) {
       if (other.text == event.text)
@@ -64,14 +64,14 @@ public:
     }
     events.push_back(std::move(event));
   }
-  /// What another function does to the same gradient, where this one does not.
+  /// Adds the events of another function on the same gradient that are missing here.
   void merge(Events other) {
     for (Event &event : other.events)
       if (llvm::none_of(events, [&](const Event &own) { return own.text == event.text; }))
         events.push_back(std::move(event));
   }
   void reverse() { std::reverse(events.begin(), events.end()); }
-  /// Says of all of a title when they happen.
+  /// Sets when all events with a title occur.
   void sayWhen(StringRef title, StringRef when) {
     for (Event &event : events)
       if (event.title == title) {
@@ -101,19 +101,19 @@ private:
   std::vector<Event> events;
 };
 
-/// The state whose value an argument of its function is, or null.
+/// Returns the state that a function argument holds, or null.
 FlatSymbolRefAttr stateOf(Value value) {
   auto argument = dyn_cast_or_null<BlockArgument>(value);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   return function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr) : FlatSymbolRefAttr();
 }
 
-/// What one parameter's gradient goes through in one function.
+/// The operations on one parameter's gradient in one function.
 class GradientPath {
 public:
   GradientPath(ModuleOp module, FlatSymbolRefAttr parameter) : module(module), parameter(parameter) {}
 
-  /// From where the gradient ends back to the ops that sum it up, then to the loss.
+  /// Follows the gradient from its last value back to the ops that sum it up, then to the loss.
   void follow(Value gradient) {
     SmallVector<Value> work{gradient}, sources;
     DenseSet<Value> seen;
@@ -155,7 +155,7 @@ public:
   Events sums, path;
   Types before;
   bool reduces = false;
-  /// Accumulators that bring what other functions computed.
+  /// Accumulators that hold the sums of other functions.
   SmallVector<FlatSymbolRefAttr> accumulators;
 
 private:
@@ -180,7 +180,7 @@ private:
               llvm::json::Object{{"op", name}, {"operands", types.json()}, {"accumulated", sum}, {"result", gives}}}, true);
   }
 
-  /// A sum over micro-batches: the own gradient goes on to `work`.
+  /// Adds a sum over micro-batches. Appends the gradient of this function's micro-batch to `work`.
   bool addAccumulation(Operation *op, SmallVectorImpl<Value> &work) {
     for (OpOperand &operand : op->getOpOperands()) {
       FlatSymbolRefAttr symbol = stateOf(operand.get());
@@ -214,7 +214,7 @@ private:
               llvm::json::Object{{"op", "reduce"}, {"type", type}, {"added", sum}, {"axis", op.getCollectiveAxis()}, {"ranks", ranks}}}, false);
   }
 
-  /// Types of what the backward pass computes before.
+  /// Collects the types that the backward pass computes before the sums.
   void followToLoss(SmallVector<Value> work) {
     DenseSet<Value> seen;
     while (!work.empty()) {
@@ -233,15 +233,15 @@ private:
   FlatSymbolRefAttr parameter;
 };
 
-/// What the report says of one parameter.
+/// The report of one parameter.
 struct ParameterNumerics {
   std::string name, kept;
   Types used, states;
   GradientPath path;
 };
 
-/// The path to an update, and through its accumulator what the functions of earlier
-/// micro-batches do.
+/// Follows the gradient of an update and, through its accumulator, the gradients in the
+/// functions of earlier micro-batches.
 void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parameter, Value gradient, ParameterNumerics &all) {
   all.path.follow(gradient);
   bool earlierReduce = false;
@@ -263,7 +263,7 @@ void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parame
     all.path.path.sayWhen("reduced", earlierReduce ? "each micro-batch" : "once a step");
 }
 
-/// The types in which a parameter is read in a step.
+/// Returns the types in which a parameter is read in a step.
 Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
   Types types;
   for (auto view : step.getOps<dist::UnitViewOp>())
@@ -273,7 +273,7 @@ Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
   return types;
 }
 
-/// Of the parameters of the group that is updated, by their names.
+/// Adds the parameters of the updated group to `found`, by name.
 void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update, llvm::StringMap<ParameterNumerics> &found) {
   Value parameter = update.getParameterOperand().get();
   while (Operation *slice = parameter.getDefiningOp())

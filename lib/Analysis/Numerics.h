@@ -1,4 +1,4 @@
-//===- Numerics.h - In which types each parameter is trained --------------===//
+//===- Numerics.h - The float types of each parameter's training ----------===//
 #ifndef SHALE_ANALYSIS_NUMERICS_H
 #define SHALE_ANALYSIS_NUMERICS_H
 
@@ -8,10 +8,10 @@
 
 namespace shale {
 
-/// Writes, for each trained parameter of one rank's program as partition leaves it, every
-/// type in which it is kept and used and its gradient computed, accumulated, reduced
-/// and applied, in the order in which this happens, micro-batches before the last
-/// included: `--report numerics`, as text or JSON.
+/// Writes the report of `--report numerics`, as text or JSON, for one rank's program
+/// after the partition pass. For each trained parameter it lists the types in which the
+/// parameter is stored and used and in which its gradient is computed, accumulated,
+/// reduced and applied, in execution order. Micro-batches before the last are included.
 void reportNumerics(mlir::ModuleOp module, ReportForm form, llvm::raw_ostream &os);
 
 } // namespace shale

@@ -1,11 +1,11 @@
-//===- ProgramLiveness.cpp - When each buffer of a program is live --------===//
+//===- ProgramLiveness.cpp - Live ranges of a program's buffers -----------===//
 #include "lib/Analysis/ProgramLiveness.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace shale;
 
-/// The wait of a started collective, or null.
+/// Returns the wait of a started collective or copy, or null.
 static Operation *waitOf(Operation *op) {
   for (Value result : op->getResults())
     if (isa<rt::TokenType>(result.getType()))
@@ -35,7 +35,7 @@ LogicalResult ProgramLiveness::run(rt::FuncOp function, bool strict) {
     }
     SmallVector<MemoryEffects::EffectInstance> instances;
     effects.getEffects(instances);
-    // Reads first: an op in place reads what was there.
+    // Reads first: an op that runs in place reads the previous contents.
     llvm::stable_sort(instances, [](const auto &a, const auto &b) {
       return isa<MemoryEffects::Read>(a.getEffect()) && !isa<MemoryEffects::Read>(b.getEffect());
     });

@@ -1,4 +1,4 @@
-//===- ProgramLiveness.h - When each buffer of a program is live ----------===//
+//===- ProgramLiveness.h - Live ranges of a program's buffers -------------===//
 #ifndef SHALE_ANALYSIS_PROGRAMLIVENESS_H
 #define SHALE_ANALYSIS_PROGRAMLIVENESS_H
 
@@ -7,6 +7,7 @@
 
 namespace shale {
 
+/// A buffer and its live range.
 struct LiveBuffer {
   rt::BufferOp op;
   int64_t bytes;
@@ -16,14 +17,14 @@ struct LiveBuffer {
 
 /// Liveness computed from an rt.func alone.
 struct ProgramLiveness {
-  /// In the order of first access; buffers that nobody accesses are not there.
+  /// In the order of first access; buffers without an access are left out.
   std::vector<LiveBuffer> buffers;
   /// Position of each op, from 0.
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
 
-  /// Fails after an error where a buffer of the arena is read before it is
-  /// written or a collective or copy is not waited for. The interpreter takes such
-  /// programs too: it has NaN in these places.
+  /// Computes `buffers` and `positions`. If `strict`, fails after an error if a buffer
+  /// of the arena is read before it is written or a collective or copy has no wait.
+  /// The interpreter also runs such programs: it reads NaN in these places.
   mlir::LogicalResult run(rt::FuncOp function, bool strict = true);
 };
 

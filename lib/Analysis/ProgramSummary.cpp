@@ -1,4 +1,4 @@
-//===- ProgramSummary.cpp - What a planned program takes and does ---------===//
+//===- ProgramSummary.cpp - Memory, traffic and work of a planned program -===//
 #include "lib/Analysis/ProgramSummary.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Target/Target.h"
@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace shale;
 
-/// Receive scratch that is worth having: larger reductions go in pieces.
+/// The limit of the receive scratch: larger reductions are done in pieces.
 static constexpr int64_t kMostScratchBytes = 8 << 20;
 
 int64_t ProgramSummary::peakBytes(bool host) const {
@@ -25,7 +25,7 @@ int64_t ProgramSummary::peakBytes(bool host) const {
 
 int64_t ProgramSummary::peakBytes() const { return peakBytes(false) + peakBytes(true); }
 
-/// Bytes of a state that hold no parameter, a rank's share of the group's.
+/// Returns the padding of a state in bytes: one rank's share of the padding of its group.
 static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
   auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
   auto unitName = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
@@ -67,9 +67,9 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
   }
 }
 
-/// Whether the update begins with `op`: where gradients are reduced during the
-/// backward pass, it is the first launch, or copy from the other memory, that writes
-/// state; where they are reduced at the end (ZeRO-1), the first reduction.
+/// Whether the update may begin with `op`. If gradients are reduced during the backward
+/// pass, the update begins with the first launch, or copy between the memories, that writes
+/// state. If they are reduced at the end (ZeRO-1), it begins with the first reduction.
 static bool isUpdate(Operation &op) {
   auto writesState = [](Value output) {
     rt::BufferOp buffer = rt::allocationOf(output);
@@ -94,7 +94,7 @@ struct ArenaUse {
 };
 } // namespace
 
-/// The most units that are whole, or on their way, at one position.
+/// Returns the largest number of units that are gathered, or being gathered, at one position.
 static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   std::vector<const LiveBuffer *> gathered;
   for (const LiveBuffer &buffer : liveness.buffers) {
@@ -103,7 +103,7 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
       gathered.push_back(&buffer);
   }
   size_t most = 0;
-  for (const LiveBuffer *at : gathered) { // the most begins where one begins
+  for (const LiveBuffer *at : gathered) { // the maximum is reached where a buffer begins
     std::set<std::string> units;
     for (const LiveBuffer *other : gathered)
       if (other->begin <= at->begin && at->begin <= other->end) {
@@ -115,7 +115,7 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   return most;
 }
 
-/// What copies under way at `position` fill: it is still where it comes from.
+/// Returns the buffers that copies in flight at `position` write. Their contents are still in the source, too.
 static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness &liveness, int64_t position) {
   DenseSet<Operation *> filled;
   for (auto transfer : function.getBody().front().getOps<rt::TransferOp>())
@@ -196,7 +196,7 @@ int64_t shale::callsPerStep(rt::FuncOp function) {
 
 static int64_t elementsOf(Value buffer) { return cast<MemRefType>(buffer.getType()).getNumElements(); }
 
-/// The first site of the bucket that a collective belongs to: its own, if it has none.
+/// Returns the first site of the bucket of a collective, or its own site if it has no bucket.
 static int64_t bucketOf(rt::CollectiveOpInterface start) {
   auto bucket = start->getAttrOfType<IntegerAttr>(rt::kBucketAttr);
   return bucket ? bucket.getInt() : start.getSite();
@@ -215,7 +215,7 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
       if (kind == CollectiveKind::AllGather)
         return;
       int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) * nn::elementBytes(start.getSend().getType().getElementType());
-      // What is exchanged together arrives together.
+      // The collectives of a bucket receive at the same time.
       int64_t &together = scratch[bucketOf(start)];
       together += 2 * (size - 1) * llvm::alignTo(slice, 64);
       summary.commScratchBytes = std::max(summary.commScratchBytes, together);
@@ -230,7 +230,6 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
   summary.commScratchBytes = std::min(summary.commScratchBytes, kMostScratchBytes);
 }
 
-/// Operations of one execution of a kernel: what ops say, else one an element.
 int64_t shale::kernelFlops(rt::KernelOp kernel) {
   int64_t flops = 0;
   kernel.getBody().walk([&](Operation *op) {
@@ -280,7 +279,7 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
   llvm::sort(summary.copies, [](const auto &a, const auto &b) { return a.index < b.index; });
 }
 
-/// Memory beside the state block and the arena.
+/// Adds the memory besides the state block and the arena.
 static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
   auto threads = module->getAttrOfType<IntegerAttr>(rt::kThreadsAttr);
   summary.threads = threads ? threads.getInt() : 1;
@@ -298,7 +297,7 @@ static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
       inputs += nn::tensorBytes(cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()));
   costs.push_back({rt::Category::Fixed, "constants and inputs", constants + inputs});
   llvm::append_range(costs, target->getFixedCosts(module, summary.ranks, summary.threads));
-  // By category, as the lines of buffers are.
+  // Sort by category, like the lines of buffers.
   llvm::stable_sort(costs, [](const FixedCost &a, const FixedCost &b) { return a.category < b.category; });
   for (const FixedCost &cost : costs)
     if (cost.bytes)

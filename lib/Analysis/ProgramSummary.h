@@ -1,7 +1,8 @@
-//===- ProgramSummary.h - What a planned program takes and does -----------===//
+//===- ProgramSummary.h - Memory, traffic and work of a planned program ---===//
 //
-// Computed from rt alone: the memory plan line by line, the buffers that are
-// live when the update begins, collectives and their bytes, operations.
+// Computed from the rt dialect alone: the lines of the memory plan, the buffers
+// that are live when the update begins, collectives with their bytes, and
+// floating-point operations.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_ANALYSIS_PROGRAMSUMMARY_H
@@ -16,14 +17,15 @@
 
 namespace shale {
 
+/// A line of the memory plan, in bytes per rank.
 struct PlanLine {
   rt::Category category;
   std::string what;
   int64_t bytes;
-  /// In host memory, where offloading is asked for; else the device's.
+  /// Whether it is in host memory (with offloading) instead of device memory.
   bool host = false;
-  /// Of what states and buffers of the arena hold, or gaps between these; else there
-  /// all the time beside them.
+  /// Whether the bytes are of states, of buffers of the arena or of gaps in the arena.
+  /// If not, they are allocated besides these for the whole run.
   bool held = false;
 };
 
@@ -35,30 +37,31 @@ struct PlannedBuffer {
   bool host = false;
 };
 
+/// A collective of the program, one per call site.
 struct CollectiveSite {
   int64_t site;
   std::string name;
   CollectiveKind kind;
   std::string axis;
-  /// Bytes that one rank sends when it runs once, as the runtime's algorithms do:
-  /// each piece goes straight to its receiver, an all-reduce is a
+  /// Bytes that one rank sends per execution with the runtime's algorithms:
+  /// each piece goes directly to its receiver, and an all-reduce is a
   /// reduce-scatter and an all-gather of ceil(count / ranks) elements.
   int64_t sentBytes;
-  /// How often a step runs it: once a micro-batch that its function takes.
+  /// Executions per step: one per micro-batch that its function processes.
   int64_t times;
-  /// The sites that are exchanged together: the first, and how many.
+  /// The sites that are exchanged together: the first site and their number.
   int64_t bucket, bucketSize;
 };
 
-/// A copy between the memories: `rt.transfer` number `index`.
+/// A copy between device and host memory: `rt.transfer` number `index`.
 struct MemoryCopy {
   int64_t index;
-  std::string name, source; ///< what it moves; the source node, or empty
-  int64_t bytes, times;     ///< times a step
+  std::string name, source; ///< the value that it copies; the source node, or empty
+  int64_t bytes, times;     ///< bytes per copy, copies per step
   bool toHost;
 };
 
-/// How often a step calls a function.
+/// Returns the number of calls of a function per step.
 int64_t callsPerStep(rt::FuncOp function);
 
 
@@ -73,35 +76,37 @@ struct ProgramSummary {
   int64_t parameters = 0, trained = 0;
   int64_t stateBytes = 0, arenaBytes = 0;
   int64_t hostStateBytes = 0, hostArenaBytes = 0;
-  /// Operations among `flops` that recomputation adds; copies between the memories
-  /// and their bytes.
+  /// Per step and rank: the operations among `flops` that recomputation adds, and the
+  /// copies between device and host memory with their bytes.
   int64_t recomputedFlops = 0, transfers = 0, transferredBytes = 0;
-  /// What the runtime is given to receive in; 0 on one rank.
+  /// Bytes of the runtime's receive scratch; 0 on one rank.
   int64_t commScratchBytes = 0;
   int64_t microbatches = 1;
-  /// Of one step of one rank, all its micro-batches.
+  /// Totals per step and rank, over all micro-batches.
   int64_t flops = 0, launches = 0, gemms = 0, sentBytes = 0;
   int64_t kernels = 0;
-  /// Units that a function has gathered, or on their way, at once: the most.
+  /// The largest number of units that a function has gathered, or is gathering, at once.
   int64_t unitsAtOnce = 0;
-  /// Of both memories, or of one.
+  /// Peak bytes per rank of both memories, or of one.
   int64_t peakBytes() const;
   int64_t peakBytes(bool host) const;
 };
 
-/// Operations of one execution of a kernel: what its ops say, else one an element.
+/// Returns the operations of one execution of a kernel: the cost that its ops declare, or
+/// one per element for other elementwise ops.
 int64_t kernelFlops(rt::KernelOp kernel);
 
-/// Operations of one execution of an op of a planned program; 0 of what only moves bytes.
+/// Returns the operations of one execution of an op of a planned program; 0 for ops that
+/// only move bytes.
 int64_t callFlops(mlir::Operation *op);
 
-/// Fails after an error.
+/// Summarizes a planned program. Fails after an error.
 mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
 
-/// "all-gather", as reports name it.
+/// Returns the name of a collective in reports, such as "all-gather".
 llvm::StringRef nameOf(CollectiveKind kind);
 
-/// What shalec prints at its end.
+/// Prints the summary that shalec shows at its end.
 void printSummary(const ProgramSummary &summary, llvm::raw_ostream &os);
 
 } // namespace shale

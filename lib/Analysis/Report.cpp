@@ -22,7 +22,7 @@ static llvm::json::Object tensorJson(const LiveTensor &tensor) {
                             {"offset", tensor.offset}, {"begin", tensor.begin}, {"end", tensor.end}};
 }
 
-/// Where forward, backward and update begin: the first op of each.
+/// Returns the position of the first op of the forward, backward and update phase.
 static llvm::json::Array phasesOf(const Timeline &timeline) {
   llvm::json::Array phases;
   int last = -1;
@@ -36,8 +36,8 @@ static llvm::json::Array phasesOf(const Timeline &timeline) {
   return phases;
 }
 
-/// What a page and a program read: lines of the plan, then each function with its
-/// tensors and, by position, the node that runs.
+/// Returns the memory report as JSON: the lines of the plan, then each function with its
+/// tensors and, by position, the source node of each op.
 static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Timeline> timelines) {
   llvm::json::Array lines, functions, state;
   for (const PlanLine &line : summary.lines)
@@ -118,7 +118,7 @@ struct Exchange {
   }
 };
 
-/// A name for an op: the node of the model, else what it writes.
+/// Returns a name for an op: its source node, else the buffer that it writes, else the op's name.
 std::string nameOf(Operation *op) {
   std::string name = sourceNode(op->getLoc());
   if (!name.empty())
@@ -141,7 +141,7 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
   DenseMap<Operation *, const TimedOp *> times;
   for (const TimedOp &op : timed.ops)
     times[op.op] = &op;
-  StringRef phase = "forward"; // what it starts in
+  StringRef phase = "forward"; // the phase of the current op
   auto add = [&](rt::CollectiveOpInterface start, int64_t sent) {
     Exchange e;
     Operation *wait = start->use_empty() ? start.getOperation() : *start->user_begin();

@@ -1,4 +1,4 @@
-//===- Report.h - A plan as text, JSON and a page -------------------------===//
+//===- Report.h - Reports of a plan as text, JSON and HTML ----------------===//
 #ifndef SHALE_ANALYSIS_REPORT_H
 #define SHALE_ANALYSIS_REPORT_H
 
@@ -10,14 +10,14 @@ namespace shale {
 
 enum class ReportForm { Text, Json, Html };
 
-/// The form that a file's name asks for: .json, .html, else text.
+/// Returns the form for the extension of a file name: JSON for .json, HTML for .html, else text.
 ReportForm reportFormOf(llvm::StringRef path);
 
-/// Memory of a rank over the functions of a planned program: what the peak is made
-/// of, every tensor with its life and source node; the page draws it over time.
+/// Reports the memory of one rank over the functions of a planned program: the parts of the
+/// peak and every tensor with its live range and source node. The HTML page draws it over time.
 mlir::LogicalResult reportMemory(mlir::ModuleOp module, const ProgramSummary &summary, ReportForm form, llvm::raw_ostream &os);
 
-/// Every collective: bytes, type, axis, when, and what runs meanwhile.
+/// Reports every collective: its bytes, type, axis and time, and the ops that run during it.
 mlir::LogicalResult reportCommunication(mlir::ModuleOp module, const Rates &rates, ReportForm form, llvm::raw_ostream &os);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- TimeModel.cpp - How long a planned step would take -----------------===//
+//===- TimeModel.cpp - Predicted time of a planned step -------------------===//
 #include "lib/Analysis/TimeModel.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "dialects/dist/Dist.h"
@@ -16,7 +16,7 @@ static int64_t bytesOf(ValueRange buffers) {
   return bytes;
 }
 
-/// Seconds to pass over what the op touches, each part in its memory.
+/// Returns the seconds to read or write all buffers of an op, each at the bandwidth of its memory.
 static double passSeconds(Operation *op, const Rates &rates) {
   double seconds = 0;
   for (Value operand : op->getOperands())
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  /// Runs `op` on a stream from when both it and the order allow; returns its end.
+  /// Places `op` on a stream once the stream is free and compute has reached the op. Returns its end.
   double place(Operation *op, TimedOp::Stream stream, double seconds, double delay) {
     double begin = std::max(streams[stream], streams[TimedOp::Compute]) + delay, end = begin + seconds;
     streams[stream] = end;
@@ -70,14 +70,14 @@ private:
         now = std::max(now, end);
         return;
       }
-    if (isMemoryEffectFree(op)) // a view is no pass over what it shows
+    if (isMemoryEffectFree(op)) // a view takes no time
       return;
     double seconds = passSeconds(op, rates);
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
       bool half = gemm.getA().getType().getElementTypeBitWidth() == 16;
       seconds = std::max(seconds, gemm.getFlops() / (half ? rates.halfFlops : rates.flops));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
-      // Attention multiplies like a product; a row form is bound by memory.
+      // Attention reaches half the rate of products; row kernels are bound by memory.
       seconds = std::max(seconds, flops.lookup(launch.getKernelAttr().getAttr()) / (0.5 * rates.flops));
     } else if (!isa<rt::CopyOp, rt::ZeroOp>(op) && op->getNumOperands() == 0) {
       return;

@@ -1,8 +1,9 @@
-//===- TimeModel.h - How long a planned step would take -------------------===//
+//===- TimeModel.h - Predicted time of a planned step ---------------------===//
 //
-// For ordering plans, not for promises: an op takes the longer of its operations
-// at the machine's rate and its bytes at the memory's; collectives and copies
-// run beside it from their start to their wait.
+// The times serve to rank plans; they are not exact. The time of an op is the
+// larger of its operations at the machine's compute rate and its bytes at the
+// memory bandwidth. Collectives and copies overlap with compute from their start
+// to their wait.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_ANALYSIS_TIMEMODEL_H
@@ -14,7 +15,8 @@
 
 namespace shale {
 
-/// What happens when on one of a rank's streams, in seconds from the step's start.
+/// An op on one of a rank's streams, with its begin and end in seconds from the
+/// start of the function.
 struct TimedOp {
   mlir::Operation *op;
   enum Stream { Compute, Communication, Copy } stream;
@@ -24,7 +26,7 @@ struct TimedOp {
 struct TimedStep {
   double seconds = 0;
   double computeSeconds = 0, communicationSeconds = 0, copySeconds = 0;
-  /// Seconds in which compute stood and waited.
+  /// Seconds in which the compute stream waits.
   double waitSeconds = 0;
   std::vector<TimedOp> ops;
 };
@@ -32,7 +34,8 @@ struct TimedStep {
 /// Simulates one function on its streams.
 TimedStep timeFunction(rt::FuncOp function, const Rates &rates);
 
-/// Seconds of a training step: @step, or the functions that make it up.
+/// Returns the predicted seconds of a training step: of all functions, times their
+/// calls per step.
 double predictSeconds(mlir::ModuleOp module, const Rates &rates);
 
 } // namespace shale

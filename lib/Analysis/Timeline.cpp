@@ -1,4 +1,4 @@
-//===- Timeline.cpp - What is in memory when ------------------------------===//
+//===- Timeline.cpp - Memory contents over time ---------------------------===//
 #include "lib/Analysis/Timeline.h"
 #include "lib/Analysis/Arena.h"
 #include "lib/Analysis/ProgramLiveness.h"
@@ -31,7 +31,7 @@ std::string shale::sourcePlace(Location loc) {
     below = module.getChildLoc();
   }
   auto line = dyn_cast<FileLineColLoc>(below);
-  if (line && line.getLine() > 0) // the model's own file has no lines
+  if (line && line.getLine() > 0) // locations in the model's own file have line 0
     place += ((place.empty() ? "" : ", ") + line.getFilename().getValue() + ":" + Twine(line.getLine())).str();
   return place;
 }

@@ -1,7 +1,7 @@
-//===- Timeline.h - What is in memory when --------------------------------===//
+//===- Timeline.h - Memory contents over time -----------------------------===//
 //
-// A rank's memory over the ops of one planned function: computed from rt alone,
-// for reports, verdicts and errors.
+// The memory of one rank over the ops of one planned function, computed from the
+// rt dialect alone. Used by reports and diagnostics.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_ANALYSIS_TIMELINE_H
@@ -16,41 +16,42 @@ namespace shale {
 
 inline constexpr int kCategories = 7;
 
-/// A buffer over its life.
+/// A buffer and its live range.
 struct LiveTensor {
-  std::string name;   ///< as the plan names it: state, unit, or scope and op
+  std::string name;   ///< name in the plan: of a state, a unit, or a scope and op
   std::string source; ///< the source node, or empty
   rt::Category category;
   rt::Space space;
   int64_t bytes, offset;
-  int64_t begin, end; ///< positions of the first and last op that touch it
-  bool host;          ///< in host memory, where offloading is asked for
+  int64_t begin, end; ///< positions of the first and last op that access it
+  bool host;          ///< whether it is in host memory (with offloading)
   mlir::Operation *maker, *lastReader, *buffer;
 };
 
 struct Timeline {
   std::string function;
-  std::vector<LiveTensor> tensors; ///< of the arenas, in order of first access
-  std::vector<LiveTensor> state;   ///< alive all the time
+  std::vector<LiveTensor> tensors; ///< buffers of the arenas, in order of first access
+  std::vector<LiveTensor> state;   ///< states, live all the time
   std::vector<mlir::Operation *> ops;
   int64_t peak = 0;                ///< position at which most bytes of the device's arena are live
-  int64_t peakBytes = 0;           ///< of that arena at that position, rounded up to alignment
-  int64_t hostPeak = 0, hostPeakBytes = 0; ///< of the host's arena
-  /// Tensors of an arena that are live at `position`, largest first.
+  int64_t peakBytes = 0;           ///< live bytes at that position, each buffer rounded up to the alignment
+  int64_t hostPeak = 0, hostPeakBytes = 0; ///< the same for the host's arena
+  /// Returns the tensors of one arena that are live at `position`, largest first.
   std::vector<const LiveTensor *> liveAt(int64_t position, bool host = false) const;
 };
 
-/// The source node that a location names, or an empty string.
+/// Returns the name of the source node in a location, or an empty string.
 std::string sourceNode(mlir::Location loc);
 
-/// The module and the line of Python that node comes from, "module 'm.h.0', model.py:12";
-/// empty where the model's file does not say.
+/// Returns the module and the Python line of the source node, such as "module 'm.h.0',
+/// model.py:12". Empty if the model's file does not record them.
 std::string sourcePlace(mlir::Location loc);
 
-/// Fails after an error.
+/// Computes the timeline of a function. Fails after an error.
 mlir::FailureOr<Timeline> timelineOf(rt::FuncOp function);
 
-/// The function whose arena, the device's or the host's, is the largest; fails after an error.
+/// Returns the timeline of the function with the largest peak in the device's arena, or in the
+/// host's. Fails after an error.
 mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module, bool host = false);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- Compare.cpp - Two programs on the same values ----------------------===//
+//===- Compare.cpp - Compares programs on the same values -----------------===//
 #include "lib/Interpreter/Compare.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
@@ -29,7 +29,7 @@ Difference difference(const Tensor &a, const Tensor &b, double floor) {
     if (a.cells()[i] == b.cells()[i] || a.number(i) == b.number(i))
       continue;
     double by = std::fabs(a.number(i) - b.number(i));
-    if (std::isnan(by)) // one is, or both with other bits
+    if (std::isnan(by)) // one of them is NaN, or both with different bits
       by = std::isnan(a.number(i)) && std::isnan(b.number(i)) ? 0 : INFINITY;
     if (by > worst) {
       worst = by;
@@ -56,7 +56,7 @@ CompareOptions exactly() {
   return options;
 }
 
-/// What a module's functions give, in their order.
+/// The results of a module's functions, in their order.
 using Results = std::vector<std::pair<std::string, NamedTensors>>;
 
 FailureOr<Results> runAll(ModuleOp module, const CompareOptions &options, LogicalValues &inputs) {
@@ -82,8 +82,8 @@ const NamedTensors *resultsOf(const Results &functions, StringRef name) {
   return it == functions.end() ? nullptr : &it->second;
 }
 
-/// Compares functions by name. Programs that share no name, a forward pass and its step, are compared by what both compute;
-/// else a function that one of them lacks is a difference.
+/// Compares functions by name. Programs without a common function, such as a forward pass and its step, are compared by
+/// the results that both have; else a function that one of them lacks is a difference.
 LogicalResult comparePair(const Results &before, const Results &after, const CompareOptions &options,
                           raw_ostream &report, double &worst) {
   if (llvm::none_of(before, [&](const auto &function) { return resultsOf(after, function.first); }))
@@ -181,7 +181,7 @@ static bool sameBits(const Results &a, const Results &b) {
          });
 }
 
-/// A line for each class of programs with the same bits that has several.
+/// Writes a line for each class of two or more programs with the same bits.
 static void reportBits(const std::vector<Results> &all, ArrayRef<std::string> names, raw_ostream &report) {
   std::vector<bool> told(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {

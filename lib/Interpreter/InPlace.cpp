@@ -1,11 +1,11 @@
-//===- InPlace.cpp - Runs kernels that overwrite what they read -----------===//
+//===- InPlace.cpp - Runs kernels that overwrite their inputs -------------===//
 //
-// A compiled kernel writes one row after another, threads in any order, so a row
-// must not depend on what another row overwrites. The order here is hostile: half
-// of the rows, drawn by their number, are written before the other half is read.
-// In a kernel without row reductions every element is a row. Where rows are
-// reduced, a row's reductions are complete before it is written, and then its
-// elements are written in two halves, too.
+// A compiled kernel writes one row after another, with threads in any order, so a
+// row must not depend on elements that another row overwrites. To expose such
+// dependences, a pseudo-random half of the rows is written before the other half is
+// read. In a kernel without row reductions every element is a row. If rows are
+// reduced, a row's reductions are complete before it is written; then its elements
+// are written in two halves, too.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/KernelReads.h"
@@ -15,10 +15,10 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// All values of a kernel's body, by op.
+/// The results of the ops in a kernel's body.
 using OpValues = DenseMap<Operation *, RankValues>;
 
-/// Runs a body; ops in `known` keep the values that they have.
+/// Runs a body. Ops in `known` are not evaluated; they keep their values.
 static FailureOr<OpValues> runBody(Interpreter &interpreter, Block &body, const RankValues &arguments, const OpValues &known) {
   OpValues values;
   for (Operation &op : body) {
@@ -45,7 +45,7 @@ static FailureOr<OpValues> runBody(Interpreter &interpreter, Block &body, const 
   return values;
 }
 
-/// A coin that is thrown once for each number.
+/// Returns a pseudo-random bit for a number.
 static bool isEarly(int64_t number, uint64_t seed) {
   uint64_t mixed = (uint64_t(number) + seed) * 0x9e3779b97f4a7c15;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
@@ -64,7 +64,7 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
   if (rowCount == 0)
     return success();
   OpValues known;
-  // Writes those elements of all results that `picks(row, element)` takes, as the kernel computes them from memory as it is.
+  // Runs the kernel on the current memory and writes the elements of all results for which `picks(row, element)` is true.
   auto pass = [&](function_ref<bool(int64_t, int64_t)> picks) -> LogicalResult {
     auto values = runBody(interpreter, body, readAll(op.getInputs()), known);
     if (failed(values))
@@ -91,7 +91,7 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
   known.clear();
   if (most == rowCount)
     return pass([&](int64_t row, int64_t) { return !early(row); });
-  // One value a row (element -1) is written last.
+  // Results with one value per row (element -1) are written last.
   auto first = [](int64_t element) { return element >= 0 && isEarly(element, 2); };
   if (failed(pass([&](int64_t row, int64_t element) { return !early(row) && first(element); })))
     return failure();

@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// Calls may nest this deep; the language has no recursion that ends.
+/// The largest depth of nested calls. The language has no recursion that ends.
 static constexpr int64_t kMaxDepth = 64;
 
 const Registry &getRegistry() {
@@ -43,8 +43,9 @@ Tensor &Call::result(unsigned i) {
   return results[i];
 }
 
-/// Bytes of a static tensor type at `perElement` bytes an element (0: the
-/// declared size); -1 if it is none or overflows.
+/// Returns the bytes of a static tensor type at `perElement` bytes per element
+/// (0: the declared size), or -1 if it is not a static tensor or the size
+/// overflows.
 static int64_t typeBytes(Type type, int64_t perElement) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape() ||
@@ -63,7 +64,7 @@ static LogicalResult checkSizes(Operation *op, int64_t ranks, int64_t live,
   int64_t total = live;
   for (Type type : op->getResultTypes()) {
     if (!isa<TensorType>(type))
-      continue; // tokens and whatever else a family defines
+      continue; // tokens and other types that a family defines
     int64_t bytes = typeBytes(type, 8);
     if (bytes < 0 || __builtin_mul_overflow(bytes, ranks, &bytes) ||
         __builtin_add_overflow(total, bytes, &total) || total > limit)
@@ -199,7 +200,8 @@ void registerFunctions(Registry &registry) {
 FailureOr<SmallVector<DenseElementsAttr>>
 interpretConstant(Operation *op, ArrayRef<ElementsAttr> operands,
                   int64_t maxBytes) {
-  // Folding is an opportunity: what cannot be folded stays, and says nothing.
+  // Folding is optional: an op that cannot be folded stays, without a
+  // diagnostic.
   ScopedDiagnosticHandler quiet(op->getContext(),
                                 [](Diagnostic &) { return success(); });
   if (!getRegistry().find(op->getName().getStringRef()) ||

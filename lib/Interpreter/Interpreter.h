@@ -1,13 +1,15 @@
 //===- Interpreter.h - Runs IR on N virtual ranks in one process ----------===//
 //
-// The meaning of every op, written once: passes are tested by running programs
-// before and after, and import folds constants with it.
+// The interpreter defines the semantics of every op. Passes are tested by
+// running programs before and after them, and the importer folds constants with
+// it.
 //
-// All ranks run in lockstep, op by op. An op that concerns one rank registers a
-// function of one Call and is lifted to all ranks; an op in which ranks meet (a
-// collective) registers a function of all ranks' Calls, index = rank. A family
-// of evaluators is one file with one `registerXxx(Registry &)`, listed in
-// Interpreter.cpp. The framework rounds results to their declared types.
+// All ranks run in lockstep, op by op. An op that is local to a rank registers
+// a function of one Call, which is applied to each rank. An op that
+// communicates (a collective) registers a function of all ranks' Calls, indexed
+// by rank. A family of evaluators is one file with one function
+// `registerXxx(Registry &)`, listed in Interpreter.cpp. The framework rounds
+// results to their declared types.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERPRETER_INTERPRETER_H
@@ -37,7 +39,7 @@ public:
         operands(std::move(operands)), results(op->getNumResults()) {}
 
   const Tensor &operand(unsigned i) const { return operands[i]; }
-  /// Result i, on first access allocated with the result's type.
+  /// Returns result i. The first access allocates it with the result's type.
   Tensor &result(unsigned i = 0);
 
   mlir::Operation *op;
@@ -49,11 +51,11 @@ public:
 
 class Registry {
 public:
-  /// Evaluates an op on all ranks; calls[r] is rank r's.
+  /// Evaluates an op on all ranks; calls[r] is the call of rank r.
   using Evaluator =
       std::function<mlir::LogicalResult(llvm::MutableArrayRef<Call> calls)>;
 
-  /// An op that concerns one rank: LogicalResult fn(OpT, Call &).
+  /// Registers an op that is local to a rank: LogicalResult fn(OpT, Call &).
   template <typename OpT, typename Fn> void add(Fn fn) {
     evaluators[OpT::getOperationName()] =
         [fn](llvm::MutableArrayRef<Call> calls) -> mlir::LogicalResult {
@@ -63,7 +65,7 @@ public:
       return mlir::success();
     };
   }
-  /// An op in which ranks meet, or that has regions.
+  /// Registers an op that communicates between ranks, or that has regions.
   template <typename OpT> void addLockstep(Evaluator fn) {
     evaluators[OpT::getOperationName()] = std::move(fn);
   }
@@ -76,18 +78,18 @@ private:
   llvm::StringMap<Evaluator> evaluators;
 };
 
-/// Every op's evaluator.
+/// Returns the evaluators of all ops.
 const Registry &getRegistry();
 
 struct Options {
   int64_t ranks = 1;
-  /// Compute all floats in f64, without rounding to declared types.
+  /// Whether to compute all floats in f64, without rounding to declared types.
   bool asF64 = false;
-  /// Bytes that live values may take at once, in cells of 8.
+  /// Limit of the bytes of live values, at 8 per element.
   int64_t maxBytes = int64_t(16) << 30;
 };
 
-/// values[rank][i].
+/// Tensors by rank and number: values[rank][i].
 using RankValues = std::vector<std::vector<Tensor>>;
 
 class Interpreter {
@@ -103,8 +105,8 @@ public:
   /// Evaluates one op that has no successors on given operands.
   mlir::FailureOr<RankValues> runOp(mlir::Operation *op, RankValues operands);
 
-  /// What a family of evaluators keeps between ops (arenas, for example), one
-  /// object per type and interpreter.
+  /// Returns the state that a family of evaluators keeps between ops (arenas,
+  /// for example): one object per type and interpreter.
   template <typename T> T &extension() {
     std::shared_ptr<void> &slot = extensions[std::type_index(typeid(T))];
     if (!slot)
@@ -120,9 +122,9 @@ private:
   std::map<std::type_index, std::shared_ptr<void>> extensions;
 };
 
-/// Computes an op on constants; fails, without a diagnostic, if an operand is no
-/// dense constant, the op has no evaluator, or a result or operand has more than
-/// `maxBytes` bytes of its declared type.
+/// Evaluates an op on constants. Fails without a diagnostic if an operand is
+/// not a dense constant, the op has no evaluator, or a result or operand has
+/// more than `maxBytes` bytes of its declared type.
 mlir::FailureOr<llvm::SmallVector<mlir::DenseElementsAttr>>
 interpretConstant(mlir::Operation *op,
                   llvm::ArrayRef<mlir::ElementsAttr> operands,

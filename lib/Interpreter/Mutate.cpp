@@ -1,4 +1,4 @@
-//===- Mutate.cpp - Programs without a collective, copy or wait -----------===//
+//===- Mutate.cpp - Tests that deleted collectives are detected -----------===//
 #include "lib/Interpreter/Mutate.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/rt/RT.h"
@@ -12,8 +12,8 @@ namespace shale::interp {
 
 namespace {
 
-/// What a rank can make of its own operand alone, of the type that the
-/// collective would give it: its slice, or its piece over and over.
+/// Returns a value of the collective's result type that a rank can compute from its
+/// own operand alone: its slice, or its piece repeated.
 Value localValue(OpBuilder &builder, Location loc, Value value,
                  RankedTensorType wanted, StringRef axis) {
   auto type = [&] { return cast<RankedTensorType>(value.getType()); };
@@ -40,7 +40,7 @@ Value localValue(OpBuilder &builder, Location loc, Value value,
   return value;
 }
 
-/// Of a partitioned program, or of a scheduled one.
+/// Deletes a collective of a partitioned or scheduled program.
 void dropCollective(Collective collective) {
   Operation *op = collective;
   auto start = dyn_cast<dist::StartOp>(op->getParentOp());
@@ -56,14 +56,14 @@ void dropCollective(Collective collective) {
     start->erase();
 }
 
-/// Start and wait.
+/// Deletes the start and the wait of a copy.
 void dropTransfer(Operation *start) {
   for (Operation *user : llvm::make_early_inc_range(start->getUsers()))
     user->erase();
   start->erase();
 }
 
-/// Of a planned program: copies take the place of start and wait.
+/// Deletes a collective of a planned program: replaces its start and wait by copies.
 void dropPlanned(rt::CollectiveOpInterface start) {
   OpBuilder builder(start);
   Location loc = start->getLoc();
@@ -132,7 +132,7 @@ public:
   }
 
 private:
-  /// What notices that an op is gone.
+  /// What detects that an op is deleted.
   enum Outcome { Nothing, Results, Interpreter, Verifier };
 
   bool tryEach(StringRef what, ArrayRef<Operation *> ops) {
@@ -160,7 +160,7 @@ private:
       dropTransfer(copy);
     else
       copy->erase();
-    // Errors are what is hoped for.
+    // Errors are expected: do not print them.
     ScopedDiagnosticHandler quiet(module.getContext(),
                                   [](Diagnostic &) { return success(); });
     if (failed(verify(*mutant)))

@@ -1,4 +1,4 @@
-//===- Mutate.h - Programs without one of their collectives ---------------===//
+//===- Mutate.h - Tests that deleted collectives are detected -------------===//
 #ifndef SHALE_INTERPRETER_MUTATE_H
 #define SHALE_INTERPRETER_MUTATE_H
 
@@ -6,12 +6,12 @@
 
 namespace shale::interp {
 
-/// Deletes every single collective of the module in turn, putting what the rank
-/// has itself in place of what it would receive, and every wait of a planned
-/// program. Each such program must be refused by a verifier or by the
-/// interpreter, or compute something else than the module does. Writes a line
-/// for each that goes unnoticed and one with the counts; fails if there is one,
-/// or if there was nothing to delete.
+/// Deletes the collectives of the module one at a time, replacing the received
+/// value by the rank's own data, and the copies and waits of a planned program.
+/// Each resulting program must be rejected by a verifier or by the interpreter,
+/// or have other results than the module. Writes a line for each deletion that
+/// is not detected and one with the counts. Fails if a deletion is not detected
+/// or if there is nothing to delete.
 mlir::LogicalResult mutateModule(mlir::ModuleOp module,
                                  const CompareOptions &options,
                                  llvm::raw_ostream &report);

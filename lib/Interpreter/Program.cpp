@@ -10,7 +10,7 @@ using namespace mlir;
 namespace shale::interp {
 
 const ProgramAdapter &getAdapter(ModuleOp module) {
-  // Later stages first; the base class takes whatever is left.
+  // Adapters of later stages come first. The base class accepts all modules.
   static const std::vector<std::unique_ptr<ProgramAdapter>> adapters = [] {
     std::vector<std::unique_ptr<ProgramAdapter>> result;
     result.push_back(makeRtAdapter());
@@ -40,7 +40,7 @@ bool LogicalValues::hasRoomFor(ArrayRef<int64_t> shape, int64_t ranks) const {
 }
 
 FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
-  // A value that another program keeps in another float type is rounded.
+  // Two programs may store a value in different float types: round it to this one.
   if (const Tensor *known = find(spec.name)) {
     bool other = known->isFloat() && isFloat(spec.element) && known->element() != spec.element;
     return other ? known->rounded(spec.element) : *known;
@@ -70,7 +70,7 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
 }
 
 int64_t ProgramAdapter::rankCount(ModuleOp module, int64_t requested) const {
-  // A program for one rank of a mesh runs on all of its ranks.
+  // A program for one rank of a mesh runs on all ranks of the mesh.
   dist::MeshOp mesh = dist::getMesh(module);
   if (mesh && !module.getOps<dist::UnitOp>().empty())
     return mesh.getRankCount();
@@ -118,7 +118,7 @@ std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
     return symbol.getValue().str();
   if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr))
     return name.getValue().str();
-  // What a forward pass returns has no names of its own yet.
+  // The results of a forward pass have no names yet.
   static const char *const forward[] = {"loss", "loss_sum", "count"};
   if (function.getSymName() == "forward" && function.getNumResults() == 3)
     return forward[i];

@@ -1,9 +1,10 @@
 //===- Program.h - Runs a module's functions on named logical values ------===//
 //
-// A logical value is whole and has a name: a parameter or moment by its state's
-// symbol, an input, hyper-parameter or metric by `nn.name`. What a pass does to
-// layouts and signatures is the business of a ProgramAdapter, so that one set
-// of logical values goes into a program before and after any pass.
+// A logical value is an unsharded value with a name: a parameter or moment has
+// its state's symbol, an input, hyper-parameter or metric has its `nn.name`. A
+// ProgramAdapter handles the layouts and signatures that passes produce, so
+// that one set of logical values can be used for a program before and after any
+// pass.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERPRETER_PROGRAM_H
@@ -16,7 +17,7 @@
 
 namespace shale::interp {
 
-/// How to make a logical value that nobody gave.
+/// Describes how to generate a logical value that is not given.
 struct ValueSpec {
   std::string name;
   nn::Role role = nn::Role::Input;
@@ -24,14 +25,16 @@ struct ValueSpec {
   llvm::SmallVector<int64_t> shape;
   /// Integers are in [0, limit).
   int64_t limit = 8;
-  /// Some labels are this; they count for nothing.
+  /// If set, some of the integers have this value: labels that the loss
+  /// ignores.
   std::optional<int64_t> ignored;
-  /// `ones` and `arange` as in nn.binding.
+  /// `ones` or `arange` as in nn.binding, or empty.
   std::string binding;
   /// #nn.file, #nn.fill or null (zero).
   mlir::Attribute init;
 };
 
+/// Logical values by name.
 class LogicalValues {
 public:
   explicit LogicalValues(uint64_t seed = 0) : seed(seed) {}
@@ -43,47 +46,52 @@ public:
   void set(llvm::StringRef name, Tensor value) {
     tensors[name.str()] = std::move(value);
   }
-  /// The value of that name; if there is none it is made, and kept: state from
-  /// its init with `stateFromInit`, all else random, by seed and name alone.
-  /// Fails after an error at `loc`.
+  /// Returns the value with the spec's name. If there is none, generates and
+  /// stores it: states are read from their init with `stateFromInit`; all else
+  /// is random and depends on seed and name alone. Fails after an error at
+  /// `loc`.
   mlir::FailureOr<Tensor> get(const ValueSpec &spec, mlir::Location loc);
 
-  /// Bytes of all values, in cells of 8; what is made stays below `maxBytes`.
+  /// Returns the bytes of all values, 8 per element. Generated values must keep
+  /// it within `maxBytes`.
   int64_t bytes() const;
-  /// Whether a value of this shape on each of `ranks` ranks has room, too.
+  /// Whether a further value of this shape on each of `ranks` ranks fits in
+  /// `maxBytes`.
   bool hasRoomFor(llvm::ArrayRef<int64_t> shape, int64_t ranks = 1) const;
 
   int64_t maxBytes = interp::Options().maxBytes;
   uint64_t seed;
   bool stateFromInit = false;
-  /// Whether what a program keeps as a rounded copy is rounded: not in f64.
+  /// Whether rounded copies of states are rounded. False for runs in f64.
   bool roundsCopies = true;
-  /// Where #nn.file paths that are relative begin, beside the working folder.
+  /// Base folder of relative #nn.file paths that do not exist in the working
+  /// folder.
   std::string folder;
   NamedTensors tensors;
-  /// Inputs and labels among `tensors` that were made at random.
+  /// Names of the inputs and labels among `tensors` that were generated.
   std::vector<std::string> randomInputs;
 };
 
-/// A random value by name and seed alone.
+/// Returns a random value that depends on the spec and the seed alone.
 Tensor randomValue(const ValueSpec &spec, uint64_t seed);
-/// The initial value of a state.
+/// Returns the initial value of a state.
 llvm::Expected<Tensor> readInit(const ValueSpec &spec,
                                 llvm::StringRef folder);
-/// Bounds what an integer value may be by what it indexes: sets `limit` and
-/// `ignored`.
+/// Sets `limit` and `ignored` of an integer value by what it indexes.
 void boundByUses(mlir::Value value, ValueSpec &spec);
 
-/// Between logical values and the arguments and results of each rank. The base
-/// class serves functions whose values are whole on every rank; inputs of a
-/// program for one rank's slice of the batch are split along nn.batch_dim.
+/// Converts between logical values and the arguments and results of each rank.
+/// The base class handles functions whose values are unsharded on every rank.
+/// If a function takes one rank's slice of the batch, inputs are split along
+/// nn.batch_dim.
 class ProgramAdapter {
 public:
   virtual ~ProgramAdapter() = default;
   virtual bool accepts(mlir::ModuleOp module) const { return true; }
-  /// The ranks to run on, `requested` being the user's wish (0: none).
+  /// Returns the number of ranks to run on. `requested` is the number from the
+  /// user, or 0.
   virtual int64_t rankCount(mlir::ModuleOp module, int64_t requested) const;
-  /// The names of functions that can be run.
+  /// Returns the names of functions that can be run.
   virtual std::vector<std::string> functions(mlir::ModuleOp module) const;
   /// Runs a function by name.
   virtual mlir::LogicalResult run(mlir::ModuleOp module, llvm::StringRef name,
@@ -103,10 +111,10 @@ protected:
                llvm::ArrayRef<Tensor> perRank, LogicalValues &results) const;
 };
 
-/// Of modules that hold rt.func (RtProgram.cpp).
+/// Creates the adapter for modules that hold rt.func (RtProgram.cpp).
 std::unique_ptr<ProgramAdapter> makeRtAdapter();
 
-/// The adapter of the first in the list (Program.cpp) that accepts the module.
+/// Returns the first adapter in the list (Program.cpp) that accepts the module.
 const ProgramAdapter &getAdapter(mlir::ModuleOp module);
 
 } // namespace shale::interp

@@ -1,4 +1,4 @@
-//===- RtMachine.cpp - Runs rt on N virtual ranks -------------------------===//
+//===- RtMachine.cpp - Runs the rt dialect on N virtual ranks -------------===//
 #include "lib/Interpreter/RtMachine.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramLiveness.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// All bits set: NaN as a float of any width, no index of anything as an integer.
+/// All bits set: NaN as a float of any width, an invalid index as an integer.
 static constexpr int kPoison = 0xff;
 
 LogicalResult RtMachine::prepare() {
@@ -172,7 +172,7 @@ LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, Value output)
   return success();
 }
 
-/// A value of the buffer's tensor, for an op that is only evaluated.
+/// Builds a value of the buffer's tensor type, as operand of an op that is only evaluated.
 static Value placeholder(OpBuilder &builder, Location loc, Value buffer, bool flat) {
   auto type = rt::tensorType(buffer.getType());
   if (flat && type.getRank() != 0)
@@ -188,7 +188,7 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
 }
 
-/// Poisons what is to be received, less what is sent from the same place.
+/// Poisons the receive buffer, except for bytes that it shares with the send buffer.
 void RtMachine::startReceiving(Value send, Value recv) {
   for (int64_t rank = 0; rank < ranks; ++rank) {
     Span from = span(rank, send), to = span(rank, recv);
@@ -202,7 +202,7 @@ LogicalResult RtMachine::finish(Operation *start) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   Location loc = start->getLoc();
   auto run = [&](Value send, Value recv, function_ref<Operation *(Value, RankedTensorType)> build) -> LogicalResult {
-    // Collectives move a line of elements, whatever its shape.
+    // Collectives work on flat buffers, independent of their shapes.
     Value input = placeholder(builder, loc, send, true);
     auto type = rt::tensorType(recv.getType());
     if (type.getRank() != 0)

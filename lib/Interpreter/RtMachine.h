@@ -1,9 +1,9 @@
-//===- RtMachine.h - Runs rt on N virtual ranks ---------------------------===//
+//===- RtMachine.h - Runs the rt dialect on N virtual ranks ---------------===//
 //
-// Memory is bytes, as in the compiled program, and hostile: what is not written
-// yet, what is freed and what is being received reads as NaN, and a collective or
-// copy happens only when it is waited for: without a wait, never. A kernel that
-// writes over its input does so row by row, in an order that nobody chose.
+// Memory consists of bytes, as in the compiled program. To expose bugs, memory that
+// is not yet written, freed or being received reads as NaN, and a collective or copy
+// is executed only at its wait; without a wait, never. A kernel that overwrites its
+// input does so row by row, in a pseudo-random order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERPRETER_RTMACHINE_H
@@ -16,11 +16,11 @@ namespace shale::interp {
 
 class RtMachine {
 public:
-  /// `scratch` is a block of the module where ops for the interpreter may be built.
+  /// `scratch` is a block of the module in which temporary ops for the interpreter are built.
   RtMachine(rt::FuncOp function, Interpreter &interpreter, mlir::Block *scratch)
       : function(function), interpreter(interpreter), scratch(scratch), ranks(interpreter.options.ranks) {}
 
-  /// Allocates the blocks. Fails after an error.
+  /// Allocates the memory of all ranks. Fails after an error.
   mlir::LogicalResult prepare();
 
   void setState(int64_t rank, llvm::StringRef state, const Tensor &value);
@@ -49,13 +49,13 @@ private:
   Tensor read(int64_t rank, mlir::Value buffer);
   void write(int64_t rank, mlir::Value buffer, const Tensor &value);
   RankValues readAll(mlir::ValueRange buffers);
-  /// Whether two buffers share bytes (on rank 0; places differ by rank in slices of one allocation only).
+  /// Whether two buffers share bytes on rank 0. Addresses differ between ranks only within slices of one allocation.
   bool overlap(mlir::Value a, mlir::Value b);
   void poison(int64_t rank, mlir::Value buffer);
 
   mlir::LogicalResult execute(mlir::Operation *op);
   mlir::LogicalResult launch(rt::LaunchOp op);
-  /// Runs a kernel some of whose results take the place of what it reads (InPlace.cpp).
+  /// Runs a kernel with results that overwrite buffers that it reads (InPlace.cpp).
   mlir::LogicalResult launchInPlace(rt::LaunchOp op, mlir::Block &body);
   mlir::LogicalResult gemm(rt::GemmOp op);
   mlir::LogicalResult finish(mlir::Operation *start);

@@ -10,8 +10,8 @@ using namespace mlir;
 namespace shale::interp {
 
 namespace {
-/// A planned function is run through the signature of the function of tensors
-/// that it was, so that whatever packs those values packs these.
+/// Runs a planned function through the signature of the tensor function that it was
+/// lowered from, so that values are packed in the same way.
 class RtAdapter : public ProgramAdapter {
 public:
   bool accepts(ModuleOp module) const override { return !module.getOps<rt::FuncOp>().empty(); }
@@ -33,11 +33,11 @@ public:
 };
 } // namespace
 
-/// A function of the planned one's signature, to be erased by the caller; its
-/// body holds only arguments.
+/// Builds a function with the signature of the planned function, without ops in its
+/// body. The caller must erase it.
 static func::FuncOp makeSignature(rt::FuncOp function) {
   OpBuilder builder(function);
-  // A planned module may have come without any function of tensors.
+  // A planned module may have been read without any func.func, so the dialect may not be loaded.
   function->getContext()->getOrLoadDialect<func::FuncDialect>();
   auto type = cast<FunctionType>(*function.getSignature());
   auto signature = func::FuncOp::create(builder, function.getLoc(), (function.getSymName() + "@signature").str(), type);

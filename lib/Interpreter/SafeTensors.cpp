@@ -1,4 +1,4 @@
-//===- SafeTensors.cpp - Named tensors in a file --------------------------===//
+//===- SafeTensors.cpp - Reads and writes safetensors files ---------------===//
 #include "lib/Interpreter/SafeTensors.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Endian.h"

@@ -1,4 +1,4 @@
-//===- SafeTensors.h - Named tensors in a file ----------------------------===//
+//===- SafeTensors.h - Reads and writes safetensors files -----------------===//
 //
 // The safetensors format: eight bytes of header length, a JSON header of name,
 // dtype, shape and byte range, then the bytes
@@ -16,8 +16,7 @@ namespace shale::interp {
 
 using NamedTensors = std::map<std::string, Tensor>;
 
-/// Reads all tensors; other integer types of 8 bits are read as booleans. The
-/// error names the file and what is wrong with it.
+/// Reads all tensors. The error names the file and what is wrong with it.
 llvm::Expected<NamedTensors> readSafeTensors(llvm::StringRef path);
 
 llvm::Error writeSafeTensors(llvm::StringRef path,

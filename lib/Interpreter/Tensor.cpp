@@ -78,9 +78,9 @@ static llvm::APFloat toHalf(Element element, double value) {
   return result;
 }
 
-/// To the nearest value with `kept` bits of fraction, ties to even, where those
-/// are what a half type keeps: above its smallest normal number, and no more
-/// than its largest. Everything else is as rare as APFloat is slow.
+/// Rounds to the nearest value of a 16-bit float type, ties to even. Values from its
+/// smallest normal number to its largest number are rounded by integer arithmetic.
+/// All other values are rare and take the slow path through APFloat.
 static double roundToHalf(Element element, double value) {
   bool f16 = element == Element::F16;
   double smallest = f16 ? 0x1p-14 : 0x1p-126, largest = f16 ? 0x1.ffcp15 : 0x1.fep127;
@@ -98,7 +98,7 @@ static double roundToHalf(Element element, double value) {
   return value;
 }
 
-/// A number of a half type, as it is stored.
+/// Returns the bits of a number as a 16-bit float.
 static uint16_t halfBits(Element element, double value) {
   float single = static_cast<float>(value);
   if (element == Element::F16 || !(single == value))
@@ -108,7 +108,7 @@ static uint16_t halfBits(Element element, double value) {
   return bits & 0xffff ? toHalf(element, value).bitcastToAPInt().getZExtValue() : bits >> 16;
 }
 
-/// What the 16 bits of a half type stand for.
+/// Returns a table of the values of a 16-bit float type, indexed by their bits.
 static const double *halfValues(Element element) {
   auto make = [](const llvm::fltSemantics &semantics) {
     std::vector<double> values(1 << 16);

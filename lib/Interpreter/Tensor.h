@@ -23,25 +23,27 @@ enum class Element : uint8_t { F32, F64, BF16, F16, I64, I32, I1 };
 std::optional<Element> elementOf(mlir::Type type);
 mlir::Type typeOf(mlir::MLIRContext *context, Element element);
 bool isFloat(Element element);
-/// Bytes of one element in memory and files; a boolean takes one.
+/// Returns the bytes of one element in memory and files; a boolean takes one
+/// byte.
 int64_t bytesOf(Element element);
-/// The nearest value of the element type, ties to even.
+/// Rounds to the nearest value of the element type, ties to even.
 double roundFloat(Element element, double value);
-/// Wraps to the width of the integer type; booleans become 0 or 1.
+/// Wraps an integer to the width of its type; booleans become 0 or 1.
 int64_t wrapInt(Element element, int64_t value);
 
-/// What data movement copies, whatever the element type.
+/// The bits of an element of any type, for data movement.
 typedef uint64_t __attribute__((may_alias)) Cell;
 
 /// Row-major elements with a shape. Copies share storage; the mutable accessors
-/// take a copy of their own first.
+/// copy shared storage first.
 class Tensor {
 public:
   Tensor() = default;
-  /// Elements are not initialised. The caller has checked the size.
+  /// Elements are not initialised. The caller must have checked the size.
   Tensor(Element element, llvm::ArrayRef<int64_t> shape);
   static Tensor scalar(Element element, double value);
-  /// Holds the results of something that was started and not yet waited for.
+  /// Creates a token that holds the results of an op that is started and not
+  /// yet waited for.
   static Tensor token(std::vector<Tensor> pending);
 
   bool isToken() const { return pendingTensors != nullptr; }
@@ -64,19 +66,19 @@ public:
   int64_t *mutableInts() { return static_cast<int64_t *>(unshare()); }
   Cell *mutableCells() { return static_cast<Cell *>(unshare()); }
 
-  /// Element i as a number of either kind.
+  /// Returns element i, a float or an integer, as double.
   double number(int64_t i) const {
     return isFloat() ? floats()[i] : static_cast<double>(ints()[i]);
   }
   void setNumber(int64_t i, double value);
   void fill(double value);
 
-  /// The same elements in another shape of equal size.
+  /// Returns the same elements in another shape of equal size.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
-  /// Elements [begin, begin + length) along `dim`.
+  /// Returns elements [begin, begin + length) along `dim`.
   Tensor slice(int64_t dim, int64_t begin, int64_t length) const;
 
-  /// The same numbers, rounded to another float type.
+  /// Returns the same numbers, rounded to another float type.
   Tensor rounded(Element to) const;
 
   /// Rounds every element to the declared type.
@@ -88,7 +90,7 @@ public:
   static Tensor fromBytes(Element element, llvm::ArrayRef<int64_t> shape,
                           const char *bytes);
 
-  /// Null for attributes that hold no elements (resources).
+  /// Returns a null tensor for attributes that hold no elements (resources).
   static Tensor fromAttr(mlir::ElementsAttr attr);
   mlir::DenseElementsAttr toAttr(mlir::MLIRContext *context) const;
 
@@ -104,8 +106,8 @@ private:
   std::shared_ptr<std::vector<Tensor>> pendingTensors;
 };
 
-/// Calls fn(i, offset) for each index of `shape` in row-major order: i counts,
-/// offset is `base` plus the index times `strides`.
+/// Calls fn(i, offset) for each index of `shape` in row-major order. i is the
+/// number of the call from 0, offset is `base` plus the index times `strides`.
 template <typename Fn>
 void walk(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides,
           int64_t base, Fn fn) {

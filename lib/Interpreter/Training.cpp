@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// `updates` were applied before: steps less those that were skipped.
+/// Sets the hyper-parameters. `updates` is the number of previous steps without those that were skipped.
 static void setHypers(const TrainingOptions &options, int64_t updates,
                       LogicalValues &values) {
   auto set = [&](const char *name, double value) {
@@ -26,8 +26,8 @@ static void setHypers(const TrainingOptions &options, int64_t updates,
   set("bias2", 1 - std::pow(options.beta2, updates + 1));
 }
 
-/// Sets the inputs of a call: slice `batch` of each tensor of the batches, and
-/// what random ops draw from.
+/// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the
+/// scalars of random ops.
 static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options,
                                int64_t batch, int64_t step, int64_t microbatch,
                                LogicalValues &values) {
@@ -59,7 +59,7 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
   values.folder = options.folder;
   auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
   int64_t microbatches = count ? count.getInt() : 1;
-  // What has the name of a state goes back in; the rest are metrics.
+  // Results with the name of a state are fed back; the rest are metrics.
   auto keep = [&](const LogicalValues &results) {
     NamedTensors next;
     for (auto &[name, value] : results.tensors)

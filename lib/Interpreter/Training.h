@@ -14,16 +14,17 @@ struct TrainingOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01;
   double momentum = 0.9, clipGradNorm = 0;
   uint64_t seed = 0;
-  /// Tensors of the inputs' names with a leading dimension of steps; inputs
-  /// that are not there are random, new ones each step.
+  /// Input tensors by name, with a leading dimension of steps times
+  /// micro-batches. Inputs that are missing here are random, with new values in
+  /// each step.
   NamedTensors batches;
-  /// Where #nn.file paths that are relative begin.
+  /// Base folder of relative #nn.file paths.
   std::string folder;
 };
 
-/// Runs @step on the initial state again and again, feeding new state back.
-/// Writes one JSON object a step: step, loss, grad_norm, enable. `state` gets
-/// the state after the last step.
+/// Runs `steps` training steps from the initial state, feeding the new state
+/// back. Writes one JSON object per step: step, loss, grad_norm, enable. Sets
+/// `state` to the state after the last step.
 mlir::LogicalResult train(mlir::ModuleOp module,
                           const TrainingOptions &options,
                           llvm::raw_ostream &log, NamedTensors &state);

@@ -1,4 +1,4 @@
-//===- Values.cpp - Values that nobody gave: initial and random -----------===//
+//===- Values.cpp - Generates initial and random values -------------------===//
 #include "lib/Interpreter/Program.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -26,7 +26,7 @@ struct Stream {
   double uniform(uint64_t i) const { return (bits(i) >> 11) * 0x1p-53; }
 };
 
-/// FNV-1a, so that a value depends on its name and nothing else.
+/// Returns the FNV-1a hash of a name.
 uint64_t hashName(StringRef name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (unsigned char c : name)
@@ -34,7 +34,7 @@ uint64_t hashName(StringRef name) {
   return hash;
 }
 
-/// Settings under which a training step is well conditioned.
+/// Returns hyper-parameters under which a training step is well conditioned.
 double hyperValue(StringRef name) {
   return llvm::StringSwitch<double>(name)
       .Case("lr", 1e-3)
@@ -47,8 +47,8 @@ double hyperValue(StringRef name) {
       .Default(1.0);
 }
 
-/// Uniform in [low, high): second moments are positive, 1-D parameters (norm
-/// scales among them) are around a half, matrices small.
+/// Returns the range [low, high) of uniform random values. Second moments are positive,
+/// 1-D parameters (such as norm scales) are around 0.5, matrices are small.
 std::pair<double, double> rangeOf(const ValueSpec &spec) {
   switch (spec.role) {
   case nn::Role::Param:
@@ -139,7 +139,7 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
   bool transposed = file.getTransposed() && shape.size() == 2;
   if (transposed)
     std::swap(shape[0], shape[1]);
-  // A file may hold another type than the state has (nn.state, C2).
+  // A file may hold another type than the state (nn.state, C2).
   Element element = spec.element;
   int64_t count = 1;
   for (int64_t size : shape)

@@ -1,4 +1,4 @@
-//===- ByteSize.cpp - Sizes as people write them --------------------------===//
+//===- ByteSize.cpp - Parsing and printing of byte sizes ------------------===//
 #include "lib/Support/ByteSize.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Format.h"

@@ -1,4 +1,4 @@
-//===- ByteSize.h - Sizes as people write them ----------------------------===//
+//===- ByteSize.h - Parsing and printing of byte sizes --------------------===//
 #ifndef SHALE_SUPPORT_BYTESIZE_H
 #define SHALE_SUPPORT_BYTESIZE_H
 
@@ -8,21 +8,22 @@
 
 namespace shale {
 
-/// Bytes of "40GiB", "1.5GiB", "500MB" or "1024"; nothing if it is no size or
-/// does not fit 63 bits.
+/// Parses a size such as "40GiB", "1.5GiB", "500MB" or "1024" to bytes. Returns
+/// nothing if it is not a size or is too large.
 std::optional<int64_t> parseByteSize(llvm::StringRef text);
 
-/// "1.25 GiB", "3.40 MiB", "12 B": three digits, binary units; with a sign for negative ones.
+/// "1.25 GiB", "3.40 MiB", "12 B": two decimals, binary units; with a sign for negative ones.
 std::string formatBytes(int64_t bytes);
 
-/// A limit on each memory space, or on both together, in bytes; absent: none.
+/// Limits on each memory space, or on the sum of both, in bytes. Absent means no limit.
 struct MemoryLimit {
   std::optional<int64_t> device, host, sum;
   bool any() const { return device || host || sum; }
 };
 
-/// Reads "40GiB" or "device=80GiB,host=100GiB". A plain size is one of the device's memory;
-/// where both are one RAM, of their sum. Returns what is wrong, or an empty string.
+/// Parses "40GiB" or "device=80GiB,host=100GiB". A plain size limits the device's memory or,
+/// if `oneMemory` (device and host share one RAM), the sum. Returns an error, or an empty
+/// string.
 std::string parseMemoryLimit(llvm::StringRef text, bool oneMemory, MemoryLimit &limit);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- MeshSpec.cpp - A mesh as people write it ---------------------------===//
+//===- MeshSpec.cpp - Parser for the mesh option --------------------------===//
 #include "lib/Support/MeshSpec.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -22,7 +22,7 @@ int64_t MeshSpec::ranksOf(dist::AxisKind kind) const {
 
 int64_t MeshSpec::dataRanks() const { return ranks() / ranksOf(dist::AxisKind::Tensor); }
 
-/// The kind that a name has without being told.
+/// Returns the default kind of an axis name, or nothing.
 static std::optional<dist::AxisKind> kindOfName(StringRef name) {
   return llvm::StringSwitch<std::optional<dist::AxisKind>>(name)
       .Case("replica", dist::AxisKind::Replica)

@@ -4,7 +4,8 @@
 
 namespace shale {
 
-/// The position after a string or comment that begins at `i`, or `i`.
+/// Returns the position after a string or comment that begins at `i`, or `i` if
+/// there is none.
 static size_t skipText(llvm::StringRef text, size_t i) {
   if (text[i] == '"') {
     for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
@@ -30,7 +31,7 @@ llvm::Error checkParseDepth(llvm::MemoryBufferRef buffer) {
       continue;
     }
     char c = text[i++];
-    // -> >= <= == are no brackets.
+    // -> >= <= == are not brackets.
     bool isOperator = (i < text.size() && text[i] == '=') ||
                       (i >= 2 && text[i - 2] == '-');
     if (c == '(' || c == '[' || c == '{' || (c == '<' && !isOperator))

@@ -7,7 +7,7 @@
 
 namespace shale {
 
-/// Brackets may nest this deep in MLIR text that the tools read.
+/// The largest nesting depth of brackets in MLIR text that the tools accept.
 inline constexpr int64_t kMaxParseDepth = 256;
 
 /// MLIR's parser descends by recursion and overflows the stack on text whose

@@ -1,4 +1,4 @@
-//===- Bundle.cpp - The shared libraries of a program, beside it ----------===//
+//===- Bundle.cpp - Copies a program's shared libraries next to it --------===//
 #include "lib/Target/Link.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -10,14 +10,14 @@
 using namespace shale;
 namespace fs = llvm::sys::fs;
 
-/// Every Linux that a program can start on has these, and they belong to its kernel and loader.
+/// Whether a library is part of glibc. Every Linux system provides these, and they must match its kernel and loader.
 static bool isPartOfGlibc(llvm::StringRef name) {
   llvm::StringRef stem = name.split(".so").first;
   return stem == "linux-vdso" || stem.starts_with("ld-linux") ||
          llvm::is_contained({"libc", "libm", "libmvec", "libpthread", "libdl", "librt", "libresolv", "libutil", "libanl", "libnsl"}, stem);
 }
 
-/// What the loader would load: `name => path (address)`, one a line.
+/// Lists the libraries that the loader would load. Its output has one `name => path (address)` per line.
 static bool listLibraries(llvm::StringRef program, llvm::SmallVectorImpl<std::string> &paths, std::string &error) {
   llvm::SmallString<128> list;
   if (std::error_code code = fs::createTemporaryFile("shale-libraries", "txt", list)) {
@@ -53,7 +53,7 @@ static bool listLibraries(llvm::StringRef program, llvm::SmallVectorImpl<std::st
   return status == 0 && !paths.empty();
 }
 
-/// Copies a file; it appears under its name only when it is whole.
+/// Copies a file through a temporary file, so that `to` is never incomplete.
 static std::error_code copyWhole(llvm::StringRef from, const llvm::Twine &to) {
   llvm::SmallString<128> partial;
   if (std::error_code code = fs::getPotentiallyUniqueFileName(to + ".%%%%%%.partial", partial))
@@ -75,7 +75,7 @@ std::string shale::bundleFolder(llvm::StringRef program) { return (program + ".l
 bool shale::bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &bytes, std::string &error) {
   llvm::SmallVector<std::string> libraries;
   llvm::SmallString<128> place(program);
-  (void)fs::make_absolute(place); // the loader would search a bare name
+  (void)fs::make_absolute(place); // the loader would search for a name without a slash
   if (!listLibraries(place, libraries, error))
     return false;
   std::string folder = bundleFolder(program);
@@ -88,7 +88,7 @@ bool shale::bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &by
     llvm::SmallString<128> copy(folder);
     llvm::sys::path::append(copy, llvm::sys::path::filename(library));
     uint64_t size = 0;
-    // A program that was bundled before finds what is there already.
+    // A program that is already bundled loads the existing copy.
     bool there = fs::equivalent(library, copy);
     std::error_code code = there ? std::error_code() : copyWhole(library, copy);
     if (!code)

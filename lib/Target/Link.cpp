@@ -1,4 +1,4 @@
-//===- Link.cpp - Object code to programs ---------------------------------===//
+//===- Link.cpp - Linking of object files to programs ---------------------===//
 #include "lib/Target/Link.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -12,14 +12,14 @@
 
 using namespace shale;
 
-/// The session of the linker that runs; 0: none.
+/// The session of the running linker, or 0.
 static std::atomic<pid_t> linker{0};
 
 void shale::stopLinker() {
   pid_t session = linker.exchange(0);
   if (session <= 0)
     return;
-  // A compiler driver removes its own files when it is asked to end; two seconds for that.
+  // On SIGTERM a compiler driver removes its temporary files. Wait up to two seconds for that.
   kill(-session, SIGTERM);
   for (int i = 0; i < 200 && waitpid(session, nullptr, WNOHANG) == 0; ++i)
     usleep(10000);
@@ -40,7 +40,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
       return false;
     }
   }
-  // The program appears under its name only when it is whole.
+  // Link to a temporary file, so that `output` only ever holds a complete program.
   llvm::SmallString<128> partial;
   if (std::error_code code = llvm::sys::fs::getPotentiallyUniqueFileName(output + ".%%%%%%.partial", partial)) {
     error = "cannot make a temporary file: " + code.message();
@@ -57,7 +57,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     arguments.push_back(options.runtime);
   arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
   if (options.bundled) {
-    // The old kind of path holds for what the libraries load themselves, too.
+    // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.
     std::string path = ("$ORIGIN/" + llvm::sys::path::filename(bundleFolder(output))).str();
     for (std::string word : {std::string("--disable-new-dtags"), std::string("-rpath"), path})
       arguments.insert(arguments.end(), {"-Xlinker", word});
@@ -72,7 +72,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
   std::string message;
   bool failed = false;
-  // In a session of its own: what stops the compiler stops it, and once.
+  // The linker runs in its own session: signals to the compiler do not reach it, stopLinker() ends it.
   llvm::sys::ProcessInfo process = llvm::sys::ExecuteNoWait(driver, views, std::nullopt, redirects, 0, &message, &failed,
                                                             nullptr, /*DetachProcess=*/true);
   int status = -1;

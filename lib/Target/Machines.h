@@ -1,4 +1,4 @@
-//===- Machines.h - What machines do in a second --------------------------===//
+//===- Machines.h - Compute and bandwidth rates of machines ---------------===//
 #ifndef SHALE_TARGET_MACHINES_H
 #define SHALE_TARGET_MACHINES_H
 
@@ -7,7 +7,8 @@
 
 namespace shale {
 
-/// Rates of one rank's machine, for ordering plans (lib/Analysis/TimeModel.h).
+/// Rates per second and latencies of one rank's machine, for ranking plans
+/// (lib/Analysis/TimeModel.h).
 struct Rates {
   const char *name;
   double flops;     ///< f32 operations of matrix products
@@ -15,16 +16,16 @@ struct Rates {
   double memory;    ///< bytes read or written by kernels
   double link;      ///< bytes that a rank sends to others
   double host;      ///< bytes copied between device and host
-  double hostMemory; ///< bytes of host memory read or written by what runs there, a rank's share
-  double launch;    ///< seconds before a kernel or product begins
-  double collective; ///< seconds before a collective's first byte
-  bool oneMemory;     ///< what the host keeps lies in the device's own memory, one RAM
-  const char *source; ///< where the figures come from
+  double hostMemory; ///< bytes of host memory read or written by code on the host, per rank
+  double launch;    ///< latency in seconds of a kernel or product
+  double collective; ///< latency in seconds before a collective's first byte
+  bool oneMemory;     ///< whether host and device share one RAM
+  const char *source; ///< source of the figures
 };
 
-/// Every machine that plans can be made for; the default first.
+/// Returns all machines that plans can be made for, the default first.
 llvm::ArrayRef<Rates> knownRates();
-/// By name; null if there is none.
+/// Returns the rates of a machine by name, or null.
 const Rates *ratesNamed(llvm::StringRef name);
 
 } // namespace shale

@@ -11,7 +11,7 @@ using namespace shale;
 namespace {
 struct Kind {
   std::string name;
-  std::vector<std::string> architectures; // whole names
+  std::vector<std::string> architectures; // full names
   TargetFactory make;
 };
 
@@ -58,7 +58,7 @@ const Target *shale::findTarget(StringRef name, std::string &error) {
     std::unique_ptr<Target> target = candidate.make(architecture, error);
     if (!target)
       return nullptr;
-    std::string resolved = target->getName().str(); // of cpu:native one of the others
+    std::string resolved = target->getName().str(); // cpu:native resolves to one of the others
     return registry().made.try_emplace(resolved, std::move(target)).first->second.get();
   }
   error = "unknown target '" + name.str() + "'; expected " + llvm::join(known, ", ");

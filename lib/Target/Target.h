@@ -1,9 +1,9 @@
 //===- Target.h - The machine that a program is compiled for --------------===//
 //
-// Everything that passes and the driver need to know about a target is asked
-// here; the answers live in the target's folder (lib/Target/CPU). A target is
-// registered once under a kind ("cpu") and found by its whole name
-// ("cpu:x86-64-v4"), which the module carries as `nn.target`.
+// The interface through which passes and the driver query a target. Targets are
+// implemented in their own folders (lib/Target/CPU). A target is registered once
+// under a kind ("cpu") and looked up by its full name ("cpu:x86-64-v4"), which the
+// module carries as `nn.target`.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_TARGET_TARGET_H
@@ -19,12 +19,12 @@ namespace shale {
 
 /// What the caller of a kernel needs to launch it.
 struct KernelInfo {
-  int64_t rows = 0;    ///< that run in parallel
-  int64_t grain = 1;   ///< rows that one thread takes at least
-  int64_t scratch = 0; ///< bytes of memory that one thread needs
+  int64_t rows = 0;    ///< number of rows, which run in parallel
+  int64_t grain = 1;   ///< minimum number of rows per thread
+  int64_t scratch = 0; ///< bytes of scratch memory per thread
 };
 
-/// Device memory of a rank beside the state block and the arena: a line of the plan.
+/// A line of the memory plan: device memory per rank besides the state block and the arena.
 struct FixedCost {
   rt::Category category;
   std::string what;
@@ -36,61 +36,62 @@ public:
   explicit Target(std::string name) : name(std::move(name)) {}
   virtual ~Target() = default;
 
-  /// As --target gives it, resolved: "cpu:x86-64-v4".
+  /// The full name as for --target, with "native" resolved: "cpu:x86-64-v4".
   llvm::StringRef getName() const { return name; }
-  /// The part behind the kind: what the program checks its machine for at start.
+  /// The part of the name after the kind. The program checks at start that its machine has this architecture.
   llvm::StringRef getArchitecture() const { return llvm::StringRef(name).split(':').second; }
 
-  // ---- which ops it takes, and how
+  // ---- how ops are implemented
 
-  /// Whether the op becomes a call of a library, as a product does.
+  /// Whether the op becomes a library call, like a matrix product.
   virtual bool isLibraryCall(mlir::Operation *op) const = 0;
-  /// Whether the op is a kernel by itself, with a schedule that no cluster has.
+  /// Whether the op has a dedicated kernel with its own schedule.
   virtual bool hasOwnKernel(mlir::Operation *op) const = 0;
-  /// Whether the op is computed on 16-bit floats as they are. Of other ops, operands are cast to f32 and
-  /// results rounded once.
+  /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and results
+  /// are rounded once.
   virtual bool takesHalves(mlir::Operation *op) const = 0;
-  /// Whether products of 16-bit floats are faster than those of f32.
+  /// Whether matrix products of 16-bit floats are faster than those of f32.
   virtual bool hasFastHalves() const = 0;
 
   // ---- code
 
   /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block arguments
-  /// (the inputs) that ends in a yield (the outputs). Fails after an error where the target cannot.
+  /// (the inputs) that ends in a yield (the outputs). Fails after an error if the target cannot compile it.
   virtual mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body) const = 0;
-  /// Takes the functions that generateKernel appended to `module`, which holds nothing else, to the LLVM
-  /// dialect, under the ABI of ShaleKernel (include/shale/Runtime.h).
+  /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to the LLVM
+  /// dialect with the ABI of ShaleKernel (include/shale/Runtime.h).
   virtual mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const = 0;
   /// Compiles a program in the LLVM dialect to the bytes of an object file. Fails after an error.
   virtual mlir::LogicalResult emitObject(mlir::ModuleOp module, llvm::SmallVectorImpl<char> &object) const = 0;
-  /// Arguments for the linker that name the libraries of the runtime on this target, in order.
+  /// Returns the linker arguments for the libraries that the runtime needs on this target, in order.
   virtual std::vector<std::string> getLibraries() const = 0;
 
   // ---- costs
 
-  /// What libraries and the process take on each rank of a planned program.
+  /// Returns the memory that libraries and the process use per rank of a planned program.
   virtual std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks, int64_t threads) const = 0;
 
 private:
   std::string name;
 };
 
-/// Makes the target of an architecture ("native", "x86-64-v3"). Null with a message in `error`.
+/// Creates the target for an architecture ("native", "x86-64-v3"). Returns null with a message in `error` on failure.
 using TargetFactory = std::unique_ptr<Target> (*)(llvm::StringRef architecture, std::string &error);
 
-/// Makes a kind of target known, once; `architectures` are its names, for messages.
+/// Registers a kind of target; further calls for the same kind do nothing. `architectures` are listed in messages.
 void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures, TargetFactory factory);
 
-/// The whole names of all targets, in the order of registration.
+/// Returns the full names of all targets, in the order of registration.
 std::vector<std::string> getTargetNames();
 
-/// The target of a name, KIND:ARCHITECTURE; it lives as long as the process. Null with a message in `error`.
+/// Returns the target with a name, KIND:ARCHITECTURE. It lives as long as the process. Returns null with a message in
+/// `error` on failure.
 const Target *findTarget(llvm::StringRef name, std::string &error);
 
-/// The target of a module without `nn.target`, the same on every machine.
+/// The default target of a module without `nn.target`. It does not depend on the host machine.
 inline constexpr llvm::StringLiteral kAssumedTarget = "cpu:x86-64-v4";
 
-/// The target in `nn.target` of a module. Null after an error on the module.
+/// Returns the target in `nn.target` of a module, or null after an error on the module.
 const Target *targetOf(mlir::ModuleOp module);
 
 } // namespace shale

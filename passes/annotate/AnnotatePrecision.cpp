@@ -1,4 +1,4 @@
-//===- AnnotatePrecision.cpp - The policy of element types ----------------===//
+//===- AnnotatePrecision.cpp - Sets the precision policy ------------------===//
 #include "dialects/nn/NN.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/annotate/Passes.h"
@@ -10,7 +10,7 @@ namespace shale {
 #define GEN_PASS_DEF_ANNOTATEPRECISIONPASS
 #include "passes/annotate/Passes.h.inc"
 
-/// The type that a flag names; null for other words.
+/// Returns the type that a flag names; null for other names.
 static Type typeNamed(MLIRContext *context, StringRef name) {
   if (name == "f32")
     return Float32Type::get(context);

@@ -1,4 +1,4 @@
-//===- AnnotateRanges.cpp - Which integers the data may hold --------------===//
+//===- AnnotateRanges.cpp - Sets the ranges of integer inputs -------------===//
 #include "lib/Analysis/InputRanges.h"
 #include "dialects/nn/NN.h"
 #include "passes/annotate/Passes.h"

@@ -1,4 +1,4 @@
-//===- AnnotateTarget.cpp - Names the target of a module ------------------===//
+//===- AnnotateTarget.cpp - Sets the target of a module -------------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Target/Target.h"
 #include "passes/annotate/Passes.h"

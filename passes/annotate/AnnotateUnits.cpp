@@ -1,4 +1,4 @@
-//===- AnnotateUnits.cpp - Which unit a parameter belongs to --------------===//
+//===- AnnotateUnits.cpp - Assigns parameters to units --------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/annotate/Matching.h"
 #include "passes/annotate/Passes.h"
@@ -32,8 +32,8 @@ llvm::StringSet<> setOf(const std::vector<std::string> &scopes) {
   return set;
 }
 
-/// Modules whose parameters, without those of smaller units, reach `least`
-/// elements (FairScale's and FSDP's size policy).
+/// Returns the modules whose parameters, without those of smaller units, reach
+/// `least` elements (FairScale's and FSDP's size policy).
 llvm::StringSet<> findBySize(ArrayRef<nn::StateOp> states, int64_t least) {
   // Elements directly in a scope, and the scopes below it.
   llvm::StringMap<int64_t> own;
@@ -63,7 +63,7 @@ llvm::StringSet<> findBySize(ArrayRef<nn::StateOp> states, int64_t least) {
   return units;
 }
 
-/// Parses 100M: K, M and G are powers of 1000.
+/// Parses a count such as 100M. K, M and G are powers of 1000.
 bool parseCount(StringRef text, int64_t &count) {
   int64_t factor = 1;
   if (text.consume_back("K"))
@@ -76,7 +76,7 @@ bool parseCount(StringRef text, int64_t &count) {
          !llvm::MulOverflow(count, factor, count);
 }
 
-/// The innermost unit around a path, or root.
+/// Returns the innermost unit that encloses a path, or root.
 StringRef unitOf(StringRef path, bool isScope, const llvm::StringSet<> &units) {
   SmallVector<StringRef> scopes = scopesOf(path, isScope);
   for (StringRef scope : llvm::reverse(scopes))
@@ -85,7 +85,7 @@ StringRef unitOf(StringRef path, bool isScope, const llvm::StringSet<> &units) {
   return kRoot;
 }
 
-/// The innermost unit that encloses both.
+/// Returns the innermost unit that encloses both.
 StringRef commonUnit(StringRef a, StringRef b, const llvm::StringSet<> &units) {
   while (a != b) {
     if (a == kRoot || b == kRoot)
@@ -96,8 +96,8 @@ StringRef commonUnit(StringRef a, StringRef b, const llvm::StringSet<> &units) {
   return a;
 }
 
-/// Units in whose ops a state is read, told by nn.scope; names as in the module's
-/// parameters are assumed, others say nothing.
+/// Calls `visit` with each state and the unit of each op that reads it, found by
+/// nn.scope. Scopes that are not named like the modules of parameters are ignored.
 void visitUsers(ModuleOp module, const llvm::StringSet<> &units,
                 llvm::function_ref<void(StringRef, StringRef)> visit) {
   for (auto function : module.getOps<func::FuncOp>())

@@ -1,11 +1,11 @@
-//===- Matching.cpp - Parameters by the user's regular expression ---------===//
+//===- Matching.cpp - Parameters that match a regular expression ----------===//
 #include "passes/annotate/Matching.h"
 
 using namespace mlir;
 
 namespace shale {
 
-/// Up to five names, those nearest to `text` first.
+/// Returns up to five parameter names, nearest to `text` first.
 static std::string nearestNames(ModuleOp module, StringRef text) {
   SmallVector<std::pair<unsigned, StringRef>> ranked;
   for (auto state : module.getOps<nn::StateOp>())
@@ -33,7 +33,7 @@ matchParameters(ModuleOp module, StringRef regex, StringRef option) {
         llvm::any_of(namesOf(state),
                      [&](StringRef name) { return pattern.match(name); }))
       matched.push_back(state);
-  // What the program does not have needs no mark.
+  // A parameter that the program does not have needs no mark.
   auto absent = module->getAttrOfType<ArrayAttr>(nn::kAbsentAttr);
   bool isAbsent = absent && llvm::any_of(absent.getAsRange<StringAttr>(), [&](StringAttr name) { return pattern.match(name); });
   if (matched.empty() && !isAbsent)

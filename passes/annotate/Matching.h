@@ -1,4 +1,4 @@
-//===- Matching.h - Parameters by the user's regular expression -----------===//
+//===- Matching.h - Parameters that match a regular expression ------------===//
 #ifndef SHALE_PASSES_ANNOTATE_MATCHING_H
 #define SHALE_PASSES_ANNOTATE_MATCHING_H
 
@@ -8,9 +8,9 @@
 
 namespace shale {
 
-/// The parameters (no buffers, no moments) in one of whose names `regex`
-/// matches. Fails after an error that names `option`, when it is no regular
-/// expression or matches nothing; then the nearest names are listed.
+/// Returns the parameters (no buffers, no moments) with a name in which `regex`
+/// matches. Fails after an error that names `option` if `regex` is not a regular
+/// expression, or if it matches nothing; then the error lists the nearest names.
 mlir::FailureOr<llvm::SmallVector<nn::StateOp>>
 matchParameters(mlir::ModuleOp module, llvm::StringRef regex,
                 llvm::StringRef option);

@@ -1,4 +1,4 @@
-//===- Passes.h - Policies, as attributes ---------------------------------===//
+//===- Passes.h - The annotate stage --------------------------------------===//
 #ifndef SHALE_PASSES_ANNOTATE_PASSES_H
 #define SHALE_PASSES_ANNOTATE_PASSES_H
 
@@ -29,7 +29,7 @@ struct AnnotateOptions {
   std::string optimizerDtype = "f32";                                        // f32, bf16
 };
 
-/// Puts what the user asked for on the module, as attributes.
+/// Sets the user's choices on the module as attributes.
 void buildAnnotatePipeline(mlir::OpPassManager &manager,
                            const AnnotateOptions &options = {});
 

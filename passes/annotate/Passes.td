@@ -1,4 +1,4 @@
-//===- Passes.td - Policies, as attributes --------------------------------===//
+//===- Passes.td - Passes of the annotate stage ---------------------------===//
 #ifndef SHALE_ANNOTATE_PASSES_TD
 #define SHALE_ANNOTATE_PASSES_TD
 
@@ -7,9 +7,10 @@ include "mlir/Pass/PassBase.td"
 def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
   let summary = "Names the target that the module is compiled for";
   let description = [{
-    Sets `nn.target` on the module. Later passes ask the target which ops it takes
-    as library calls, how it generates kernels and what its libraries take.
-    Without the attribute they assume `kAssumedTarget` of lib/Target/Target.h.
+    Sets `nn.target` on the module. Later passes query the target for the ops that
+    become library calls, for how it generates kernels and for what its libraries
+    accept. Without the attribute they assume `kAssumedTarget` of
+    lib/Target/Target.h.
 
     `native` is resolved here: the attribute becomes the name of this machine's CPU.
 
@@ -35,11 +36,12 @@ def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
 def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
   let summary = "Declares the mesh and the sharding strategy";
   let description = [{
-    Adds `dist.mesh @mesh` and `dist.strategy` (and `dist.keep_gathered` when a
-    gathered unit stays whole from forward to the end of backward, and
-    `dist.reduce_once` when gradients are accumulated whole) to the module.
+    Adds `dist.mesh @mesh` and `dist.strategy` to the module. Adds
+    `dist.keep_gathered` if a gathered unit stays gathered from forward to the end
+    of backward, and `dist.reduce_once` if gradients are accumulated over
+    micro-batches unreduced and reduced once per step.
 
-    Here two replicas of the model are sharded over four ranks each.
+    In the example two replicas of the model are sharded over four ranks each.
 
     Before (with `mesh=replica=2,fsdp=4 reshard-after-forward=false sync-every-microbatch=false`):
 
@@ -66,17 +68,21 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
 }
 
 def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
-  let summary = "Says of each parameter which unit it belongs to";
+  let summary = "Assigns parameters and buffers to units";
   let description = [{
-    Sets `unit` on every parameter and buffer. With `block` the units are the
-    blocks: the outermost module scopes that repeat with an index, but for families
-    that hold less than a tenth of the largest one's elements. With `class:NAME`
-    they are the modules of that class, as the exporter named it. With `size:N`
-    modules are units once their parameters that are in no smaller unit reach N
-    elements (K, M, G are powers of 1000). With `match:REGEX` a unit is the
-    outermost scope in which REGEX matches. A tied parameter belongs to the unit
-    that encloses all its names and users, in the end to `root`, where everything
-    else is.
+    Sets `unit` on every parameter and buffer. The policies are:
+
+    - `block`: units are the blocks, that is, the outermost module scopes that
+      repeat with an index. Scopes that differ only in the index are a family; a
+      family with less than a tenth of the elements of the largest one has no
+      units.
+    - `class:NAME`: units are the modules of that class, as the exporter named it.
+    - `size:N`: a module is a unit if its parameters that are in no smaller unit
+      reach N elements (K, M, G are powers of 1000).
+    - `match:REGEX`: a unit is the outermost scope in which REGEX matches.
+
+    A tied parameter belongs to the innermost unit that encloses all its names and
+    users. What no unit encloses belongs to `root`.
 
     Before (with `policy=block`):
 
@@ -104,13 +110,14 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
 }
 
 def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
-  let summary = "Says of integer inputs which values they may hold";
+  let summary = "Sets the range of valid values of integer inputs";
   let description = [{
-    Sets `nn.bound`, and `nn.ignored` where there is one, on inputs and labels that
-    ops use as indices (`IndexUser`): rows of a table, classes of a cross-entropy.
-    The program refuses data with other values.
+    Sets `nn.bound`, and `nn.ignored` if there is an ignored index, on inputs and
+    labels that ops use as indices (`IndexUser`): rows of a table, classes of a
+    cross-entropy. The program rejects data with other values.
 
-    Here `%ids` selects one of 32 rows, and `%labels` one of 10 classes or none.
+    In the example `%ids` selects one of 32 rows, and `%labels` one of 10 classes
+    or none.
 
     Before:
 
@@ -141,11 +148,11 @@ def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
 }
 
 def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp"> {
-  let summary = "Says in which element types the step is computed and kept";
+  let summary = "Sets the element types in which values are computed and stored";
   let description = [{
-    Sets `nn.precision` on the module. `reduce` and `buffer` are f32 unless said
-    otherwise; `master` is f32 or none (parameters are kept in the type in which
-    they are used).
+    Sets `nn.precision` on the module. `reduce` and `buffer` default to f32.
+    `master` is f32 or none; with none, parameters are stored in the type in which
+    they are used.
 
     Before (with `param=bf16`):
 
@@ -174,10 +181,10 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
 def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
   let summary = "Marks parameters that are not trained";
   let description = [{
-    Sets `trained = false` on every parameter in one of whose names REGEX (POSIX
-    extended) matches. It is an error when it matches none.
+    Sets `trained = false` on every parameter with a name in which REGEX (POSIX
+    extended) matches. A REGEX that matches no parameter is an error.
 
-    The last parameter is tied: its second name matches.
+    In the example the last parameter is tied, and its second name matches.
 
     Before (with `regex=embed`):
 
@@ -201,8 +208,8 @@ def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
 def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
   let summary = "Marks parameters without weight decay";
   let description = [{
-    Sets `decay = 0` on every parameter in one of whose names REGEX (POSIX
-    extended) matches. It is an error when it matches none.
+    Sets `decay = 0` on every parameter with a name in which REGEX (POSIX
+    extended) matches. A REGEX that matches no parameter is an error.
 
     Before (with `regex=norm|bias`):
 

@@ -1,22 +1,22 @@
-//===- Pipeline.cpp - Policies, as attributes -----------------------------===//
+//===- Pipeline.cpp - The annotate stage ----------------------------------===//
 #include "passes/annotate/Passes.h"
 
 namespace shale {
 
 void buildAnnotatePipeline(mlir::OpPassManager &manager,
                            const AnnotateOptions &options) {
-  // Where the program runs, and what is split at rest.
+  // The mesh, and the strategy that splits state at rest.
   AnnotateMeshPassOptions mesh;
   mesh.mesh = options.mesh;
   mesh.strategy = options.strategy;
   mesh.reshardAfterForward = options.reshardAfterForward;
   mesh.syncEveryMicrobatch = options.syncEveryMicrobatch;
   manager.addPass(createAnnotateMeshPass(mesh));
-  // What is gathered together.
+  // Units, which are gathered together.
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));
-  // What the data may hold; programs refuse other values.
+  // Valid values of the data; programs reject others.
   manager.addPass(createAnnotateRangesPass());
-  // In which types it is computed and kept.
+  // Types in which values are computed and stored.
   AnnotatePrecisionPassOptions precision;
   precision.param = options.paramDtype;
   precision.reduce = options.reduceDtype;
@@ -24,7 +24,7 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager,
   precision.master = options.masterDtype;
   precision.optimizer = options.optimizerDtype;
   manager.addPass(createAnnotatePrecisionPass(precision));
-  // What is not trained, what does not decay.
+  // Parameters that are not trained, and those without decay.
   if (!options.freeze.empty())
     manager.addPass(createFreezePass({options.freeze}));
   if (!options.noDecay.empty())

@@ -10,9 +10,9 @@ using namespace mlir;
 
 namespace shale {
 
-/// Names of ops that a path is shown with, at most.
+/// Maximum number of op names shown per path.
 static constexpr size_t kPathLength = 12;
-/// Ops without a gradient that an error lists behind the first, at most.
+/// Maximum number of ops without a gradient that an error lists after the first.
 static constexpr size_t kMissingShown = 20;
 
 static bool isFloatTensor(Value value) {
@@ -49,12 +49,12 @@ void GradientBuilder::accumulate(Value value, Value gradient) {
 
 namespace {
 
-/// Marks what is inserted as backward, in the scope of an op.
+/// Gives inserted ops the phase backward and the scope of `source`.
 struct PhaseListener : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op,
                                OpBuilder::InsertPoint previous) override {
     if (previous.isSet())
-      return; // moved, not made
+      return; // moved, not created
     op->setAttr(nn::kPhaseAttr,
                 nn::PhaseAttr::get(op->getContext(), nn::Phase::Backward));
     if (source)
@@ -64,7 +64,7 @@ struct PhaseListener : OpBuilder::Listener {
   Operation *source = nullptr;
 };
 
-/// The name of a node as import wrote it into the location, or nothing.
+/// Returns the op's name, and the name of its ONNX node if its location has one.
 std::string nameOf(Operation *op) {
   std::string text = op->getName().getStringRef().str();
   if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
@@ -74,8 +74,8 @@ std::string nameOf(Operation *op) {
 
 using Parents = llvm::DenseMap<Operation *, Operation *>;
 
-/// Ops that `value` influences, each with the op before it on a shortest path
-/// (null for direct users), in breadth-first order.
+/// Returns the ops that depend on `value`, in breadth-first order. Sets `parents`
+/// to the previous op on a shortest path (null for direct users).
 SmallVector<Operation *> influenced(Value value, Parents &parents) {
   SmallVector<Operation *> order;
   auto visitUsers = [&](Value v, Operation *from) {
@@ -137,7 +137,7 @@ void GradientBuilder::visit(Operation *op) {
   if (!differentiable || failed(differentiable.buildGradient(
                              builder, resultGrads, wantedOperands, operandGrads))) {
     missing.push_back(op);
-    // Stands for the gradient, so that gaps behind this one are found, too.
+    // Use zero as the gradient, so that further missing gradients are found too.
     for (auto [operand, isWanted, grad] :
          llvm::zip(op->getOperands(), wantedOperands, operandGrads))
       if (isWanted)
@@ -165,7 +165,7 @@ std::string GradientBuilder::explainPath(Operation *op) const {
   return "";
 }
 
-/// One error for all of them, at the one that is nearest the loss.
+/// Emits one error for all of them, at the op nearest to the loss.
 LogicalResult GradientBuilder::reportMissing() const {
   Operation *first = missing.front();
   InFlightDiagnostic diag = emitError(first->getLoc())

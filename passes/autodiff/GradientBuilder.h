@@ -8,29 +8,29 @@
 
 namespace shale {
 
-/// Builds gradients of values with respect to which something (the loss) is
-/// differentiated. Seed the values it is differentiated from with
-/// `accumulate`, call `run` once, then ask for gradients.
+/// Builds the gradients of a value (the loss) with respect to the values
+/// `wanted`. Seed the gradient of the loss with `accumulate`, call `run` once,
+/// then query `gradient`.
 ///
-/// Ops are those of `block` that are there at construction; gradients are
-/// appended at `builder`, with `nn.phase` backward and the `nn.scope` of the op
-/// they come from.
+/// Differentiates the ops that `block` holds at construction. Inserts gradient
+/// ops at `builder`, with `nn.phase` backward and the `nn.scope` of their forward
+/// op.
 class GradientBuilder {
 public:
   GradientBuilder(mlir::OpBuilder &builder, mlir::Block &block,
                   llvm::ArrayRef<mlir::Value> wanted);
 
-  /// Adds to the gradient of `value`; both have one type.
+  /// Adds `gradient` to the gradient of `value`, which has the same type.
   void accumulate(mlir::Value value, mlir::Value gradient);
-  /// Visits the block in reverse. Fails after one error where ops between a
-  /// wanted value and a seed have no gradient: it names all of them, with paths.
+  /// Visits the block in reverse. Fails if ops between a wanted value and a seed
+  /// have no gradient, after one error that lists them with their paths.
   mlir::LogicalResult run();
-  /// The gradient, or null where it is zero everywhere.
+  /// Returns the gradient of `value`, or null if it is zero everywhere.
   mlir::Value gradient(mlir::Value value) const {
     return gradients.lookup(value);
   }
-  /// Says why `value` has no gradient, in words for an error: the ops through
-  /// which its influence goes, and where that ends.
+  /// Returns the reason why `value` has no gradient, as text for an error: the
+  /// path of ops that depend on it, up to where the path ends.
   std::string explainMissing(mlir::Value value) const;
 
 private:
@@ -44,12 +44,12 @@ private:
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Value> wanted;
   llvm::SmallVector<mlir::Value> seeds;
-  /// Values that depend on a wanted one in a way that a gradient can follow.
+  /// Float values that depend on a wanted value through float values.
   llvm::DenseSet<mlir::Value> varied;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
   /// Ops on a path from a wanted value to a seed that have no gradient.
   llvm::SmallVector<mlir::Operation *> missing;
-  /// The op whose gradient is being built; the listener copies its scope.
+  /// The op whose gradient is being built, or null outside of `run`.
   mlir::Operation *current = nullptr;
 };
 

@@ -17,8 +17,9 @@ bool isMean(Value loss, Value sum, Value count) {
           (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
 }
 
-/// What an op that makes a scalar counts at most: its integers (labels) where it has
-/// some, else its elements. 0 where it reads scalars alone.
+/// Returns the largest number that an op with a scalar result can count: the size of
+/// its integer operands (labels) if it has any, else of its operands. 0 if it reads
+/// only scalars.
 static int64_t countedElements(Operation *op) {
   int64_t integers = 0, elements = 0;
   for (Value operand : op->getOperands()) {

@@ -9,8 +9,9 @@ namespace shale {
 /// Whether loss = sum / count, or sum / max(count, 1).
 bool isMean(mlir::Value loss, mlir::Value sum, mlir::Value count);
 
-/// The power of two next above what the count can be at most (labels, or what is counted of
-/// them), or that itself: divided by it, a sum is no larger than the mean. 1 where nothing is known of it.
+/// Returns the largest possible value of the count (the number of labels, or of counted elements),
+/// rounded up to a power of two: a sum divided by it is no larger than the mean. Returns 1 if
+/// nothing is known about the count.
 double countScale(mlir::Value count);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- Passes.h - From a forward pass to a training step ------------------===//
+//===- Passes.h - The autodiff stage --------------------------------------===//
 #ifndef SHALE_PASSES_AUTODIFF_PASSES_H
 #define SHALE_PASSES_AUTODIFF_PASSES_H
 
@@ -17,13 +17,13 @@ namespace shale {
 #include "passes/autodiff/Passes.h.inc"
 
 struct AutodiffOptions {
-  /// adamw or sgd
+  /// adamw or sgd.
   std::string optimizer = "adamw";
-  /// Micro-batches a step.
+  /// Micro-batches per step.
   int64_t accumulate = 1;
 };
 
-/// Forward pass in, training step out, verified.
+/// Builds the training step from the forward pass and verifies it.
 void buildAutodiffPipeline(mlir::OpPassManager &manager,
                            const AutodiffOptions &options = {});
 

@@ -1,4 +1,4 @@
-//===- Passes.td - From a forward pass to a training step -----------------===//
+//===- Passes.td - Passes of the autodiff stage ---------------------------===//
 #ifndef SHALE_AUTODIFF_PASSES_TD
 #define SHALE_AUTODIFF_PASSES_TD
 
@@ -11,32 +11,33 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
 
     - `@step(inputs, states, moments, hypers) -> (loss, grad_norm, enable, new
       parameters, new moments)`: forward, backward, and the update of every
-      trained parameter, with the gradient clipped to a global norm. Where loss
-      or norm is not finite `enable` is false and all state stays as it is.
+      trained parameter, with the gradient clipped to a global norm. If the loss
+      or the norm is not finite, `enable` is false and parameters and moments
+      keep their values.
     - `@evaluate(inputs, states) -> (loss_sum, count)`.
 
-    Declares an `nn.state` for each moment. Gradients are built by the ops
-    themselves (`Differentiable`), in reverse order, only along paths from
-    trained parameters to the loss; a tied parameter has one gradient, the sum
-    over its uses. Frozen parameters get neither gradient nor moments. It is an
-    error, with the path, when an op on the way has no gradient or the loss does
-    not depend on a trained parameter.
+    Declares an `nn.state` for each moment. Each op builds its own gradient
+    (`Differentiable`). Gradients are built in reverse order, and only along
+    paths from trained parameters to the loss; a tied parameter has one gradient,
+    the sum over its uses. Frozen parameters get neither gradient nor moments. An
+    op on such a path without a gradient is an error, and so is a trained
+    parameter on which the loss does not depend; the error names the path.
 
     With `accumulate` = K above 1 a step consumes K micro-batches, one call each:
-    `@accumulate_first(inputs, states, accumulators) -> accumulators` begins the
+    `@accumulate_first(inputs, states, accumulators) -> accumulators` starts the
     sums of the gradients, of the loss and of its count, `@accumulate` (K above 2)
-    adds to them, and `@step` takes them beside the last micro-batch. Where the
-    loss is a sum over a count, gradients are those of the sum, and the update
-    divides by the count of the whole step; otherwise the losses of the
-    micro-batches are averaged, with a remark. What accumulators hold after
-    `@step` means nothing.
+    adds to them, and `@step` takes them along with the last micro-batch. If the
+    loss is a sum divided by a count, the gradients are those of the sum, and the
+    update divides by the count of the whole step. Otherwise the losses of the
+    micro-batches are averaged, with a remark. The contents of the accumulators
+    after `@step` are unspecified.
 
-    Ops get `nn.phase`; gradient ops take `nn.scope` from the op they come from.
+    Every op gets `nn.phase`; a gradient op takes `nn.scope` from its forward op.
 
-    A classifier of one layer. In `@step` the arguments `%arg0` and `%arg1` are the
-    inputs, `%arg2` is the weight and `%arg3` its momentum; the hypers follow. `...`
-    leaves out the signatures, how the gradient is clipped and most of `@evaluate`,
-    which comes last.
+    The example is a classifier of one layer. In `@step` the arguments `%arg0` and
+    `%arg1` are the inputs, `%arg2` is the weight and `%arg3` its momentum; the
+    hyperparameters follow. `...` stands for the signatures, the clipping of the
+    gradient and most of `@evaluate`, which comes last.
 
     Before (with `optimizer=sgd`):
 
@@ -78,7 +79,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     }
     ```
 
-    The same with two micro-batches a step. First stands the end of
+    The same with two micro-batches per step. The example shows the end of
     `@accumulate_first`, then a part of `@step`, where `%arg3` to `%arg5` are the
     accumulators.
 
@@ -131,12 +132,12 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
 def VerifyStepPass : Pass<"shale-verify-step", "::mlir::ModuleOp"> {
   let summary = "Checks that a module holds a whole training step";
   let description = [{
-    The exit contract of autodiff: `@step` and `@evaluate` are there and
-    `@forward` is not; every op of them has a phase; every state argument of
-    `@step` names an `nn.state` of its type; trained parameters and all moments,
-    and nothing else, come back as results; the metrics loss, grad_norm and
-    enable are results. Where `nn.accumulate` is on the module, the functions that
-    accumulate are there and return every accumulator and nothing else.
+    The exit contract of autodiff: `@step` and `@evaluate` exist and `@forward`
+    does not; all their ops have a phase; every state argument of `@step` names
+    an `nn.state` of its type; the states that are returned are exactly the
+    trained parameters and all moments; the metrics loss, grad_norm and enable
+    are results. If the module has `nn.accumulate`, the functions that accumulate
+    exist and return exactly the accumulators.
 
     Refused:
 

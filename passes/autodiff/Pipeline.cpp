@@ -5,13 +5,13 @@
 
 void shale::buildAutodiffPipeline(mlir::OpPassManager &manager,
                                   const AutodiffOptions &options) {
-  // Forward, backward and update of one step from the forward pass.
+  // Build forward, backward and update of one step.
   AutodiffPassOptions autodiff;
   autodiff.optimizer = options.optimizer;
   autodiff.accumulate = options.accumulate;
   manager.addPass(createAutodiffPass(autodiff));
-  // Gradient rules make a constant wherever they need one.
+  // Merge the constants that gradient rules create.
   manager.addPass(mlir::createCSEPass());
-  // The contract with the stages that follow.
+  // Check the contract with the stages that follow.
   manager.addPass(createVerifyStepPass());
 }

@@ -15,18 +15,18 @@ namespace shale {
 
 namespace {
 
-/// A trained parameter while its step is built.
+/// A trained parameter while the step is built.
 struct Trained {
   nn::StateOp state;
   Value value;                        // argument of @step
   Value gradient;
-  nn::StateOp accumulator;            // with several micro-batches a step
+  nn::StateOp accumulator;            // with several micro-batches per step
   SmallVector<nn::StateOp> moments;   // in the order of the update's operands
   SmallVector<Value> momentValues;
   SmallVector<Value> results;         // new parameter, then new moments
 };
 
-/// Marks what is inserted as a part of the update.
+/// Gives inserted ops the phase update.
 struct UpdateListener : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setAttr(nn::kPhaseAttr,
@@ -99,7 +99,7 @@ private:
     return nn::CastOp::create(builder, value.getLoc(),
                               type.clone(builder.getF32Type()), value);
   }
-  /// Where a scalar is finite: |x| < infinity.
+  /// Builds the test whether a scalar is finite: |x| < infinity.
   Value isFinite(Value scalar) {
     Location loc = function.getLoc();
     auto type = cast<RankedTensorType>(scalar.getType());
@@ -118,24 +118,24 @@ private:
   OpBuilder builder;
   std::vector<Trained> trained;
   llvm::StringMap<Value> hypers;
-  /// Where gradients pass through f16: the loss' factor and how many steps in a
-  /// row were good; state, argument, new value.
+  /// A state of loss scaling, used if gradients pass through f16: the factor of the
+  /// loss, or the number of consecutive good steps. State, argument, new value.
   struct Scaling {
     nn::StateOp state;
     Value value, next;
   };
   Scaling scale, goodSteps;
-  /// Gradients of a sum over many labels would leave f16 at scales that suit those of
-  /// the mean: a power of two, no less than the step's labels, is taken out of the seed, and
-  /// put back with the scale.
+  /// Gradients of a sum over many labels would overflow f16 at loss scales that suit the
+  /// mean. The seed is therefore divided by this power of two, which is at least the
+  /// number of labels per step; unscaling multiplies by it again.
   double divisor = 1;
-  // With several micro-batches a step: what the loss is the quotient of, of one
-  // micro-batch, then of the step.
+  // With several micro-batches per step: the sum and the count whose quotient is the
+  // loss, of one micro-batch, later of the step.
   Value sum, count;
   nn::StateOp sumState, countState;
 };
 
-/// Erases ops whose results nobody uses.
+/// Erases ops whose results have no uses.
 void removeDeadCode(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
@@ -196,7 +196,7 @@ void StepBuilder::makeEvaluate() {
       evaluate.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
   SmallVector<DictionaryAttr> attrs{metric("loss_sum"), metric("count")};
   evaluate.setAllResultAttrs(attrs);
-  // A random op says what it is where nothing is learnt.
+  // Replace random ops by their form for evaluation.
   for (auto random : llvm::make_early_inc_range(body.getOps<Stochastic>()))
     if (OpBuilder place(random); random.drawsRandom()) {
       random->replaceAllUsesWith(random.buildEvaluation(place));
@@ -248,7 +248,7 @@ LogicalResult StepBuilder::declareMoments() {
   return success();
 }
 
-/// The loss is scaled where the policy lets gradients pass through f16.
+/// Declares the loss scale if the policy lets gradients pass through f16.
 void StepBuilder::declareLossScale() {
   auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
   if (!policy || !policy.needsLossScale())
@@ -268,8 +268,8 @@ void StepBuilder::declareLossScale() {
   goodSteps = declare("loss_scale.good_steps", 0);
 }
 
-// As torch.amp.GradScaler: half after a step that was skipped, twice after 2000
-// good ones in a row.
+// As torch.amp.GradScaler: halves the scale after a skipped step, and doubles it
+// after 2000 consecutive good ones.
 void StepBuilder::updateLossScale(Value enable) {
   Location loc = function.getLoc();
   auto binary = [&](auto op, Value a, Value b) -> Value {
@@ -298,7 +298,7 @@ LogicalResult StepBuilder::buildBackward() {
     // Gradients are those of the sum: the step divides by its whole count.
     findMean();
     loss = sum;
-    // Of all micro-batches: each is a part of the step's mean, and their sum may be sent in f16.
+    // Count the labels of all micro-batches: each is a part of the step's mean, and their sum may be sent in f16.
     if (scale.value)
       divisor = countScale(count) * llvm::bit_ceil<uint64_t>(microbatches);
   }
@@ -328,7 +328,7 @@ LogicalResult StepBuilder::buildBackward() {
   return result;
 }
 
-//===- Several micro-batches a step ---------------------------------------===//
+//===- Several micro-batches per step -------------------------------------===//
 
 void StepBuilder::findMean() {
   Operation *terminator = function.getBody().front().getTerminator();
@@ -360,7 +360,8 @@ StepBuilder::declareAccumulator(const Twine &name, Type type, nn::StateOp of,
       /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
 }
 
-/// One a trained parameter, in f32, and one each for the loss' sum and count.
+/// Declares one accumulator per trained parameter, in f32, and one each for the sum
+/// and the count of the loss.
 LogicalResult StepBuilder::declareAccumulators() {
   builder.setInsertionPoint(function);
   for (Trained &t : trained) {
@@ -378,8 +379,8 @@ LogicalResult StepBuilder::declareAccumulators() {
   return success();
 }
 
-/// A clone of @step, which so far ends with its gradients, that adds these to
-/// the accumulators (or begins them) and returns them.
+/// Clones @step, which at this point ends with its gradients, and makes the clone
+/// add them to the accumulators (or start the sums if `first`) and return the sums.
 void StepBuilder::makeAccumulate(StringRef name, bool first) {
   func::FuncOp step = function;
   IRMapping mapping;
@@ -423,7 +424,8 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
   function = step;
 }
 
-/// The last micro-batch: @step goes on with the sums of all.
+/// Adds the accumulators to the gradients, loss and count of the last micro-batch,
+/// which @step computes.
 void StepBuilder::addAccumulators() {
   Block &body = function.getBody().front();
   builder.setInsertionPoint(body.getTerminator());

@@ -16,8 +16,8 @@ enum class Optimizer { AdamW, SGD };
 
 std::optional<Optimizer> parseOptimizer(llvm::StringRef name);
 
-/// Replaces @forward by @step and @evaluate, and by the functions that
-/// accumulate where a step has several micro-batches; see AutodiffPass.
+/// Replaces @forward by @step and @evaluate, and, if a step has several
+/// micro-batches, by the functions that accumulate; see AutodiffPass.
 llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module,
                                       Optimizer optimizer,
                                       int64_t microbatches);

@@ -20,7 +20,7 @@ LogicalResult verifyPhases(func::FuncOp function) {
   return success();
 }
 
-/// The states of arguments, checked against their declarations.
+/// Checks the arguments' states against their declarations and returns their names.
 FailureOr<llvm::StringSet<>> verifyArguments(ModuleOp module,
                                              func::FuncOp function) {
   llvm::StringSet<> names;
@@ -66,7 +66,7 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
       return function.emitError("the metric ") << name << " is not a result";
   for (auto state : module.getOps<nn::StateOp>()) {
     if (state.getRole() == nn::Role::GradAccumulator)
-      continue; // checked where it changes
+      continue; // checked by verifyAccumulate
     bool changes =
         state.isTrainedParameter() ||
         (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
@@ -78,7 +78,7 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
   return success();
 }
 
-/// What accumulates returns every accumulator, and nothing else.
+/// Checks that a function that accumulates returns exactly the accumulators.
 LogicalResult verifyAccumulate(ModuleOp module, func::FuncOp function,
                                const llvm::StringSet<> &arguments) {
   llvm::StringSet<> returned;

@@ -13,7 +13,7 @@ using namespace shale;
 
 namespace {
 
-/// Moves what was generated into the program; declarations only once.
+/// Moves the generated ops into the program. Symbols that exist there are skipped.
 void moveInto(ModuleOp generated, ModuleOp module) {
   SymbolTable symbols(module);
   for (Operation &op : llvm::make_early_inc_range(*generated.getBody())) {

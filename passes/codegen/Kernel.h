@@ -13,14 +13,14 @@
 
 namespace shale {
 
-/// Builds, before `op`, a cluster of this op alone; the op keeps its users.
+/// Builds a cluster of `op` alone in front of it. The op keeps its users.
 nn::ClusterOp isolate(mlir::Operation *op);
 
-/// Puts each op with a kernel of its own into an nn.cluster, so that every
-/// kernel of the module is a region.
+/// Puts each op with a dedicated kernel into an nn.cluster, so that every kernel of
+/// the module is a region.
 void isolateOwnKernels(mlir::ModuleOp module, const Target &target);
 
-/// Structural equality of kernel bodies: equal ones share one kernel.
+/// Whether two kernel bodies are structurally equal and can share one kernel.
 bool equalKernels(mlir::Region &lhs, mlir::Region &rhs);
 
 } // namespace shale

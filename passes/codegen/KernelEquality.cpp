@@ -1,11 +1,12 @@
-//===- KernelEquality.cpp - Which kernels are the same --------------------===//
+//===- KernelEquality.cpp - Structural equality of kernels ----------------===//
 #include "passes/codegen/Kernel.h"
 #include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
 using namespace shale;
 
-// Locations, scopes and phases say where an op came from, not what it does.
+// Returns the discardable attributes that affect what an op computes. Locations,
+// scopes and phases only tell where it came from.
 static DictionaryAttr meaning(Operation *op) {
   SmallVector<NamedAttribute> kept;
   for (NamedAttribute attr : op->getDiscardableAttrs())

@@ -5,13 +5,13 @@
 include "mlir/Pass/PassBase.td"
 
 def ClusterKernelsPass : Pass<"shale-cluster-kernels", "::mlir::ModuleOp"> {
-  let summary = "Leaves of a module only the kernels of its clusters";
+  let summary = "Replaces a module by the kernels of its clusters";
   let description = [{
-    For looking at the kernels of `nn` IR without a plan, and for tests. Each
-    different cluster, and each op with a kernel of its own outside of clusters,
-    becomes one function: of scf, vector and arith, or with `lower` of LLVM.
+    For inspecting the kernels of `nn` IR without a plan, and for tests. Each
+    distinct cluster, and each op outside of clusters with a dedicated kernel,
+    becomes one function in scf, vector and arith, or with `lower` in LLVM.
 
-    The kernel computes 16 elements at a time. What is left is computed under a mask.
+    The kernel computes 16 elements at a time. The remainder is computed under a mask.
 
     Before:
 
@@ -66,7 +66,7 @@ def GenerateKernelsPass : Pass<"shale-generate-kernels", "::mlir::ModuleOp"> {
   let summary = "Generates the native function of each rt.kernel";
   let description = [{
     Appends an `llvm.func` of type ShaleKernel for each `rt.kernel` and sets its
-    `rows`, `grain` and `function`. The code is that of the module's target.
+    `rows`, `grain` and `function`. The code is generated for the module's target.
 
     Before:
 

@@ -1,4 +1,4 @@
-//===- Decompose.cpp - Ops in simpler ops ---------------------------------===//
+//===- Decompose.cpp - Replaces ops by simpler ops ------------------------===//
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -14,12 +14,12 @@ using namespace shale;
 
 namespace {
 
-/// Whether the op is replaced; with a null target every one that can be.
+/// Whether the op is replaced. With a null target, every decomposable op is.
 bool isDecomposed(Operation *op, const Target *target) {
   return isa<Decomposable>(op) && !(target && target->hasOwnKernel(op));
 }
 
-/// Replaces every op below `root`; new ops are looked at again.
+/// Replaces every such op below `root`, including new ones.
 void decomposeAll(Operation *root, const Target *target) {
   SmallVector<Operation *> work;
   root->walk([&](Operation *op) {

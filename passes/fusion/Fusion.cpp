@@ -1,4 +1,4 @@
-//===- Fusion.cpp - Ops that become one kernel ----------------------------===//
+//===- Fusion.cpp - Puts ops into clusters --------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
@@ -16,14 +16,14 @@ namespace {
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// An op whose result is larger than what it is made of: computing it again
-/// costs less than reading it.
+/// Whether the op's result is larger than its operand, so that recomputing it costs
+/// less than reading it.
 bool isRepetition(Operation *op) {
   return isFusible(op) && op->getNumOperands() == 1 && elements(op->getOperand(0)) < elements(op->getResult(0)) &&
          (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
 }
 
-/// All readers move elements elsewhere, each at most once (as slices do).
+/// Whether all readers only move elements, each at most once (as slices do).
 bool isOnlyMoved(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -34,8 +34,9 @@ bool isOnlyMoved(Value value) {
   });
 }
 
-/// Something like the bias of a product that is then cut into pieces: one
-/// operand of the result's size, the others repeated.
+/// Whether the op is an alias, or an elementwise op with at most one operand that is
+/// neither a repetition nor free. An example is the addition of a bias to a matmul's
+/// result that is then split.
 bool isCheap(Operation *op) {
   if (isAlias(op))
     return true;
@@ -47,15 +48,15 @@ bool isCheap(Operation *op) {
          }) <= 1;
 }
 
-/// What is widened and then moved or repeated is moved first: it is half as much,
-/// and the cast becomes part of what computes with it.
+/// Swaps a cast from 16-bit floats with a following op that only moves or repeats
+/// elements: half as many bytes are moved, and the cast becomes part of its readers.
 void sinkCasts(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     auto precision = dyn_cast<Precision>(op);
     if (!precision || !precision.movesOnly() || op.getNumOperands() != 1 || !isFusible(&op))
       continue;
     auto cast = op.getOperand(0).getDefiningOp<nn::CastOp>();
-    // What the op adds itself (padding) need not be a number of the half type.
+    // A value that the op adds itself (padding) may not be representable in 16 bits.
     bool adds = elements(op.getResult(0)) > elements(op.getOperand(0)) && !isRepetition(&op);
     auto from = cast ? cast.getInput().getType() : RankedTensorType();
     auto type = llvm::cast<RankedTensorType>(op.getResult(0).getType());
@@ -73,7 +74,7 @@ void sinkCasts(Block &block) {
   }
 }
 
-/// Gives each reader a copy of what is computed again rather than kept.
+/// Clones ops that are cheaper to recompute than to store, one clone per reader.
 void duplicate(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     if (!isFusible(&op) || isFree(&op))
@@ -92,8 +93,8 @@ bool isWidening(Operation *op) {
   return cast && isHalf(cast.getInput().getType().getElementType()) && cast.getResult().getType().getElementType().isF32();
 }
 
-/// A half value that other groups read wide is widened there: what is between is
-/// stored as it is.
+/// Moves casts of 16-bit values to f32 into the groups that read them, so that the
+/// value between groups is stored in 16 bits.
 void widenAtReaders(ArrayRef<FusionGroup *> groups) {
   DenseMap<Operation *, FusionGroup *> groupOf;
   for (FusionGroup *group : groups)
@@ -130,7 +131,7 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
   }
 }
 
-/// An alias at the edge of a group is free outside of it.
+/// Removes aliases at the edge of a group: they cost nothing outside of it.
 void stripAliases(FusionGroup &group) {
   bool changed = true;
   while (changed) {
@@ -148,9 +149,9 @@ void stripAliases(FusionGroup &group) {
   }
 }
 
-/// Whether every read of the value is at the place that is being computed, up to the results. A value that
-/// is computed in the domain's place may also be an operand of an op that reads it elsewhere, and then it is
-/// computed a second time there: so all that follows from the value counts, not only its own readers.
+/// Whether the value, and every value computed from it, is read only at the element that is being computed.
+/// Indirect readers count, too: a value computed from this one may also be read at another element, and is
+/// then computed a second time for that element.
 bool isReadInPlace(Value value) {
   SmallVector<Value> work{value};
   DenseSet<Value> seen;
@@ -169,7 +170,7 @@ bool isReadInPlace(Value value) {
   return true;
 }
 
-/// For each result an operand that is read only where the result is written.
+/// Returns for each result an operand that is read only where the result is written, or -1.
 SmallVector<int64_t> findAliases(nn::ClusterOp cluster) {
   SmallVector<int64_t> aliases;
   DenseSet<unsigned> taken;
@@ -241,8 +242,8 @@ void buildCluster(const FusionGroup &group) {
     output.replaceUsesWithIf(result, [&](OpOperand &use) { return !members.contains(use.getOwner()); });
 }
 
-/// A free op that something outside of clusters reads must be computed, too,
-/// unless it is a constant, which is data.
+/// Puts free ops with readers outside of clusters into clusters of their own. Constants
+/// are data and stay.
 void wrapFree(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (!isFree(&op) || op.hasTrait<OpTrait::ConstantLike>() || op.use_empty())
@@ -253,9 +254,9 @@ void wrapFree(Block &block) {
   }
 }
 
-/// Brings definitions before uses: an op stays where it is unless one before it
-/// needs it. Delaying the user instead would delay all that follows from it,
-/// and keep alive all that it reads.
+/// Moves definitions before uses: an op stays in place unless an earlier op needs it.
+/// Delaying the user instead would delay all ops that depend on it, and keep its
+/// operands live.
 void restoreOrder(Block &block) {
   SmallVector<Operation *> order;
   DenseSet<Operation *> placed;
@@ -279,7 +280,7 @@ void restoreOrder(Block &block) {
     op->moveBefore(&block, block.end());
 }
 
-/// Results inside of clusters are never written: bytes that fusion saves.
+/// Emits a remark with the bytes that fusion saves: results inside of clusters are never written.
 void remarkClusters(Block &block) {
   int64_t clusters = 0, ops = 0, saved = 0;
   for (auto cluster : block.getOps<nn::ClusterOp>()) {
@@ -320,7 +321,7 @@ void shale::fuseBlock(Block &block, bool singletons) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
-  // What was computed first may have become part of a later cluster.
+  // An op may have become part of a cluster that is placed after other readers of it.
   restoreOrder(block);
   remarkClusters(block);
 }

@@ -1,4 +1,4 @@
-//===- Groups.cpp - Which ops become one kernel ---------------------------===//
+//===- Groups.cpp - Groups of ops that become one kernel ------------------===//
 #include "passes/fusion/Groups.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/Block.h"
@@ -73,8 +73,8 @@ bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const
   return group.count == rows * columns || group.count == rows;
 }
 
-/// Finds the domain under which the consumer reads the producer's value at the
-/// place that is being computed.
+/// Finds the domain in which the consumer reads the producer's value at the element
+/// that is being computed. Returns false if there is none.
 bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Value value, Operation *op, Access access,
                    int64_t &rows, int64_t &columns) const {
   int64_t in = elements(value), out = elements(op->getResult(0));
@@ -102,8 +102,8 @@ bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Val
   return fits(producer, rows, columns) && fits(consumer, rows, columns);
 }
 
-/// A chain without reductions whose only reader takes each element at most once
-/// may be computed where it is read.
+/// Whether the producer is a chain without reductions whose only reader is `op`. If `op`
+/// takes each element at most once, the chain may be computed where it is read.
 bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op) const {
   if (producer.reduces || producer.rows != 0 || !value.hasOneUse())
     return false;
@@ -116,7 +116,7 @@ bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op)
   return true;
 }
 
-/// Counts a group at the positions that it lies across.
+/// Adds `change` to `across` at the positions that a group spans.
 void Groups::cross(const FusionGroup &group, int change) {
   for (int at = group.first + 1; at <= group.last; ++at)
     across[at] += change;
@@ -142,7 +142,7 @@ bool Groups::hasDetour(int from, int to) const {
       if (group != groupOf.end() && group->second == from) {
         if (!direct)
           return true;
-        continue; // another way to it may be a detour
+        continue; // another path to it may be a detour
       }
       seenOps[source] = walk;
       if (group == groupOf.end()) {
@@ -182,7 +182,8 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   from = FusionGroup();
 }
 
-/// What only the backward pass needs must not be kept from the forward pass on.
+/// Whether two ops are in one phase. Merging phases would keep values that only the backward pass
+/// needs live from the forward pass on.
 static bool samePhase(Operation *producer, Operation *consumer) {
   return producer->getDiscardableAttr(nn::kPhaseAttr) == consumer->getDiscardableAttr(nn::kPhaseAttr);
 }
@@ -197,7 +198,7 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   if (auto indexed = dyn_cast<Indexed>(op); indexed && indexed.readsMemory(number))
     return false;
   Access access = accessOf(op, number);
-  // What is computed elsewhere than in the domain's place stays there.
+  // A value of a prologue is not computed at the domain's element and stays in its group.
   if (groups[from].prologue.contains(source))
     return false;
   int64_t rows, columns;
@@ -213,8 +214,8 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
 }
 
 void Groups::merge() {
-  // Towards consumers, again while anything changes: a domain found late lets
-  // more in.
+  // Merges producers into consumers until nothing changes: a domain that is found
+  // late may admit more ops.
   bool changed = true;
   while (changed) {
     changed = false;

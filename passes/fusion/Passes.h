@@ -25,11 +25,11 @@ namespace shale {
 #include "passes/fusion/Passes.h.inc"
 
 struct FusionOptions {
-  /// One op a cluster: to find what fusion is to blame for.
+  /// One op per cluster, to find out whether fusion causes a problem.
   bool singletons = false;
 };
 
-/// decompose, fusion, then a trial of the kernels.
+/// Appends the fusion stage: casts, decomposition, fusion, then a trial of the kernels.
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options = {});
 
 } // namespace shale

@@ -5,11 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
-  let summary = "Casts what is sent in another type than it is stored in";
+  let summary = "Casts shards to the type in which they are gathered";
   let description = [{
-    A `dist.unit_gather` whose shard is stored wider than it is sent becomes an
-    `nn.cast` of the shard and a gather of the cast shards: conversion comes
-    before sending. Over an axis of one rank only the cast is left.
+    A `dist.unit_gather` whose shard and result have different element types becomes
+    an `nn.cast` of the shard and a gather of the cast shards, so that shards are
+    converted before they are sent. Over an axis of one rank only the cast remains.
 
     Before:
     ```mlir
@@ -38,19 +38,19 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
 }
 
 def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
-  let summary = "Computes on half types in f32";
+  let summary = "Computes ops on 16-bit floats in f32";
   let description = [{
-    Every op that computes on 16-bit floats and that the target does not take as it
-    is gets operands cast to f32, and each 16-bit result is rounded once, by a cast
-    behind it. Ops that only move elements stay. Values keep their types, so the
-    bits that other ranks and steps see are the same.
+    If the target does not support an op on 16-bit floats, its operands are cast to
+    f32, and each 16-bit result is rounded once, by a cast after the op. Ops that
+    only move elements are not changed. Values keep their types, so other ranks and
+    steps see the same bits.
 
-    On a CPU, products, attention, tables and updates take 16-bit floats: they widen
-    operands a piece at a time in scratch, and a product of which only the rounded
-    value is read rounds as it writes. All others become part of a kernel, and so do
-    the casts: no f32 copy of a 16-bit value is stored.
+    On a CPU, matmuls, attention, tables and updates support 16-bit floats: they
+    widen operands piece by piece in scratch memory. A matmul rounds as it writes if
+    only its rounded result is read. All other ops become part of a kernel, and so
+    do the casts: no f32 copy of a 16-bit value is stored.
 
-    The product takes bf16 as it is, the sum does not.
+    The matmul supports bf16 operands, the addition does not.
 
     Before:
     ```mlir
@@ -73,7 +73,7 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
     }
     ```
 
-    A product of which only the rounded value is read rounds as it writes.
+    Only the rounded result of the matmul is read, so the matmul rounds as it writes.
 
     Before:
     ```mlir
@@ -98,9 +98,9 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
 def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let summary = "Decomposes ops that have no library call or dedicated kernel";
   let description = [{
-    Every `Decomposable` op for which the target has no kernel is replaced by its
-    decomposition, until none is left; unused results go away. With `all`, ops
-    for which it has one are decomposed, too.
+    Replaces every `Decomposable` op for which the target has no kernel by its
+    decomposition, until none is left, and erases unused ops. With `all`, ops with a
+    dedicated kernel are decomposed, too.
 
     Before:
     ```mlir
@@ -153,15 +153,15 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
 def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
   let summary = "Puts ops that become one kernel into one nn.cluster";
   let description = [{
-    After it, no `Elementwise` op and no `Indexed` op that moves or computes
-    anything is outside of a cluster. A cluster has one domain of R rows and C
-    columns: its values have R*C elements or, one for each row, R; anything else is read
-    through an index map on the way in. A half value that is read wide is stored as
-    it is, and widened by each cluster that reads it. Fusion changes no bits. With
-    `singletons` each op becomes a cluster of its own.
+    After the pass, all `Elementwise` ops, and all `Indexed` ops that move or compute
+    elements, are in clusters. A cluster has one domain of R rows and C columns. Its
+    values have R*C elements, or R elements (one per row); all others are read
+    through an index map. A 16-bit value that is read as f32 is stored in 16 bits and
+    widened by each cluster that reads it. Fusion changes no bits. With `singletons`
+    each op becomes a cluster of its own.
 
-    The product is a library call. The ops behind it become one kernel, which
-    writes its result in place of its operand.
+    The matmul is a library call. The ops after it become one kernel, which writes
+    its result in place of its operand.
 
     Before:
     ```mlir
@@ -219,13 +219,13 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
 }
 
 def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
-  let summary = "Splits clusters that no kernel schedule fits; refuses ops that no kernel computes";
+  let summary = "Splits clusters that have no kernel schedule; rejects ops that have no kernel";
   let description = [{
-    The exit contract of fusion: after it, code generation takes every cluster and
-    every op with a kernel of its own. The kernel of each different one is generated
-    for trial. A cluster of which none can be generated becomes one cluster for each
-    of its ops. An op that has no kernel alone either is an error; one error lists
-    all of them, each with the reason.
+    The exit contract of fusion: after the pass, code generation succeeds for every
+    cluster and every op with a dedicated kernel. The pass generates the kernel of
+    each distinct one as a trial. If no kernel can be generated for a cluster, the
+    cluster is split into one cluster per op. An op that has no kernel alone either
+    is an error. One error lists the first 21 such ops, each with the reason.
 
     The results have no rows in common, so no schedule computes both.
 
@@ -256,7 +256,7 @@ def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
     }
     ```
 
-    A product cannot be part of a kernel.
+    A matmul cannot be part of a cluster's kernel.
 
     Refused:
     ```mlir

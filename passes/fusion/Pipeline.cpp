@@ -6,9 +6,9 @@
 using namespace shale;
 
 void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
-  // What is sent in another type than it is stored in is cast first.
+  // Shards that are sent in another type than they are stored in are cast first.
   pm.addPass(createConvertGathersPass());
-  // 16-bit floats that the target does not compute with become f32.
+  // Ops on 16-bit floats that the target does not support compute in f32.
   pm.addPass(createWidenPass());
   // Norms, losses and the like become elementwise ops and reductions.
   pm.addPass(createDecomposePass());

@@ -1,4 +1,4 @@
-//===- SplitClusters.cpp - Clusters that have a kernel --------------------===//
+//===- SplitClusters.cpp - Splits clusters without a kernel ---------------===//
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/codegen/Kernel.h"
@@ -15,15 +15,15 @@ using namespace shale;
 
 namespace {
 
-/// Ops without a kernel that an error lists, at most.
+/// The most ops without a kernel that an error lists as notes.
 constexpr size_t kShown = 20;
 
-/// Generates kernels for trial, each different one once.
+/// Generates kernels as a trial, each distinct one once.
 class Trial {
 public:
   Trial(ModuleOp module, const Target &target) : module(module), target(target) {}
 
-  /// Why no kernel can be generated of `body`; empty where one can. The region stays until the trial ends.
+  /// Returns why no kernel can be generated for `body`; empty if one can. The region must live until the trial ends.
   std::string refusal(Region &body) {
     for (auto &[other, reason] : known)
       if (equalKernels(body, *other))
@@ -51,7 +51,7 @@ private:
 
 bool isOneOp(nn::ClusterOp cluster) { return llvm::hasSingleElement(cluster.getBody().front().without_terminator()); }
 
-/// Puts the cluster's ops in its place.
+/// Replaces the cluster by its ops.
 void inlineCluster(nn::ClusterOp cluster) {
   OpBuilder builder(cluster);
   IRMapping mapping;
@@ -63,7 +63,7 @@ void inlineCluster(nn::ClusterOp cluster) {
   cluster.erase();
 }
 
-/// A cluster, or an op with a kernel of its own, and the reason why no kernel can be generated of it.
+/// A cluster, or an op with a dedicated kernel, and the reason why no kernel can be generated for it.
 using Refused = std::pair<Operation *, std::string>;
 
 SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
@@ -104,7 +104,7 @@ bool split(ArrayRef<Refused> refused) {
 LogicalResult report(MutableArrayRef<Refused> refused) {
   if (refused.empty())
     return success();
-  // Of a cluster, the op that computes its last result.
+  // For a cluster, the error names its last op.
   for (auto &[op, reason] : refused)
     if (auto cluster = dyn_cast<nn::ClusterOp>(op))
       op = cluster.getBody().front().getTerminator()->getPrevNode();

@@ -1,4 +1,4 @@
-//===- Widen.cpp - Computes on half types in f32 --------------------------===//
+//===- Widen.cpp - Computes ops on 16-bit floats in f32 -------------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,7 +21,7 @@ bool isHalfTensor(Value value) {
 
 RankedTensorType wide(Value value) { return cast<RankedTensorType>(accumulatorType(value.getType())); }
 
-/// Whether the op computes on 16-bit floats, which the target does not.
+/// Whether the op computes on 16-bit floats and the target does not support that.
 bool needsWidening(Operation *op, const Target &target) {
   auto precision = dyn_cast<Precision>(op);
   if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || target.takesHalves(op))
@@ -29,8 +29,8 @@ bool needsWidening(Operation *op, const Target &target) {
   return llvm::any_of(op->getOperands(), isHalfTensor) || llvm::any_of(op->getResults(), isHalfTensor);
 }
 
-/// A sum whose kernel takes halves, and of which only the rounded value is read, is rounded
-/// once by that kernel: the wide one is not stored.
+/// Lets kernels that support 16-bit floats round their accumulated results if only the
+/// rounded value is read: the f32 value is not stored.
 void roundInKernels(Block &block, const Target &target) {
   for (nn::CastOp cast : llvm::make_early_inc_range(block.getOps<nn::CastOp>())) {
     auto sum = dyn_cast<OpResult>(cast.getInput());
@@ -66,7 +66,7 @@ private:
 
   void widen(Operation *op) {
     OpBuilder builder(op);
-    // A cast costs nothing in the kernel of its reader; one for all would be kept.
+    // A cast costs nothing in the kernel of its reader; a cast shared by several readers would be stored.
     bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !target.hasOwnKernel(op);
     DenseMap<std::pair<Value, Attribute>, Value> own;
     for (OpOperand &operand : op->getOpOperands()) {

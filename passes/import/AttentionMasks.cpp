@@ -1,11 +1,11 @@
-//===- AttentionMasks.cpp - What is done to scores before their softmax ---===//
+//===- AttentionMasks.cpp - Masks of attention scores ---------------------===//
 //
-// Masks come as sums (0 or a large negative number), as choices between a score
-// and such a number, of constants (causal), of data (padding), and of both. The
-// parts are taken apart, so that a causal mask with padding does not become a
-// tensor of all pairs. Where every score of a row may be hidden it matters what
-// number hides them, and which part does: then parts with finite numbers stay
-// together.
+// A mask is an addition (of 0 or a large negative number) or a select between a
+// score and such a number. It comes from constants (causal), from data (padding),
+// or from both. The parts are separated, so that a causal mask with padding does
+// not become a tensor of all pairs. If every score of a row may be hidden, it
+// matters which number hides them, and which part does: then parts with finite
+// numbers stay together.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/import/AttentionMasks.h"
@@ -19,12 +19,12 @@ using namespace shale;
 using namespace shale::recover;
 
 namespace {
-/// A score below this is as good as hidden: exp underflows in f32 and f64 alike
-/// for any scores that a model has.
+/// A score below this counts as hidden: exp underflows in both f32 and f64 for all
+/// scores that occur in models.
 constexpr double kHidden = -9e3;
 } // namespace
 
-/// The lowest number of a type in which models compute.
+/// Whether `number` is the lowest finite number of f32, bf16 or f16.
 static bool isLowest(double number) {
   for (const llvm::fltSemantics *type : {&APFloat::IEEEsingle(), &APFloat::BFloat(), &APFloat::IEEEhalf()}) {
     APFloat lowest = APFloat::getLargest(*type, /*Negative=*/true);
@@ -48,7 +48,7 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
   int64_t rows = rank >= 2 ? shape[rank - 2] : 1, columns = rank >= 1 ? shape[rank - 1] : 1;
   if (attr.getNumElements() == 0 || (rows != queries && rows != 1) || (columns != keys && columns != 1))
     return mask;
-  // Elements: whether hidden, and whether it adds nothing otherwise.
+  // `hidden`: the element hides its score; `zero`: it adds nothing.
   bool causal = true, nothing = true, plain = true, rowAll = true;
   int64_t index = 0;
   auto visit = [&](bool hidden, bool zero, bool infinite) {
@@ -112,7 +112,7 @@ DenseElementsAttr MaskCache::negated(DenseElementsAttr attr) {
   return result;
 }
 
-/// What stands behind broadcasts whose dimensions are the trailing ones.
+/// Strips broadcasts whose input dimensions are the trailing ones of the result.
 static Value behindBroadcast(Value value) {
   while (auto broadcast = value.getDefiningOp<nn::BroadcastOp>()) {
     int64_t rank = tensor(value).getRank(), inner = tensor(broadcast.getInput()).getRank();
@@ -124,7 +124,7 @@ static Value behindBroadcast(Value value) {
   return value;
 }
 
-/// Whether a trained parameter reaches a float value.
+/// Whether a float value depends on a parameter through float values.
 static bool mayHaveGradient(Value value) {
   SmallVector<Value> work{value};
   llvm::DenseSet<Value> seen;
@@ -150,7 +150,7 @@ static bool mayHaveGradient(Value value) {
 
 namespace {
 
-/// What is done to scores, outermost first.
+/// Strips the ops that mask scores, outermost first.
 class Layers {
 public:
   Layers(Value scores, bool guarded, MaskCache &cache, PatternRewriter &rewriter)
@@ -175,16 +175,16 @@ private:
   Location loc;
   int64_t queries, keys;
   MaskedScores result;
-  SmallVector<Value> conditions; ///< of -inf: all must hold
+  SmallVector<Value> conditions; ///< a score is -inf unless all of them hold
   Value finite;                  ///< the condition of `result.hidden`
-  bool finiteCausal = false;     ///< a causal constant of finite numbers
-  bool addsOutside = false;      ///< what is added after a choice of finite numbers, or
-  bool hidesInside = false;      ///< is -inf before it
+  bool finiteCausal = false;     ///< whether there is a causal constant of finite numbers
+  bool addsOutside = false;      ///< whether a mask is added after the one with `finite`
+  bool hidesInside = false;      ///< whether scores become -inf before the one with `finite`
 };
 
 } // namespace
 
-/// Whether masks alone stand between the value and a product.
+/// Whether a chain of additions, selects and factors leads from a matrix product to the value.
 bool Layers::leadsToProduct(Value value, int depth) const {
   constexpr int most = 16;
   double scale = 1;
@@ -199,7 +199,7 @@ bool Layers::leadsToProduct(Value value, int depth) const {
   return false;
 }
 
-/// The value as a tensor of rank 4 with leading sizes of 1.
+/// Reshapes the value to rank 4 with leading sizes of 1.
 Value Layers::rank4(Value value) {
   SmallVector<int64_t> shape(tensor(value).getShape());
   if (shape.size() >= 4)
@@ -208,7 +208,7 @@ Value Layers::rank4(Value value) {
   return nn::ReshapeOp::create(rewriter, loc, tensor(value).clone(shape), value);
 }
 
-/// Both masks in one, of the sizes that they need together.
+/// Combines two masks into one, broadcast to a common shape.
 Value Layers::joined(Value a, Value b, bool sum) {
   if (!a)
     return b;
@@ -222,7 +222,7 @@ Value Layers::joined(Value a, Value b, bool sum) {
              : Value(nn::AndOp::create(rewriter, loc, a.getType(), a, b));
 }
 
-/// A condition without which a score is -inf.
+/// Handles a condition that sets scores to -inf where it is false.
 bool Layers::takeInfinite(Value condition, bool negated) {
   Value source = behindBroadcast(condition);
   Operation *op = source.getDefiningOp();
@@ -249,12 +249,12 @@ bool Layers::takeInfinite(Value condition, bool negated) {
   return true;
 }
 
-/// A condition without which a score is `hidden`, or has it added.
+/// Handles a condition that replaces scores by `hidden` where it is false, or with `added` adds it.
 bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added) {
   if (std::isnan(hidden) || hidden > 0)
     return false;
-  // torch.onnx writes PyTorch's attention with truth values as a sum with the lowest number and a guard against NaN. In
-  // PyTorch it is -inf: a row that sees nothing is zero. Without -inf the guard would have no sense.
+  // torch.onnx exports PyTorch's attention with a boolean mask as an addition of the lowest number and a guard against
+  // NaN. PyTorch itself uses -inf: a row that sees nothing is zero. Without -inf the guard would have no effect.
   if (guarded && added && isLowest(hidden))
     hidden = -std::numeric_limits<double>::infinity();
   if (std::isinf(hidden)) {
@@ -281,7 +281,7 @@ bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added
   return true;
 }
 
-/// What is added to the scores.
+/// Handles a value that is added to the scores.
 bool Layers::takeAdded(Value added) {
   Value source = behindBroadcast(added);
   if (auto choice = source.getDefiningOp<nn::SelectOp>()) {
@@ -338,12 +338,12 @@ std::optional<MaskedScores> Layers::peel(Value scores) {
       return std::nullopt;
   }
   result.product = scores;
-  // Finite numbers hide as -inf does where no row can be hidden as a whole.
+  // Finite numbers hide scores just as -inf does if no row can be hidden entirely.
   if (finiteCausal && (result.mayHideRows || !conditions.empty() || finite))
     return std::nullopt;
   result.causal |= finiteCausal;
   if (finite) {
-    // The op has one order: what is added, finite numbers, -inf. Sums have any.
+    // The op masks in a fixed order: additions, finite numbers, -inf. Additions commute.
     if (!conditions.empty() || ((addsOutside || hidesInside) && !result.added))
       return std::nullopt;
     result.seen = finite;

@@ -1,4 +1,4 @@
-//===- AttentionMasks.h - What is done to scores before their softmax -----===//
+//===- AttentionMasks.h - Masks of attention scores -----------------------===//
 #ifndef SHALE_PASSES_IMPORT_ATTENTIONMASKS_H
 #define SHALE_PASSES_IMPORT_ATTENTIONMASKS_H
 
@@ -9,24 +9,24 @@
 
 namespace shale::recover {
 
-/// What a constant mask, [.., T, S] with leading dimensions of any size, says.
+/// Classification of a constant mask, [.., T, S] with leading dimensions of any size.
 struct ConstantMask {
   enum Kind {
-    Unfit,   ///< of another shape
+    Unfit,   ///< has another shape
     Nothing, ///< hides nothing and adds nothing
     Causal,  ///< hides later positions and nothing else
     Other
   } kind = Unfit;
-  bool hidesRows = false; ///< all of some row
-  bool infinite = true;   ///< what hides is -inf
+  bool hidesRows = false; ///< whether some row is hidden entirely
+  bool infinite = true;   ///< whether all elements that hide are -inf
 };
 
-/// Remembers what constants say: the layers of a model share one mask, whose
-/// elements are looked at once.
+/// Caches the classification of constants: the layers of a model share one mask,
+/// whose elements are scanned once.
 class MaskCache {
 public:
   const ConstantMask &classify(mlir::DenseElementsAttr attr, int64_t queries, int64_t keys);
-  /// The negation of a constant of truth values.
+  /// Returns the negation of a boolean constant.
   mlir::DenseElementsAttr negated(mlir::DenseElementsAttr attr);
 
 private:
@@ -34,21 +34,22 @@ private:
   llvm::DenseMap<const void *, mlir::DenseElementsAttr> negations;
 };
 
-/// Scores as `nn.attention` takes them.
+/// The operands and attributes of `nn.attention` that compute the scores.
 struct MaskedScores {
   mlir::Value product;  ///< scale * q k^T
-  mlir::Value mask;     ///< is added; rank 4, or null
-  mlir::Value seen;     ///< truth values; rank 4, or null
-  std::optional<double> hidden; ///< in the place of a score, or added; none: -inf
-  bool added = false;
+  mlir::Value mask;     ///< added to the scores; rank 4, or null
+  mlir::Value seen;     ///< booleans, false hides; rank 4, or null
+  std::optional<double> hidden; ///< replaces a hidden score, or is added to it; none: -inf
+  bool added = false;           ///< whether `hidden` is added
   bool causal = false;
   bool mayHideRows = false;
 };
 
-/// Follows the scores [B, H, T, S] through sums with masks and choices by them
-/// down to the product that they come from. Nothing when that is not all there
-/// is, or when a mask has a gradient. Makes ops at `rewriter` for masks that
-/// hold several. `guarded`: what is NaN behind the softmax becomes zero.
+/// Follows the scores [B, H, T, S] through additions of masks and selections by
+/// masks to the matrix product that computes them. Returns nothing if other ops
+/// are in between, or if a mask has a gradient. Builds ops with `rewriter` that
+/// combine several masks into one. `guarded`: NaNs of the softmax are replaced by
+/// zero.
 std::optional<MaskedScores> peelMasks(mlir::Value scores, bool guarded, MaskCache &cache, mlir::PatternRewriter &rewriter);
 
 } // namespace shale::recover

@@ -1,4 +1,4 @@
-//===- Matchers.cpp - What recovery patterns look for ---------------------===//
+//===- Matchers.cpp - Helpers of the recovery patterns --------------------===//
 #include "passes/import/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
@@ -79,7 +79,7 @@ Value recover::peelRowBroadcast(Value value) {
   if (!broadcast)
     return {};
   RankedTensorType in = tensor(broadcast.getInput()), out = tensor(value);
-  // One element a row: every dimension but the last is there in full.
+  // One element per row: the input has every dimension but the last in full.
   SmallVector<int64_t> rows(out.getRank(), 1);
   for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
     rows[dim] = in.getDimSize(i);

@@ -1,4 +1,4 @@
-//===- Matchers.h - What recovery patterns look for -----------------------===//
+//===- Matchers.h - Helpers of the recovery patterns ----------------------===//
 #ifndef SHALE_PASSES_IMPORT_MATCHERS_H
 #define SHALE_PASSES_IMPORT_MATCHERS_H
 
@@ -12,21 +12,22 @@ inline mlir::RankedTensorType tensor(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 
-/// The value that all elements of a constant (perhaps broadcast) have.
+/// Returns the value of a constant, possibly broadcast, whose elements are all equal.
 std::optional<double> splatOf(mlir::Value value);
-/// Whether they all have this value, up to rounding in f32.
+/// Whether `value` is such a constant, equal to `number` up to rounding in f32.
 bool isSplat(mlir::Value value, double number);
 bool isClose(double a, double b);
 
-/// The operands of a commutative op in both orders: calls `body` until true.
+/// Calls `body` with the operands of a commutative op in both orders, until it
+/// returns true.
 bool eitherOrder(mlir::Operation *op,
                  llvm::function_ref<bool(mlir::Value, mlir::Value)> body);
 
-/// Takes off factors (mul and div by a splat); their product goes to `scale`.
+/// Strips factors (mul and div by a splat) and multiplies `scale` by them.
 mlir::Value peelScale(mlir::Value value, double &scale);
-/// Takes off reshapes that only add or remove dimensions of size 1.
+/// Strips reshapes that only add or remove dimensions of size 1.
 mlir::Value peelUnits(mlir::Value value);
-/// What is repeated along the last dimension, or null.
+/// Returns the input of a broadcast along the last dimension only, or null.
 mlir::Value peelRowBroadcast(mlir::Value value);
 
 /// Runs patterns on the ops below `root`, without folding or merging blocks.

@@ -23,7 +23,7 @@ Movement Movement::identity(Value source) {
   return movement;
 }
 
-/// Splits `factor` into a major part of `size` and the rest, in every list that has it.
+/// Splits `factor` into a major part of `size` and the rest, in every list that contains it.
 static void splitFactor(Movement &movement, int64_t factor, int64_t size) {
   int64_t minor = movement.sizes.size();
   movement.sizes.push_back(movement.sizes[factor] / size);
@@ -34,7 +34,7 @@ static void splitFactor(Movement &movement, int64_t factor, int64_t size) {
         list.insert(at + 1, minor);
 }
 
-/// Merges the result's factors to `shape`; fails where sizes have no common factors, or there are no elements.
+/// Regroups the result's factors to `shape`. Returns false if sizes are not divisible, or if there are no elements.
 static bool reshape(Movement &movement, ArrayRef<int64_t> shape) {
   if (llvm::is_contained(shape, 0))
     return false;
@@ -132,7 +132,7 @@ void Movement::simplify() {
       group->erase(at + 1);
       list.erase(list.begin() + i + 1);
     }
-  // Number what is left in the source's order.
+  // Renumber the remaining factors in the order of the source.
   llvm::SmallDenseMap<int64_t, int64_t> number;
   Factors left;
   for (int64_t factor : before()) {

@@ -7,42 +7,42 @@
 
 namespace shale::recover {
 
-/// Marks a transpose that takes the batch from the front, while shale-sink-movement runs.
+/// Marks a transpose that moves the batch away from the front, while shale-sink-movement runs.
 inline constexpr const char *kTurnsBatch = "nn.turns_batch";
 
-/// What a chain of reshapes and transposes does to `source`: its dimensions are split into factors, these are put in
-/// another order and merged. Factors have sizes above 1.
+/// The effect of a chain of reshapes and transposes on `source`: its dimensions are split into factors, which are
+/// reordered and merged. Factors have sizes above 1.
 struct Movement {
   mlir::Value source;
-  /// Sizes of the factors, and for each dimension of the source its factors, major to minor.
+  /// Sizes of the factors, and the factors of each dimension of the source, major to minor.
   llvm::SmallVector<int64_t> sizes;
   llvm::SmallVector<llvm::SmallVector<int64_t>> from;
-  /// For each dimension of the result its factors, major to minor.
+  /// The factors of each dimension of the result, major to minor.
   llvm::SmallVector<llvm::SmallVector<int64_t>> to;
-  /// Ops in the chain, and whether one of them takes the batch from the front (kTurnsBatch).
+  /// Number of ops in the chain, and whether one of them moves the batch away from the front (kTurnsBatch).
   int64_t length = 0;
   bool turnsBatch = false;
 
-  /// Nothing moves; each dimension is one factor.
+  /// Returns the movement that changes nothing; each dimension is one factor.
   static Movement identity(mlir::Value source);
-  /// The longest chain that ends in `value` and can be written so.
+  /// Returns the longest chain that ends in `value` and can be represented.
   static Movement of(mlir::Value value);
 
-  /// The shape of the result.
+  /// Returns the shape of the result.
   llvm::SmallVector<int64_t> shape() const;
-  /// All factors in the source's order, and in the result's.
+  /// Return all factors in the order of the source, and in that of the result.
   llvm::SmallVector<int64_t> before() const, after() const;
-  /// Whether the batch was the first factor, and is it no more.
+  /// Whether the batch is the first factor of the source but not of the result.
   bool movesBatch() const;
-  /// Merges factors that follow each other in one dimension of both.
+  /// Merges factors that are adjacent within one dimension of both source and result.
   void simplify();
-  /// The source as a tensor of one dimension for each factor.
+  /// Builds the source as a tensor with one dimension per factor.
   mlir::Value split(mlir::PatternRewriter &rewriter, mlir::Operation *like) const;
-  /// The result, by at most a reshape, a transpose and a reshape, which get place and scope of `like`.
+  /// Builds the result by at most a reshape, a transpose and a reshape, with the location and scope of `like`.
   mlir::Value build(mlir::PatternRewriter &rewriter, mlir::Operation *like) const;
-  /// How many ops `build` makes.
+  /// Returns the number of ops that `build` creates.
   int64_t cost() const;
-  /// The same movement of a value that has one dimension for each factor, in the source's order.
+  /// Returns the same movement of a value with one dimension per factor, in the order of the source.
   Movement ofSplit(mlir::Value value) const;
 };
 

@@ -1,4 +1,4 @@
-//===- Passes.h - From what an exporter wrote to what was meant -----------===//
+//===- Passes.h - The import stage ----------------------------------------===//
 #ifndef SHALE_PASSES_IMPORT_PASSES_H
 #define SHALE_PASSES_IMPORT_PASSES_H
 
@@ -12,7 +12,7 @@ namespace shale {
 #include "passes/import/Passes.h.inc"
 
 struct ImportPipelineOptions {
-  /// Finds norms, attention, rotary positions and activations (`--no-recover`).
+  /// Whether to recover norms, attention, rotary positions and activations (off: `--no-recover`).
   bool recover = true;
 };
 

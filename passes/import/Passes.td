@@ -1,15 +1,15 @@
-//===- Passes.td - From what an exporter wrote to what was meant ----------===//
+//===- Passes.td - Passes of the import stage -----------------------------===//
 #ifndef SHALE_IMPORT_PASSES_TD
 #define SHALE_IMPORT_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def SimplifyMovementPass : Pass<"shale-simplify-movement"> {
-  let summary = "Removes reshapes and transposes that come to nothing";
+  let summary = "Removes redundant reshapes and transposes";
   let description = [{
     A transpose between two reshapes that only merge and split leading
-    dimensions becomes one transpose; two transposes in a row become one; a
-    product that reads the transpose of a matrix reads the matrix itself
+    dimensions becomes one transpose. Two transposes in a row become one. A
+    matmul that reads the transpose of a matrix reads the matrix itself
     (`transpose_lhs`, `transpose_rhs`).
 
     Before:
@@ -37,14 +37,14 @@ def SimplifyMovementPass : Pass<"shale-simplify-movement"> {
 }
 
 def SinkMovementPass : Pass<"shale-sink-movement"> {
-  let summary = "Moves turns of the batch behind what is computed of each row";
+  let summary = "Moves transposes of the batch dimension below row-wise ops";
   let description = [{
-    A transpose that takes the leading dimension from the front (`[B, T, E]` to
-    `[T, B, E]`, as torch.nn.MultiheadAttention has it) moves behind element by
-    element ops, products of rows with a matrix, norms and slices, and is gone
-    where it meets one that takes it back. Chains of reshapes and transposes
-    become at most a reshape, a transpose and a reshape. The batch then stays a
-    leading dimension, which ranks can share out.
+    A transpose that moves the batch dimension away from the front (`[B, T, E]`
+    to `[T, B, E]`, as in torch.nn.MultiheadAttention) moves below elementwise
+    ops, products of rows with a matrix, norms and slices. It disappears when it
+    meets a transpose that moves the batch dimension back. Such chains of
+    reshapes and transposes become at most a reshape, a transpose and a reshape.
+    The batch then stays a leading dimension, which can be split over ranks.
 
     Before:
 
@@ -112,9 +112,10 @@ def RecoverNormPass : Pass<"shale-recover-norm"> {
   let description = [{
     `x * rsqrt(mean(x^2) + epsilon) * scale` becomes `nn.rms_norm`;
     `(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * scale + bias`
-    becomes `nn.layer_norm`. The root may be written as a quotient.
+    becomes `nn.layer_norm`. The reciprocal square root may also be written as a
+    division by a square root.
 
-    The constant is an f32, hence the digits of `epsilon`.
+    `epsilon` has so many digits because the constant is an f32.
 
     Before:
 
@@ -189,11 +190,12 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
   let summary = "Finds scaled dot-product attention in its decomposition";
   let description = [{
     `softmax(q k^T * scale + mask) v` on [batch, heads, positions, width]
-    becomes `nn.attention`. Factors on q, k and the scores are one scale. A
+    becomes `nn.attention`. Factors on q, k and the scores become one scale. A
     constant mask that hides later positions, and nothing else, becomes
-    `causal`; one that hides nothing goes. Keys and values that are repeated for
-    groups of heads are read once. `select(is_nan(p), 0, p)` around the softmax
-    goes when no row is hidden wholly; where one may be, the decomposition stays.
+    `causal`; one that hides nothing is removed. Keys and values that are
+    repeated for groups of heads are read without the repetition.
+    `select(is_nan(p), 0, p)` around the softmax becomes `guard` if a whole row
+    may be hidden, and is removed otherwise.
 
     In the mask `0xFF800000` is minus infinity.
 

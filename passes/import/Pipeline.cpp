@@ -5,17 +5,17 @@
 
 void shale::buildImportPipeline(mlir::OpPassManager &manager,
                                 const ImportPipelineOptions &options) {
-  // Equal constants and broadcasts are one, so that patterns meet one form.
+  // Merge equal constants and broadcasts, so that patterns match one form.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // Models that compute on [T, B, E] have the batch in front again.
+  // Move the batch to the front in models that compute on [T, B, E].
   manager.addPass(createSinkMovementPass());
   // Attention's keys are transposed through reshapes.
   manager.addPass(createSimplifyMovementPass());
   if (options.recover) {
     manager.addPass(createRecoverNormPass());
     manager.addPass(createRecoverActivationPass());
-    // Before attention: rotary positions stand between a product and its
+    // Before attention: rotary positions are between the projections and the
     // scores.
     manager.addPass(createRecoverRopePass());
     manager.addPass(createRecoverAttentionPass());

@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
-/// x * x * x
+/// Whether `value` is x * x * x.
 static bool isCube(Value value, Value x) {
   auto product = value.getDefiningOp<nn::MulOp>();
   return product && eitherOrder(product, [&](Value a, Value b) {

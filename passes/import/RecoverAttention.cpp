@@ -12,8 +12,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
-/// Keys or values [B, G, S, D] that are repeated to [B, H, S, D]; else the
-/// value.
+/// Returns the keys or values [B, G, S, D] that are repeated to [B, H, S, D], or
+/// `value` if it is no such repetition.
 static Value peelGroups(Value value) {
   auto merge = value.getDefiningOp<nn::ReshapeOp>();
   auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>()
@@ -42,7 +42,7 @@ static Value peelGroups(Value value) {
              : value;
 }
 
-/// Takes off factors and swaps of the last two dimensions, in any order.
+/// Strips factors and transposes of the last two dimensions, in any order.
 static Value peelKey(Value value, double &scale, bool &transposed) {
   while (true) {
     Value next = peelScale(value, scale);
@@ -97,7 +97,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
           key = peelKey(product.getRhs(), scale, swapped);
     if (!std::isfinite(scale))
       return failure();
-    if (transposed != swapped) { // no transpose to take off: put one
+    if (transposed != swapped) { // the key is [B, H, D, S]: transpose it
       ArrayRef<int64_t> shape = tensor(key).getShape();
       auto type =
           RankedTensorType::get({shape[0], shape[1], shape[3], shape[2]},

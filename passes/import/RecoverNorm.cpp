@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
-/// The mean over the last dimension of what is returned; null if it is none.
+/// Returns x if `value` is the mean of x over its last dimension; else null.
 static Value meanOf(Value value) {
   double scale = 1;
   value = peelUnits(peelScale(peelUnits(value), scale));
@@ -26,7 +26,7 @@ static Value meanOf(Value value) {
   return reduce.getInput();
 }
 
-/// x in mean(x * x) + epsilon; null if it is none.
+/// Returns x if `value` is mean(x * x) + epsilon; else null.
 static Value meanSquareOf(Value value, double &epsilon) {
   value = peelUnits(value);
   auto sum = value.getDefiningOp<nn::AddOp>();
@@ -46,7 +46,8 @@ static Value meanSquareOf(Value value, double &epsilon) {
   return x;
 }
 
-/// y in y / sqrt(mean(x^2) + epsilon), however it is written; x by reference.
+/// Returns y if `value` is y / sqrt(mean(x^2) + epsilon), in any form; else null.
+/// Sets `x` and `epsilon`.
 static Value normalized(Value value, Value &x, double &epsilon) {
   Value y;
   if (auto quotient = value.getDefiningOp<nn::DivOp>()) {
@@ -77,7 +78,7 @@ static Value normalized(Value value, Value &x, double &epsilon) {
   return y;
 }
 
-/// A vector that is repeated for every row, or null.
+/// Returns the vector that `value` repeats for every row, or null.
 static Value rowVector(Value value) {
   auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
   if (!broadcast)
@@ -111,7 +112,7 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
       return scale && normalized(b, x, epsilon) == x && x;
     });
     if (!found ||
-        x.getDefiningOp<nn::SubOp>()) // a layer norm without bias is centred
+        x.getDefiningOp<nn::SubOp>()) // a layer norm without bias
       return failure();
     auto norm = nn::RmsNormOp::create(rewriter, op.getLoc(),
                                       TypeRange{x.getType(), rowsOf(x)}, x,
@@ -122,7 +123,7 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
   }
 };
 
-/// x - mean(x), or null.
+/// Returns x if `value` is x - mean(x); else null.
 static Value centred(Value value) {
   auto difference = value.getDefiningOp<nn::SubOp>();
   Value row = difference ? peelRowBroadcast(difference.getRhs()) : Value();
@@ -144,7 +145,7 @@ struct RecoverLayerNorm : OpRewritePattern<nn::AddOp> {
                scale = rowVector(a);
                Value y = scale ? normalized(b, squared, epsilon) : Value();
                x = y ? centred(y) : Value();
-               // The same difference, or one that was written twice.
+               // The same difference, or an equal one computed separately.
                return x && (squared == y || centred(squared) == x);
              });
     });

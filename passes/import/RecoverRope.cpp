@@ -12,8 +12,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
-/// The first half of the rows [T, D] that a constant repeats over all leading
-/// dimensions, as [T, D / 2]; null unless both halves are equal.
+/// Returns the first half, [T, D / 2], of the rows [T, D] that a constant repeats
+/// over all leading dimensions; null unless both halves are equal.
 static DenseElementsAttr halfRows(Value value) {
   RankedTensorType out = tensor(value);
   SmallVector<int64_t> dims =

@@ -1,4 +1,4 @@
-//===- SimplifyMovement.cpp - Reshapes and transposes that come to nothing ===//
+//===- SimplifyMovement.cpp - Removes redundant data movement -------------===//
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 
@@ -13,8 +13,8 @@ using namespace shale::recover;
 
 namespace {
 
-/// reshape(transpose(reshape(x))) where the leading dimension of the transpose
-/// stays first and is only split: transpose(reshape(x)).
+/// Rewrites reshape(transpose(reshape(x))) to transpose(reshape(x)) if the leading
+/// dimension of the transpose stays first and is only split.
 struct TransposeThroughReshape : OpRewritePattern<nn::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::ReshapeOp op,
@@ -32,7 +32,7 @@ struct TransposeThroughReshape : OpRewritePattern<nn::ReshapeOp> {
     if (out.size() < turned.size() ||
         out.take_back(tail) != turned.drop_front())
       return failure();
-    // Then the leading dimensions of `out` are those that were merged.
+    // The leading dimensions of `out` are those that were merged.
     SmallVector<int64_t> shape(out.drop_back(tail)),
         perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     size_t lead = shape.size();
@@ -92,7 +92,7 @@ struct TransposeOfTranspose : OpRewritePattern<nn::TransposeOp> {
   }
 };
 
-/// A product of a transposed matrix reads the matrix.
+/// Folds a transpose of the last two dimensions into the matmul that reads it.
 struct MatmulOfTranspose : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op,

@@ -1,8 +1,8 @@
-//===- SinkMovement.cpp - The batch stays in front ------------------------===//
+//===- SinkMovement.cpp - Keeps the batch dimension in front --------------===//
 //
-// torch.nn.MultiheadAttention computes on [T, B, E]: it turns its input, and its
-// result back. Here such a turn moves behind what is computed of each row alone,
-// until it meets the one that takes it back: ranks can then share out the batch.
+// torch.nn.MultiheadAttention computes on [T, B, E]: it transposes its input, and
+// its result back. This pass moves such a transpose below row-wise ops until it
+// meets its inverse. The batch can then be split over ranks.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/import/Matchers.h"
@@ -22,7 +22,7 @@ using Factors = SmallVector<int64_t>;
 
 namespace {
 
-/// A chain with a turn of the batch that does with fewer ops what it does.
+/// Rebuilds a chain that moves the batch if fewer ops suffice.
 template <typename Op> struct ShortenChain : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
@@ -34,7 +34,7 @@ template <typename Op> struct ShortenChain : OpRewritePattern<Op> {
   }
 };
 
-/// slice(turned x) is turned slice(x), where what is sliced is a factor.
+/// Rewrites slice(transpose(x)) to transpose(slice(x)) if each sliced dimension is one factor.
 struct SliceFirst : OpRewritePattern<nn::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::SliceOp op, PatternRewriter &rewriter) const override {
@@ -63,8 +63,9 @@ struct SliceFirst : OpRewritePattern<nn::SliceOp> {
   }
 };
 
-/// The value of which `movement` makes `operand`, with one dimension for each factor: of a splat, of a broadcast along
-/// whole dimensions, or of what is moved in the same way.
+/// Returns the value, with one dimension per factor, that `movement` turns into `operand`; null if there is none. The
+/// operand is a splat, a broadcast along whole dimensions, or the result of the same movement. Without `build` creates no
+/// ops and returns `operand` if there is such a value.
 Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter, Operation *like, bool build) {
   RankedTensorType type = RankedTensorType::get(movement.sizes, tensor(operand).getElementType());
   auto dense = operand.getDefiningOp<nn::ConstantOp>();
@@ -100,7 +101,7 @@ Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter
   return build ? other.split(rewriter, like) : operand;
 }
 
-/// Element by element: f(turned x, ..) is turned f(x, ..).
+/// Rewrites f(transpose(x), ..) to transpose(f(x, ..)) for an elementwise f.
 struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
   LogicalResult matchAndRewrite(Elementwise interface, PatternRewriter &rewriter) const override {
@@ -124,7 +125,7 @@ struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
   }
 };
 
-/// A product of turned rows is the turned product.
+/// Rewrites a matmul of permuted rows to a permutation of the rows of a matmul.
 struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
@@ -141,7 +142,7 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
     Value lhs = straight.build(rewriter, op);
     Operation *copy = rewriter.clone(*op);
     copy->setOperand(0, lhs);
-    // Of the result: rows split into factors, then the columns.
+    // The result: rows split into factors, then the columns.
     Movement back{copy->getResult(0), {}, {{}, {}}, {{}, {}}, 0, movement.turnsBatch};
     for (int64_t factor : rows) {
       back.from[0].push_back(back.sizes.size());
@@ -158,8 +159,8 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
   }
 };
 
-/// The leading dimensions that `op` computes each by itself: as its sharding rule has them, in the first operand and in
-/// every result; 0 for an op whose attributes may name dimensions.
+/// Returns the number of leading dimensions along which `op` computes independently: by its sharding rule they are
+/// parallel, and leading in the first operand and in every result. 0 for an op whose attributes may name dimensions.
 int64_t independentDims(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleOp>(op);
   if (!sharded || isa<Indexed, Elementwise, nn::MatmulOp>(op) || op->getNumOperands() == 0)
@@ -180,7 +181,7 @@ int64_t independentDims(Operation *op) {
   return count;
 }
 
-/// Norms, softmax: f(turned x) is turned f(x), where only leading dimensions are turned.
+/// Rewrites f(transpose(x)) to transpose(f(x)) for norms and softmax if only leading dimensions are permuted.
 struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
   LogicalResult matchAndRewrite(ShardingRuleOp interface, PatternRewriter &rewriter) const override {
@@ -216,12 +217,12 @@ struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
   }
 };
 
-/// Where the batch is in a value: in a dimension, behind a part of that size (of rows [T B] behind T).
+/// The place of the batch in a value: a dimension, and the size of its part that is more major (T for rows [T B]).
 struct BatchPlace {
   int64_t dim, outer;
 };
 
-/// The place in `result` of what begins at `place` of `operand`.
+/// Maps the place of the batch in `operand` to its place in `result`.
 std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &operand, BatchPlace place, const TensorFactors &result) {
   int64_t before = 1;
   for (int64_t factor : operand[place.dim]) {
@@ -243,8 +244,8 @@ std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &
   return std::nullopt;
 }
 
-/// Follows the batch from the arguments that have it, as the ops' sharding rules lead, and marks the transposes that take
-/// it from the front.
+/// Follows the batch from the arguments through the ops, by their sharding rules, and marks the transposes that move it
+/// away from the front.
 void markTurns(func::FuncOp function) {
   llvm::DenseMap<Value, BatchPlace> batch;
   for (BlockArgument argument : function.getArguments())

@@ -1,4 +1,4 @@
-//===- AnnotateOffload.cpp - What goes to host memory ---------------------===//
+//===- AnnotateOffload.cpp - Marks what is kept in host memory ------------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
@@ -50,7 +50,7 @@ std::string parseOffload(StringRef text, OffloadPolicy &policy) {
 
 namespace {
 
-/// Floating-point operations per byte from which on an op gives a copy time.
+/// The least floating-point operations per byte at which an op can hide a copy.
 constexpr int64_t kIntensity = 2;
 
 int64_t bytesOf(Type type) { return nn::tensorBytes(cast<RankedTensorType>(type)); }
@@ -60,8 +60,8 @@ template <typename T> struct Candidate {
   int64_t bytes = 0;
 };
 
-/// Calls `take` on candidates, the largest first, until they have `fraction` of
-/// all bytes.
+/// Calls `take` on candidates, the largest first, until the ones taken have
+/// `fraction` of all bytes.
 template <typename T>
 void takeLargest(SmallVector<Candidate<T>> candidates, double fraction, function_ref<void(T)> take) {
   llvm::stable_sort(candidates, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
@@ -80,8 +80,8 @@ const nn::Role kParameters[] = {nn::Role::Param, nn::Role::Buffer};
 const nn::Role kMoments[] = {nn::Role::Moment1, nn::Role::Moment2, nn::Role::Momentum};
 const nn::Role kAccumulators[] = {nn::Role::GradAccumulator};
 
-/// The states of one parameter go together: its update runs in one memory, and what is in
-/// the other is copied there and back.
+/// Moves the states of one parameter to the host together: its update runs in one memory,
+/// and states in the other memory are copied there and back.
 void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) {
   llvm::SetVector<StringAttr> used;
   llvm::MapVector<StringAttr, Candidate<SmallVector<nn::StateOp>>> together;
@@ -104,7 +104,7 @@ void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) 
 
 void mark(Operation *op) { op->setAttr(mem::kOffloadAttr, UnitAttr::get(op->getContext())); }
 
-/// Reduced gradients: what updates read, or what that shows a part of.
+/// Marks the ops that define reduced gradients, which updates read directly or through views.
 void annotateGradients(func::FuncOp function, double fraction) {
   llvm::SetVector<Operation *> ops;
   for (Operation &op : function.getBody().front())
@@ -116,13 +116,14 @@ void annotateGradients(func::FuncOp function, double fraction) {
     if (op->getNumResults() == 1)
       candidates.push_back({op, bytesOf(op->getResult(0).getType())});
   takeLargest<Operation *>(candidates, fraction, [](Operation *op) {
-    if (!runsOnHost(op)) // a sum of micro-batches is there
+    if (!runsOnHost(op)) // a sum of micro-batches is on the host already
       mark(op);
   });
 }
 
-/// First position after the forward pass at which the value, or what shows it, is
-/// read, and the last in it; -1: not at all.
+/// Sets `later` to the first position after the forward pass at which the value or a
+/// view of it is read, -1 if there is none, and `forward` to the last such position
+/// in the forward pass.
 void findReads(Value value, const DenseMap<Operation *, int64_t> &positions, int64_t &forward, int64_t &later) {
   for (Operation *user : value.getUsers()) {
     int64_t at = positions.lookup(user);
@@ -137,11 +138,11 @@ void findReads(Value value, const DenseMap<Operation *, int64_t> &positions, int
   }
 }
 
-/// What the forward pass leaves to the backward pass, if in between there is work
-/// that gives the copies time.
+/// Marks ops whose results the forward pass keeps for the backward pass, if there is
+/// enough work in between to hide the copies.
 void annotateActivations(func::FuncOp function, double fraction) {
   DenseMap<Operation *, int64_t> positions;
-  SmallVector<int64_t> heavy; // ops of some cost up to a position
+  SmallVector<int64_t> heavy; // number of costly ops up to a position
   for (Operation &op : function.getBody().front()) {
     positions[&op] = heavy.size();
     int64_t moved = 0;

@@ -1,4 +1,4 @@
-//===- AnnotateRecompute.cpp - Which results are not kept -----------------===//
+//===- AnnotateRecompute.cpp - Marks ops to recompute ---------------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Modules.h"
@@ -16,14 +16,14 @@ namespace shale {
 #define GEN_PASS_DEF_ANNOTATERECOMPUTEPASS
 #include "passes/memory/Passes.h.inc"
 
-/// Floating-point operations per byte moved from which on a result is kept.
+/// The least floating-point operations per byte moved at which a result is kept.
 static constexpr int64_t kIntensity = 2;
-/// A result that is this much smaller than what it is made from is kept.
+/// A result that is this many times smaller than the op's operands is kept.
 static constexpr int64_t kCondensation = 8;
 
 namespace {
 
-/// What `--recompute` asks for.
+/// The parsed value of `--recompute`.
 struct Policy {
   enum Kind { None, Block, Selective };
   Kind kind = None;
@@ -40,7 +40,7 @@ int64_t bytesOf(TypeRange types) {
   return bytes;
 }
 
-/// Whether computing the results again costs about as much as reading them.
+/// Whether recomputing the results costs about as much as reading them.
 bool isCheap(Operation *op) {
   int64_t in = bytesOf(op->getOperandTypes()), out = bytesOf(op->getResultTypes());
   if (out < in / kCondensation)
@@ -49,8 +49,8 @@ bool isCheap(Operation *op) {
   return !cost || cost.getFlops() / kIntensity < in + out;
 }
 
-/// Whether the results are tensors that a later clone computes just so: no
-/// exchange between ranks, nothing that is free or a number.
+/// Whether a later clone computes the same results: the op has no side effects and is
+/// no collective. Views, constants and ops with scalar results only are no candidates.
 bool isCandidate(Operation *op) {
   return isForward(op) && isMemoryEffectFree(op) && !isa<Collective>(op) &&
          op->getNumResults() > 0 && op->getNumOperands() > 0 && !isView(op) &&
@@ -61,9 +61,9 @@ bool isCandidate(Operation *op) {
          });
 }
 
-/// Ops whose results, or views of them, the forward pass reads outside of their
-/// block: these are kept, or the clones of one block would lead to those of
-/// the block before it.
+/// Returns the ops whose results, or views of them, the forward pass reads outside of
+/// their block. These are kept; otherwise the clones of one block would need clones of
+/// the previous block.
 DenseSet<Operation *> findEscaping(func::FuncOp function, const Blocks &blocks) {
   DenseSet<Operation *> escaping;
   for (Operation &op : llvm::reverse(function.getBody().front())) {
@@ -92,7 +92,7 @@ void annotate(func::FuncOp function, const Policy &policy) {
   }
 }
 
-/// The outermost scopes around parameters in whose names `regex` matches.
+/// Returns the scopes whose name `regex` matches; around each parameter only the outermost one.
 FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex) {
   llvm::Regex pattern(regex);
   std::string reason;
@@ -134,7 +134,7 @@ FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
       double fraction;
       if (text.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1))
         return emitError(module.getLoc(), "--recompute block: expects a fraction from 0 to 1 after ':'; got '") << text << "'";
-      // When the first blocks are computed again, what the last ones kept is free.
+      // When the first blocks are recomputed, the kept results of the last ones are already freed.
       policy.scopes.resize(std::ceil(fraction * policy.scopes.size()));
     }
     return policy;

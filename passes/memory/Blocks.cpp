@@ -1,4 +1,4 @@
-//===- Blocks.cpp - The blocks of the model, and which ops are theirs -----===//
+//===- Blocks.cpp - The blocks of the model and their ops -----------------===//
 #include "passes/memory/Blocks.h"
 #include "dialects/nn/NN.h"
 
@@ -18,7 +18,7 @@ Value viewedValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isView(op))
       break;
-    // Result i of a barrier is its operand i; other views have one of each.
+    // Result i of a barrier is its operand i; other views have one operand and one result.
     value = op->getOperand(op->getNumOperands() == 1
                                ? 0
                                : cast<OpResult>(value).getResultNumber());

@@ -1,4 +1,4 @@
-//===- Blocks.h - The blocks of the model, and which ops are theirs -------===//
+//===- Blocks.h - The blocks of the model and their ops -------------------===//
 #ifndef SHALE_PASSES_MEMORY_BLOCKS_H
 #define SHALE_PASSES_MEMORY_BLOCKS_H
 
@@ -9,14 +9,14 @@
 
 namespace shale {
 
-/// The block of each op of a function of one block, told by `nn.scope`; an empty one is
-/// the model's own, outside of all blocks. Ops that a pass made without scope are in the
-/// block of their users, else of their operands.
+/// The model block of each op of a function with one MLIR block, derived from `nn.scope`.
+/// An op with an empty scope is outside of all blocks. An op without a scope is in the
+/// block of its users, or else of its operands.
 class Blocks {
 public:
   Blocks(mlir::func::FuncOp function, std::vector<std::string> names);
 
-  /// Index into the names; -1 outside of all.
+  /// Returns the op's block as an index into `names`; -1 outside of all blocks.
   int of(mlir::Operation *op) const {
     auto it = blocks.find(op);
     return it == blocks.end() ? -1 : it->second;
@@ -31,7 +31,7 @@ private:
 bool isForward(mlir::Operation *op);
 bool isBackward(mlir::Operation *op);
 
-/// The value whose bytes a view shows, through any number of views.
+/// Returns the value that `value` is a view of, through any number of views.
 mlir::Value viewedValue(mlir::Value value);
 
 } // namespace shale

@@ -44,7 +44,7 @@ UnitIntervals::UnitIntervals(func::FuncOp function, const Uses &readers, int64_t
   merge(bound);
 }
 
-/// A new interval begins where an op read another unit since the last use.
+/// Begins a new interval at a use if an op has read another unit since the last use.
 void UnitIntervals::cut(ArrayRef<std::pair<int64_t, StringAttr>> uses) {
   for (auto [position, unit] : uses) {
     SmallVector<Interval> &list = intervals[unit];
@@ -70,8 +70,8 @@ int64_t UnitIntervals::foreignIntervals(StringAttr unit, int64_t after,
   return count;
 }
 
-/// The most other units that are whole at one time between two positions. Units
-/// become whole where an interval begins: looking there is enough.
+/// Returns the largest number of other units that are whole at one time between two
+/// positions. Units become whole where an interval begins, so only these are checked.
 int64_t UnitIntervals::mostWhole(StringAttr unit, int64_t after,
                                  int64_t before) {
   int64_t most = 0;
@@ -90,7 +90,7 @@ int64_t UnitIntervals::mostWhole(StringAttr unit, int64_t after,
   return std::max(most, countAt(after + 1));
 }
 
-/// Neighbouring intervals become one where the bound allows it.
+/// Merges neighbouring intervals if the bound allows it.
 void UnitIntervals::merge(int64_t bound) {
   for (auto &[unit, list] : intervals)
     for (size_t i = 0; i + 1 < list.size();) {

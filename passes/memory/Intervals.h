@@ -9,20 +9,21 @@
 
 namespace shale {
 
-/// First and last position, in its block, of ops that use a unit.
+/// Positions, in their block, of the first and the last op that use a unit.
 struct Interval {
   int64_t begin, end;
 };
 
-/// The intervals in which each gathered unit of a function of one block is used.
-/// An op that reads a view of a unit uses it; ops that only look at a view
-/// (reshapes that alias) are users like any other.
+/// The intervals in which each gathered unit of a function with one block is used.
+/// An op that reads a view of a unit uses the unit. Ops that only alias a view
+/// (reshapes) count as uses, too.
 class UnitIntervals {
 public:
-  /// Unit and an operand that reads it.
+  /// Pairs of a unit and an operand that reads it.
   using Uses = llvm::SmallVector<std::pair<mlir::StringAttr, mlir::OpOperand *>>;
 
-  /// Of the units that the function gathers.
+  /// Finds the intervals of the units that the function gathers. Merges intervals
+  /// while at most `bound` units are whole at once.
   UnitIntervals(mlir::func::FuncOp function, int64_t bound);
   UnitIntervals(mlir::func::FuncOp function, const Uses &uses, int64_t bound);
 
@@ -32,7 +33,7 @@ public:
                                  : llvm::ArrayRef<Interval>(it->second);
   }
   int64_t positionOf(mlir::Operation *op) const { return positions.lookup(op); }
-  /// The operands that read the group, through views or not, in block order.
+  /// Returns the operands that read the group, directly or through views, in block order.
   static llvm::SmallVector<mlir::OpOperand *> usesOf(dist::UnitGatherOp gather);
 
 private:

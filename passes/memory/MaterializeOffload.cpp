@@ -1,4 +1,4 @@
-//===- MaterializeOffload.cpp - Copies to host memory and back ------------===//
+//===- MaterializeOffload.cpp - Inserts copies to host memory and back ----===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
@@ -41,7 +41,7 @@ private:
   func::FuncOp function;
   int64_t bound;
   OpBuilder builder;
-  /// Copies by value and whether they are on the host, for ops of the update.
+  /// Copies for ops of the update, by value and whether the copy is on the host.
   std::map<std::pair<void *, bool>, Value> copies;
   /// Uses of whole parameters whose home is the host.
   SmallVector<OpOperand *> wholeUses;
@@ -56,8 +56,8 @@ void OffloadMaterializer::offloadGradient(OpResult gradient) {
   gradient.replaceAllUsesExcept(copy, copy.getDefiningOp());
 }
 
-/// All that reads the value after the forward pass reads a copy of the copy, made
-/// in front of the first reader; views are made again of it.
+/// Makes all ops that read the value after the forward pass read a copy of the host
+/// copy. That copy is made in front of the first reader; views are cloned on it.
 void OffloadMaterializer::offloadActivation(OpResult value) {
   SmallVector<OpOperand *> later;
   Operation *first = nullptr;
@@ -95,8 +95,8 @@ void OffloadMaterializer::offloadActivation(OpResult value) {
     use->set(again(use->get()));
 }
 
-/// A gather takes a copy of the shard; ops that read parameters in place take
-/// copies of the whole, one for each interval of use.
+/// Makes gathers read a copy of the shard. Ops that read parameters in place read
+/// copies of the whole group, one for each interval of use.
 void OffloadMaterializer::reloadParameter(BlockArgument argument) {
   SmallVector<Value> shown{argument};
   SmallVector<OpOperand *> gathers;
@@ -150,7 +150,7 @@ void OffloadMaterializer::reloadWhole(ArrayRef<OpOperand *> uses) {
       use->getOwner()->erase();
 }
 
-/// Brings an op's operands to where it runs.
+/// Copies an op's operands to the memory where it runs.
 void OffloadMaterializer::moveOperands(Operation *op) {
   bool host = runsOnHost(op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -166,7 +166,7 @@ void OffloadMaterializer::moveOperands(Operation *op) {
   }
 }
 
-/// New state goes home as soon as it is there.
+/// Copies new state to its home memory as soon as it is computed.
 void OffloadMaterializer::moveResults() {
   Operation *terminator = function.getBody().front().getTerminator();
   for (OpOperand &operand : terminator->getOpOperands()) {
@@ -201,7 +201,7 @@ void OffloadMaterializer::run() {
   for (Operation *op : ops)
     moveOperands(op);
   moveResults();
-  // Barriers in front of gathers that read a copy now.
+  // Erase barriers in front of gathers that now read a copy.
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<mem::BarrierOp>(op) && op.use_empty())
       op.erase();

@@ -1,4 +1,4 @@
-//===- MaterializeRecompute.cpp - Computes and gathers again --------------===//
+//===- MaterializeRecompute.cpp - Recomputes and gathers again ------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
@@ -63,10 +63,10 @@ static void materialize(func::FuncOp function, int64_t bound) {
         continue;
       if (kept)
         gatherAgain(gather, inside);
-      kept = true; // the first interval reads the gather that is there
+      kept = true; // the first interval reads the original gather
     }
   }
-  // Views whose users all moved to clones.
+  // Erase views whose users all moved to clones.
   for (Operation &op : llvm::make_early_inc_range(
            llvm::reverse(function.getBody().front())))
     if (isa<dist::UnitViewOp>(op) && op.use_empty())
@@ -78,7 +78,7 @@ struct MaterializeRecomputePass
     : impl::MaterializeRecomputePassBase<MaterializeRecomputePass> {
   using MaterializeRecomputePassBase::MaterializeRecomputePassBase;
   void runOnOperation() final {
-    // One after the other: blocks are told by the whole module.
+    // One after the other, not in parallel: blocks are found from the whole module.
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock())
         continue;

@@ -1,4 +1,4 @@
-//===- Passes.h - What is kept and what is made again ---------------------===//
+//===- Passes.h - The memory stage ----------------------------------------===//
 #ifndef SHALE_PASSES_MEMORY_PASSES_H
 #define SHALE_PASSES_MEMORY_PASSES_H
 
@@ -13,7 +13,7 @@ namespace shale {
 #include "passes/memory/Passes.h.inc"
 
 struct MemoryOptions {
-  /// Units whole, or on their way, at once.
+  /// The most units that are whole or in flight at once.
   int64_t maxGathersInFlight = 2;
   /// Policy of `--shale-annotate-recompute`.
   std::string recompute = "none";
@@ -21,15 +21,16 @@ struct MemoryOptions {
   std::string offload = "none";
 };
 
-/// Checks a policy of `--shale-annotate-recompute` against the modules of a model; fails
-/// after an error.
+/// Checks a policy of `--shale-annotate-recompute` against the modules of a model.
+/// Emits an error and fails if the policy is invalid.
 mlir::LogicalResult checkRecompute(mlir::ModuleOp module, llvm::StringRef policy);
 
-/// The policies, as annotations. What fails here is a flag. For modules.
+/// Appends the passes on modules that annotate ops according to the policies. They fail
+/// only if an option is wrong.
 void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager,
                                  const MemoryOptions &options = {});
 
-/// What is annotated made explicit, verified. For modules.
+/// Appends the passes on modules that carry out the annotations, and the verifier.
 void buildMemoryPipeline(mlir::OpPassManager &manager,
                          const MemoryOptions &options = {});
 

@@ -1,23 +1,28 @@
-//===- Passes.td - What is kept and what is made again --------------------===//
+//===- Passes.td - Passes of the memory stage -----------------------------===//
 #ifndef SHALE_MEMORY_PASSES_TD
 #define SHALE_MEMORY_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp"> {
-  let summary = "Says which results of the forward pass are not kept";
+  let summary = "Marks the forward ops that the backward pass recomputes";
   let description = [{
-    Sets `mem.recompute` on forward ops of functions with a backward pass. With
-    `block` on all of every block (the scopes that repeat with an index) whose
-    results only their block reads: what remains are the blocks' inputs; with
-    `block:0.5` in the first half of the blocks, rounded up. With
-    `class:NAME` or `match:REGEX` the same of the modules of a class, or of the
-    outermost scopes around parameters in whose names REGEX matches. With `selective` on
-    ops, in blocks or not, that cost less than 2 operations a byte they move
-    (interface `Cost`), unless their results are much smaller than what they
-    read. Collectives are never done again, but for gathers of units.
+    Sets `mem.recompute` on forward ops of functions with a backward pass. The
+    policy selects the ops:
 
-    The next block reads the first block's `nn.tanh`, so its result is kept.
+    - `block`: the ops of every block (the scopes that repeat with an index) whose
+      results only their block reads, so that only the inputs of blocks are kept.
+      `block:0.5` selects the first half of the blocks, rounded up.
+    - `class:NAME`: the same for the modules of a class.
+    - `match:REGEX`: the same for scopes whose name REGEX matches; around each
+      parameter only the outermost one.
+    - `selective`: ops, inside or outside of blocks, that need fewer than 2
+      operations per byte moved (interface `Cost`), unless their results are much
+      smaller than their operands.
+
+    Collectives are never recomputed, except gathers of units.
+
+    The second block reads the result of the first block's `nn.tanh`, so it is kept.
 
     Before (with `policy=block`):
     ```mlir
@@ -49,7 +54,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
     }
     ```
 
-    The product costs more than 2 operations a byte.
+    The matmul needs more than 2 operations per byte.
 
     Before (with `policy=selective`):
     ```mlir
@@ -77,19 +82,21 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
 }
 
 def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::ModuleOp"> {
-  let summary = "Computes results and gathers units again";
+  let summary = "Recomputes results and gathers units again instead of keeping them";
   let description = [{
-    Of every other op that carries `mem.recompute`, what the backward pass needs is
-    cloned, block by block, each op in front of its first reader, behind one
-    `mem.barrier` that also takes a gradient entering the block. The function's
-    `mem.recompute_flops` says what that costs.
+    Clones the ops with `mem.recompute`, except gathers, that the backward pass
+    needs. This is done block by block. Each clone is placed in front of its first
+    reader. The inputs of a block's clones pass through one `mem.barrier`, which
+    also takes a gradient that enters the block. The function's attribute
+    `mem.recompute_flops` is the number of floating-point operations of the clones.
 
-    A `dist.unit_gather` that carries `mem.recompute` is not kept: for each later
-    interval in which the unit is used its views are made again from a clone,
-    which takes the shard through a `mem.barrier`. An interval of use ends where
-    an op reads another unit; two intervals of a unit that only one interval of
-    another unit parts become one (the last block is gathered once for forward
-    and backward) unless more than `max-gathers-in-flight` units were whole.
+    The result of a `dist.unit_gather` with `mem.recompute` is not kept. For each
+    later interval in which the unit is used, the gather and its views are cloned;
+    the clone of the gather reads the shard through a `mem.barrier`. An interval of
+    use ends where an op reads another unit. Two intervals of a unit that are
+    separated by only one interval of another unit are merged (the last block is
+    gathered once for forward and backward), unless more than
+    `max-gathers-in-flight` units would then be gathered at once.
 
     Ensures: what `--shale-verify-memory` checks. No CSE may run after it.
 
@@ -120,8 +127,8 @@ def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::Modu
     }
     ```
 
-    Unit `@b` has one interval of use. Unit `@a` has one before it and one behind it;
-    as only one unit may be whole here, `@a` is gathered again.
+    Unit `@b` has one interval of use. Unit `@a` has one before it and one after it.
+    Only one unit may be gathered at once here, so `@a` is gathered again.
 
     Before (with `max-gathers-in-flight=1`):
     ```mlir
@@ -165,17 +172,22 @@ def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::Modu
 }
 
 def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
-  let summary = "Says what goes to host memory";
+  let summary = "Marks the states and results that are kept in host memory";
   let description = [{
-    `params` and `optimizer` set `mem.space = "host"` on flat states; `grads` sets
-    it on those in which gradients of several micro-batches add up, and
-    `mem.offload` on the ops that make the gradients that updates read;
-    `activations` on forward ops whose results the backward pass reads after at
-    least two ops of 2 operations a byte or more have run. With a fraction the
-    largest go first, the states of one parameter's optimizer together. Runs when
-    it is settled what is recomputed.
+    The policy selects what is kept in host memory:
 
-    Two products run between the last use of `%a` in the forward pass and its use in
+    - `params` and `optimizer` set `mem.space = "host"` on flat states.
+    - `grads` sets it on the states that accumulate gradients of several
+      micro-batches, and sets `mem.offload` on the ops that compute the gradients
+      that updates read.
+    - `activations` sets `mem.offload` on forward ops whose results the backward
+      pass reads after at least two ops of 2 or more operations per byte have run.
+
+    With a fraction, the largest tensors are selected first; the states of one
+    parameter's optimizer are selected together. Runs after it is decided what is
+    recomputed.
+
+    Two matmuls run between the last use of `%a` in the forward pass and its use in
     the backward pass.
 
     Before (with `policy=activations`):
@@ -232,14 +244,14 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
 }
 
 def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp"> {
-  let summary = "Copies to host memory and back";
+  let summary = "Inserts copies to host memory and back";
   let description = [{
-    Puts `mem.offload` behind ops that carry the attribute of that name and
-    `mem.reload` in front of the first reader after the forward pass; reloads
+    Inserts `mem.offload` after ops with the attribute `mem.offload`, and
+    `mem.reload` in front of the first reader after the forward pass. Reloads
     shards in front of gathers, and parameters that are read in place once per
-    interval of use. An update whose state is on the host runs there, as does
-    a sum of micro-batches; its other operands are copied there, and its results
-    go home.
+    interval of use. An update whose state is on the host runs on the host, as does
+    a sum of micro-batches. Its other operands are copied to the host, and its
+    results are copied to the memory of their state.
 
     Ensures: what `--shale-verify-memory` checks.
 
@@ -267,7 +279,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     }
     ```
 
-    An update runs on the host, where its momentum is.
+    The momentum is on the host, so the update runs there.
 
     Before:
     ```mlir
@@ -302,13 +314,17 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
 }
 
 def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
-  let summary = "Counts the gathers of each unit against what was asked for";
+  let summary = "Exit contract of memory: checks gathers, recomputed ops and memory spaces";
   let description = [{
-    The exit contract of the memory stage: a group whose gathers carry
-    `mem.recompute` is gathered exactly once per interval of use, any other once
-    per function; nothing after the forward pass reads the result of another op that
-    carries it; what computes again reads what was kept through a barrier; no two
-    gathers read the same; each op reads what is in the memory where it runs.
+    The exit contract of the memory stage:
+
+    - A group whose gathers have `mem.recompute` is gathered exactly once per
+      interval of use, any other group once per function.
+    - No op after the forward pass reads the result of another op with
+      `mem.recompute`.
+    - Recomputed ops read kept values through a barrier.
+    - No gather is identical to a gather with `mem.recompute`.
+    - The operands of each op are in the memory where it runs.
 
     Refused:
     ```mlir

@@ -1,4 +1,4 @@
-//===- Pipeline.cpp - What is kept and what is made again -----------------===//
+//===- Pipeline.cpp - The memory stage ------------------------------------===//
 #include "passes/memory/Passes.h"
 
 using namespace mlir;
@@ -6,19 +6,19 @@ using namespace mlir;
 namespace shale {
 
 void buildMemoryPoliciesPipeline(OpPassManager &manager, const MemoryOptions &options) {
-  // What is not kept for the backward pass.
+  // Mark results that are not kept for the backward pass.
   AnnotateRecomputePassOptions recompute;
   recompute.policy = options.recompute;
   manager.addPass(createAnnotateRecomputePass(recompute));
 }
 
 void buildMemoryPipeline(OpPassManager &manager, const MemoryOptions &options) {
-  // Slices of the forward pass are cloned where the backward pass reads them, then
-  // units are gathered again for each interval of use, clones included ...
+  // Slices of the forward pass are cloned where the backward pass reads them. Then
+  // units are gathered again for each interval of use, including uses by clones.
   MaterializeRecomputePassOptions materialize;
   materialize.maxGathersInFlight = options.maxGathersInFlight;
   manager.addPass(createMaterializeRecomputePass(materialize));
-  // What is kept may be kept elsewhere ...
+  // Kept values may be kept in host memory.
   if (options.offload != "none") {
     AnnotateOffloadPassOptions offload;
     offload.policy = options.offload;
@@ -27,7 +27,7 @@ void buildMemoryPipeline(OpPassManager &manager, const MemoryOptions &options) {
     copies.maxGathersInFlight = options.maxGathersInFlight;
     manager.addPass(createMaterializeOffloadPass(copies));
   }
-  // ... exactly as often as that takes: a merged gather would be kept, silently.
+  // Units must be gathered exactly once per interval: a merged gather would silently be kept.
   VerifyMemoryPassOptions verify;
   verify.maxGathersInFlight = options.maxGathersInFlight;
   manager.addNestedPass<func::FuncOp>(createVerifyMemoryPass(verify));

@@ -1,4 +1,4 @@
-//===- Slices.cpp - Forward slices computed again in the backward pass ----===//
+//===- Slices.cpp - Forward slices recomputed in the backward pass --------===//
 #include "passes/memory/Slices.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
@@ -14,10 +14,10 @@ namespace shale {
 
 namespace {
 
-/// What is cloned of one block.
+/// The ops of one block that are cloned.
 struct Slice {
   llvm::SetVector<Operation *> ops;
-  /// Uses of the originals' results that clones are to serve.
+  /// Uses of the originals' results that are replaced by results of clones.
   SmallVector<OpOperand *> uses;
 };
 
@@ -41,13 +41,13 @@ private:
 
 } // namespace
 
-/// Whether the value is, or shows, the result of an annotated op.
+/// Whether the value is the result of an annotated op or a view of one.
 bool SliceCloner::isRecomputed(Value value) const {
   Operation *op = viewedValue(value).getDefiningOp();
   return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<Collective>(op);
 }
 
-/// Adds what makes `value` to the slice.
+/// Adds the ops that compute `value` to the slice.
 void SliceCloner::need(Value value, Slice &slice) {
   SmallVector<Value> work{value};
   while (!work.empty()) {
@@ -64,9 +64,9 @@ static Operation *firstOf(Operation *a, Operation *b) {
   return !a || (b && b->isBeforeInBlock(a)) ? b : a;
 }
 
-/// Maps all that enters the slice to the results of one barrier in front of its
-/// first reader. Gathered units and constants are left: a gather has a barrier
-/// of its own, a constant is no memory.
+/// Maps all inputs of the slice to the results of one barrier in front of its first
+/// reader. Gathered units and constants do not pass through the barrier: a gather has
+/// a barrier of its own, and a constant takes no memory.
 Value SliceCloner::barrierInputs(Slice &slice, OpBuilder &builder, IRMapping &mapping) {
   Operation *anchor = nullptr;
   for (OpOperand *use : slice.uses)
@@ -81,7 +81,7 @@ Value SliceCloner::barrierInputs(Slice &slice, OpBuilder &builder, IRMapping &ma
         continue;
       inputs.insert(operand);
     }
-  // A gradient that the first reader waits for holds the clones back.
+  // A gradient that the first reader also reads keeps the clones from running earlier.
   Value gradient;
   for (Value operand : anchor->getOperands())
     if (Operation *source = operand.getDefiningOp(); source && isBackward(source) &&

@@ -1,4 +1,4 @@
-//===- Slices.h - Forward slices computed again in the backward pass ------===//
+//===- Slices.h - Forward slices recomputed in the backward pass ----------===//
 #ifndef SHALE_PASSES_MEMORY_SLICES_H
 #define SHALE_PASSES_MEMORY_SLICES_H
 
@@ -6,11 +6,11 @@
 
 namespace shale {
 
-/// Clones, for what the backward pass reads of each block, the ops that carry
-/// `mem.recompute`, each in front of its first reader; all of a block's inputs go
-/// through one `mem.barrier` in front of them, with a gradient that enters the
-/// block, so that no pass can compute the clones before the backward pass is there.
-/// Returns the floating-point operations of the clones.
+/// Clones the ops of each block with `mem.recompute` that the backward pass needs,
+/// each in front of its first reader. All inputs of a block's clones go through one
+/// `mem.barrier` in front of them. The barrier also takes a gradient that enters the
+/// block, so that no pass can move the clones before the block's backward pass.
+/// Returns the number of floating-point operations of the clones.
 int64_t recomputeSlices(mlir::func::FuncOp function);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- Spaces.cpp - In which memory each value is -------------------------===//
+//===- Spaces.cpp - The memory in which each value is ---------------------===//
 #include "passes/memory/Spaces.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
@@ -38,7 +38,7 @@ bool isOnHost(Value value) {
   return isa<mem::OffloadOp>(op) || runsOnHost(op);
 }
 
-/// Whether gradients add up in this state, at home in host memory.
+/// Whether the value is a gradient accumulator whose home is host memory.
 static bool isHostAccumulator(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();

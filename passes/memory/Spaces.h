@@ -1,4 +1,4 @@
-//===- Spaces.h - In which memory each value is ---------------------------===//
+//===- Spaces.h - The memory in which each value is -----------------------===//
 #ifndef SHALE_PASSES_MEMORY_SPACES_H
 #define SHALE_PASSES_MEMORY_SPACES_H
 
@@ -10,16 +10,16 @@ namespace shale {
 bool isHostArgument(mlir::BlockArgument argument);
 bool isHostResult(mlir::func::FuncOp function, unsigned result);
 
-/// Numbers are in both memories.
+/// Whether a value is a scalar or no tensor. Such values are in both memories.
 bool isNumber(mlir::Value value);
 
-/// Whether a value is in host memory: state at home there, what `mem.offload`
-/// and ops that run there make, and views of these.
+/// Whether a value is in host memory: state whose home is host memory, results of
+/// `mem.offload` and of ops that run on the host, and views of these.
 bool isOnHost(mlir::Value value);
 
-/// Whether an op runs where its operands are: an optimizer's update where its
-/// state is on the host, a sum of micro-batches where it adds up, a reduction of
-/// elements where one of its operands is.
+/// Whether an op runs on the host: an optimizer's update whose state is on the host,
+/// a sum of micro-batches whose accumulator is on the host, or a reduction of elements
+/// with an operand on the host.
 bool runsOnHost(mlir::Operation *op);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- VerifyMemory.cpp - What is annotated is done, and stays so ---------===//
+//===- VerifyMemory.cpp - Exit contract of memory -------------------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/OperationSupport.h"
@@ -45,7 +45,7 @@ static LogicalResult verifyGathers(func::FuncOp function, int64_t bound) {
   return success();
 }
 
-/// Nothing after the forward pass reads what is not to be kept.
+/// Checks that no op after the forward pass reads a result that is not kept.
 static LogicalResult verifyNotKept(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (isForward(&op) || op.hasTrait<OpTrait::IsTerminator>())
@@ -62,8 +62,8 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
   return success();
 }
 
-/// What is computed again reads what was kept through a barrier: it could be
-/// merged with what it computes again, or computed at once.
+/// Checks that recomputed ops read kept values through a barrier. Otherwise CSE could
+/// merge them with the originals, or they could be moved to the forward pass.
 static LogicalResult verifyRecomputed(func::FuncOp function) {
   for (Operation &op : function.getBody().front())
     if (op.hasAttr(mem::kRecomputedAttr))
@@ -77,7 +77,7 @@ static LogicalResult verifyRecomputed(func::FuncOp function) {
   return success();
 }
 
-/// Each op reads what is in the memory where it runs; state ends where its home is.
+/// Checks that each op's operands are in the memory where it runs, and new state in its home memory.
 static LogicalResult verifySpaces(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     bool leaves = op.hasTrait<OpTrait::IsTerminator>();
@@ -97,8 +97,8 @@ static LogicalResult verifySpaces(func::FuncOp function) {
   return success();
 }
 
-/// A gather that equals another one in all but its place would be merged with it:
-/// the barrier in front of it is gone.
+/// Checks that no gather equals an annotated one. CSE would merge the two; the barrier
+/// between them is missing.
 static LogicalResult verifyBarriers(func::FuncOp function) {
   auto hash = [](Operation *op) {
     return OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
@@ -126,7 +126,7 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
   return success();
 }
 
-/// What is made a second time rather than kept.
+/// Emits a remark on what is recomputed and gathered again.
 static void remarkAgain(func::FuncOp function) {
   int64_t ops = 0, flops = 0, bytes = 0, again = 0, gathered = 0;
   DenseMap<std::pair<StringAttr, int64_t>, int64_t> gathers;

@@ -1,4 +1,4 @@
-//===- EmitProgram.cpp - From placed values to rt -------------------------===//
+//===- EmitProgram.cpp - Emits rt for functions with placed values --------===//
 #include "passes/plan/EmitProgram.h"
 
 using namespace mlir;
@@ -25,7 +25,7 @@ private:
   Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
                      FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding = 0, bool host = false);
   Value allocationBuffer(int64_t id);
-  /// A memref of `type` at a place.
+  /// Returns a memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
   Value bufferOf(Value tensor) {
     return bufferAt(placement.placeOf(tensor), rt::bufferType(tensor.getType()), tensor.getLoc());
@@ -68,7 +68,7 @@ rt::FuncOp Emitter::createFunction() {
       hypers.push_back(name);
       continue;
     }
-    // What random ops draw from is filled by the runtime.
+    // The runtime sets the inputs of random ops.
     if (llvm::is_contained({nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch}, role.getValue()))
       binding = builder.getStringAttr(nn::stringifyRole(role.getValue()));
     NamedAttrList input;
@@ -106,7 +106,7 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
   return FlatSymbolRefAttr::get(name);
 }
 
-/// Buffers stand at the function's top, in the order of first use.
+/// Creates a buffer at the top of the function. Buffers are in the order of first use.
 Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
                             FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding, bool host) {
   OpBuilder::InsertionGuard guard(builder);
@@ -212,7 +212,7 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     return unsupported("all-to-all");
   }
   if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr)) {
-    // A bucket is known by its first site.
+    // A bucket is identified by its first site.
     IntegerAttr &first = bucketSites[bucket.getInt()];
     first = first ? first : site;
     token.getDefiningOp()->setAttr(rt::kBucketAttr, first);
@@ -353,7 +353,7 @@ LogicalResult Emitter::run() {
                         }).wasInterrupted();
     if (failed(emit(&op)))
       return failure();
-    // Reports tell the parts of the step apart, and what is done twice.
+    // Reports distinguish the phases of the step, and recomputed ops.
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
     if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp, rt::ReduceScatterOp>(made)) {

@@ -1,4 +1,4 @@
-//===- EmitProgram.h - From placed values to rt ---------------------------===//
+//===- EmitProgram.h - Emits rt for functions with placed values ----------===//
 #ifndef SHALE_PASSES_PLAN_EMITPROGRAM_H
 #define SHALE_PASSES_PLAN_EMITPROGRAM_H
 
@@ -7,15 +7,15 @@
 
 namespace shale {
 
-/// Counts over the module, so that names and sites are unique.
+/// Counters of the whole module that make names and sites unique.
 struct ProgramCounters {
   int64_t sites = 0;
   int64_t transfers = 0;
   int64_t constants = 0;
 };
 
-/// Emits `function` as an rt.func before it; offsets[i] is the arena offset of
-/// allocation i. Fails after an error.
+/// Emits an rt.func for `function` in front of it. offsets[i] is the arena offset of
+/// allocation i, in bytes. Emits an error on failure.
 mlir::LogicalResult emitProgram(mlir::func::FuncOp function, const Placement &placement,
                                 llvm::ArrayRef<int64_t> offsets, KernelTable &kernels, ProgramCounters &counters);
 

@@ -1,4 +1,4 @@
-//===- KernelTable.cpp - Kernels from ops ---------------------------------===//
+//===- KernelTable.cpp - The kernels of a module --------------------------===//
 #include "passes/plan/KernelTable.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Aliases.h"
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace shale;
 
-/// Where an op came from is no part of what it does: equal kernels are one.
+/// Removes attributes that tell where ops came from, so that equal kernels compare equal.
 static void dropOrigin(Block &block) {
   for (Operation &op : block) {
     op.removeAttr(nn::kScopeAttr);
@@ -31,7 +31,7 @@ static uint64_t hashOf(Block &block) {
   return hash;
 }
 
-/// `add_mul_tanh`: the ops of the body, for traces and reports.
+/// Returns a name made of the ops of the body, such as `add_mul_tanh`, for traces and reports.
 static std::string nameOf(Block &block) {
   std::string name;
   int64_t count = 0;
@@ -80,7 +80,7 @@ KernelTable::Use KernelTable::add(Operation *op) {
       operandToInput.back() = llvm::find(use.inputs, value) - use.inputs.begin();
       continue;
     }
-    // A kernel of an op's own reads its operands in memory.
+    // A dedicated kernel reads its operands from memory, constants included.
     if (nn::ConstantOp constant = target.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));

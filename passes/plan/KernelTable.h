@@ -1,4 +1,4 @@
-//===- KernelTable.h - Kernels from ops -----------------------------------===//
+//===- KernelTable.h - The kernels of a module ----------------------------===//
 #ifndef SHALE_PASSES_PLAN_KERNELTABLE_H
 #define SHALE_PASSES_PLAN_KERNELTABLE_H
 
@@ -7,7 +7,7 @@
 
 namespace shale {
 
-/// Makes `rt.kernel`s at the end of a module, one for equal bodies.
+/// Creates `rt.kernel`s at the end of a module; equal bodies share one kernel.
 class KernelTable {
 public:
   KernelTable(mlir::ModuleOp module, const Target &target) : target(target), module(module), builder(module.getContext()) {}
@@ -16,14 +16,14 @@ public:
 
   struct Use {
     mlir::FlatSymbolRefAttr kernel;
-    /// The tensors that the launch passes: operands of the op less the
+    /// The tensors that the launch passes: the op's operands except the
     /// constants that the body computes itself.
     llvm::SmallVector<mlir::Value> inputs;
   };
 
-  /// The kernel of an `nn.cluster`'s body, or of any other op alone.
+  /// Returns the kernel of an `nn.cluster`'s body, or of any other op alone.
   Use add(mlir::Operation *op);
-  /// The kernel that converts a scalar to f32, as metrics are.
+  /// Returns the kernel that converts a scalar to f32, the type of metrics.
   Use addCast(mlir::Value scalar);
 
 private:

@@ -1,4 +1,4 @@
-//===- Passes.h - Where the bytes of the step are -------------------------===//
+//===- Passes.h - The plan stage ------------------------------------------===//
 #ifndef SHALE_PASSES_PLAN_PASSES_H
 #define SHALE_PASSES_PLAN_PASSES_H
 
@@ -20,7 +20,7 @@ struct PlanOptions : public mlir::PassPipelineOptions<PlanOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads per rank assumed by the memory plan"), llvm::cl::init(1)};
 };
 
-/// Appends plan: from scheduled nn, dist and mem with clusters to rt.
+/// Appends plan: lowers scheduled nn (with clusters), dist and mem to rt.
 void buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 
 void registerPlanPasses();

@@ -1,21 +1,21 @@
-//===- Passes.td - Where the bytes of the step are ------------------------===//
+//===- Passes.td - Passes of the plan stage -------------------------------===//
 #ifndef SHALE_PLAN_PASSES_TD
 #define SHALE_PLAN_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
-  let summary = "Give every value a place: functions of tensors become rt";
+  let summary = "Assign every value a buffer: lower functions of tensors to rt";
   let description = [{
-    Assumes a scheduled function. Values that may share bytes become
-    one allocation: reshapes, barriers, parameters within their gathered unit,
-    results that take the place of an operand that nobody reads again,
-    gradients that are produced where their unit is packed, new state where the
-    old one was. Allocations get offsets in one arena, best fit in order of
-    decreasing size; a collective's buffers are taken from its start to its wait.
-    The state block is laid out once for the module.
+    Assumes a scheduled function. Values that may share bytes become one allocation:
+    reshapes and barriers share that of their operand, parameters that of their
+    gathered unit, results that of an operand without later readers, gradients that
+    of the packed gradient of their unit, new state that of the old state.
+    Allocations get offsets in one arena, best fit in order of decreasing size. A
+    collective's buffers are live from its start to its wait. The state block is laid
+    out once for the module.
 
-    The result of `nn.tanh` takes the place of its operand, and the new weight that of the old one.
+    The result of `nn.tanh` is written over its operand, and the new weight over the old one.
 
     Before:
 
@@ -67,14 +67,14 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
 def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
   let summary = "Exit contract of plan: no two live buffers share bytes, no kernel overwrites what it still reads";
   let description = [{
-    Computes from `rt` alone when each arena buffer is live (first access to last; a collective accesses until its wait)
-    and fails where two that are live at once overlap, where a buffer is read
-    before it is written, and where a collective is never waited for.
+    Computes from `rt` alone when each arena buffer is live (from its first access to its last; a collective accesses its
+    buffers until its wait). Fails if two buffers that are live at once overlap, if a buffer is read before it is written,
+    or if a collective is never waited for.
 
-    Fails also where a launch writes over bytes of an input. Allowed is the whole buffer of the input that `aliases` of
-    the kernel names, where each element of that input is read for the element at its own index only, or by a reduction
-    of its own row, which is complete before the row is written. Which elements are read is asked of the ops' element
-    maps (`Indexed`) for a sample of elements.
+    Also fails if a launch writes over bytes of an input. One exception is allowed: the whole buffer of the input named by
+    the kernel's `aliases`, if each element of that input is read only for the element at its own index, or by a reduction
+    of its own row, which is complete before the row is written. The ops' element maps (`Indexed`) tell which elements are
+    read; they are evaluated for a sample of elements.
 
     The last bytes of `a` are those of `b`, and `a` is read after `b` is written:
 
@@ -93,7 +93,7 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
 
     with "'b' shares bytes with a buffer that is live at once".
 
-    The kernel may write over its first input, not over its second one:
+    The kernel may write over its first input, but not over its second one:
 
     Refused:
 

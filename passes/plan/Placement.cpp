@@ -99,13 +99,13 @@ LogicalResult Placement::placeArguments() {
 static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bBytes) {
   if (a.allocation != b.allocation)
     return false;
-  // A slice's place depends on the rank: it may be anywhere.
+  // The offset of a slice depends on the rank, so any overlap is possible.
   if (a.isSliced() || b.isSliced())
     return true;
   return a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
 }
 
-/// What is being sent or copied belongs to the runtime until the wait.
+/// Returns the op at which a use ends: operands of collectives and copies are in use until the wait.
 static Operation *endOfUse(Operation *user) {
   if (auto start = dyn_cast<dist::StartOp>(user))
     return start.getWait();
@@ -116,7 +116,7 @@ static Operation *endOfUse(Operation *user) {
 
 bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, OpOperand *except) {
   int64_t position = positionOf(op);
-  // What is sent lives to the wait; in place that is no hindrance, another use is.
+  // A sent value is live until the wait. That use does not prevent operating in place, other uses do.
   auto lastOtherUse = [&](Value value) {
     if (!except || value != except->get())
       return lastUseOf(value);
@@ -179,7 +179,7 @@ int64_t Placement::unreadState(Value value) {
     return -1;
   const Allocation &allocation = allocations[it->second];
   bool unread = llvm::all_of(members[it->second], [](Value member) { return member.use_empty(); });
-  // What arrives or is packed is in device memory.
+  // Results of collectives and packs are in device memory.
   return unread && !allocation.host && allocation.bytes == bytesOf(value) ? it->second : -1;
 }
 
@@ -210,7 +210,7 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   return isDeadAfter(place, bytesOf(result), op, &operand);
 }
 
-/// Views lie where their interface says.
+/// Places the results of views where their interface defines. Returns false for other ops.
 bool Placement::placeAlias(Operation *op) {
   if (!isView(op))
     return false;
@@ -238,7 +238,7 @@ void Placement::placeStarted(dist::StartOp start) {
   };
   switch (collective.getCollectiveKind()) {
   case CollectiveKind::AllGather:
-    // A slice that was updated in place: the whole is its allocation.
+    // The operand is a slice that was updated in place: the result is its whole allocation.
     if (source.space == rt::Space::State && place.slices.size() == 1 &&
         place.slices[0].axis.getValue() == collective.getCollectiveAxis() && place.slices[0].inner == 0 && stateThatBecomes(result) == source.symbol) {
       Place whole;
@@ -254,8 +254,8 @@ void Placement::placeStarted(dist::StartOp start) {
       return take(place);
     break;
   case CollectiveKind::ReduceScatter: {
-    // With strategy optimizer packed gradients live up to the update anyway;
-    // elsewhere a slice in place would keep the whole.
+    // With strategy optimizer packed gradients are live until the update anyway;
+    // otherwise a result in place would keep the whole operand live.
     if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena && place.offset == 0 &&
         !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
         isDeadAfter(place, source.bytes, start, &operand)) {
@@ -278,8 +278,8 @@ void Placement::placeStarted(dist::StartOp start) {
   add(result, name);
 }
 
-/// A copy of new state goes where the state is at home, if nobody reads the old
-/// one any more.
+/// Places a copy of new state in the state's home if the old state has no more
+/// readers.
 void Placement::placeTransfer(mem::StartOp start) {
   Value result = start.getWait().getResult();
   if (std::optional<Place> home = placeOfState(start, result, start.getToHost())) {
@@ -290,7 +290,7 @@ void Placement::placeTransfer(mem::StartOp start) {
   allocations[add(result, describeValue(result))].host = start.getToHost();
 }
 
-/// Gradients are produced where they are packed, if nobody else needs their place.
+/// Places gradients where they are packed if their allocation has no other use; others are copied.
 void Placement::placePack(dist::UnitPackOp pack) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(pack, pack.getUnitAttr());
   dist::GroupAttr group = unit.getGroup(pack.getGroup());
@@ -333,7 +333,7 @@ void Placement::placeComputed(Operation *op) {
       auto isOnHost = [&](Value value) {
         return cast<RankedTensorType>(value.getType()).getRank() > 0 && hasPlace(value) && allocations[placeOf(value).allocation].host;
       };
-      // What runs on the host leaves tensors there; numbers are in both memories.
+      // Tensor results of ops that run on the host are on the host; scalars are in both memories.
       bool host = cast<RankedTensorType>(result.getType()).getRank() > 0 && llvm::any_of(op->getOperands(), isOnHost);
       state = placeOfState(op, result, host);
       if (!state) {
@@ -378,7 +378,7 @@ LogicalResult Placement::placeResults(Operation *op) {
   return success();
 }
 
-/// A metric that is computed as f32 is computed in its place.
+/// Places f32 scalars that are metrics in the metrics' memory, so that they are not copied.
 void Placement::placeMetrics() {
   int64_t index = 0;
   for (OpOperand &operand : function.front().getTerminator()->getOpOperands()) {
@@ -387,7 +387,7 @@ void Placement::placeMetrics() {
       continue;
     Place place = placeOf(operand.get());
     Allocation &allocation = allocations[place.allocation];
-    // A view of one element, as a mean that keeps its dimensions gives, is copied at the end.
+    // A view of one element (a mean that keeps its dimensions) is copied at the end instead.
     bool scalar = allocation.type.getElementType().isF32() && allocation.type.getRank() == 0;
     if (allocation.space == rt::Space::Arena && scalar && allocation.bytes == 4) {
       allocation.space = rt::Space::Metric;
@@ -436,8 +436,8 @@ void Placement::nameCategories() {
       break;
     }
   }
-  // A copy is of what it is a copy of. On their way only are the shard of a gather,
-  // which is no unit that is whole, and state that is brought to its update.
+  // A copy has the category of its source. Exceptions are shards copied for a gather
+  // and state copied for its update, which are communication.
   for (auto start : function.front().getOps<mem::StartOp>()) {
     Value result = start.getWait().getResult();
     const Allocation &source = allocations[placeOf(start.getInput()).allocation];
@@ -446,7 +446,7 @@ void Placement::nameCategories() {
       continue;
     auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
     bool updated = source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
-    // What an all-reduce takes stays what it is.
+    // The operand of an all-reduce keeps its category.
     bool sent = llvm::any_of(result.getUsers(), [](Operation *user) {
       auto exchange = dyn_cast<dist::StartOp>(user);
       return exchange && exchange.getCollective().getCollectiveKind() != CollectiveKind::AllReduce;

@@ -1,8 +1,7 @@
 //===- Placement.h - Which values share bytes -----------------------------===//
 //
-// Of a scheduled function: every tensor gets a place in an allocation. Reading
-// is easy, overwriting is not: an allocation changes hands only when nobody
-// reads the old value any more.
+// Gives every tensor of a scheduled function a place in an allocation. A value
+// may overwrite another one only if the old value has no more readers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_PLAN_PLACEMENT_H
@@ -16,11 +15,11 @@
 
 namespace shale {
 
-/// The category of state of a role.
+/// Returns the category of states with a role.
 rt::Category categoryOf(nn::Role role);
 
-/// A rank's slice of what is there: `shard` bytes for each coordinate on the
-/// axis, and `inner` further on.
+/// The slice of a range of bytes that belongs to this rank: `shard` bytes for each
+/// coordinate on the axis. `inner` is a byte offset within the slice.
 struct PlaceSlice {
   mlir::StringAttr axis;
   int64_t shard = 0;
@@ -31,14 +30,14 @@ struct PlaceSlice {
   }
 };
 
-/// Bytes of one allocation, from an offset; with `slices` a slice of them, of
-/// which the next one is a slice.
+/// Bytes of one allocation from an offset. The first of `slices` is a slice of these
+/// bytes, each following one a slice of the one before it.
 struct Place {
   int64_t allocation = -1;
   int64_t offset = 0;
   llvm::SmallVector<PlaceSlice, 1> slices;
 
-  /// Whether where it begins depends on the rank.
+  /// Whether the place begins at an offset that depends on the rank.
   bool isSliced() const { return !slices.empty(); }
   void slice(mlir::StringAttr axis, int64_t bytes) { slices.push_back({axis, bytes, 0}); }
   bool operator==(const Place &other) const {
@@ -48,20 +47,20 @@ struct Place {
 
 struct Allocation {
   rt::Space space = rt::Space::Arena;
-  /// Of state and arena: the block in host memory.
+  /// For state and arena: whether it is in the block in host memory.
   bool host = false;
-  /// The first tensor that it was made for: element type and bytes.
+  /// The type of the first tensor in it, which gives its element type and bytes.
   mlir::RankedTensorType type;
   int64_t bytes = 0;
-  /// Bytes of a packed gradient that hold none.
+  /// Bytes of a packed gradient that no gradient occupies.
   int64_t padding = 0;
   rt::Category category = rt::Category::Activations;
   std::string name;
   std::optional<mlir::Location> loc;
-  /// State and constant: the slot or data; input, hyper and metric: the index.
+  /// `symbol` is the state; `index` is the position of an input, hyper-parameter or metric.
   mlir::StringAttr symbol;
   int64_t index = -1;
-  /// Where it is merged into another one, at `offset` there.
+  /// The allocation that it is merged into, at `offset` in bytes, or -1.
   int64_t into = -1;
   int64_t offset = 0;
   /// Positions of the first write and of the last access.
@@ -72,20 +71,20 @@ class Placement {
 public:
   explicit Placement(mlir::func::FuncOp function) : function(function) {}
 
-  /// Finds a place for every value. Fails after an error.
+  /// Finds a place for every value. Emits an error on failure.
   mlir::LogicalResult run();
 
-  /// The place of a value, in an allocation that is not merged.
+  /// Returns the place of a value, in an allocation that is not merged into another one.
   Place placeOf(mlir::Value value) const;
   bool hasPlace(mlir::Value value) const { return places.count(value); }
   int64_t positionOf(mlir::Operation *op) const { return positions.lookup(op); }
   int64_t lastUseOf(mlir::Value value) const { return lastUses.lookup(value); }
 
-  /// Operand `index` of a pack is not produced in place and must be copied.
+  /// Whether operand `index` of a pack is not produced in place and must be copied.
   bool packCopies(dist::UnitPackOp pack, unsigned index) const { return copies.count({pack, index}); }
 
   std::vector<Allocation> allocations;
-  /// Where the update section begins; the position of the return if there is none.
+  /// The position of the first op of the update; the position of the return if there is none.
   int64_t updateBegin = 0;
 
 private:
@@ -101,18 +100,18 @@ private:
   void nameCategories();
 
   int64_t add(mlir::Value value, llvm::StringRef name);
-  /// Whether `value`'s bytes may be overwritten by `op`, giving `result`.
+  /// Whether `op` may write `result` over the bytes of `operand`.
   bool mayTake(mlir::Operation *op, mlir::OpOperand &operand, mlir::Value result);
   bool isDeadAfter(const Place &place, int64_t bytes, mlir::Operation *op, mlir::OpOperand *except);
-  /// The place of the state that `value` becomes, if nobody reads the old value once
-  /// `op` has begun.
+  /// Returns the place of the state that `value` becomes, if the old value has no readers
+  /// once `op` has begun.
   std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value, bool host = false);
-  /// The state that becomes `value` when the function returns, or null.
+  /// Returns the state whose value is `value` when the function returns, or null.
   mlir::StringAttr stateThatBecomes(mlir::Value value);
-  /// The allocation of the state that `value` becomes, where nobody reads what
-  /// was there: it can be made in its place. Else -1.
+  /// Returns the allocation of the state that `value` becomes if the old value has no
+  /// readers, so that `value` can be computed in its place. Otherwise returns -1.
   int64_t unreadState(mlir::Value value);
-  /// Whether what an accumulator held may be overwritten: its step ends here.
+  /// Whether `state` is a gradient accumulator that the function does not return, so that it may be overwritten.
   bool isSpent(mlir::StringAttr state);
   Place resolve(Place place) const;
 
@@ -122,11 +121,11 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> copies;
   llvm::StringMap<int64_t> stateAllocations;
-  /// All values placed in an allocation, by the allocation they were placed in first.
+  /// All values placed in an allocation, by the allocation in which they were placed first.
   std::vector<llvm::SmallVector<mlir::Value>> members;
 };
 
-/// Short text for reports: scope and op name of what makes a value.
+/// Returns a short text for reports: scope and name of the op that defines a value.
 std::string describeValue(mlir::Value value);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- Plan.cpp - Functions of tensors become rt --------------------------===//
+//===- Plan.cpp - Lowers functions of tensors to rt -----------------------===//
 #include "passes/plan/EmitProgram.h"
 #include "passes/plan/Passes.h"
 #include "dialects/mem/Mem.h"
@@ -14,7 +14,7 @@ namespace shale {
 #include "passes/plan/Passes.h.inc"
 } // namespace shale
 
-/// The types of all states that functions use, as this rank holds them.
+/// Collects the types of all states that functions use, as each rank holds them.
 static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, Type> &states) {
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
@@ -31,7 +31,7 @@ static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, 
 }
 
 namespace {
-/// Bytes of a block on the device and of its twin in host memory.
+/// Bytes of a block on the device and of the corresponding block in host memory.
 struct BlockBytes {
   int64_t device = 0, host = 0;
 };
@@ -72,7 +72,7 @@ namespace {
 struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
   using Base::Base;
 
-  /// Plans one function; returns the bytes of arena that it needs.
+  /// Plans one function. Returns the bytes of the arenas that it needs.
   FailureOr<BlockBytes> planFunction(func::FuncOp function, KernelTable &kernels, ProgramCounters &counters) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be planned"), failure();

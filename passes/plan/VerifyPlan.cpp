@@ -33,8 +33,8 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
 }
 
 namespace {
-/// Where a buffer lies: bytes [begin, begin + bytes) of a block, and the slices on the way there, whose place
-/// depends on the rank (then the bytes are those of what is sliced).
+/// The place of a buffer: bytes [begin, begin + bytes) of a block, or a slice of these bytes. The offset of a
+/// slice depends on the rank.
 struct Span {
   rt::BufferOp block;
   int64_t begin = 0, bytes = 0;
@@ -77,8 +77,8 @@ static Span spanOf(Value buffer) {
   return {op, placed ? int64_t(op.getOffset()) : 0, bytes, {}};
 }
 
-/// Fails where a launch writes over bytes that it reads, unless they are those of the input whose place its
-/// kernel may take, or where a kernel reads an input after that has been overwritten.
+/// Fails if a launch writes over bytes that it reads, unless they are those of the input that its kernel may
+/// overwrite, or if a kernel reads an input after it has been overwritten.
 static LogicalResult verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols, DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
   auto kernel = symbols.lookup<rt::KernelOp>(launch.getKernel());
   ArrayRef<int64_t> aliases = kernel.getAliases().value_or(ArrayRef<int64_t>());

@@ -1,4 +1,4 @@
-//===- Passes.h - Types of values, of units and of state ------------------===//
+//===- Passes.h - The precision stage -------------------------------------===//
 #ifndef SHALE_PASSES_PRECISION_PASSES_H
 #define SHALE_PASSES_PRECISION_PASSES_H
 
@@ -15,7 +15,8 @@ namespace shale {
 #define GEN_PASS_REGISTRATION
 #include "passes/precision/Passes.h.inc"
 
-/// A training step in f32 with `nn.precision` in, one of these types out.
+/// Converts a training step in f32 to the types of its policy, `nn.precision`,
+/// and verifies them.
 void buildPrecisionPipeline(mlir::OpPassManager &manager);
 
 } // namespace shale

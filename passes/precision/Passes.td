@@ -1,33 +1,36 @@
-//===- Passes.td - Types of values, of units and of state -----------------===//
+//===- Passes.td - Passes of the precision stage --------------------------===//
 #ifndef SHALE_PRECISION_PASSES_TD
 #define SHALE_PRECISION_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
-  let summary = "Puts the policy of element types into types and casts";
+  let summary = "Applies the precision policy to types and casts";
   let description = [{
-    Reads `nn.precision` of the module and asks each op (interface `Precision`)
-    in which types it takes and gives floats:
+    Reads the policy `nn.precision` from the module. The interface `Precision`
+    of each op gives the float types of its operands and results:
 
-    - a parameter is used in the param type: with a master in f32 through one
-      `nn.cast` that every use but the update reads, without a master because its
-      state has that type;
-    - products, attention, norms and what moves their elements are in the param
-      type; element by element everything is computed in f32 and rounded where
-      another kind of op, or another phase, reads it; statistics of norms, losses, sums and scalars stay in f32, and so does what
-      lies between the last product and the loss;
-    - a parameter's gradient is summed in f32, over micro-batches too, and cast to
-      the reduce type in front of the update and of the norm, which read the same
-      value; where products give the reduce type and there is one micro-batch, they
-      round;
-    - buffers and the optimizer's state have the types that the policy says.
+    - A parameter is used in the param type. With an f32 master all uses but the
+      update read one `nn.cast` of it; without a master its state has the param
+      type.
+    - Matrix products, attention, norms and ops that only move their elements use
+      the param type. Elementwise ops compute in f32; their results are rounded
+      where another kind of op, or another phase, reads them. Statistics of norms,
+      losses, sums and scalars stay in f32, and so does everything between the
+      last matrix product and the loss.
+    - A parameter's gradient is summed in f32, also over micro-batches, and cast to
+      the reduce type before the update and the norm, which read the same value.
+      If the reduce type is the param type and there is one micro-batch, the
+      matrix products round it themselves.
+    - Buffers and optimizer state have the types of the policy.
 
-    A cast stands once a value and type, never as a pair that cancels. The
-    partitioner reads off the casts in which type a unit is sent and reduced.
+    Uses of a value share one cast per type where possible, and no two casts
+    cancel. The partitioner derives from the casts in which type a unit is sent
+    and reduced.
 
-    The loss is the mean of the squares of `%y`. Both products read bf16, but the
-    second one gives the gradient in f32, and the update reads the master.
+    In the example the loss is the mean of the squares of `%y`. Both matrix
+    products read bf16, but the second one returns the gradient in f32, and the
+    update reads the master.
 
     Before:
 
@@ -77,12 +80,12 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
 }
 
 def VerifyPrecisionPass : Pass<"shale-verify-precision", "::mlir::ModuleOp"> {
-  let summary = "Checks that the types of a step are those of its policy";
+  let summary = "Checks that the types of a step follow its precision policy";
   let description = [{
     The exit contract of the precision stage, for a module with `nn.precision`:
-    states have the types of the policy; every use of a trained parameter but its
-    update is in the param type; updates take gradients of the reduce type;
-    metrics are f32; no cast undoes another one.
+    states have the types of the policy; every use of a parameter but its update
+    is in the param type; updates take gradients of the reduce type; metrics are
+    f32; no cast undoes another one.
 
     Refused:
 

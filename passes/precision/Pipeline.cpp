@@ -2,8 +2,8 @@
 #include "passes/precision/Passes.h"
 
 void shale::buildPrecisionPipeline(mlir::OpPassManager &manager) {
-  // The policy becomes types, with a cast where they differ.
+  // Apply the policy to types, with casts where types differ.
   manager.addPass(createPrecisionPass());
-  // What the partitioner and the reports rely on.
+  // Check what the partitioner and the reports rely on.
   manager.addPass(createVerifyPrecisionPass());
 }

@@ -1,4 +1,4 @@
-//===- Precision.cpp - Puts the policy of element types into the IR -------===//
+//===- Precision.cpp - Applies the precision policy to the IR -------------===//
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
@@ -19,7 +19,7 @@ Type elementOf(Value value) {
   return tensor ? tensor.getElementType() : Type();
 }
 
-/// Whether the value is one whose type the policy may change.
+/// Whether the policy may change the type of the value.
 bool isReal(Value value) {
   Type element = elementOf(value);
   return element && (element.isF32() || isHalf(element));
@@ -31,8 +31,8 @@ public:
   Retyper(func::FuncOp function, nn::PrecisionAttr policy)
       : function(function), policy(policy), builder(function.getContext()), single(builder.getF32Type()),
         loss(lossRegion(function)) {
-    // Sums need not be rounded on their way to another type. Where gradients are reduced in the type that
-    // products give, they are rounded to it at once.
+    // Sums of gradients are not rounded before they are cast to another type. If gradients are reduced in the type that
+    // matrix products return, the products round them.
     bool accumulates = function->getParentOfType<ModuleOp>()->hasAttr(nn::kAccumulateAttr);
     if (policy.getReduce() != policy.getParam() || accumulates)
       gradients = gradientRegion(function);
@@ -56,8 +56,8 @@ public:
   }
 
 private:
-  /// Arguments take the types of their states; a parameter that is kept wider
-  /// than it is used is cast once.
+  /// Gives arguments the types of their states. Casts a parameter once if it is
+  /// stored in a wider type than it is used in.
   void retypeArguments(Block &block) {
     for (BlockArgument argument : block.getArguments()) {
       auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
@@ -92,7 +92,7 @@ private:
     changed.insert(value);
   }
 
-  /// A cast in front of `before`, with the phase and scope of `like`.
+  /// Builds a cast before `before`, with the phase and scope of `like`.
   Value makeCast(Value value, Type element, Operation *before, Operation *like) {
     builder.setInsertionPoint(before);
     auto type = cast<RankedTensorType>(value.getType()).clone(element);
@@ -103,13 +103,13 @@ private:
     return made;
   }
 
-  /// The value in another type, for a use by `user`. A narrowing stands where the
-  /// value is made; a widening, which takes more memory, once a phase in front of
-  /// its first user.
+  /// Returns the value in another type, for a use by `user`. A narrowing cast is
+  /// placed after the definition of the value; a widening cast, whose result takes
+  /// more memory, before its first user in each phase.
   Value castTo(Value value, Type element, Operation *user) {
     if (elementOf(value) == element)
       return value;
-    // Widening is exact: narrowing back gives what was widened.
+    // Widening is exact: narrowing back gives the original value.
     if (auto cast = value.getDefiningOp<nn::CastOp>())
       if (elementOf(cast.getInput()) == element && isHalf(element))
         return cast.getInput();
@@ -143,7 +143,7 @@ private:
       return retypeUpdate(update);
     bool full = loss.contains(op) || gradients.contains(op);
     if (isa<nn::CastOp>(op.getOperation()))
-      return; // says itself what it makes
+      return; // its result type is explicit
     if (isa<Elementwise>(op.getOperation()) && !full)
       return retypeElementwise(op);
     bool movesLow = op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
@@ -172,7 +172,7 @@ private:
     }
     for (OpResult result : op->getResults()) {
       if (!isReal(result) || isHalf(elementOf(result)))
-        continue; // what the model itself made narrow stays so
+        continue; // narrow in the model already
       switch (op.getResultNumeric(result.getResultNumber())) {
       case Numeric::Compute:
         setElement(result, policy.getParam());
@@ -192,8 +192,8 @@ private:
     }
   }
 
-  /// Element by element everything is computed in f32; what other kinds of ops or
-  /// another phase read is rounded, what only goes on to such ops is not: it will
+  /// Elementwise ops compute in f32. A result that other kinds of ops or another
+  /// phase read is rounded. A result that only elementwise ops read is not: it will
   /// be in registers.
   void retypeElementwise(Precision op) {
     auto isLow = [&](Value value) {
@@ -224,8 +224,8 @@ private:
     }
   }
 
-  /// Whether only elementwise ops and sums of the same phase read the value, with at
-  /// most movements between.
+  /// Whether only elementwise ops and sums of the same phase read the value, directly
+  /// or through ops that only move elements.
   bool isInterior(Value value, Attribute phase) {
     if (value.use_empty())
       return false;
@@ -246,7 +246,7 @@ private:
     return true;
   }
 
-  /// Results have the types of what they replace; scalars are f32.
+  /// Gives results the types of the operands that they update; scalars are f32.
   void retypeUpdate(OptimizerUpdate update) {
     auto precision = cast<Precision>(update.getOperation());
     for (OpOperand &operand : update->getOpOperands())
@@ -257,14 +257,14 @@ private:
       update->getResult(i + 1).setType(state->get().getType());
   }
 
-  /// An op that says nothing keeps the types that it had.
+  /// Casts operands back to f32 for an op without the interface `Precision`.
   void restoreOperands(Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
       if (isReal(operand.get()) && changed.count(operand.get()))
         operand.set(castTo(operand.get(), single, op));
   }
 
-  /// Gradients reach update and norm in the reduce type.
+  /// Casts gradients to the reduce type for the update and the norm.
   void roundGradients(Block &block) {
     for (auto update : llvm::make_early_inc_range(block.getOps<OptimizerUpdate>())) {
       Value gradient = update.getGradientOperand().get();
@@ -293,12 +293,13 @@ private:
   Type single;
   OpSet loss, gradients;
   DenseSet<Value> changed;
-  /// Values in f32 that stand for rounded ones: what leaves them is rounded.
+  /// Values in f32 inside a chain of elementwise ops with narrow inputs: results of
+  /// the chain are rounded.
   DenseSet<Value> low;
   DenseMap<std::pair<Value, std::pair<Type, Attribute>>, Value> casts;
 };
 
-/// The element type that a state has under the policy, or null: as it is.
+/// Returns the element type of a state under the policy, or null to keep its type.
 Type storedType(nn::StateOp state, nn::PrecisionAttr policy) {
   switch (state.getRole()) {
   case nn::Role::Param:

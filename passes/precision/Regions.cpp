@@ -1,4 +1,4 @@
-//===- Regions.cpp - What stays in f32 around loss and gradients ----------===//
+//===- Regions.cpp - Ops in f32 around loss and gradients -----------------===//
 #include "passes/precision/Regions.h"
 #include "dialects/nn/NN.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace shale {
 
-/// Whether the op computes elements from elements, without a table.
+/// Whether the op is elementwise or indexes its operands without a table lookup.
 static bool isElementwiseOrMove(Operation *op) {
   if (isa<Elementwise>(op))
     return true;

@@ -1,4 +1,4 @@
-//===- Regions.h - What stays in f32 around loss and gradients ------------===//
+//===- Regions.h - Ops in f32 around loss and gradients -------------------===//
 #ifndef SHALE_PASSES_PRECISION_REGIONS_H
 #define SHALE_PASSES_PRECISION_REGIONS_H
 
@@ -9,13 +9,14 @@ namespace shale {
 
 using OpSet = llvm::DenseSet<mlir::Operation *>;
 
-/// Ops of the forward pass between the last product (norm, attention, table) and
-/// a metric: elementwise ops, reductions and data movement.
+/// Returns the ops of the forward pass between the last matrix product (or norm,
+/// attention, table lookup) and a metric: elementwise ops, reductions and data
+/// movement.
 OpSet lossRegion(mlir::func::FuncOp function);
 
-/// Ops that do nothing but make gradients of parameters: each use of their
-/// result is an update, the norm, a sum over micro-batches, or such an op that only
-/// moves or combines elements. A product among them need not round its sums.
+/// Returns the ops that only compute gradients of parameters: each use of their
+/// result is an update, the norm, a sum over micro-batches, or another such op that
+/// moves or combines elements. A matrix product among them need not round its sums.
 OpSet gradientRegion(mlir::func::FuncOp function);
 
 } // namespace shale

@@ -15,7 +15,8 @@ namespace {
 
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
-/// x -> wider -> x is nothing; x -> narrower -> x is a rounding and may stay.
+/// Rejects casts x -> wider -> x, which have no effect. x -> narrower -> x rounds and
+/// is allowed.
 LogicalResult verifyCast(nn::CastOp cast) {
   auto inner = cast.getInput().getDefiningOp<nn::CastOp>();
   if (inner && elementOf(inner.getInput()) == elementOf(cast.getResult()) && isHalf(elementOf(cast.getResult())) &&

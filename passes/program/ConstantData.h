@@ -1,8 +1,8 @@
 //===- ConstantData.h - C structs as LLVM constants -----------------------===//
 //
 // The program's tables are constants of the object file with the layout that a C
-// compiler gives the structs of include/shale/Runtime.h: LLVM's structs that are
-// not packed follow the same rules as long as the fields have the same types.
+// compiler gives the structs of include/shale/Runtime.h. LLVM structs that are not
+// packed follow the same rules if their fields have the same types.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_PROGRAM_CONSTANTDATA_H
@@ -15,7 +15,7 @@
 
 namespace shale {
 
-/// A constant: a number, the address of a global, null, or fields.
+/// A constant: a number, the address of a global, null, or a struct or array of fields.
 struct Datum {
   enum Kind { Integer, Float, Address, Null, Fields } kind = Null;
   mlir::Type type;
@@ -34,16 +34,16 @@ public:
   Datum f32(double value) { return number(builder.getF32Type(), value); }
   Datum f64(double value) { return number(builder.getF64Type(), value); }
   Datum null();
-  /// The address of a global or function.
+  /// Returns the address of a global or function.
   Datum address(llvm::StringRef symbol);
-  /// The address of a NUL-terminated string; equal strings are one.
+  /// Returns the address of a NUL-terminated string. Equal strings share one global.
   Datum string(llvm::StringRef text);
-  /// A struct of these fields, not packed.
+  /// Returns a struct of these fields that is not packed.
   Datum fields(std::vector<Datum> values);
-  /// The address of an array of equal structs, strings or numbers; null if there are none.
+  /// Returns the address of an array of structs, strings or numbers of one type; null if `values` is empty.
   Datum array(llvm::StringRef name, std::vector<Datum> values);
 
-  /// A global constant of that name.
+  /// Defines a global constant named `name`.
   mlir::LLVM::GlobalOp define(llvm::StringRef name, const Datum &value, mlir::LLVM::Linkage linkage);
 
 private:

@@ -12,7 +12,7 @@ using namespace shale;
 
 static constexpr int64_t kBlockElements = 1 << 14, kMostBlocks = 64;
 
-/// One value; `type` is a float type of 16, 32 or 64 bits.
+/// Returns the value at an address; `type` is a float type of 16, 32 or 64 bits.
 static double valueAt(FloatType type, const char *at) {
   if (type.isF32()) {
     float value;
@@ -47,8 +47,8 @@ std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int6
     return facts;
   int64_t blocks = (count + kBlockElements - 1) / kBlockElements;
   int64_t taken = std::min(blocks, kMostBlocks);
-  // Deviations from the first value: sums of squares lose nothing to a large mean,
-  // and equal values have a deviation of exactly 0.
+  // Sums are of differences from the first value: sums of squares lose no precision to
+  // a large mean, and equal values have a deviation of exactly 0.
   double first = 0, sum = 0, squares = 0;
   int64_t values = 0;
   for (int64_t b = 0; b < taken; ++b) {

@@ -1,4 +1,4 @@
-//===- FileFacts.h - What a program records of its weights' files ---------===//
+//===- FileFacts.h - Hash and statistics of initial values ----------------===//
 #ifndef SHALE_PASSES_PROGRAM_FILEFACTS_H
 #define SHALE_PASSES_PROGRAM_FILEFACTS_H
 
@@ -8,16 +8,16 @@
 
 namespace shale {
 
-/// As the fields of ShaleInit.
+/// Values of the fields of ShaleInit with the same names.
 struct FileFacts {
   int64_t hash = 0;
   double mean = 0, deviation = -1;
 };
 
-/// Reads the beginning of the values for the hash and at most a million of them, in
-/// blocks spread evenly over the file's part, for mean and deviation. The values are
-/// of the type's elements, or f32 where they take as many bytes. Nothing where the
-/// file cannot be read.
+/// Computes the hash from the first SHALE_HASHED_BYTES bytes, and mean and deviation
+/// from at most 2^20 values in blocks spread evenly over the file's part. `offset` and
+/// `length` are in bytes. The values have the element type of `type`, or f32 if only
+/// that fits `length`. Returns nullopt if the file cannot be read.
 std::optional<FileFacts> factsOfFile(llvm::StringRef path, int64_t offset, int64_t length, mlir::RankedTensorType type);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- LowerProgram.cpp - Host code and tables of the program -------------===//
+//===- LowerProgram.cpp - Lowers rt to host code and tables ---------------===//
 #include "passes/program/Passes.h"
 #include "passes/program/Program.h"
 #include "dialects/dist/Dist.h"
@@ -20,7 +20,7 @@ struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramP
     options.describe = describe;
     if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
       return signalPassFailure();
-    // What the tables were written from is gone; only LLVM is left.
+    // Erase the ops that the tables were built from; only LLVM remains.
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (!isa<LLVM::LLVMDialect>(op.getDialect()))
         op.erase();

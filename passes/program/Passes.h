@@ -1,4 +1,4 @@
-//===- Passes.h - From rt to functions and tables -------------------------===//
+//===- Passes.h - The program stage ---------------------------------------===//
 #ifndef SHALE_PASSES_PROGRAM_PASSES_H
 #define SHALE_PASSES_PROGRAM_PASSES_H
 

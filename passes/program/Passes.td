@@ -1,19 +1,18 @@
-//===- Passes.td - From rt to functions and tables ------------------------===//
+//===- Passes.td - Passes of the program stage ----------------------------===//
 #ifndef SHALE_PASSES_PROGRAM_TD
 #define SHALE_PASSES_PROGRAM_TD
 
 include "mlir/Pass/PassBase.td"
 
 def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
-  let summary = "Functions of rt become calls of the runtime; the tables of the program";
+  let summary = "Lowers rt functions to runtime calls and defines the tables of the program";
   let description = [{
-    Each `rt.func @NAME` becomes `llvm.func @shale_NAME` of type ShaleFunction, one
-    call of include/shale/Runtime.h an op; `shale_program` is defined from the
-    module's states, units, mesh and plan. Assumes that every `rt.kernel`
-    has code (`rows`, `grain`, `function`). Everything that is not of the LLVM
-    dialect is gone afterwards.
+    Each `rt.func @NAME` becomes `llvm.func @shale_NAME` of type ShaleFunction, with
+    one call of include/shale/Runtime.h per op. `shale_program` is defined from the
+    module's states, units, mesh and plan. Assumes that every `rt.kernel` has code
+    (`rows`, `grain`, `function`). Erases all ops outside of the LLVM dialect.
 
-    The arena is `%arg2`. Of the tables, the one of the mesh is shown.
+    The arena is `%arg2`. Only the table of the mesh is shown.
 
     Before:
 

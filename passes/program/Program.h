@@ -1,7 +1,7 @@
 //===- Program.h - Host code and tables of a program ----------------------===//
 //
-// From rt to the LLVM dialect: functions become calls of the runtime
-// (include/shale/Runtime.h), the module's declarations the tables of
+// Lowers rt to the LLVM dialect: the ops of functions become calls of the runtime
+// (include/shale/Runtime.h), and the module's declarations become the tables of
 // `shale_program`.
 //
 //===----------------------------------------------------------------------===//
@@ -15,21 +15,21 @@
 namespace shale {
 
 struct ProgramOptions {
-  /// What --describe prints after the program's tables.
+  /// The text that --describe prints after the program's tables.
   std::string describe;
 };
 
-/// Lowers each rt.func @NAME to llvm.func @shale_NAME and rt.constants to
-/// globals. Assumes that every rt.kernel has rows, grain and function. Fails after an error.
+/// Lowers each rt.func @NAME to llvm.func @shale_NAME, and each rt.constant to a
+/// global. Every rt.kernel must have rows, grain and function. Emits an error on failure.
 mlir::LogicalResult lowerStepFunctions(mlir::ModuleOp module);
 
-/// Defines `shale_program`. Runs before the functions are lowered, which it reads.
+/// Defines `shale_program`. Reads the rt functions, so it runs before they are lowered.
 mlir::LogicalResult defineProgramTables(mlir::ModuleOp module, const ProgramOptions &options);
 
-/// The ShaleType of an element type; -1 if there is none.
+/// Returns the ShaleType of an element type; -1 if there is none.
 int32_t runtimeType(mlir::Type element);
 
-/// Position of an axis on the mesh; -1 if there is none.
+/// Returns the position of an axis on the mesh; -1 if there is none.
 int64_t axisIndex(mlir::ModuleOp module, llvm::StringRef axis);
 
 } // namespace shale

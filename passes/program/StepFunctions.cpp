@@ -1,4 +1,4 @@
-//===- StepFunctions.cpp - rt functions as calls of the runtime -----------===//
+//===- StepFunctions.cpp - Lowers rt functions to runtime calls -----------===//
 #include "passes/program/Program.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Timeline.h"
@@ -37,7 +37,7 @@ int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
 }
 
 namespace {
-/// Lowers one function. The addresses of buffers follow from its arguments:
+/// Lowers one function. The addresses of buffers are computed from its arguments:
 /// rank, state, arena, inputs, hyper, metrics (ShaleFunction).
 class FunctionLowering {
 public:
@@ -67,7 +67,7 @@ private:
   }
   Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
   Value text(StringRef string);
-  /// Tells the runtime which node of the model comes next.
+  /// Emits a call that tells the runtime which node of the model comes next.
   void note(Operation *op);
   Value coordinate(StringRef axis);
   Value hostBlock(StringRef callee);
@@ -102,7 +102,7 @@ Value FunctionLowering::call(StringRef name, Type result, ArrayRef<Value> argume
   return made->getNumResults() ? made->getResult(0) : Value();
 }
 
-/// The address of a NUL-terminated string, for messages of the runtime.
+/// Returns the address of a NUL-terminated string for messages of the runtime.
 Value FunctionLowering::text(StringRef string) {
   std::string symbol = ("shale_name_" + string).str();
   if (texts.insert(symbol).second && !module.lookupSymbol<LLVM::GlobalOp>(symbol)) {
@@ -115,7 +115,7 @@ Value FunctionLowering::text(StringRef string) {
   return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
 }
 
-/// The node of the model, or what is written: an update belongs to no node.
+/// Passes the node of the model, or the name of the first output's buffer if there is no node (as for updates).
 void FunctionLowering::note(Operation *op) {
   std::string node = sourceNode(op->getLoc());
   if (auto launch = dyn_cast<rt::LaunchOp>(op); launch && node.empty() && !launch.getOutputs().empty())
@@ -134,7 +134,7 @@ Value FunctionLowering::coordinate(StringRef axis) {
   return value;
 }
 
-/// The address of a block in host memory.
+/// Returns the address of a block in host memory.
 Value FunctionLowering::hostBlock(StringRef callee) {
   Value &value = hostBlocks[callee];
   if (!value) {
@@ -195,7 +195,7 @@ void FunctionLowering::callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c) 
         i32(runtimeType(op.getA().getType().getElementType())), i32(runtimeType(op.getC().getType().getElementType()))});
 }
 
-/// One call a product; a loop over the batch when there are several.
+/// Emits one call per matrix product, in a loop if the batch has several.
 void FunctionLowering::lowerGemm(rt::GemmOp op) {
   rt::GemmOp::Shape shape = op.getShape();
   Value a = addresses.lookup(op.getA()), bMatrix = addresses.lookup(op.getB()), c = addresses.lookup(op.getC());
@@ -241,7 +241,7 @@ void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
         i64(op.getCount()), i32(runtimeType(op.getSend().getType().getElementType()))});
 }
 
-/// The site that a token's collective has.
+/// Returns the site of a token's collective.
 static int64_t siteOf(Value token) { return cast<rt::CollectiveOpInterface>(token.getDefiningOp()).getSite(); }
 
 LogicalResult FunctionLowering::lower(Operation *op) {
@@ -312,7 +312,7 @@ LogicalResult FunctionLowering::run() {
   return success();
 }
 
-/// Read-only data; the runtime of a GPU program would upload it once.
+/// Lowers constants to read-only globals. The runtime of a GPU program would upload them once.
 static LogicalResult lowerConstants(ModuleOp module) {
   OpBuilder b(module.getContext());
   for (auto constant : llvm::make_early_inc_range(module.getOps<rt::ConstantOp>())) {
@@ -322,7 +322,7 @@ static LogicalResult lowerConstants(ModuleOp module) {
     if (!elements || bytes < 0)
       return constant.emitOpError("is no dense constant");
     std::string data;
-    if (type.getElementType().isInteger(1)) { // packed in the attribute, a byte in memory
+    if (type.getElementType().isInteger(1)) { // bits are packed in the attribute, one byte each in memory
       for (bool value : elements.getValues<bool>())
         data.push_back(char(value));
     } else {

@@ -1,6 +1,7 @@
 //===- Tables.cpp - The program's tables ----------------------------------===//
 //
-// Field by field as the structs of include/shale/Runtime.h; `pad_` fields too.
+// Rows have the fields of the structs of include/shale/Runtime.h in their order,
+// including `pad_` fields.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/dist/Dist.h"
@@ -51,7 +52,7 @@ private:
   ConstantData data;
   int64_t axisCount = 0, stateCount = 0, keptCount = 0;
   llvm::MapVector<StringAttr, int64_t> parameterIndex;
-  /// By unit and number of the group, and by state where there is no unit.
+  /// Keyed by unit and group number, or by state and -1 if there is no unit.
   llvm::MapVector<std::pair<StringAttr, int64_t>, int64_t> groupIndex;
 };
 } // namespace
@@ -81,13 +82,13 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
                         data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation), data.i32(runtimeType(stored)), data.i32(0)});
   };
   if (nn::FileAttr file = place) {
-    // The program is started from another folder: the path must not be relative.
+    // The program may be started from another folder: the path must not be relative.
     SmallString<256> path(file.getPath());
     uint64_t size = 0;
     if (auto error = llvm::sys::fs::make_absolute(path))
       return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(), failure();
     auto error = llvm::sys::fs::file_size(path, size);
-    if (error == std::errc::no_such_file_or_directory) // the program ends with 66 unless it is there by then
+    if (error == std::errc::no_such_file_or_directory) // the program exits with 66 if the file is still missing
       return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), 0, file.getOffset(), file.getLength());
     if (error)
       return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
@@ -141,14 +142,14 @@ FailureOr<Datum> Tables::parameters() {
   return data.array("parameters", std::move(rows));
 }
 
-/// Whether the model's state_dict leaves a buffer out.
+/// Whether the model's state_dict does not contain a buffer.
 bool Tables::isTransient(StringRef name) {
   auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers");
   auto fields = buffers ? buffers.getAs<DictionaryAttr>(name) : DictionaryAttr();
   return fields && !fields.getAs<BoolAttr>("persistent").getValue();
 }
 
-/// Buffers and parameters of the state_dict that are no state of the program.
+/// Returns the table of buffers and parameters of the state_dict that are not state of the program.
 Datum Tables::kept() {
   std::vector<Datum> rows;
   auto add = [&](StringRef name, RankedTensorType type, nn::FileAttr file) {
@@ -203,7 +204,7 @@ FailureOr<Datum> Tables::groups() {
       }
       add({unit.getSymNameAttr(), int64_t(index)}, (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(), std::move(segments));
     }
-  // State that no unit holds is a group of its own.
+  // State outside of units is a group of its own.
   for (auto state : module.getOps<nn::StateOp>())
     if (isParameter(state) && module.lookupSymbol<rt::SlotOp>(rt::slotName(state.getSymName()))) {
       int64_t count = state.getTensorType().getNumElements();
@@ -229,7 +230,7 @@ static int64_t runtimeRole(nn::Role role) {
   }
 }
 
-/// In offsets of the state table the host's block follows the device's.
+/// Returns the offset of the host's block in the state table, where it follows the device's block.
 static int64_t hostStateBegin(ModuleOp module) {
   auto bytes = module->getAttrOfType<IntegerAttr>(rt::kStateBytesAttr);
   return bytes ? bytes.getInt() : 0;
@@ -238,7 +239,7 @@ static int64_t hostStateBegin(ModuleOp module) {
 FailureOr<Datum> Tables::states() {
   std::vector<Datum> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
-    // Within a step only: neither initialised nor saved.
+    // Gradients live within one step only: they are neither initialised nor saved.
     if (slot.getCategory() == rt::Category::Gradients)
       continue;
     auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
@@ -323,7 +324,7 @@ Datum Tables::transfers(const ProgramSummary &summary) {
   return data.array("transfers", std::move(rows));
 }
 
-/// Elements of the first input, the tokens of a language model, over all ranks.
+/// Returns the elements of the first input (the tokens of a language model) over all ranks.
 int64_t Tables::tokensPerStep(rt::FuncOp step) {
   if (step.getInputs().empty())
     return 0;
@@ -336,7 +337,7 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
   return tokens;
 }
 
-/// As people say it: full sharding in each of several replicas is hybrid.
+/// Returns the usual name of the strategy: full sharding within each of several replicas is "hybrid".
 StringRef Tables::strategyWord() {
   dist::Strategy strategy = dist::getStrategy(module);
   dist::MeshOp mesh = dist::getMesh(module);

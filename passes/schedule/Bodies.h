@@ -7,10 +7,10 @@
 
 namespace shale {
 
-/// Runs `body` on the block of each function. Fails after an error where a function has several blocks.
+/// Runs `body` on the block of each function. Emits an error and fails if a function has several blocks.
 mlir::LogicalResult forEachBody(mlir::ModuleOp module, llvm::function_ref<void(mlir::Block &)> body);
 
-/// Fails after an error where `prefetch` is negative or no unit may be gathered at all.
+/// Emits an error and fails if `prefetch` is negative or `mostInFlight` is less than 1.
 mlir::LogicalResult checkGatherOptions(mlir::ModuleOp module, int64_t prefetch, int64_t mostInFlight);
 
 } // namespace shale

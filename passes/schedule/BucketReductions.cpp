@@ -1,4 +1,4 @@
-//===- BucketReductions.cpp - When gradients are reduced ----------------===//
+//===- BucketReductions.cpp - Reduces gradients in buckets --------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
 #include "passes/schedule/Bodies.h"
@@ -23,8 +23,8 @@ static bool isReduction(Operation *op) {
 
 namespace {
 
-/// A reduction of a packed gradient and what is done with its result alone: a
-/// second reduction over another axis, and the sum with earlier micro-batches.
+/// A reduction of a packed gradient and the ops that only use its result: a second
+/// reduction over another axis, and the sum with earlier micro-batches.
 struct Reduction {
   dist::StartOp start, second;
   Operation *sum = nullptr;
@@ -62,8 +62,9 @@ struct Bucket {
 
 } // namespace
 
-/// In the order in which gradients complete. A bucket is closed once it has
-/// `size` bytes; a gradient that has as many is one by itself. Size 0: a unit is one.
+/// Forms buckets in the order in which gradients are complete. A bucket is closed once it
+/// has `size` bytes; a gradient of at least `size` bytes is a bucket of its own. With
+/// `size` 0 each unit is a bucket.
 static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
   std::vector<Bucket> buckets;
   SmallVector<size_t> open;
@@ -95,7 +96,7 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
     if (size > 0 && bucket.bytes >= size)
       open.erase(place);
   }
-  // A bucket stands where its last member is.
+  // A bucket is placed where its last member is.
   llvm::stable_sort(buckets, [](const Bucket &a, const Bucket &b) {
     dist::StartOp first = a.members.back().start, second = b.members.back().start;
     return first->isBeforeInBlock(second);
@@ -103,8 +104,8 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
   return buckets;
 }
 
-/// A part of the norm is computed where the norm is: before, it would wait for
-/// the reduction.
+/// Moves scalars, such as parts of the gradients' norm, to their first use. Earlier they
+/// would wait for the reduction.
 static void delayScalars(std::vector<Bucket> &buckets) {
   for (Bucket &bucket : buckets)
     for (Reduction &member : bucket.members)
@@ -121,10 +122,9 @@ static void delayScalars(std::vector<Bucket> &buckets) {
       }
 }
 
-/// Moves `start` down to `place`, and what depends on it and would stand before
-/// it behind `place`.
+/// Moves `start` down to `place`, and ops between that depend on it to behind `place`.
 static void delayStart(dist::StartOp start, Operation *place) {
-  if (place->isBeforeInBlock(start)) { // what depends on it is behind it already
+  if (place->isBeforeInBlock(start)) { // dependent ops are behind it already
     start->moveBefore(place);
     return;
   }
@@ -140,8 +140,8 @@ static void delayStart(dist::StartOp start, Operation *place) {
     op->moveAfter(place);
 }
 
-/// Starts the reductions of a bucket side by side, the first ones or the second,
-/// before `place`, and gives them one number.
+/// Starts the first or the second reductions of a bucket side by side before `place`,
+/// and marks them with the bucket's number.
 static void startTogether(Bucket &bucket, bool second, Operation *place, int64_t number) {
   Builder builder(place->getContext());
   for (Reduction &member : bucket.members) {
@@ -153,8 +153,8 @@ static void startTogether(Bucket &bucket, bool second, Operation *place, int64_t
   }
 }
 
-/// Where the first result of a bucket is wanted by others; the block's end where
-/// none is.
+/// Returns the first op outside of the bucket that reads a result of it; the terminator
+/// if there is none.
 static Operation *firstUseOf(Bucket &bucket) {
   Operation *first = bucket.members.front().start->getBlock()->getTerminator();
   for (Reduction &member : bucket.members) {
@@ -165,7 +165,7 @@ static Operation *firstUseOf(Bucket &bucket) {
   return first;
 }
 
-/// Starts all reduce-scatters when the first of their results is wanted.
+/// Starts all reduce-scatters where the first of their results is waited for.
 static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   Operation *first = nullptr;
   auto visit = [&](llvm::function_ref<void(Reduction &)> body) {
@@ -185,7 +185,8 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   });
 }
 
-/// The ops that make the gradients which are packed (where they are packed), and the parts of such a sum.
+/// Adds the ops that compute the gradients of a pack in the place where they are packed, and the ops that
+/// compute the parts of sums among them.
 static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &makers) {
   SmallVector<Value> values(pack->getOperands());
   while (!values.empty()) {
@@ -205,11 +206,11 @@ static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &maker
   }
 }
 
-/// Forms buckets of the reductions of packed gradients, starts each where its
-/// last gradient is complete, and waits for it before the next one starts, so
-/// that packed gradients do not wait for the update. `atEnd`: all start when the
-/// first of their results is wanted. `oneAtATime`: each is waited for before any
-/// gradient that is packed next is made. Assumes that waits stand at their use.
+/// Forms buckets of the reductions of packed gradients, starts each where its last
+/// gradient is complete, and waits for it before the next one starts, so that packed
+/// gradients are not kept until the update. With `atEnd`, all start where the first of
+/// their results is waited for. With `oneAtATime`, each is waited for before any gradient
+/// that is packed next is computed. Assumes that waits are at their use.
 static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool oneAtATime) {
   std::vector<Bucket> buckets = formBuckets(block, bucketSize);
   delayScalars(buckets);
@@ -218,8 +219,9 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
   int64_t number = 0;
   for (Bucket &bucket : buckets)
     startTogether(bucket, /*second=*/false, bucket.members.back().start, number++);
-  // What follows a bucket is done where the next one starts, what follows its
-  // second reductions where the one after that does; at the end, where it is wanted.
+  // The ops after a bucket's reductions are placed where the next bucket starts, those
+  // after its second reductions where the one after the next starts. If there is no such
+  // bucket, they are placed at their first use.
   auto placeAfter = [&](size_t index, size_t distance) -> Operation * {
     Operation *wanted = firstUseOf(buckets[index]);
     if (atEnd || index + distance >= buckets.size())
@@ -234,7 +236,7 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
   auto beforeNextGradient = [&](Bucket &bucket, Operation *place) {
     Operation *start = bucket.members.back().start;
     if (bucket.kind != CollectiveKind::ReduceScatter)
-      return place; // reduced where they are: nothing is free before the update
+      return place; // reduced in place: no memory is freed before the update
     for (Operation *maker : makers)
       if (start->isBeforeInBlock(maker) && maker->isBeforeInBlock(place))
         place = maker;

@@ -11,31 +11,31 @@ using namespace shale;
 
 namespace {
 
-/// Bytes that values share; ops by their number in the program's order.
+/// A buffer that values share. Ops are given by their number in the program's order.
 struct Buffer {
   int64_t bytes = 0;
-  SmallVector<int, 2> makers; // those that write
-  SmallVector<int, 4> users;  // those that read
+  SmallVector<int, 2> makers; // ops that write it
+  SmallVector<int, 4> users;  // ops that read it
 };
 
-/// What delaying an op changes: a buffer is not there before `position`, or is
-/// still there behind it.
+/// A change of live bytes if an op is delayed: a buffer is not live before `position`
+/// any more, or is still live after it.
 struct Change {
   int64_t bytes;
   int position;
 };
 
-/// The sum of live bytes over a block whose order changes. Values share bytes as
-/// `Placement` lets them: views, results in the place of an operand that dies,
-/// gradients within what they are packed into.
+/// The sum of live bytes over a block whose order changes. Values share bytes as in
+/// `Placement`: views, results in the place of an operand that dies, gradients within
+/// their packed gradient.
 class LiveBytes {
 public:
   explicit LiveBytes(Block &block);
 
-  /// Delays the op at position `from` to where the largest sum from there on is least.
+  /// Delays the op at position `from` to the place where the largest sum from `from` on is least.
   void delay(int from);
   int size() const { return ops.size(); }
-  /// Gives the block this order.
+  /// Applies the order to the block.
   void apply();
 
 private:
@@ -54,11 +54,11 @@ private:
   llvm::EquivalenceClasses<Value> shared;
   DenseMap<Value, int> bufferIds;
   std::vector<Buffer> buffers;
-  /// By op: the buffers that it reads or writes, and the ops that overwrite what it reads.
+  /// By op: the buffers that it reads or writes, and the ops that overwrite its operands.
   std::vector<SmallVector<int, 4>> touches, overwriters;
   std::vector<int> order, positions;
   std::vector<int64_t> live; // by position
-  /// Of the op that is looked at.
+  /// Changes if the current op is delayed: buffers that it writes, and buffers that it only reads.
   SmallVector<Change, 4> made, held;
 };
 
@@ -66,7 +66,7 @@ private:
 
 static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
 
-/// Bounded, so that sums of them are numbers whatever shapes say.
+/// Returns the bytes of a tensor, clamped so that sums do not overflow.
 static int64_t bytesOf(Value value) {
   constexpr int64_t most = int64_t(1) << 44;
   return std::clamp<int64_t>(nn::tensorBytes(cast<RankedTensorType>(value.getType())), 0, most);
@@ -110,7 +110,7 @@ void LiveBytes::shareBytes() {
       Value overwritten = viewed(taken->get());
       ArrayRef<int> all = readers[overwritten];
       if (!overwritten.getDefiningOp() || all.back() != int(number))
-        continue; // arguments are no memory of the block's; the others are read later
+        continue; // arguments are not memory of the block; other values are read later
       shared.unionSets(overwritten, result);
       for (int reader : all)
         if (reader != int(number))
@@ -143,11 +143,11 @@ void LiveBytes::enterUses() {
       touches[op].push_back(id);
   };
   for (auto [number, op] : llvm::enumerate(ops)) {
-    // What leaves does so as soon as it is made, and takes memory elsewhere.
+    // An offloaded value is copied as soon as it is computed; the copy takes host memory.
     if (isView(op) || isa<mem::OffloadOp>(op))
       continue;
     if (auto start = dyn_cast<dist::StartOp>(op)) {
-      // Sent counts as gone: where it is waited for is not known yet.
+      // A sent operand counts as dead: the position of its wait is not known yet.
       note(start.getInput(), number, /*makes=*/false);
       note(start.getWait().getResult(), number, /*makes=*/true);
       continue;
@@ -172,7 +172,7 @@ void LiveBytes::sum() {
     live[i] += live[i - 1];
 }
 
-/// The last position that reads or writes it, but for an op; -1 if there is none.
+/// Returns the last position that reads or writes the buffer, ignoring the op `except`; -1 if there is none.
 int LiveBytes::lastTouch(const Buffer &buffer, int except) const {
   int last = -1;
   for (ArrayRef<int> list : {ArrayRef<int>(buffer.makers), ArrayRef<int>(buffer.users)})
@@ -182,7 +182,7 @@ int LiveBytes::lastTouch(const Buffer &buffer, int except) const {
   return last;
 }
 
-/// The position before which the op has to stay.
+/// Returns the position before which the op has to stay.
 int LiveBytes::limitOf(int op) const {
   int limit = size();
   for (Operation *user : ops[op]->getUsers())
@@ -213,7 +213,7 @@ void LiveBytes::findChanges(int op) {
   }
 }
 
-/// The sum at a position that the op is delayed past.
+/// Returns the sum at a position if the op is delayed past it.
 int64_t LiveBytes::sumBefore(int position) const {
   int64_t bytes = live[position];
   for (const Change &change : made)
@@ -225,7 +225,7 @@ int64_t LiveBytes::sumBefore(int position) const {
   return bytes;
 }
 
-/// The sum where `op` stands if it stands right behind a position.
+/// Returns the sum at `op` if it is placed right behind a position.
 int64_t LiveBytes::sumBehind(int op, int position) const {
   int64_t bytes = live[position];
   for (const Change &change : held)
@@ -287,7 +287,7 @@ void LiveBytes::apply() {
 
 void shale::delayMakers(Block &block) {
   LiveBytes bytes(block);
-  // From the end, so that what an op may be delayed past has its place.
+  // From the end, so that the ops that an op may be delayed past are already placed.
   for (int position = bytes.size() - 1; position >= 0; --position)
     bytes.delay(position);
   bytes.apply();

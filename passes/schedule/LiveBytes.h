@@ -6,11 +6,11 @@
 
 namespace shale {
 
-/// Delays ops that make memory past ops that free some, where the largest sum of live bytes
-/// between the two places becomes smaller: a gradient of a weight is made when the gathered
-/// weight is no longer needed, not before. No sum of live bytes elsewhere changes, so that the
-/// peak never rises. Ops stay in their phase; collectives and copies stay where they are.
-/// Assumes that views, gathers and reloads stand at their use.
+/// Delays ops that allocate memory past ops that free memory if the largest sum of live bytes
+/// between the two places becomes smaller: a gradient of a weight is computed when the gathered
+/// weight is no longer needed, not before. The sum of live bytes does not change elsewhere, so
+/// the peak never rises. Ops stay in their phase; collectives and copies stay where they are.
+/// Assumes that views, gathers and reloads are at their use.
 void delayMakers(mlir::Block &block);
 
 } // namespace shale

@@ -1,4 +1,4 @@
-//===- OrderOps.cpp - Which op comes first where the program leaves it open ===//
+//===- OrderOps.cpp - Orders ops to lower the sum of live bytes -----------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
 #include "passes/schedule/Bodies.h"
@@ -34,8 +34,8 @@ static bool standsAtUse(Operation *op) {
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
 }
 
-/// Moves each op that stands at its use before the first of its users. What moves is collected by the op that stays and
-/// that it ends up before, and moved at once: op by op, the block would be numbered anew again and again.
+/// Moves each op that is best placed at its use before the first of its users. Moving ops are collected by the staying op
+/// that they end up in front of, and are moved together: moving op by op would renumber the block again and again.
 static void sinkToUses(Block &block) {
   SmallVector<Operation *> ops;
   DenseMap<Operation *, int64_t> positions;
@@ -43,7 +43,7 @@ static void sinkToUses(Block &block) {
     positions[&op] = ops.size();
     ops.push_back(&op);
   }
-  DenseMap<Operation *, Operation *> stays; // for what moves
+  DenseMap<Operation *, Operation *> stays; // the staying op in front of which an op moves
   DenseMap<Operation *, SmallVector<Operation *>> movedBefore;
   for (Operation *op : llvm::reverse(ops)) {
     if (op->hasTrait<OpTrait::IsTerminator>() || !standsAtUse(op))
@@ -78,7 +78,7 @@ static Operation *lastDefinition(Operation *op) {
   return last;
 }
 
-/// Moves each reduction, and the packing of what it reduces, to where the last operand is complete.
+/// Moves each reduction, and the packing of its operand, to where the last operand is complete.
 static void hoistReductions(Block &block) {
   SmallVector<dist::StartOp> starts;
   for (auto start : block.getOps<dist::StartOp>())
@@ -106,7 +106,7 @@ struct OrderOpsPass : public shale::impl::OrderOpsPassBase<OrderOpsPass> {
           sinkToUses(block);
           delayMakers(block);
           hoistReductions(block);
-          sinkToUses(block); // what is read later than it was
+          sinkToUses(block); // again, for ops whose first use has moved
         })))
       signalPassFailure();
   }

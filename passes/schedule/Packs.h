@@ -6,10 +6,11 @@
 
 namespace shale {
 
-/// The shape of a tensor.
+/// Returns the shape of a tensor.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 
-/// The packed gradient that is reduced, as it is or added to earlier ones and rounded; null for other values.
+/// Returns the packed gradient that `value` is, or that it is computed from by an op that adds earlier gradients
+/// or rounds; null for other values.
 dist::UnitPackOp packOf(mlir::Value value);
 
 } // namespace shale

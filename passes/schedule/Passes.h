@@ -1,4 +1,4 @@
-//===- Passes.h - The order of the step -----------------------------------===//
+//===- Passes.h - The schedule stage --------------------------------------===//
 #ifndef SHALE_PASSES_SCHEDULE_PASSES_H
 #define SHALE_PASSES_SCHEDULE_PASSES_H
 
@@ -27,7 +27,7 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
                             llvm::cl::init("overlap")};
 };
 
-/// Appends schedule: nn, dist and mem with clusters, in the order in which a rank runs them.
+/// Appends schedule: puts ops of nn (with clusters), dist and mem into the order in which each rank runs them.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 
 void registerSchedulePasses();

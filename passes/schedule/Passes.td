@@ -1,4 +1,4 @@
-//===- Passes.td - The order of the step ----------------------------------===//
+//===- Passes.td - Passes of the schedule stage ---------------------------===//
 #ifndef SHALE_SCHEDULE_PASSES_TD
 #define SHALE_SCHEDULE_PASSES_TD
 
@@ -41,14 +41,15 @@ def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
 def OrderOpsPass : Pass<"shale-order-ops", "::mlir::ModuleOp"> {
   let summary = "Order ops to lower the sum of live bytes";
   let description = [{
-    The order is the program's, refined. Views, and ops whose result is larger than what they read, move to their first use. An
-    op that makes memory is delayed past ops that free some where that lowers the largest sum of live bytes between its two
-    places: the gradient of a gathered weight is made after the last read of the weight. A reduction and the packing of its
-    operand move to where the last gradient is complete.
+    Refines the order of the program. Views, and ops whose result is larger than what they read, move to their first use. An op
+    that allocates memory is delayed past ops that free memory if that lowers the largest sum of live bytes between its old and
+    its new place: the gradient of a gathered weight is computed after the last read of the weight. A reduction and the packing
+    of its operand move to where the last gradient is complete.
 
     Assumes split collectives.
 
-    The cast makes memory and moves to its use. The gradient of the weight is made when the weight is no longer live.
+    The cast has a larger result than operand and moves to its use. The gradient of the weight is computed when the weight is no
+    longer live.
 
     Before:
 
@@ -84,12 +85,12 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
     Packed gradients of one type are reduced in buckets, in the order in which they are complete. A bucket is closed when it has
     `bucket-size` bytes; a gradient of as many bytes is a bucket of its own. A bucket starts when it is complete and is waited
     for before the next one starts, so that at most two buckets of packed gradients are live. With `order=memory` it is waited
-    for before a gradient of the next one is made, so that one is live. With strategy `optimizer` all buckets start when the
-    backward pass is over.
+    for before a gradient of the next one is computed, so that only one is live. With strategy `optimizer` all buckets start
+    when the backward pass is over.
 
     Assumes the order of `--shale-order-ops`.
 
-    Two gradients of 64 bytes are one bucket of 128 bytes. Their reductions start side by side.
+    Two gradients of 64 bytes form one bucket of 128 bytes. Their reductions start side by side.
 
     Before (with `bucket-size=128`):
 
@@ -149,8 +150,8 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
 def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
   let summary = "Start all-gathers of units ahead of use";
   let description = [{
-    The gather of a unit starts when the unit before it comes into use (`prefetch` units ahead), unless more than
-    `max-gathers-in-flight` units would be whole or on their way at once. What makes its shard moves with it.
+    The gather of a unit starts when the previous unit is first used (`prefetch` units ahead), unless more than
+    `max-gathers-in-flight` units would be whole or in flight at once. The ops that produce its shard move with it.
 
     Assumes that each gather stands at its use, where `--shale-order-ops` puts it.
 
@@ -210,11 +211,11 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
 def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp"> {
   let summary = "Start copies between host and device memory early, wait for them late";
   let description = [{
-    `mem.offload` and `mem.reload` become `mem.start` and `mem.wait`. A copy that leaves the device starts when its operand is
-    complete and is waited for when the next such copy starts. A copy that is wanted soon starts one reader ahead, unless
-    `prefetch` is 0, and no copy makes more than `max-gathers-in-flight` units whole at once.
+    `mem.offload` and `mem.reload` become `mem.start` and `mem.wait`. A copy to the host starts when its operand is complete and
+    is waited for when the next such copy starts. A copy that is read soon starts one reader ahead, unless `prefetch` is 0 or
+    more than `max-gathers-in-flight` units would be whole or in flight at once.
 
-    `a` leaves while `b` is computed, and comes back while `db` is.
+    `a` is copied to the host while `b` is computed, and back while `db` is computed.
 
     Before:
 

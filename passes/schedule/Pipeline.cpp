@@ -16,17 +16,18 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   pm.addPass(createSplitCollectivesPass());
   // The order of ops determines which values are live at each point.
   pm.addPass(createOrderOpsPass());
-  // Gradients leave in buckets as they become complete.
+  // Gradients are reduced in buckets as they become complete.
   BucketReductionsPassOptions buckets;
   buckets.bucketSize = options.bucketSize;
   buckets.order = options.order;
   pm.addPass(createBucketReductionsPass(buckets));
-  // Parameters come ahead of use.
+  // Parameters are gathered ahead of use.
   PrefetchGathersPassOptions gathers;
   gathers.prefetch = options.prefetch;
   gathers.maxGathersInFlight = options.maxGathersInFlight;
   pm.addPass(createPrefetchGathersPass(gathers));
-  // Copies between the memories last: they follow the gathers and reductions that read and make what is copied.
+  // Copies between the memories are placed last: they depend on the places of the gathers and reductions that read
+  // them or produce their operands.
   ScheduleTransfersPassOptions transfers;
   transfers.prefetch = options.prefetch;
   transfers.maxGathersInFlight = options.maxGathersInFlight;

@@ -1,4 +1,4 @@
-//===- PrefetchGathers.cpp - Gathers ahead of use -----------------------===//
+//===- PrefetchGathers.cpp - Starts gathers ahead of use ----------------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Aliases.h"
 #include "passes/schedule/Bodies.h"
@@ -14,14 +14,14 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 } // namespace shale
 
-/// The unit that a started collective gathers, or null.
+/// Returns the unit that a started collective gathers, or null.
 static StringAttr gatheredUnit(dist::StartOp start) {
   auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
   return gather ? gather.getUnitAttr().getAttr() : StringAttr();
 }
 
 namespace {
-/// One gather of a unit's group over the positions of ops before any is moved.
+/// One gather of a unit's group. Positions are those of ops before any is moved.
 struct Gather {
   dist::StartOp start;
   StringAttr unit;
@@ -29,8 +29,8 @@ struct Gather {
 };
 } // namespace
 
-/// The position from which `gather` may be on its way: at most `prefetch` other
-/// units ahead of use and at most `most` units at once.
+/// Returns the first position at which `gather` may be in flight: at most `prefetch`
+/// other units ahead of use and at most `most` units at once.
 static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int64_t prefetch, int64_t most) {
   if (prefetch <= 0)
     return gather.use;
@@ -57,8 +57,8 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
-/// Ops that move with a gather: those that only make its shard of state (a barrier, a copy from
-/// the host, a cast), last first. False where the shard comes from elsewhere.
+/// Collects the ops that move with a gather, last first: those that only compute its shard from
+/// state (a barrier, a copy from the host, a cast). Returns false if the shard is computed otherwise.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
   while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() && wouldOpBeTriviallyDead(maker)) {
@@ -68,7 +68,7 @@ static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) 
   return !maker;
 }
 
-/// Starts gathers ahead of use. Assumes that each stands at its use.
+/// Starts gathers ahead of use. Assumes that each is at its use.
 static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
   DenseMap<Operation *, int64_t> positions;
   SmallVector<Operation *> ops;

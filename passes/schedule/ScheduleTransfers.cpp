@@ -1,4 +1,4 @@
-//===- ScheduleTransfers.cpp - When copies between two memories run -----===//
+//===- ScheduleTransfers.cpp - Schedules copies between host and device -===//
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
@@ -20,7 +20,7 @@ namespace {
 struct Transfer {
   mem::StartOp start;
   mem::WaitOp wait;
-  Operation *reader, *last; // the first and the last
+  Operation *reader, *last; // the first and the last reader
 };
 } // namespace
 
@@ -37,7 +37,7 @@ static Transfer split(Operation *op) {
   return {start, wait, nullptr, nullptr};
 }
 
-/// The unit of which the copy is a whole group, read in place; else null.
+/// Returns the unit if the copy is a whole group of it that is read in place; else null.
 static StringAttr wholeUnit(mem::WaitOp wait) {
   auto view = dyn_cast<dist::UnitViewOp>(*wait->user_begin());
   return view ? view.getUnitAttr().getAttr() : StringAttr();
@@ -49,7 +49,7 @@ static void moveAfterMaker(mem::StartOp start) {
     start->moveAfter(last);
 }
 
-/// Moves the start in front of `place`, or behind what makes its operand.
+/// Moves the start in front of `place`, or behind the op that defines its operand if that comes later.
 static void startAt(mem::StartOp start, Operation *place) {
   Operation *source = start.getInput().getDefiningOp();
   if (source && !source->isBeforeInBlock(place))
@@ -67,8 +67,8 @@ static bool isWantedLate(Transfer &transfer) {
   return transfer.reader->hasTrait<OpTrait::IsTerminator>() || (transfer.start.getToHost() && !isOfUpdate(transfer.start));
 }
 
-/// Where copies for the first update start: what the ranks exchange about all
-/// gradients gives them time.
+/// Returns where copies for the first update start: at the last wait for a collective
+/// before `place`, so that the exchange of the gradients' norm hides them.
 static Operation *lead(Operation *place) {
   for (Operation *op = place; op; op = op->getPrevNode())
     if (isa<dist::WaitOp>(op))
@@ -76,7 +76,7 @@ static Operation *lead(Operation *place) {
   return place;
 }
 
-/// `place`, or later, from where on at most `most` units are whole with this one.
+/// Returns `place`, or the first later position from which at most `most` units are whole, including this one.
 static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operation *place, int64_t most) {
   StringAttr unit = wholeUnit(wait);
   if (!unit)
@@ -98,13 +98,13 @@ static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operat
   }
 }
 
-/// Makes `mem.start` and `mem.wait` of every `mem.offload` and `mem.reload`. What
-/// is wanted later (offloaded activations and gradients, state that goes home)
-/// leaves as soon as it is there and is waited for when the next such copy starts,
-/// so that at most one buffer waits to be free. What is wanted soon starts, with
-/// `ahead`, when the copies for the reader before are waited for, for the first update
-/// while ranks exchange the gradients' norm; but no unit is read whole from a copy that
-/// makes more than `mostWhole` of them whole or on their way at once.
+/// Replaces every `mem.offload` and `mem.reload` by `mem.start` and `mem.wait`. A copy
+/// that is read late (offloaded activations and gradients, new state copied to its home)
+/// starts as soon as its operand is computed and is waited for when the next such copy
+/// starts, so that at most one buffer waits to be freed. With `ahead`, a copy that is read
+/// soon starts when the copies for the previous reader are waited for; copies for the
+/// first update start while ranks exchange the gradients' norm. A copy of a whole unit
+/// starts later if more than `mostWhole` units would be whole or in flight at once.
 static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   SmallVector<Operation *> ops;
   // From the end: a copy that only an unread copy reads is unread, too.
@@ -133,7 +133,7 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
     Operation *until = transfer.reader;
     if (index + 1 < late.size() && before(late[index + 1].start, until))
       until = late[index + 1].start;
-    // Views of the copy stand before its reader.
+    // Views of the copy are placed before its reader.
     for (Operation *user : transfer.wait->getUsers())
       if (before(user, until))
         until = user;
@@ -153,7 +153,7 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   if (!ahead)
     return;
   llvm::stable_sort(soon, [&](auto &a, auto &b) { return before(a.wait, b.wait); });
-  // Copies for one reader start together: where those for the reader before are
+  // Copies for one reader start together, where those for the previous reader are
   // waited for.
   Operation *place = nullptr, *next = nullptr, *reader = nullptr;
   bool updating = false;
@@ -171,7 +171,7 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   }
 }
 
-/// Collectives, and how many have something to run beside them.
+/// Emits a remark with the number of collectives and how many overlap with other work.
 static void remarkOverlap(Block &block) {
   auto function = cast<func::FuncOp>(block.getParentOp());
   int64_t started = 0, overlapped = 0;

@@ -1,4 +1,4 @@
-//===- SplitCollectives.cpp - Collectives as start and wait -------------===//
+//===- SplitCollectives.cpp - Splits collectives into start and wait ----===//
 #include "dialects/dist/Dist.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"

@@ -1,13 +1,13 @@
-//===- Gradients.cpp - Packed, reduced, and applied to flat groups --------===//
+//===- Gradients.cpp - Gradients and updates of flat groups ---------------===//
 #include "passes/sharding/Partitioner.h"
 
 using namespace mlir;
 
 namespace shale {
 
-/// Where `op` makes the last gradient of a group, the group is reduced at once,
-/// but for strategy `optimizer`, which reduces at the end. What is only summed
-/// goes to the accumulator at once.
+/// Reduces a group as soon as `op` computes its last gradient, except with strategy
+/// `optimizer`, which reduces at the end. Gradients that are only accumulated are
+/// added to the accumulator at once.
 LogicalResult Partitioner::noteGradients(Operation *op) {
   for (Value result : op->getResults()) {
     auto it = gradients.find(result);
@@ -41,7 +41,7 @@ Value Partitioner::castTo(Value value, Type element) {
   return nn::CastOp::create(builder, value.getLoc(), type.clone(element), value);
 }
 
-/// The gradient in another type, from where it is made: nobody else reads the wider one.
+/// Casts a gradient right after its definition, so that the wider one has no other readers.
 static Value castAtOnce(OpBuilder &builder, Value gradient, Type element) {
   auto type = cast<RankedTensorType>(gradient.getType());
   if (type.getElementType() == element)
@@ -56,8 +56,8 @@ static Value castAtOnce(OpBuilder &builder, Value gradient, Type element) {
   return made;
 }
 
-/// `now` and what the micro-batches before have left, in the accumulator's type.
-/// In the order in which the sum takes the accumulator's place.
+/// Adds `now` to the sum of the previous micro-batches, in the accumulator's type.
+/// The accumulator is the first operand, so that the sum can reuse its buffer.
 Value Partitioner::addToAccumulator(Group &group, Value now) {
   GroupValues &values = valuesOf(group);
   if (!values.accumulates)
@@ -69,14 +69,15 @@ Value Partitioner::addToAccumulator(Group &group, Value now) {
                            now);
 }
 
-/// Packs the gradients of a group, partial over data axes, in the reduce type; with
-/// `reduceOnce` those of the micro-batches before are in it, in the type of the sum.
+/// Packs the gradients of a group, partial over data axes, in the reduce type. With
+/// `reduceOnce` and several micro-batches, adds the gradients of the previous ones, in
+/// the accumulator's type.
 LogicalResult Partitioner::packGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.packed)
     return success();
-  // A data axis on which some gradient is a whole sum already cannot be reduced
-  // for the group: there all are made whole one by one.
+  // A data axis on which some gradient is not partial cannot be reduced for the
+  // whole group: on it the gradients are reduced one by one.
   AxisList partialAxes;
   for (StringRef axis : dataAxes)
     if (llvm::all_of(values.gradients, [&](Value gradient) {
@@ -116,8 +117,8 @@ LogicalResult Partitioner::packGradients(Group &group) {
 }
 
 /// Packs the gradients of a group and reduces them over the data axes. Sets the
-/// group's gradient: this rank's slice of it where the optimizer state is
-/// sliced, else the whole.
+/// group's gradient: this rank's slice if the optimizer state is sliced, else the
+/// whole gradient.
 LogicalResult Partitioner::reduceGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.gradient)
@@ -128,7 +129,7 @@ LogicalResult Partitioner::reduceGradients(Group &group) {
   Value value = castTo(values.packed, group.attr.getReduce());
   auto sliced = RankedTensorType::get(
       {group.attr.getCount() / units.axisSize}, group.attr.getReduce());
-  // Over the axis of storage first: what other axes then reduce is smaller.
+  // Reduce over the storage axis first: the other axes then reduce less data.
   if (isSliced(group)) {
     if (llvm::is_contained(*group.partialAxes, units.axis))
       value = dist::ReduceScatterOp::create(
@@ -152,16 +153,16 @@ LogicalResult Partitioner::reduceAllGradients() {
   return success();
 }
 
-/// A reduction over the elements of all gradients runs on the flat gradients: a
-/// group's part is partial on the axis that slices it and on the axes of its
-/// key; a group that every rank has whole counts once.
+/// Converts a reduction over the elements of all gradients to one over the flat
+/// gradients. A group's part is partial on the axis that slices it and on the axes
+/// of its key; a group that is whole on every rank counts once.
 LogicalResult Partitioner::partitionReduction(Operation *op) {
   if (failed(reduceAllGradients()))
     return failure();
   DenseMap<Value, int64_t> left;
   for (Value operand : op->getOperands())
     ++left[operand];
-  // By the axes to reduce over, in the order of the groups.
+  // Values by the axes to reduce over, in the order of the groups.
   SmallVector<std::pair<AxisList, SmallVector<Value>>> classes;
   auto add = [&](const AxisList &axes, Value value) {
     auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
@@ -220,8 +221,9 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdate update) {
   return buildUpdate(group);
 }
 
-/// One update of the flat group in place of those of its parameters, which must
-/// agree in everything but parameter, gradient, state and decay.
+/// Builds one update of the flat group, which replaces the updates of its
+/// parameters. These must agree in everything but parameter, gradient, state and
+/// decay.
 LogicalResult Partitioner::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
   if (failed(reduceGradients(group)))

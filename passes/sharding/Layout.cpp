@@ -1,4 +1,4 @@
-//===- Layout.cpp - Shardings while they are computed ---------------------===//
+//===- Layout.cpp - Layouts of values and assignments of ops --------------===//
 #include "passes/sharding/Layout.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -114,7 +114,7 @@ static bool hasFactor(const TensorFactors &tensor, int64_t factor) {
   });
 }
 
-/// Attributes keep axes in alphabetical order: so do layouts.
+/// Sorts partial axes alphabetically, as attributes do.
 static void sortPartial(Layout &layout) {
   llvm::sort(layout.partial);
 }

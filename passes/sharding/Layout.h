@@ -1,9 +1,8 @@
-//===- Layout.h - Shardings while they are computed -----------------------===//
+//===- Layout.h - Layouts of values and assignments of ops ----------------===//
 //
 // Propagation decides, per op, which mesh axes split which factors of its rule
 // (an Assignment); the layouts of operands and results follow from it. The
-// partitioner finds the same assignment again from the layouts that are written
-// on the IR.
+// partitioner recovers the same assignment from the layouts in the IR.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_LAYOUT_H
@@ -19,9 +18,9 @@ inline namespace sharding {
 
 using AxisList = llvm::SmallVector<llvm::StringRef, 2>;
 
-/// A `#dist.sharding` that can be changed. Names are owned by the context.
+/// A mutable `#dist.sharding`. Axis names are owned by the context.
 struct Layout {
-  /// For each dimension the axes that split it, major to minor.
+  /// The axes that split each dimension, major to minor.
   llvm::SmallVector<AxisList, 4> dims;
   /// Axes on which the value is partial.
   llvm::SmallVector<std::pair<llvm::StringRef, dist::Reduction>, 2> partial;
@@ -30,7 +29,7 @@ struct Layout {
   static Layout from(dist::ShardingAttr attr);
   dist::ShardingAttr toAttr(mlir::MLIRContext *context) const;
 
-  /// The dimension that `axis` splits, or -1.
+  /// Returns the dimension that `axis` splits, or -1.
   int64_t dimOf(llvm::StringRef axis) const;
   std::optional<dist::Reduction> partialOn(llvm::StringRef axis) const;
   void removePartial(llvm::StringRef axis);
@@ -39,63 +38,68 @@ struct Layout {
   }
 };
 
-/// The type of one rank's part of a value. Sizes divide (verified).
+/// Returns the type of one rank's part of a value. Split sizes must be divisible by
+/// the sizes of their axes (verified).
 mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  const Layout &layout, dist::MeshOp mesh);
 
-/// Which axes split which factors of an op.
+/// The axes that split each factor of an op.
 struct Assignment {
-  /// For each factor of the rule, major to minor.
+  /// The axes of each factor of the rule, major to minor.
   llvm::SmallVector<llvm::SmallVector<SplitAxis, 2>> factors;
-  /// Axes on which operands stay partial sums, with these operands.
+  /// Axes on which operands stay partial sums, with the numbers of these operands.
   llvm::SmallVector<std::pair<llvm::StringRef, llvm::SmallVector<int64_t>>, 2> kept;
 
-  /// The factor that `axis` splits, or -1.
+  /// Returns the factor that `axis` splits, or -1.
   int64_t factorOf(llvm::StringRef axis) const;
   bool splitsNothing() const;
 };
 
-/// The rule of `op`; for an op without one everything is whole.
+/// Returns the rule of `op`. An op without a rule gets one without factors: all its
+/// dimensions stay whole.
 ShardingRule getRule(mlir::Operation *op);
 
-/// The layout in which the op reads operand `i`, or makes result `i`.
+/// Return the layout in which the op reads operand `i`, or computes result `i`.
 Layout operandLayout(const ShardingRule &rule, const Assignment &assignment,
                      unsigned i);
 Layout resultLayout(const ShardingRule &rule, const Assignment &assignment,
                     unsigned i);
 
-/// The factor that `axis` splits in a tensor of `layout`, or -1: the axis is not
-/// there, or the dimension's axes do not follow its factors.
+/// Returns the factor that `axis` splits in a tensor of `layout`. Returns -1 if the
+/// layout does not use the axis, or if the axes of its dimension do not align with
+/// the factors of the dimension.
 int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
                     const Layout &layout, llvm::StringRef axis,
                     dist::MeshOp mesh);
 
-/// Whether `axis` may split `factor` on top of what `assignment` splits: the size
-/// divides, and wherever the factor is a minor part of a dimension the parts
-/// above it are split to the end.
+/// Whether an axis of `size` ranks may split `factor` in addition to `assignment`:
+/// the size divides the factor's remaining size, and wherever the factor is a minor
+/// part of a dimension, the more major parts are split completely.
 bool canSplit(const ShardingRule &rule, const Assignment &assignment,
               int64_t factor, int64_t size);
 
-/// Finds the operands that may stay partial on `axis`: with them every result is
-/// partial. Empty when the op must see whole sums.
+/// Returns the operands that may stay partial on `axis`; every result is then
+/// partial too. Empty if the op needs whole sums.
 llvm::SmallVector<int64_t> keptOperands(const ShardingRule &rule,
                                         llvm::ArrayRef<Layout> operands,
                                         llvm::StringRef axis);
 
-/// Finds the assignment that makes results of `results` from operands that are
-/// there as `operands`. Fails after an error on `op` where none does.
+/// Finds the assignment that computes results with the layouts `results` from
+/// operands with the layouts `operands`. Fails after an error on `op` if there is
+/// none.
 mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op,
                                               const ShardingRule &rule,
                                               llvm::ArrayRef<Layout> operands,
                                               llvm::ArrayRef<Layout> results,
                                               dist::MeshOp mesh);
 
-/// The axes of the mesh of more than one rank, data axes first: an axis of size
-/// one splits nothing and is never written.
+/// Returns the axes of the mesh with more than one rank, data axes first. An axis of
+/// size one splits nothing and never appears in a layout.
 AxisList axesByPriority(dist::MeshOp mesh);
+/// Removes axes of size one from `layout`.
 void dropSingletons(Layout &layout, dist::MeshOp mesh);
 
-/// The layout that is written on the IR for `value`, if there is one.
+/// Returns the layout that the IR has for `value`, if any.
 std::optional<Layout> getLayout(mlir::Value value);
 
 } // namespace sharding

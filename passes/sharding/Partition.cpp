@@ -1,4 +1,4 @@
-//===- Partition.cpp - Turns the program into that of one rank ------------===//
+//===- Partition.cpp - Builds the program of one rank ---------------------===//
 #include "dialects/mem/Mem.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/sharding/Partitioner.h"
@@ -35,15 +35,16 @@ static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
   return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
 }
 
-/// A state that belongs to no parameter and is the same on every rank.
+/// Whether the state is a scalar: it belongs to no parameter and is replicated.
 bool Partitioner::isScalarState(FlatSymbolRefAttr symbol) {
   auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
   return state && (state.getRole() == nn::Role::LossScale ||
                    (state.getRole() == nn::Role::GradAccumulator && !state.getOf()));
 }
 
-/// Arguments that are no state keep their order; flat states take the place of
-/// the first state: parameters group by group, then optimizer state by role.
+/// Creates the new function. Arguments that are not states keep their order. Flat
+/// states take the place of the first state: parameters group by group, gradient
+/// accumulators, then optimizer state by role.
 void Partitioner::makeSignature() {
   struct Argument {
     RankedTensorType type;
@@ -87,7 +88,7 @@ void Partitioner::makeSignature() {
   for (Group &group : units.groups) {
     if (!used.contains(&group))
       continue;
-    // Only the update reads what a copy stands for.
+    // If there is a copy, only the update reads the parameters themselves.
     if (!group.copy.op || valuesOf(group).updatesToCome > 0)
       addFlat(group.param, group,
               [&](Value value) { valuesOf(group).atRest = value; });
@@ -129,8 +130,8 @@ void Partitioner::makeSignature() {
   builder.setInsertionPointToEnd(body);
 }
 
-/// The gradient as the backward pass makes it. What rounds it for the reduction is put off until it is packed:
-/// a sum over ranks that is cast here would have to be whole, and reduced parameter by parameter.
+/// Returns the gradient before its cast to the reduce type. The cast is delayed until the gradient is packed:
+/// a cast here would need the whole sum over ranks, reduced parameter by parameter.
 Value Partitioner::beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<nn::CastOp>();
   if (!cast || !llvm::all_of(cast->getUsers(), llvm::IsaPred<OptimizerUpdate, ElementReduction, nn::AccumulateOp>))
@@ -188,8 +189,8 @@ LogicalResult Partitioner::collectUpdates() {
 
 //===- Values -------------------------------------------------------------===//
 
-/// The parameter as its users see it. The group is made whole at its first use;
-/// a gather that need not be kept says so.
+/// Builds the view of a parameter that its users read. The group is gathered at its
+/// first use; the gather is marked for recompute unless `keepGathered`.
 Value Partitioner::view(Group &group, int64_t place) {
   GroupValues &values = valuesOf(group);
   Location loc = group.params[place].getLoc();
@@ -236,8 +237,8 @@ Value Partitioner::converted(Value old, const Layout &to) {
 
 //===- Ops ----------------------------------------------------------------===//
 
-/// A cast of a parameter that is kept wider than it is used is a view of what was
-/// gathered, or copied, in the wire type.
+/// Whether `op` casts a parameter that is stored in a wider type than it is used
+/// in. The view of the gathered group, or of the copy, has the wire type already.
 bool Partitioner::isViewCast(Operation *op) {
   if (!isa<nn::CastOp>(op))
     return false;
@@ -299,7 +300,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   return success();
 }
 
-/// Metrics are whole; states come back flat, in the order of the arguments.
+/// Returns metrics whole, and flat states in the order of the arguments.
 LogicalResult Partitioner::partitionReturn(Operation *op) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attrs;
@@ -368,7 +369,7 @@ LogicalResult Partitioner::run() {
     else if (isa<ElementReduction>(op))
       result = partitionReduction(&op);
     else if (isa<nn::AccumulateOp>(op) || roundings.contains(&op))
-      continue; // made of the flat groups, once their gradients are complete
+      continue; // built for the flat groups, once their gradients are complete
     else if (op.hasTrait<OpTrait::IsTerminator>())
       result = partitionReturn(&op);
     else if (succeeded(result = partitionOp(&op)))
@@ -384,7 +385,7 @@ LogicalResult Partitioner::run() {
 
 namespace {
 
-/// Units, the largest, and what alignment costs.
+/// Emits a remark with the number of units, the largest one and the padding.
 static void remarkUnits(ModuleOp module, const Units &units) {
   llvm::MapVector<Operation *, int64_t> bytes;
   int64_t used = 0, all = 0;
@@ -427,7 +428,7 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
       if (failed(Partitioner(function, mesh, *units).run()))
         return signalPassFailure();
     remarkUnits(module, *units);
-    // The flat ones take their place; parameters stay as what segments name.
+    // Flat states replace these; states of parameters stay, since segments name them.
     for (nn::StateOp moment : moments)
       moment.erase();
   }

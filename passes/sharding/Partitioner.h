@@ -1,4 +1,4 @@
-//===- Partitioner.h - One function as one rank's -------------------------===//
+//===- Partitioner.h - Rebuilds a function for one rank -------------------===//
 #ifndef SHALE_PASSES_SHARDING_PARTITIONER_H
 #define SHALE_PASSES_SHARDING_PARTITIONER_H
 
@@ -10,39 +10,39 @@
 namespace shale {
 inline namespace sharding {
 
-/// Rebuilds one function, op by op in its order, with local types.
+/// Rebuilds one function with the types of one rank's part, op by op in order.
 class Partitioner {
 public:
   Partitioner(mlir::func::FuncOp function, dist::MeshOp mesh, Units &units);
 
-  /// Replaces the function; fails after an error.
+  /// Replaces the function. Fails after an error.
   mlir::LogicalResult run();
 
 private:
-  /// A value of the new function: this rank's part.
+  /// A value of the new function: one rank's part.
   struct Local {
     mlir::Value value;
     Layout layout;
   };
   /// A group's values in this function.
   struct GroupValues {
-    mlir::Value atRest; // the argument
+    mlir::Value atRest; // the argument of the parameters
     mlir::Value whole;
     llvm::SmallVector<mlir::Value> moments;
-    llvm::SmallVector<OptimizerUpdate> updates; // by parameter, null: none
+    llvm::SmallVector<OptimizerUpdate> updates; // by parameter; null if there is none
     llvm::SmallVector<mlir::Value> gradients;   // by parameter, of this micro-batch
     int64_t gradientsToCome = 0, updatesToCome = 0;
-    /// Gradients are added up over micro-batches: to what the accumulator (an
-    /// argument) holds, or, `begins`, from here on.
+    /// Whether gradients are summed over micro-batches: they are added to the
+    /// accumulator (an argument), or, with `begins`, start the sum.
     bool accumulates = false, begins = false;
     mlir::Value accumulator;
     mlir::Value packed;                      // not yet reduced
     mlir::Value gradient;                    // reduced; what the update reads
-    mlir::Value newCopy;                     // of the new parameters, if there is one
+    mlir::Value newCopy;                     // copy of the new parameters, or null
     llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
   };
-  /// Puts the phase, scope and policies of the op that is being partitioned on
-  /// what is built for it, but no shardings: it is one rank's.
+  /// Copies the attributes (phase, scope, policies) of the op that is being
+  /// partitioned to the ops built for it, except for its shardings.
   struct Listener : mlir::OpBuilder::Listener {
     void notifyOperationInserted(mlir::Operation *op,
                                  mlir::OpBuilder::InsertPoint) override;
@@ -85,9 +85,9 @@ private:
   std::vector<GroupValues> groups;
   llvm::DenseMap<mlir::Value, Local> locals;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> cache;
-  llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // arguments
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients; // unrounded
-  /// Casts between a gradient and its update, norm or sum: the flat group is cast instead.
+  llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // by old argument
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients; // groups by gradient before rounding
+  /// Casts between a gradient and its update, norm or sum. The flat group is cast instead.
   llvm::DenseSet<mlir::Operation *> roundings;
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument
 };

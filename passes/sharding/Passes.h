@@ -1,4 +1,4 @@
-//===- Passes.h - From one program to one rank's program ------------------===//
+//===- Passes.h - The sharding stage --------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_PASSES_H
 #define SHALE_PASSES_SHARDING_PASSES_H
 
@@ -17,7 +17,7 @@ namespace shale {
 
 struct ShardingOptions {};
 
-/// An annotated training step in, one rank's program out.
+/// Converts an annotated training step to the program of one rank.
 void buildShardingPipeline(mlir::OpPassManager &manager,
                            const ShardingOptions &options = {});
 

@@ -1,4 +1,4 @@
-//===- Passes.td - From one program to one rank's program -----------------===//
+//===- Passes.td - Passes of the sharding stage ---------------------------===//
 #ifndef SHALE_SHARDING_PASSES_TD
 #define SHALE_SHARDING_PASSES_TD
 
@@ -7,22 +7,23 @@ include "mlir/Pass/PassBase.td"
 def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
   let summary = "Gives every value a sharding";
   let description = [{
-    Starts from inputs, whose batch dimension the data axes split, from
-    `dist.sharding` on arguments and from `dist.constrain`; state is replicated
-    where nothing else is said. Along the factors of each op's rule a split goes
-    forward first, then backward to values that nothing has split (constants,
-    positions), until nothing changes; data axes come first. A factor, once
-    split, stays so: where operands disagree the partitioner reshards. Sums over
-    a split factor are partial, and stay so through linear ops.
+    Starts from inputs, whose batch dimension is split over the data axes, from
+    `dist.sharding` on arguments and from `dist.constrain`; state is replicated by
+    default. Splits are propagated along the factors of each op's rule, first
+    forward, then backward to values that have no split yet (constants,
+    positions), until nothing changes. Data axes are propagated first. A factor
+    that is split stays split: where operands disagree, the partitioner reshards.
+    Sums over a split factor are partial, and stay partial through linear ops.
 
     Requires: a mesh. Ensures: `dist.sharding` on every argument of every
     function, `dist.shardings` on every op with results.
 
-    A batch that does not divide is an error that says which sizes would do.
+    A batch size that is not a multiple of the number of ranks of the data axes is
+    an error, which suggests valid sizes.
 
-    The batch is split over "fsdp", and the arguments say how "tp" splits the weights.
-    The second product sums over a split dimension, so its result is partial.
-    `nn.tanh` is not linear, so its operand must be whole.
+    In the example the batch is split over "fsdp", and attributes of the arguments
+    split the weights over "tp". The second `nn.matmul` sums over a split dimension,
+    so its result is partial. `nn.tanh` is not linear, so its operand must be whole.
 
     Before:
     ```mlir
@@ -61,10 +62,10 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
 def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
   let summary = "Checks that every value has a sharding";
   let description = [{
-    The exit contract of propagation: every argument and every op of every
-    function has a sharding of each value, and each op can make its results so.
+    The exit contract of propagation: every argument and every op result of every
+    function has a sharding, and each op can compute its results in it.
 
-    A softmax needs the dimension that it runs over whole.
+    The softmax below needs its last dimension whole, which is split over "tp".
 
     Refused:
     ```mlir
@@ -80,15 +81,17 @@ def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
 }
 
 def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
-  let summary = "Turns the program into that of one rank";
+  let summary = "Converts the program into the program of one rank";
   let description = [{
-    Types become those of one rank; where a value is needed in another layout
-    than it has, a collective is inserted: partial values are scattered or
-    reduced, then splits are exchanged, gathered, sliced.
+    Types become those of one rank's part. Where a value is needed in another
+    layout than it has, collectives are inserted: partial values are
+    reduce-scattered or all-reduced, then splits are exchanged by all-to-all,
+    gathered by all-gather, or made by slicing.
 
-    Parameters move into `dist.unit`s: flat groups, split at rest as
-    `dist.strategy` says. Their views replace the arguments; gradients are packed
-    and reduced, updates run on the flat slice that the rank owns:
+    Parameters move into the flat groups of `dist.unit`s, which are split at rest
+    according to `dist.strategy`. Views of the groups replace the arguments.
+    Gradients are packed and reduced, and updates run on the flat slice that the
+    rank owns:
 
     | strategy | parameters at rest | gradients | optimizer state |
     |---|---|---|---|
@@ -97,14 +100,16 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     | grad | whole | reduce-scatter, as soon as complete | slice |
     | full | slice | reduce-scatter, as soon as complete | slice |
 
-    A cast of a gradient in front of its update becomes one of what each rank packs.
-    Micro-batches are added up in the accumulator's type: whole sums are cast to the
-    reduce type when all are in them, a reduced slice is cast back and added.
+    A cast of a gradient before its update becomes a cast of the values that each
+    rank packs. Micro-batches are summed in the accumulator's type. Unreduced sums
+    are cast to the reduce type after the last micro-batch; a reduced slice is cast
+    back to the accumulator's type and added.
 
-    Requires: what `--shale-verify-sharded` checks. Ensures: no `dist.sharding`
-    is left; the function's states are those with `dist.unit`.
+    Requires: what `--shale-verify-sharded` checks. Ensures: functions have no
+    shardings, and their states, except for scalars, are those with `dist.unit`.
 
-    Partial sums are added up where they are read whole; a result is gathered.
+    In the example the partial sums are all-reduced before `nn.tanh`, which needs
+    whole sums, and the result is all-gathered.
 
     Before:
     ```mlir
@@ -130,8 +135,8 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     }
     ```
 
-    With strategy `full` each of two ranks holds 8 of the parameter's 16 elements. It
-    gathers all for use, and updates its own with its part of the gradient.
+    With strategy `full` each of two ranks holds 8 of the parameter's 16 elements. A
+    rank gathers all 16 for use, and updates its 8 with its part of the gradient.
 
     Before:
     ```mlir
@@ -193,11 +198,12 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
 }
 
 def VerifyCollectivesPass : Pass<"shale-verify-collectives", "::mlir::ModuleOp"> {
-  let summary = "Checks that the runtime has the collectives of a program";
+  let summary = "Checks that the runtime supports the collectives of a program";
   let description = [{
-    The exit contract of the stage: sums, and pieces along the first dimension,
-    are what ranks exchange. A batch that is split along a dimension which an op
-    needs whole leads to others; the error is at that op.
+    The exit contract of the stage: reductions are sums, all-gathers and
+    reduce-scatters run along the first dimension, and there is no all-to-all. If
+    the batch is split along a dimension that an op needs whole, other collectives
+    are needed; the error is reported at that op.
 
     Refused:
     ```mlir

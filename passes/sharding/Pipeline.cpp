@@ -1,18 +1,18 @@
-//===- Pipeline.cpp - From one program to one rank's program --------------===//
+//===- Pipeline.cpp - The sharding stage ----------------------------------===//
 #include "passes/sharding/Passes.h"
 
 namespace shale {
 
-// Nothing may canonicalize or merge between these: folding drops annotations.
+// No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager,
                            const ShardingOptions &) {
-  // Every value gets a layout...
+  // Assign a layout to every value...
   manager.addPass(createPropagatePass());
-  // ... which each op can make.
+  // ... in which its op can compute it.
   manager.addPass(createVerifyShardedPass());
-  // Types become local, collectives appear where layouts differ.
+  // Convert types to local ones, and insert collectives where layouts differ.
   manager.addPass(createPartitionPass());
-  // What a flag asks for and ranks cannot exchange is told here, where the op is still the model's.
+  // Report collectives that the runtime lacks here, where ops are still those of the model.
   manager.addPass(createVerifyCollectivesPass());
 }
 

@@ -14,7 +14,7 @@ namespace shale {
 
 namespace {
 
-/// What is known of one op while its function is propagated.
+/// The state of one op during propagation.
 struct OpState {
   ShardingRule rule;
   Assignment assignment;
@@ -56,7 +56,7 @@ int64_t rankOf(Value value) {
 
 //===- Seeds --------------------------------------------------------------===//
 
-/// The data axes split the batch dimension of inputs.
+/// Returns the layout of an input: its batch dimension is split over the data axes.
 FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
   unsigned index = argument.getArgNumber();
   Layout layout = Layout::replicated(rankOf(argument));
@@ -111,7 +111,7 @@ LogicalResult Propagation::seedArguments() {
             index, nn::kStateAttr))
       params[state.getValue()] = fixed[argument];
   }
-  // Optimizer state is laid out as its parameter.
+  // Optimizer state has the layout of its parameter.
   for (BlockArgument argument : function.getArguments()) {
     auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
         argument.getArgNumber(), nn::kStateAttr);
@@ -123,7 +123,8 @@ LogicalResult Propagation::seedArguments() {
   return success();
 }
 
-/// A constraint decides every axis but the data axes that it does not name.
+/// Seeds the splits of a constraint. It determines all axes except data axes that it
+/// does not name.
 void Propagation::seedConstraint(dist::ConstrainOp op) {
   OpState &state = states[op];
   Layout layout = Layout::from(op.getSharding());
@@ -157,7 +158,7 @@ bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
   return true;
 }
 
-/// Whether `axis` may still come to `op` by propagation.
+/// Whether propagation may still split `op` over `axis`.
 static bool isOpen(Operation *op, const OpState &state, StringRef axis, dist::MeshOp mesh) {
   return state.assignment.factorOf(axis) < 0 &&
          (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
@@ -176,7 +177,7 @@ bool Propagation::forward(Operation *op, StringRef axis) {
   return false;
 }
 
-/// Takes over a split that a user of a result reads it with.
+/// Propagates a split with which a user reads a result to the op.
 bool Propagation::backward(Operation *op, StringRef axis) {
   OpState &state = states[op];
   if (!isOpen(op, state, axis, mesh))
@@ -197,7 +198,7 @@ bool Propagation::backward(Operation *op, StringRef axis) {
   return false;
 }
 
-/// In program order, once all splits are known: operands come before users.
+/// Runs in program order after all splits are known: operands come before users.
 void Propagation::keepPartialSums() {
   for (Operation &op : function.getBody().front()) {
     auto it = states.find(&op);
@@ -217,7 +218,7 @@ void Propagation::keepPartialSums() {
   }
 }
 
-//===- The whole ----------------------------------------------------------===//
+//===- Driver -------------------------------------------------------------===//
 
 void Propagation::write() {
   MLIRContext *context = function.getContext();
@@ -243,14 +244,14 @@ LogicalResult Propagation::run() {
   Block &body = function.getBody().front();
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator()) {
-    // An update runs where its parameter is at rest: nothing flows through it.
+    // An update has the layout of its parameter: nothing propagates through it.
     if (auto update = dyn_cast<OptimizerUpdate>(op)) {
       Layout layout = layoutOf(update.getParameterOperand().get());
       for (Value result : op.getResults())
         fixed[result] = layout;
       continue;
     }
-    // Whole: applied to slices by the partitioner.
+    // Replicated here; the partitioner applies them to slices.
     if (isa<ElementReduction, nn::AccumulateOp>(op))
       continue;
     OpState &state = states[&op];

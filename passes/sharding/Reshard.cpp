@@ -1,4 +1,4 @@
-//===- Reshard.cpp - From one layout to another ---------------------------===//
+//===- Reshard.cpp - Converts a value to another layout -------------------===//
 #include "passes/sharding/Reshard.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ inline namespace sharding {
 
 namespace {
 
-/// A value on its way from one layout to another.
+/// A value that is being converted from one layout to another.
 struct Transition {
   OpBuilder &builder;
   Location loc;
@@ -23,7 +23,7 @@ struct Transition {
     shape[dim] = shape[dim] * times / by;
     return RankedTensorType::get(shape, type.getElementType());
   }
-  /// Whether `axis` is the next one of dimension `dim` in the target.
+  /// Whether `axis` is the next axis of dimension `dim` in the target.
   bool isNext(int64_t dim, StringRef axis) {
     const AxisList &have = now.dims[dim], &want = to.dims[dim];
     return have.size() < want.size() && want[have.size()] == axis &&
@@ -38,7 +38,7 @@ struct Transition {
 
 } // namespace
 
-// P -> S: in the order in which the target's axes follow each other.
+// P -> S, in the order of the target's axes.
 void Transition::scatterPartial() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -68,7 +68,7 @@ void Transition::reducePartial() {
   }
 }
 
-// S(d) -> S(e), where the axis is the minor one of d and the next one of e.
+// S(d) -> S(e), if the axis is the minor axis of d and the next one of e.
 void Transition::exchange() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -95,7 +95,7 @@ void Transition::exchange() {
   }
 }
 
-// S -> R: minor axes first, down to what the target has too.
+// S -> R: minor axes first, until a prefix of the target's axes is left.
 void Transition::gather() {
   for (auto [dim, axes] : llvm::enumerate(now.dims)) {
     const AxisList &want = to.dims[dim];

@@ -1,4 +1,4 @@
-//===- Reshard.h - From one layout to another -----------------------------===//
+//===- Reshard.h - Converts a value to another layout ---------------------===//
 #ifndef SHALE_PASSES_SHARDING_RESHARD_H
 #define SHALE_PASSES_SHARDING_RESHARD_H
 
@@ -8,10 +8,11 @@
 namespace shale {
 inline namespace sharding {
 
-/// Builds what brings `value`, one rank's part in layout `from`, to layout `to`:
-/// partial values are scattered (P -> S) or reduced (P -> R), splits move to
-/// another dimension (S -> S), are gathered (S -> R), and last what is whole is
-/// sliced. `to` is partial only where `from` is.
+/// Converts `value`, one rank's part in layout `from`, to layout `to`. P, S and R
+/// stand for partial, split and replicated. Reduce-scatters (P -> S) or all-reduces
+/// (P -> R) partial values, then moves splits to another dimension by all-to-all
+/// (S -> S), all-gathers splits (S -> R), and slices replicated values (R -> S).
+/// `to` may be partial only on axes on which `from` is.
 mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value value, Layout from, const Layout &to,
                     dist::MeshOp mesh);

@@ -50,8 +50,8 @@ private:
   llvm::StringMap<TrainedParameter> trained;
   llvm::StringMap<Type> accumulated; // by parameter: the type of its gradient accumulator
   llvm::StringMap<Layout> layouts;
-  /// By parameter: what its gradient is reduced in, and what all its uses but the
-  /// update cast it to (null: they do not agree).
+  /// By parameter: the type in which its gradient is reduced, and the type to which
+  /// all its uses but the update cast it (null if they differ).
   llvm::StringMap<Type> reduced, used;
   llvm::MapVector<StringRef, PlannedUnit> planned;
 };
@@ -59,7 +59,7 @@ private:
 LogicalResult UnitsBuilder::readStrategy() {
   units.strategy = dist::getStrategy(module);
   units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
-  // Where gradients are whole at rest there is nothing to gain from reducing twice.
+  // If gradients are whole at rest, reducing each micro-batch saves no memory.
   units.reduceOnce = module->hasAttr(dist::kReduceOnceAttr) ||
                      !dist::splitsGradients(units.strategy);
   units.axis = mesh.getShardAxis();
@@ -69,8 +69,7 @@ LogicalResult UnitsBuilder::readStrategy() {
   return success();
 }
 
-/// Learns from an update which parameter is trained, with which decay and which
-/// optimizer state.
+/// Records the parameter that an update trains, its decay and its optimizer state.
 LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
                                        func::FuncOp function) {
   auto stateOf = [&](Value value) -> nn::StateOp {
@@ -102,8 +101,8 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
   return success();
 }
 
-/// The type to which every use of the argument but its update casts it; null where
-/// one of them reads it as it is.
+/// Returns the type to which all uses of the argument but its update cast it; null
+/// if one reads it without a cast, or if the types differ.
 static Type usedType(BlockArgument argument) {
   Type type;
   for (OpOperand &use : argument.getUses()) {
@@ -155,7 +154,7 @@ LogicalResult UnitsBuilder::readFunctions() {
   return success();
 }
 
-/// Puts a parameter or buffer into the group of its key.
+/// Adds a parameter or buffer to the group of its unit, types, kind and axes.
 LogicalResult UnitsBuilder::place(nn::StateOp state) {
   PlannedUnit &unit = planned[state.getUnit().value_or("root")];
   auto it = layouts.find(state.getSymName());
@@ -199,9 +198,9 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   return success();
 }
 
-/// Gives each parameter its offset; the whole is padded to the axis' size.
+/// Assigns each parameter its offset. Pads the group to a multiple of the axis' size.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
-  // In each of its types a parameter begins aligned.
+  // A parameter is aligned in each of the group's types.
   int64_t smallest =
       std::min({nn::elementBytes(group.type), nn::elementBytes(group.wire),
                 nn::elementBytes(group.reduce)});
@@ -276,9 +275,9 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     made.params = group.params;
     made.layouts = group.layouts;
     std::string base = (name + "." + group.name).str();
-    // Buffers are small and read by everybody: whole everywhere.
-    // Where parameters are kept wider than used, what is kept may be split by
-    // every strategy that splits something: uses read the copy beside it.
+    // Buffers are small and every rank reads them: they are whole everywhere.
+    // Parameters that are stored in a wider type than they are used in may be
+    // split by every strategy that splits something: uses read the copy.
     bool copied = group.wire != group.type && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param,
                          group.type, unit, index, attrs[index],

@@ -1,7 +1,7 @@
 //===- Units.h - How parameters are stored --------------------------------===//
 //
-// Which parameter is in which group of which unit, at which offset, and which
-// flat states hold it: decided once for the module.
+// Assigns each parameter to a group of a unit, at an offset, and declares the flat
+// states that hold the groups: decided once for the module.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_UNITS_H
@@ -15,64 +15,70 @@
 namespace shale {
 inline namespace sharding {
 
-/// A flat state that is to replace the states of a group's parameters.
+/// A flat state that replaces the states of a group's parameters.
 struct FlatState {
   nn::StateOp op;
-  bool sliced; // at rest each rank has its slice of it
+  bool sliced; // whether each rank holds only its slice at rest
 };
 
+/// Parameters of a unit that are stored in one flat state.
 struct Group {
   dist::UnitOp unit;
-  int64_t index = 0; // in its unit
+  int64_t index = 0; // within its unit
   dist::GroupAttr attr;
-  /// Parameters and their layouts at use, as the segments are.
+  /// Parameters and their layouts at use, in the order of the segments.
   std::vector<nn::StateOp> params;
   std::vector<Layout> layouts;
   FlatState param;
-  /// What is used where the parameters are kept wider and nobody gathers them: a
-  /// whole copy in the wire type; null if there is none.
+  /// A whole copy of the parameters in the wire type, which uses read if the
+  /// parameters are stored in a wider type and not gathered; null if there is none.
   FlatState copy = {nullptr, false};
   /// Optimizer state, in the order of the update's operands.
   std::vector<FlatState> moments;
-  /// The sum of the gradients of a step's micro-batches; null where there is one.
+  /// The sum of the gradients of a step's micro-batches; null if there is only one
+  /// micro-batch.
   FlatState accumulator{nullptr, false};
-  /// Data axes over which each rank has a sum of its own in the accumulator;
-  /// known once a function has been partitioned.
+  /// Data axes over which the packed gradients are partial: each rank has its own
+  /// sum. Set when the first function with gradients has been partitioned.
   std::optional<AxisList> partialAxes;
 };
 
-/// What the update of a trained parameter says about it.
+/// Properties of a trained parameter, read from its update.
 struct TrainedParameter {
   double decay = 1;
   llvm::SmallVector<nn::StateOp> moments;
 };
 
+/// The groups in which a module stores its parameters and buffers.
 class Units {
 public:
-  /// Groups the parameters of the module; declares `dist.unit`s and flat states;
-  /// fails after an error.
+  /// Groups the parameters of the module and declares `dist.unit`s and flat states.
+  /// Fails after an error.
   static mlir::FailureOr<Units> build(mlir::ModuleOp module,
                                       dist::MeshOp mesh);
 
   dist::Strategy strategy = dist::Strategy::None;
-  /// The axis over which groups are split at rest; empty where there are not
-  /// two ranks to split over.
+  /// The shard axis of the mesh, over which groups are split at rest; empty if the
+  /// mesh has none.
   llvm::StringRef axis;
   int64_t axisSize = 1;
+  /// Whether gathered units stay gathered until the end of backward.
   bool keepGathered = false;
-  /// Gradients of a step's micro-batches are summed whole, and reduced once.
+  /// Whether gradients are summed over a step's micro-batches unreduced, and reduced
+  /// once per step.
   bool reduceOnce = false;
   std::vector<Group> groups;
 
-  /// The group of a parameter or buffer and its place in it.
+  /// Returns the group of a parameter or buffer and its index in it; a null group if
+  /// there is none.
   std::pair<Group *, int64_t> find(llvm::StringRef param);
-  /// Whether uses read what a gather (over one rank: a cast) made of the shard.
+  /// Whether uses read the result of a gather of the shard (over one rank: a cast).
   bool isGathered(const Group &group) const {
     return group.param.sliced
                ? !group.copy.op
                : dist::splitsParameters(strategy) && group.attr.getWire() != group.attr.getType();
   }
-  /// The number of elements that a rank has of a flat state at rest.
+  /// Returns the number of elements of a flat state that a rank holds at rest.
   int64_t localCount(const Group &group, const FlatState &state) const {
     return group.attr.getCount() / (state.sliced ? axisSize : 1);
   }

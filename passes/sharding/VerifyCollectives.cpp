@@ -1,4 +1,4 @@
-//===- VerifyCollectives.cpp - Checks what ranks would exchange -----------===//
+//===- VerifyCollectives.cpp - Checks collectives against the runtime -----===//
 #include "dialects/dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Passes.h"
@@ -10,7 +10,7 @@ namespace shale {
 #define GEN_PASS_DEF_VERIFYCOLLECTIVESPASS
 #include "passes/sharding/Passes.h.inc"
 
-/// What the runtime lacks for an op; an empty string if nothing.
+/// Returns the name of the collective that the runtime lacks for an op, or "".
 static std::string lackFor(Operation *op) {
   auto along = [](int64_t dim) { return " along dimension " + std::to_string(dim); };
   if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getDim() != 0)

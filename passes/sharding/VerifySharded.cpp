@@ -16,7 +16,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
   for (Value operand : op.getOperands()) {
     std::optional<Layout> layout = getLayout(operand);
     if (!layout)
-      return success(); // reported where the value is made
+      return success(); // reported at the definition of the value
     operands.push_back(*layout);
   }
   for (OpResult result : op.getResults()) {
@@ -27,7 +27,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
     results.push_back(*layout);
   }
   if (isa<OptimizerUpdate, ElementReduction, nn::AccumulateOp>(op))
-    return success(); // not by a rule: see Partition
+    return success(); // have no rule: see Partitioner
   return recoverAssignment(&op, getRule(&op), operands, results, mesh);
 }
 

@@ -1,4 +1,4 @@
-// Writing checkpoints, and the folder they are in.
+// Writes checkpoints and manages their folder.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Export.h"
 #include "runtime/checkpoint/Layout.h"
@@ -28,7 +28,7 @@ std::string stepName(int64_t step) {
   return format("step-%08lld", (long long)step);
 }
 
-/// The step a folder's name says; -1 when it is no complete checkpoint's.
+/// Returns the step in a folder's name; -1 if the name is not that of a complete checkpoint.
 int64_t stepOf(const std::string &name) {
   if (name.compare(0, 5, "step-") != 0 || name.size() < 6 || name.size() > 23 ||
       name.find_first_not_of("0123456789", 5) != std::string::npos)
@@ -51,7 +51,7 @@ void checkSpace(const std::string &folder, int64_t bytes) {
          (long long)bytes, folder.c_str());
 }
 
-/// This rank's pieces as one file; returns what the manifest says of them.
+/// Writes this rank's pieces to one file; returns their manifest entries.
 std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
                                     const char *state,
                                     const std::string &folder,
@@ -91,11 +91,11 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
   return stored;
 }
 
-/// Describes what rank 0 has just written of the full form.
+/// Returns the manifest entries of the files that rank 0 has just written in the full form.
 std::vector<StoredPiece> describeFull(const ShaleProgram &program,
                                       const std::string &folder,
                                       const std::vector<std::string> &names) {
-  std::set<std::string> parameters; // by first names: others are copies
+  std::set<std::string> parameters; // first names only: aliases are copies
   for (int p = 0; p < program.parameter_count; ++p)
     parameters.insert(program.parameters[p].name);
   std::vector<StoredPiece> stored;
@@ -127,8 +127,8 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program,
   return stored;
 }
 
-/// Renames the folder into place; one of that step that is there is swapped out
-/// in the same instant.
+/// Renames the folder into place; an existing one of the same step is exchanged with
+/// it atomically.
 void commit(const std::string &temporary, const std::string &final,
             const std::string &parent) {
   syncFolder(temporary);
@@ -145,7 +145,7 @@ void commit(const std::string &temporary, const std::string &final,
   syncFolder(parent);
 }
 
-/// Temporary folders of saves that a crash cut short; the run holds the lock.
+/// Removes the temporary folders of interrupted saves; the run holds the lock.
 void removeStale(const std::string &parent) {
   for (const std::string &name : listFolder(parent))
     if (name.compare(0, 5, "step-") == 0 &&
@@ -159,14 +159,14 @@ void prune(const std::string &out, int64_t keep) {
     return;
   folders.resize(folders.size() - keep);
   for (const std::string &folder : folders) {
-    // Renamed first: a removal that is cut short must not look complete.
+    // Rename it first: a partly removed checkpoint must not look complete.
     std::string doomed = folder + temporaryMark + "old";
     if (rename(folder.c_str(), doomed.c_str()) != 0 || !removeTree(doomed))
       warn("cannot remove the old checkpoint '%s'", folder.c_str());
   }
 }
 
-/// Runs `body`, then agrees with all ranks whether it went well on each.
+/// Runs `body`, then agrees with all ranks on whether it succeeded on each.
 template <typename Body>
 void together(Communicator &communicator, std::string &trouble, Body body) {
   if (trouble.empty()) {

@@ -18,42 +18,41 @@
 
 namespace shale::rt {
 
-/// Where the run stands: all that is not in the state block.
+/// Position of a run: everything that is not in the state block.
 struct Position {
-  int64_t step = 0; // to run next
-  int64_t updates = 0; // of the optimizer so far: steps less those that were skipped
-  int64_t row = 0;  // next row of the data's order
+  int64_t step = 0; // the step to run next
+  int64_t updates = 0; // optimizer updates so far: steps minus skipped ones
+  int64_t row = 0;  // next row in the order of the data
   uint64_t seed = 0;
-  std::map<std::string, std::string> flags; // that decided what was trained
-  std::string folder; // that it was read from
+  std::map<std::string, std::string> flags; // flags that affect the result of training
+  std::string folder; // the checkpoint it was read from
 };
 
-/// Folders of the complete checkpoints below `out`, oldest first.
+/// Returns the folders of the complete checkpoints below `out`, oldest first.
 std::vector<std::string> listCheckpoints(const std::string &out);
 
-/// The folder of a step with data but no manifest, if no complete checkpoint is as
-/// new; else empty. Saving leaves none: someone took the manifest away.
+/// Returns the folder of a step with data but no manifest, if no complete checkpoint
+/// is as new; else empty. Saving never leaves one: the manifest was removed.
 std::string brokenCheckpoint(const std::string &out);
 
-/// Where the checkpoint that `how` (--resume's value) means stands; nothing where
-/// there is none or it cannot be read.
+/// Returns the position of the checkpoint that `how` (--resume's value) refers to, or
+/// nothing if there is none or it cannot be read.
 std::optional<Position> newestPosition(const std::string &out,
                                        const std::string &how);
 
-/// Every rank calls it. `form`: "sharded", "full" (rank 0 writes all of it) or
-/// "both" (sharded, and the full state beside it). The full form is a model's folder
-/// as exportTensors() writes it, in files of at most `fileBytes`, with the optimizer's
-/// state beside it. Older checkpoints beyond
-/// `keep` are removed when the new one is safe. On failure nothing remains of
-/// the new one and all ranks throw.
+/// Saves a checkpoint. Every rank calls it. `form`: "sharded", "full" (rank 0 writes
+/// everything) or "both" (sharded, and the full state beside it). The full form is a
+/// model folder as written by exportTensors(), in files of at most `fileBytes`, with
+/// the optimizer state beside it. Older checkpoints beyond `keep` are removed once the
+/// new one is on disk. On failure nothing remains of the new one and all ranks throw.
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
                     Communicator &communicator, const std::string &out,
                     const std::string &form, int64_t fileBytes, int64_t keep,
                     Position position);
 
-/// Every rank calls it. `how` is --resume's value. False: start anew. A damaged
-/// newest checkpoint is passed over for the one before it with "auto";
-/// otherwise damage is exit code 65.
+/// Loads a checkpoint. Every rank calls it. `how` is --resume's value. Returns false if
+/// the run starts from the beginning. With "auto" a damaged newest checkpoint is
+/// skipped for the one before it; otherwise damage is exit code 65.
 bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
                     Communicator &communicator, const std::string &out,
                     const std::string &how, Position &position);

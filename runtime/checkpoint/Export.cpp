@@ -1,4 +1,4 @@
-// Gathers parameters piecewise to rank 0, which writes them.
+// Gathers parameters in pieces on rank 0, which writes them.
 #include "runtime/checkpoint/Export.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
@@ -14,7 +14,7 @@ namespace shale::rt {
 namespace {
 constexpr int64_t chunkElements = 1 << 16;
 
-/// A tensor to write: pieces of the state, or a part of a file.
+/// A tensor to write: pieces of the state, or a range of a file.
 struct Tensor {
   std::string name;
   Dtype type;
@@ -24,8 +24,8 @@ struct Tensor {
   const KeptTensor *kept = nullptr;
 };
 
-/// The same list on every rank, but for what is kept, which only rank 0 has and
-/// nobody sends.
+/// Returns the tensors to write. The list is the same on every rank except for kept
+/// tensors, which only rank 0 has and no rank sends.
 std::vector<Tensor> tensorsOf(const ShaleProgram &program,
                               const ExportOptions &options) {
   std::vector<Tensor> tensors;
@@ -49,7 +49,7 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
     tensor.pieces = {piece};
     tensors.push_back(std::move(tensor));
   }
-  // The other names of tied parameters follow: nothing may share bytes there.
+  // The other names of tied parameters follow: safetensors does not allow shared bytes.
   for (size_t i = 0, n = tensors.size(); i < n && !options.optimizer; ++i) {
     const ShaleParameter &parameter =
         program.parameters[tensors[i].pieces[0].parameter];
@@ -63,7 +63,7 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
   return tensors;
 }
 
-/// Consecutive tensors, file by file.
+/// Assigns consecutive tensors to files of at most `most` bytes.
 std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tensors,
                                                  int64_t most) {
   std::vector<std::vector<const Tensor *>> files(1);
@@ -79,7 +79,7 @@ std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tens
   return files;
 }
 
-/// Brings a piece to rank 0 and, there, hands its chunks to `use`.
+/// Sends a piece to rank 0, which passes its chunks to `use`.
 template <typename Use>
 void bring(const Piece &piece, int rank, const char *state,
            Communicator &communicator, std::vector<char> &buffer, Use use) {
@@ -110,7 +110,7 @@ void copyKept(const KeptTensor &kept, SafetensorsWriter &writer,
   }
 }
 
-/// Files of this name that an earlier export of another form left.
+/// Removes files of this name that an earlier export in another form left.
 void removeOthers(const std::string &folder, const std::string &base,
                   const std::vector<std::string> &names) {
   for (const std::string &name : listFolder(folder)) {
@@ -138,8 +138,8 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
       filesOf(tensors, options.fileBytes);
   const std::string base = options.optimizer ? "optimizer" : "model";
   std::string trouble;
-  // A full disk on rank 0 must not leave the others sending into the void: they
-  // send everything, and learn of it at the end.
+  // If rank 0 cannot write, the other ranks still send everything and get the error at
+  // the end.
   auto attempt = [&](auto body) {
     if (!trouble.empty() || rank != 0)
       return;

@@ -1,4 +1,4 @@
-// Finds the program's parameters in files of other weights.
+// Finds the program's parameters in the files that --init names.
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
@@ -45,8 +45,8 @@ std::vector<int64_t> shapeOf(const ShaleParameter &parameter) {
   return {parameter.dims, parameter.dims + parameter.rank};
 }
 
-/// A prefix that, put before all names of one list or taken from them, gives names
-/// of the other: what --init-map would have to say. Empty where there is none.
+/// Finds a prefix that, added to all names of one list or removed from them, gives names
+/// of the other, and returns the value for --init-map. Empty if there is none.
 std::string guessRename(const std::vector<std::string> &missing,
                         const std::vector<std::string> &left) {
   auto prefixFor = [](const std::vector<std::string> &longer,
@@ -100,7 +100,7 @@ std::string renamed(std::string name, const std::vector<std::string> &renames) {
 GivenWeights::GivenWeights(const ShaleProgram &program,
                            const std::string &source,
                            const std::vector<std::string> &renames) {
-  renamed("x", renames); // what is wrong with the flag is said first
+  renamed("x", renames); // report errors in the flag first
   open(source);
   match(program, source, renames);
 }

@@ -1,5 +1,5 @@
-// Weights that --init names: one safetensors file, or the folder of a model as
-// Hugging Face's libraries write it, with one file or with shards and an index.
+// Weights that --init names: one safetensors file, or a model folder as written by
+// Hugging Face's libraries, with one file or with shards and an index.
 #ifndef SHALE_RUNTIME_CHECKPOINT_GIVEN_H
 #define SHALE_RUNTIME_CHECKPOINT_GIVEN_H
 
@@ -15,27 +15,28 @@ namespace shale::rt {
 
 class GivenWeights {
 public:
-  /// Opens the files and finds every parameter by its name or, where it is tied,
-  /// by any of its names. `renames` are OLD=NEW, applied in their order to the
-  /// files' names: OLD is a regular expression that is matched at the start of a
-  /// name, what it matches is replaced by NEW ($1: its first group); a name that
-  /// becomes empty is not read. What is missing, left over or of another shape or
-  /// kind is one error with exit code 65. A buffer may be missing.
+  /// Opens the files and finds every parameter by its name or, if it is tied,
+  /// by any of its names. `renames` are OLD=NEW, applied in order to the names in
+  /// the files: OLD is a regular expression that is matched at the start of a
+  /// name, and the match is replaced by NEW ($1: its first group); a tensor whose
+  /// name becomes empty is not read. All tensors that are missing, left over or of
+  /// another shape or kind are reported in one error with exit code 65. A buffer may
+  /// be missing.
   GivenWeights(const ShaleProgram &program, const std::string &source,
                const std::vector<std::string> &renames);
 
   struct Tensor {
-    const InputFile *file = nullptr; // null: a buffer that is not there
+    const InputFile *file = nullptr; // null: a missing buffer
     TensorInfo info;
     std::string name; // in the file
   };
   const Tensor &of(int parameter) const { return found[parameter]; }
-  /// Buffers that keep the values of the program's own file.
+  /// Names of missing buffers, which keep the values of the program's own file.
   const std::vector<std::string> &missingBuffers() const { return buffers; }
-  /// Tensors of the model's state_dict that the program has no use for, under the
-  /// program's names.
+  /// Tensors of the model's state_dict that the program does not use, by their names
+  /// in the program.
   const std::map<std::string, Tensor> &carried() const { return beside; }
-  /// Two tensors under the names of one tied parameter must hold the same values.
+  /// Checks that tensors under different names of one tied parameter hold the same values.
   void checkTied() const;
 
 private:
@@ -52,12 +53,12 @@ private:
   std::map<std::string, Tensor> beside;
 };
 
-/// The new name, by the rules of the constructor. Exit code 64 for a rename that
-/// is none.
+/// Returns the new name, by the rules of the constructor. Fails with exit code 64 for
+/// a malformed rename.
 std::string renamed(std::string name, const std::vector<std::string> &renames);
 
-/// Copies what describes the model beside its weights (configuration, tokenizer)
-/// from a model's folder to another; nothing for a source that is no folder.
+/// Copies the files of a model folder that are not weights (configuration, tokenizer)
+/// to another folder; does nothing if the source is not a folder.
 void copyModelFiles(const std::string &source, const std::string &target);
 
 } // namespace shale::rt

@@ -1,4 +1,4 @@
-// Initial weights: by reference (file, offset, length), given, or drawn.
+// Initial weights: by reference (file, offset, length), from --init's files, or random.
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Layout.h"
@@ -51,8 +51,8 @@ InputFile openInitial(const ShaleInit &init) {
 }
 
 namespace {
-/// Size and hash of what was compiled: other values than those that the compiler
-/// saw may be merged, tied or folded in another way.
+/// Checks the hash of a parameter's first bytes at compile time: the compiler may have
+/// merged, tied or folded the program on the basis of the values it read.
 void checkHash(const ShaleParameter &parameter, const InputFile &file) {
   const ShaleInit &init = parameter.init;
   if (init.hash == 0)
@@ -74,16 +74,16 @@ Dtype fileType(const ShaleParameter &parameter) {
   return static_cast<Dtype>(parameter.init.type);
 }
 
-/// Where the values of a parameter lie, whole and in one type.
+/// Location of the values of a whole parameter, all in one type.
 struct Source {
   const InputFile *file;
   Dtype type;
   int64_t offset;
   bool transposed;
-  const char *data = nullptr; // in place of the file: in the program itself
+  const char *data = nullptr; // if not null, used instead of the file: values in the program itself
 };
 
-/// What --init asks for.
+/// The source of the initial weights, as chosen by --init.
 class Origin {
 public:
   Origin(const ShaleProgram &program, const InitOptions &init)
@@ -115,12 +115,12 @@ public:
     return !(given && given->of(p).file) &&
            program.parameters[p].init.kind == SHALE_INIT_FILL;
   }
-  /// Whether the program brings the values itself.
+  /// Whether the values are stored in the program itself.
   bool brings(int p) const {
     return !(given && given->of(p).file) &&
            program.parameters[p].init.kind == SHALE_INIT_DATA;
   }
-  /// Of any other parameter.
+  /// Returns the source of any other parameter.
   Source of(int p) {
     const ShaleParameter &parameter = program.parameters[p];
     if (given && given->of(p).file) {
@@ -168,16 +168,17 @@ uint64_t mix(uint64_t x) { // splitmix64's finaliser
   return x ^ (x >> 31);
 }
 
-/// A parameter and a seed as one number.
+/// Combines a seed and a parameter's name into one key.
 uint64_t keyOf(uint64_t seed, const std::string &name) {
   Checksum checksum;
   checksum.add(name.data(), name.size());
   return mix(mix(seed + 0x9e3779b97f4a7c15ull) ^ checksum.value());
 }
 
-/// A normal number of mean 0 and deviation 1: the sum of twelve uniform ones less
-/// their mean. The sum is one of integers, so that every host gets the same bits,
-/// which a logarithm of its own C library would not promise.
+/// Returns a random number of approximately normal distribution, mean 0 and standard
+/// deviation 1: the sum of twelve uniform numbers minus their mean. The sum is over
+/// integers, so that every host gets the same bits; the C library's logarithm would not
+/// guarantee that.
 double drawn(uint64_t key, int64_t element) {
   constexpr int bits = 21;
   constexpr uint64_t mask = (uint64_t(1) << bits) - 1;
@@ -205,7 +206,7 @@ public:
     if (origin.draws(piece.parameter)) {
       uint64_t key = keyOf(origin.seed, parameter.name);
       for (int64_t e = piece.begin; e < piece.end; ++e) {
-        // Rounded to f32 once: a rounded copy is that of the master.
+        // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
         float value = static_cast<float>(
             init.mean +
             init.deviation * drawn(key, e));
@@ -248,8 +249,9 @@ private:
     }
   }
 
-  /// The file holds [columns, rows]: for each column one run of it covers the
-  /// rows that the piece touches. Tall pieces are taken in strips of rows.
+  /// Reads a piece of a transposed parameter. The file holds [columns, rows]: for each
+  /// column, one contiguous range covers the rows of the piece. Tall pieces are read in
+  /// strips of rows.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter,
                       const Source &source, char *target) {
     int64_t size = sizeOf(source.type), rows = parameter.dims[0],

@@ -1,4 +1,4 @@
-// Tensors that are carried from the initial weights to the trained ones.
+// Tensors that are copied from the initial weights to the trained ones.
 #include "runtime/checkpoint/Kept.h"
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
@@ -64,14 +64,14 @@ std::vector<KeptTensor> findKept(const ShaleProgram &program,
       continue;
     }
     try {
-      // The beginning of the values is not compared as for parameters: another
-      // file of this size is noticed by these.
+      // The beginning of the values is not checked here: the check of the parameters
+      // detects another file of the same size.
       kept.push_back({row.name, static_cast<Dtype>(row.type),
                       {row.dims, row.dims + row.rank},
                       openInitial(row.init).path(), row.init.offset,
                       row.init.length});
     } catch (const Error &) {
-      missing.push_back(row.name); // training needed no file of the model
+      missing.push_back(row.name); // training does not need the model's files
     }
   }
   return kept;

@@ -1,6 +1,6 @@
-// What the model's state_dict has beside the program's parameters: buffers that the
-// step holds as constants, and parameters that nothing reads. They are written
-// beside the trained parameters as they were.
+// Tensors of the model's state_dict that are not parameters of the program: buffers
+// that the step uses as constants, and parameters that nothing reads. They are written
+// unchanged beside the trained parameters.
 #ifndef SHALE_RUNTIME_CHECKPOINT_KEPT_H
 #define SHALE_RUNTIME_CHECKPOINT_KEPT_H
 
@@ -20,13 +20,13 @@ struct KeptTensor {
   int64_t offset = 0, bytes = 0;
 };
 
-/// At the start of a run, by rank 0: copies those that --init's files have to the
-/// output's folder, where a run that goes on finds them.
+/// Copies the kept tensors in --init's files to the output folder, where a resumed run
+/// finds them. Rank 0 calls it at the start of a run.
 void storeKept(const ShaleProgram &program, const InitOptions &init,
                const std::string &out);
 
-/// Those whose values are known: stored by storeKept(), or in the model's own file.
-/// `missing`: names of the others.
+/// Returns the kept tensors whose values are known: stored by storeKept(), or in the
+/// model's own file. Sets `missing` to the names of the others.
 std::vector<KeptTensor> findKept(const ShaleProgram &program,
                                  const std::string &out,
                                  std::vector<std::string> &missing);

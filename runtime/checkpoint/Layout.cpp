@@ -36,7 +36,7 @@ int64_t axisSize(const ShaleProgram &program, const ShaleState &state) {
   return state.axis < 0 ? 1 : program.axes[state.axis].size;
 }
 
-/// The state that stands for (group, role): widest type, then most sharded.
+/// Whether a state is the one to store for its (group, role): widest type, then most sharded.
 bool stands(const ShaleProgram &program, int index) {
   const ShaleState &own = program.states[index];
   auto key = [&](int i) {
@@ -53,7 +53,7 @@ bool stands(const ShaleProgram &program, int index) {
 
 void addSharded(const ShaleProgram &program, const ShaleState &state,
                 std::vector<Piece> &pieces) {
-  // Ranks that differ on other axes hold the same: those at 0 there count.
+  // Ranks that differ on other axes hold the same elements: use those with coordinate 0 there.
   int64_t stride = 1;
   for (int a = program.axis_count - 1; a > state.axis; --a)
     stride *= program.axes[a].size;

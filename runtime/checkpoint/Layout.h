@@ -1,6 +1,6 @@
-// Where every element of every parameter (and of its moments) is: which rank,
-// where in its state block. Files never hold flat offsets of groups: a piece is
-// a parameter's name, a role and an element range.
+// The rank and the offset in its state block of every element of every parameter and
+// optimizer state. Files never hold flat offsets of groups: a piece is a parameter's
+// name, a role and an element range.
 #ifndef SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
 #define SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
 
@@ -24,24 +24,25 @@ struct Piece {
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
-/// Every element once, ordered by parameter, role, begin. Of several copies of
-/// a group the widest type counts, and of these the sharded one. What all ranks
-/// hold is cut among them when `spread`, else taken from rank 0.
+/// Returns pieces that cover every element once, ordered by parameter, role, begin. Of
+/// several copies of a group, the one of the widest type is used, and of these the
+/// sharded one. State that all ranks hold is split among them if `spread`, else taken
+/// from rank 0.
 std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
 
-/// All that `rank` holds, narrow copies included.
+/// Returns all pieces that `rank` holds, narrow copies included.
 std::vector<Piece> localPieces(const ShaleProgram &program, int rank);
 
-/// A name of the program (an alias, too) to the parameter's index.
+/// Maps each parameter name and alias to the parameter's index.
 std::map<std::string, int> parameterNames(const ShaleProgram &program);
 
-/// Whether a parameter is the model's, and not a number of the loss scaling.
+/// Whether a parameter belongs to the model, not to the loss scaling.
 bool isWeight(const ShaleProgram &program, int parameter);
 
 const char *roleName(int32_t role);
 
-/// The program's tables are consistent: every index and range is inside what it
-/// refers to. Otherwise exit code 70; 65 for a mesh with unknown axes.
+/// Checks that the program's tables are consistent: every index and range is within
+/// bounds. Fails with exit code 70; 65 for a mesh with unknown axes.
 void checkProgram(const ShaleProgram &program);
 
 } // namespace shale::rt

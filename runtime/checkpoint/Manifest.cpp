@@ -33,7 +33,7 @@ Dtype typeOf(const json &value) {
   return type;
 }
 
-/// Numbers of a manifest are counts and offsets: never negative.
+/// Reads a number of the manifest. All are counts and offsets: never negative.
 int64_t natural(const json &value) {
   if (!value.is_number_unsigned() ||
       value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
@@ -87,7 +87,7 @@ Manifest parse(const std::string &folder, const std::string &text) {
     throw std::runtime_error("it is not of format shale-checkpoint, version 1");
   Manifest manifest;
   manifest.position.step = natural(body.at("step"));
-  // Files from before updates were counted: none was skipped.
+  // Older files do not count updates: none was skipped.
   manifest.position.updates = body.contains("updates")
                                   ? natural(body.at("updates"))
                                   : manifest.position.step;
@@ -95,7 +95,7 @@ Manifest parse(const std::string &folder, const std::string &text) {
     throw std::runtime_error("it has more updates than steps");
   manifest.position.row = natural(body.at("data_row"));
   manifest.position.seed = body.at("seed").get<uint64_t>();
-  if (body.contains("flags")) // files from before: not known
+  if (body.contains("flags")) // missing in older files
     for (const auto &[flag, value] : body.at("flags").items())
       manifest.position.flags[flag] = value.get<std::string>();
   manifest.position.folder = folder;

@@ -1,4 +1,4 @@
-// manifest.json of a checkpoint: what it holds and where, with checksums.
+// manifest.json of a checkpoint: its contents, their location and checksums.
 #ifndef SHALE_RUNTIME_CHECKPOINT_MANIFEST_H
 #define SHALE_RUNTIME_CHECKPOINT_MANIFEST_H
 
@@ -33,14 +33,14 @@ struct Manifest {
   std::vector<StoredPiece> pieces;
 };
 
-/// The text of manifest.json; describes the program's layout as well.
+/// Returns the text of manifest.json, which also describes the program's layout.
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest);
 
-/// Reads and checks it: checksum, types, ranges, plain file names, sizes of the
-/// files. Exit code 65 when anything is off.
+/// Reads manifest.json and checks it: checksum, types, ranges, plain file names, sizes
+/// of the files. Fails with exit code 65 if a check fails.
 Manifest readManifest(const std::string &folder);
 
-/// For sending to rank 0: pieces as text and back.
+/// Convert pieces to text and back, for sending them to rank 0.
 std::string packPieces(const std::vector<StoredPiece> &pieces);
 std::vector<StoredPiece> unpackPieces(const std::string &text);
 

@@ -1,4 +1,4 @@
-// Reading checkpoints: by parameter name and element range, so that a program
+// Reads checkpoints by parameter name and element range, so that a program
 // compiled for another world size or strategy reads the same files.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Layout.h"
@@ -14,7 +14,7 @@ namespace shale::rt {
 namespace {
 constexpr int64_t chunkElements = 1 << 19;
 
-/// Parameters of either side that are numbers of the loss scaling.
+/// Returns the names of loss-scaling parameters of the program and of the checkpoint.
 std::set<std::string> lossScales(const ShaleProgram &program,
                                  const Manifest &manifest) {
   std::set<std::string> names;
@@ -31,8 +31,8 @@ std::set<std::string> lossScales(const ShaleProgram &program,
   return names;
 }
 
-/// A checkpoint of another model is told by what differs, one of other precision
-/// flags by that.
+/// Fails if the checkpoint is of another model, with the differences, or was saved with
+/// other precision flags.
 void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
   std::map<std::string, int> names = parameterNames(program);
   std::set<int> seen;
@@ -80,10 +80,10 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
        manifest.position.folder.c_str(), list.c_str());
 }
 
-/// Where this rank keeps elements of one (parameter, role).
+/// This rank's pieces of each (parameter, role).
 using Targets = std::map<std::pair<int, std::string>, std::vector<Piece>>;
 
-/// Reads a stored piece whole, for its checksum, and copies what is asked for.
+/// Reads a whole stored piece, to check its checksum, and copies the elements of `targets`.
 void readPiece(const std::string &folder, const StoredPiece &stored,
                const std::vector<Piece> &targets, char *state,
                std::vector<char> &buffer) {
@@ -112,7 +112,7 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
          file.path().c_str(), stored.parameter.c_str(), stored.role.c_str());
 }
 
-/// The stored pieces of one (parameter, role) must cover what is asked for.
+/// Checks that the stored pieces of one (parameter, role) cover `target`.
 void checkCover(const ShaleProgram &program, const std::string &folder,
                 const Piece &target, std::vector<const StoredPiece *> pieces) {
   std::sort(pieces.begin(), pieces.end(),
@@ -160,8 +160,8 @@ void readState(const ShaleProgram &program, int rank, char *state,
   }
 }
 
-/// Tries one folder on every rank; the message of a damage, on the ranks that
-/// saw one; `failed` is the same everywhere.
+/// Tries to load one folder on every rank. Returns the error message on the ranks that
+/// failed; `failed` is the same on all ranks.
 std::string tryFolder(const ShaleProgram &program, int rank, char *state,
                       Communicator &communicator, const std::string &folder,
                       Position &position, bool &failed, bool &otherModel) {
@@ -192,7 +192,7 @@ std::optional<Position> newestPosition(const std::string &out,
   try {
     return readManifest(folders.empty() ? how : folders.back()).position;
   } catch (const Error &) {
-    return std::nullopt; // whoever loads it says so
+    return std::nullopt; // loadCheckpoint() reports the error
   }
 }
 
@@ -204,7 +204,7 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
   std::vector<std::string> folders;
   bool named = how != "auto" && how != "must";
   if (named) {
-    // A run's folder stands for its newest checkpoint.
+    // A run's folder means its newest checkpoint.
     folders = listCheckpoints(how);
     folders = {folders.empty() ? how : folders.back()};
   } else {

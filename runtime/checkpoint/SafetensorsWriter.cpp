@@ -1,4 +1,4 @@
-// safetensors, written in one pass.
+// Writes safetensors files in one pass.
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/core/Error.h"
 

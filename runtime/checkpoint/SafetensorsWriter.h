@@ -18,7 +18,7 @@ public:
   /// Creates the file and writes the header.
   void begin(const std::string &path);
   void append(const void *data, int64_t bytes) { file->append(data, bytes); }
-  /// Where the data of the declared tensors starts in the file.
+  /// Offset in the file at which the data of the declared tensors starts.
   int64_t dataStart() const { return start; }
   int64_t position() const { return file->position(); }
   /// Syncs and closes; throws unless every declared byte was appended.

@@ -15,7 +15,7 @@
 namespace shale::rt {
 
 namespace {
-/// One rank alone: gathers and sums are copies.
+/// The communicator of a single rank: gathers and sums are copies.
 class Alone : public Communicator {
 public:
   void start(int32_t, ShaleCollectiveKind, const void *send, void *recv,
@@ -40,7 +40,7 @@ int64_t scratchBytes(const ShaleProgram &program) {
     largest = std::max(largest, program.axes[a].size);
   if (largest == 1)
     return 0;
-  // Two halves, each with a piece from every peer of at least 64 bytes.
+  // Two halves, each with a piece of at least 64 bytes from every peer.
   return std::max(program.comm_scratch_bytes, 2 * largest * 64);
 }
 

@@ -12,8 +12,8 @@
 namespace shale::rt {
 
 namespace {
-/// The host as the kernel knows it: two containers of one host may have two names
-/// and yet the same cores.
+/// Returns the kernel's boot ID as the host's name: two containers on one host may have
+/// different host names but share its cores.
 std::string hostName() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

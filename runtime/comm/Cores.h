@@ -1,5 +1,5 @@
-// Cores of a host are shared out among its ranks, which learn of each other when
-// they are connected: under torchrun, mpirun and srun nobody else does it.
+// Distributes the cores of a host among its ranks once they are connected: torchrun,
+// mpirun and srun do not do it.
 #ifndef SHALE_RUNTIME_COMM_CORES_H
 #define SHALE_RUNTIME_COMM_CORES_H
 
@@ -11,18 +11,18 @@
 
 namespace shale::rt {
 
-/// What one rank may run on.
+/// The host and CPUs that one rank may run on.
 struct RankCores {
   std::string host;
-  /// No vector<int>: libgloo would take this program's code for its own, and its memory would be counted as ours.
+  /// Not vector<int>: libgloo would bind to this program's instantiation, and its memory would be counted as ours.
   std::deque<int> cpus;
 };
 
-/// Threads of each rank: every core is shared equally by the ranks of its host that
-/// may run on it; at least 1.
+/// Returns the number of threads of each rank, at least 1: every core is shared equally
+/// by the ranks of its host that may run on it.
 std::vector<int> shareCores(const std::vector<RankCores> &ranks);
 
-/// Every rank calls it: this rank's share, the same rule on all ranks.
+/// Returns this rank's number of threads, by shareCores(). Every rank calls it.
 int shareOfCores(Communicator &communicator, int rank, int worldSize);
 
 } // namespace shale::rt

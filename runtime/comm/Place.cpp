@@ -38,7 +38,7 @@ static std::string firstHost(const std::string &list) {
                                                            : end - bracket - 1);
 }
 
-/// torchrun's own store occupies MASTER_PORT, so ours is the next one.
+/// torchrun's own store uses MASTER_PORT, so Shale's uses the next port.
 static void readMaster(Place &place) {
   if (const char *address = get("MASTER_ADDR"))
     place.address = address;
@@ -69,8 +69,8 @@ static void readMpirun(Place &place) {
                         ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX)
                         : 1;
   readMaster(place);
-  // On one host, mpirun's private folder serves as meeting place; it
-  // goes when mpirun does.
+  // On one host, mpirun's private folder is the rendezvous point; mpirun removes
+  // it when it ends.
   const char *session = get("PMIX_SERVER_TMPDIR");
   if (place.address.empty() && place.localSize == place.worldSize && session)
     place.storePath = std::string(session) + "/shale";

@@ -1,5 +1,5 @@
-// Which rank this process is, and where it meets its peers: read from the
-// environment of torchrun, mpirun, srun or Shale's own launcher.
+// The rank of this process and its rendezvous point: read from the environment of
+// torchrun, mpirun, srun or Shale's own launcher.
 #ifndef SHALE_RUNTIME_COMM_PLACE_H
 #define SHALE_RUNTIME_COMM_PLACE_H
 
@@ -13,12 +13,12 @@ struct Place {
   int localRank = 0;
   int localSize = 1;
   std::string launcher;  // "", "shale", "torchrun", "mpirun", "srun"
-  std::string storePath; // a folder all ranks see; else address and port
+  std::string storePath; // a folder that all ranks see; if empty: address and port
   std::string address;
   int port = 0;
 };
 
-/// Exit code 64 when the environment is half set or contradicts itself.
+/// Reads the place from the environment; fails with exit code 64 if that is incomplete or contradictory.
 Place placeFromEnvironment();
 
 } // namespace shale::rt

@@ -53,7 +53,7 @@ void complain(const char *level, const std::string &message) {
     line = "\n" + line;
   line += std::string(level) + ": " + message + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // Nobody is left to tell.
+    // The error cannot be reported anywhere else.
   }
 }
 

@@ -1,5 +1,5 @@
-// How the runtime fails: one exception that carries the exit code and one
-// message naming the thing at fault and the remedy; main turns it into an exit.
+// Errors of the runtime: one exception that carries the exit code and a message
+// naming the cause and the remedy; main exits with the code.
 #ifndef SHALE_RUNTIME_CORE_ERROR_H
 #define SHALE_RUNTIME_CORE_ERROR_H
 
@@ -17,7 +17,7 @@ public:
   int code; // SHALE_EXIT_*
 };
 
-/// printf into a string.
+/// Formats as printf does and returns the string.
 std::string format(const char *pattern, ...)
     __attribute__((format(printf, 1, 2)));
 
@@ -25,18 +25,18 @@ std::string format(const char *pattern, ...)
 [[noreturn]] void fail(int code, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 
-/// Names this process in messages; called once the rank is known.
+/// Sets the rank that messages are prefixed with; called once the rank is known.
 void setSpeaker(int rank, int worldSize);
 
-/// A line of stdout is unfinished (a progress bar): messages go below it.
+/// Sets whether stdout ends in an unfinished line (a progress bar); messages go below it.
 void setBar(bool shown);
 
-/// One line on stderr, written at once so that ranks do not mix.
+/// Prints one line to stderr in a single write, so that lines of ranks do not mix.
 void complain(const char *level, const std::string &message);
 void warn(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
-/// Reports and ends the process at once, from any thread and from within
-/// compiled code, whose frames cannot be unwound.
+/// Reports an error and ends the process at once. May be called from any thread and
+/// from within compiled code, whose frames cannot be unwound.
 [[noreturn]] void die(int code, const std::string &message);
 
 } // namespace shale::rt

@@ -119,8 +119,8 @@ void makeFolders(const std::string &path) {
 
 void syncFolder(const std::string &path) {
   int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems refuse fsync of a folder (EINVAL); theirs is no other
-  // way.
+  // Some file systems do not support fsync of a folder (EINVAL) and have no
+  // alternative.
   if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
     int error = errno;
     if (fd >= 0)
@@ -175,8 +175,8 @@ void replaceFile(const std::string &path, const std::string &text) {
   renameFile(temporary, path);
 }
 
-// A file of /proc, whose size is not known beforehand, into `text`; false where
-// there is none. Allocates nothing.
+// Reads a file of /proc, whose size is not known beforehand, into `text`; returns false
+// if there is none. Allocates nothing.
 template <size_t N> static bool readProcess(const char *path, char (&text)[N]) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)

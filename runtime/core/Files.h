@@ -1,5 +1,5 @@
-// Files: positioned reads, appending writes, and what it takes to make a write
-// last (fsync of file and folder). Errors name the file.
+// Files: positioned reads, appending writes, and durable writes (fsync of file and
+// folder). Errors name the file.
 #ifndef SHALE_RUNTIME_CORE_FILES_H
 #define SHALE_RUNTIME_CORE_FILES_H
 
@@ -9,7 +9,7 @@
 
 namespace shale::rt {
 
-/// A regular file open for reading. Missing: exit code 66; other trouble: 65.
+/// A regular file open for reading. If missing: exit code 66; other errors: 65.
 class InputFile {
 public:
   explicit InputFile(const std::string &path);
@@ -18,7 +18,7 @@ public:
   InputFile(const InputFile &) = delete;
   InputFile &operator=(const InputFile &) = delete;
 
-  /// Reads exactly `bytes` at `offset`; a file that ends before is an error.
+  /// Reads exactly `bytes` at `offset`; a shorter file is an error.
   void readAt(int64_t offset, void *buffer, int64_t bytes) const;
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
@@ -39,7 +39,7 @@ public:
 
   void append(const void *data, int64_t bytes);
   int64_t position() const { return written; }
-  /// fsync and close; the file is whole on disk once its folder is synced.
+  /// Syncs and closes; the file is complete on disk once its folder is synced.
   void finish();
 
 private:
@@ -51,21 +51,21 @@ private:
 std::string readText(const std::string &path, int64_t limit);
 bool exists(const std::string &path);
 void makeFolders(const std::string &path);
-/// fsync of a folder: makes renames and creations in it last.
+/// Syncs a folder: makes renames and creations in it durable.
 void syncFolder(const std::string &path);
-/// Removes a folder and all it holds; false if something stays.
+/// Removes a folder and its contents; returns false if something remains.
 bool removeTree(const std::string &path);
 std::vector<std::string> listFolder(const std::string &path);
 std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);
-/// Renames a whole file into place and syncs its folder.
+/// Renames a complete file into place and syncs its folder.
 void renameFile(const std::string &from, const std::string &to);
 /// Writes text beside `path`, syncs it and renames it into place.
 void replaceFile(const std::string &path, const std::string &text);
 
-/// Memory of this process (RSS), without allocating.
+/// Returns the resident memory (RSS) of this process, without allocating.
 int64_t residentBytes();
-/// The most that it was.
+/// Returns the peak of the resident memory.
 int64_t residentPeakBytes();
 
 } // namespace shale::rt

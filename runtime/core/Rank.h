@@ -1,4 +1,4 @@
-// The runtime of this process as compiled code sees it, and the mesh.
+// The runtime state of this process, which compiled code passes as ShaleRank, and the mesh.
 #ifndef SHALE_RUNTIME_CORE_RANK_H
 #define SHALE_RUNTIME_CORE_RANK_H
 
@@ -13,13 +13,13 @@ class Communicator;
 class Watch;
 class Transfers;
 
-/// Coordinates of a rank; the last axis varies fastest.
+/// Returns the coordinates of a rank; the last axis varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
-/// Size of the mesh; 1 without axes.
+/// Returns the number of ranks of the mesh; 1 without axes.
 int64_t meshSize(const ShaleProgram &program);
 /// Whether an axis splits the batch.
 bool isDataAxis(const ShaleAxis &axis);
-/// Number of equal parts the batch is cut into, and which one a rank takes.
+/// Return the number of equal parts that the batch is cut into, and the index of a rank's part.
 int64_t dataParts(const ShaleProgram &program);
 int64_t dataPart(const ShaleProgram &program, int rank);
 
@@ -31,8 +31,8 @@ struct ShaleRank {
   int worldSize = 1;
   std::vector<int64_t> coordinates;
   shale::rt::Communicator *communicator = nullptr;
-  const char *node = nullptr; // what runs now comes from it
-  shale::rt::Watch *watch = nullptr; // while a step is watched
+  const char *node = nullptr; // node of the model that is running now
+  shale::rt::Watch *watch = nullptr; // set while a step is watched
   shale::rt::Transfers *transfers = nullptr;
   char *hostState = nullptr, *hostArena = nullptr;
 };

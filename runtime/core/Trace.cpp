@@ -1,4 +1,4 @@
-// Spans are kept by stream in blocks that are reserved when tracing starts. Format:
+// Spans are stored per stream in blocks that are reserved when tracing starts. Format:
 // "Trace Event Format" (complete events, microseconds), a JSON array in an object.
 #include "runtime/core/Trace.h"
 #include "runtime/core/Error.h"

@@ -1,5 +1,5 @@
-// What ran when: kernels, products, collectives and copies of some steps, as Chrome
-// trace events (chrome://tracing, Perfetto). Off, a span costs one load and a branch.
+// Traces of some steps: kernels, products, collectives and copies as Chrome trace
+// events (chrome://tracing, Perfetto). If off, a span costs one load and a branch.
 #ifndef SHALE_RUNTIME_CORE_TRACE_H
 #define SHALE_RUNTIME_CORE_TRACE_H
 
@@ -11,29 +11,29 @@
 
 namespace shale::rt {
 
-/// A row of the picture; each belongs to one thread.
+/// A row of the trace; each belongs to one thread.
 enum class TraceStream { Compute, Communication, Copy };
 
 extern bool traceOn;
 inline bool tracing() { return traceOn; }
 
-/// Nanoseconds of this host's steady clock.
+/// Returns nanoseconds of this host's steady clock.
 int64_t traceNow();
-/// Notes a span that ends now. `what` (a kernel, an exchange, a copy) and `node`
-/// (where in the model it comes from; else the unit or tensor that it moves; may be
-/// null) must live as long as the program, `tensor` and `space` too.
+/// Records a span that ends now. `what` is a kernel, a collective or a copy; `node` is
+/// its node in the model, or else the unit or tensor that it moves, or null. `what`,
+/// `node`, `tensor` and `space` must live as long as the program.
 void traceSpan(TraceStream stream, const char *what, const char *node,
                int64_t begin, int64_t bytes = 0, const char *tensor = nullptr,
                const char *space = nullptr);
 
-/// Steps A to B, both counted, of "steps:A-B" or "steps:A"; false if it is none.
+/// Parses "steps:A-B" (both inclusive) or "steps:A"; returns false for any other text.
 bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last);
 
-/// From now on spans are noted, and times count from here: ranks call it just after a barrier. Memory is reserved here.
+/// Starts recording and sets the time origin: ranks call it just after a barrier. Reserves the memory for spans.
 void traceStart();
-/// Ends the notes and returns them: the events of this rank, in JSON, separated by commas.
+/// Stops recording and returns the events of this rank, in JSON, separated by commas.
 std::string traceText(int rank);
-/// Writes the trace of all ranks, each as `traceText` gave it, to `path`. Throws 74.
+/// Writes the traces of all ranks, each as returned by `traceText`, to `path`. Throws with exit code 74.
 void writeTrace(const std::vector<std::string> &texts, const std::string &path);
 
 } // namespace shale::rt

@@ -51,8 +51,8 @@ double floatAt(Dtype type, const void *data, int64_t index) {
   }
 }
 
-/// To f32 so that rounding it once more gives what rounding `value` once would:
-/// an inexact result gets an odd last bit ("round to odd").
+/// Converts to f32 by rounding to odd: rounding the result again gives the same as
+/// rounding `value` once. An inexact result gets an odd last bit.
 float narrowed(double value) {
   float near = static_cast<float>(value);
   if (static_cast<double>(near) == value || !(near - near == 0))

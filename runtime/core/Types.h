@@ -30,7 +30,7 @@ enum class Dtype : int32_t {
 int64_t sizeOf(Dtype type);
 bool isInteger(Dtype type);
 
-/// The name safetensors files use, and back; false for a type we do not read.
+/// Convert between a type and its name in safetensors files; false for an unsupported type.
 const char *nameOf(Dtype type);
 bool dtypeNamed(const std::string &name, Dtype &type);
 

@@ -1,4 +1,4 @@
-// What the compiled step really touches: --report-buffers.
+// --report-buffers: records which buffers the compiled step actually uses.
 #include "runtime/core/Watch.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
@@ -17,7 +17,7 @@ Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena,
       hostArena(hostArena), transfers(program.site_count),
       copied(program.transfer_count), live(program.buffer_count) {}
 
-/// Parameters, moments and momenta; sums of gradients are not among them.
+/// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not included.
 bool Watch::inState(const char *at) const {
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
@@ -75,7 +75,7 @@ void Watch::start(int32_t site, const void *send, const void *recv,
   note(std::move(event));
 }
 
-/// What is sent is read until the wait.
+/// The send buffer is read until the wait.
 void Watch::wait(int32_t site) {
   Event event;
   event.reads = {transfers[site].send};
@@ -92,7 +92,7 @@ void Watch::startCopy(int32_t index, const void *target, const void *source,
   note(std::move(event));
 }
 
-/// What is copied is read until the wait.
+/// The source is read until the wait.
 void Watch::waitCopy(int32_t index) {
   Event event;
   event.reads = {copied[index]};
@@ -113,7 +113,7 @@ void Watch::beginFunction(bool firstOfStep) {
     phase = Phase::Check;
   if (phase != Phase::Check)
     return;
-  // Nothing in an arena outlives a function.
+  // No value in an arena outlives a function.
   std::memset(arena, 0xff, program.arena_bytes);
   if (program.host_arena_bytes > 0)
     std::memset(hostArena, 0xff, program.host_arena_bytes);
@@ -148,8 +148,8 @@ void Watch::findUpdate() {
   }
 }
 
-/// In use are the buffers that are read after the update began before anything
-/// is written in their place. Whether these are all, the second step shows.
+/// A buffer is live if it is read after the update begins, before it is overwritten.
+/// The second step checks that no other buffer is.
 void Watch::findLiveBuffers() {
   std::vector<char> overwritten(program.buffer_count);
   auto bufferAt = [&](const char *at) {
@@ -173,7 +173,7 @@ void Watch::findLiveBuffers() {
     for (Range to : events[e].writes) {
       if (!inArena(to.begin))
         continue;
-      // What is written within a buffer is a part of it.
+      // A write inside a buffer overwrites only a part of it.
       int32_t buffer = bufferAt(to.begin);
       if (buffer >= 0 && to.begin == placeOf(program.buffers[buffer]))
         overwritten[buffer] = 1;
@@ -181,8 +181,8 @@ void Watch::findLiveBuffers() {
   }
 }
 
-/// A gathered unit is there from the start of its gather to the last read
-/// before something else is written in its place.
+/// A gathered unit is live from the start of its all-gather to the last read
+/// before its buffer is overwritten.
 void Watch::findGathers() {
   for (size_t e = 0; e < events.size(); ++e) {
     if (!events[e].starts || !inArena(events[e].writes[0].begin) ||
@@ -216,7 +216,7 @@ void Watch::findGathers() {
   }
 }
 
-/// Fills what no live buffer holds of an arena with NaN; returns the bytes.
+/// Fills the bytes of an arena that no live buffer occupies with NaN; returns their number.
 int64_t Watch::fillFree(char *block, int64_t bytes) const {
   std::vector<std::pair<int64_t, int64_t>> kept;
   for (int32_t i = 0; i < program.buffer_count; ++i) {
@@ -254,7 +254,7 @@ bool Watch::isTouched(int64_t offset, int64_t bytes) const {
   });
 }
 
-/// Bytes of this rank's part of a group that hold no parameter.
+/// Returns the padding bytes in this rank's part of a group.
 int64_t Watch::paddingOf(const ShaleState &slot) const {
   const ShaleGroup &group = program.groups[slot.group];
   int64_t begin = 0;
@@ -310,7 +310,7 @@ std::string Watch::report() const {
     const ShaleBuffer &buffer = program.buffers[i];
     char *place = placeOf(buffer);
     bool inArena = place != nullptr;
-    // State that lasts no longer than a step: sums of gradients.
+    // State that does not outlive a step: accumulated gradients.
     bool onHost = std::strcmp(buffer.space, "host state") == 0;
     bool sums = (onHost || std::strcmp(buffer.space, "state") == 0) &&
                 std::strcmp(buffer.category, "gradients") == 0;

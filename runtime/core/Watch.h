@@ -1,12 +1,12 @@
-// What the compiled step really touches: --report-buffers.
+// --report-buffers: records which buffers the compiled step actually uses.
 //
-// The first step that is watched is recorded, all its micro-batches: every launch,
-// product, collective and copy between the memories with the addresses it reads and
-// writes. From that alone follow which buffers are in use when the update begins and
-// which gathered units are whole at once. In the second step all bytes of the arenas
-// that are said to be free at the update's begin (and the whole arenas before each
-// micro-batch) are filled with NaN: were one of them in use, the run would take
-// another course.
+// The first watched step is recorded with all its micro-batches: every launch, product,
+// collective and copy between device and host memory, with the addresses that it reads
+// and writes. From these events alone it is derived which buffers are in use when the
+// update begins and which gathered units are live at the same time. In the second step,
+// all bytes of the arenas that were found to be free when the update begins (and the
+// whole arenas before each micro-batch) are filled with NaN: if one of them were in
+// use, the results of the run would change.
 #ifndef SHALE_RUNTIME_CORE_WATCH_H
 #define SHALE_RUNTIME_CORE_WATCH_H
 
@@ -19,11 +19,11 @@ namespace shale::rt {
 
 class Watch {
 public:
-  /// The state of host memory follows the device's.
+  /// `state` holds the device's state, followed by the state in host memory.
   Watch(const ShaleProgram &program, int rank, char *state, char *arena,
         char *hostArena);
 
-  // Of compiled code, before the call is made; main thread only.
+  // Called before each call of compiled code is executed; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
   void gemm(const void *a, const void *b, const void *c);
   void start(int32_t site, const void *send, const void *recv, int64_t count,
@@ -33,24 +33,24 @@ public:
                  int64_t bytes);
   void waitCopy(int32_t index);
 
-  /// Before each compiled function of a step.
+  /// Called before each compiled function of a step.
   void beginFunction(bool firstOfStep);
   void endStep();
-  /// Both steps are over.
+  /// Whether both steps are over.
   bool done() const { return phase == Phase::Done; }
-  /// This rank's object.
+  /// Returns this rank's JSON object.
   std::string report() const;
 
 private:
   enum class Phase { Idle, Record, Between, Check, Done };
-  /// A piece of memory; `bytes` is 0 where the call does not say.
+  /// A range of memory; `bytes` is 0 if the call does not give the size.
   struct Range {
     const char *begin;
     int64_t bytes;
   };
   struct Event {
     std::vector<Range> reads, writes;
-    int32_t site = -1; // of a start or a wait
+    int32_t site = -1; // of the start or wait of a collective
     bool starts = false;
   };
   struct Transfer {
@@ -68,7 +68,7 @@ private:
   void poison();
   bool inState(const char *at) const;
   bool inArena(const char *at) const;
-  /// Where a buffer of the program's table lies; null for what is none of an arena.
+  /// Returns the address of a buffer of the program's table; null if it is not in an arena.
   char *placeOf(const ShaleBuffer &buffer) const;
   int64_t fillFree(char *block, int64_t bytes) const;
   bool isTouched(int64_t offset, int64_t bytes) const;
@@ -80,12 +80,12 @@ private:
   Phase phase = Phase::Idle;
   std::vector<Event> events;
   std::vector<Transfer> transfers; // by site
-  std::vector<Range> copied;       // sources, by number of the copy
+  std::vector<Range> copied;       // sources, by index of the copy
   size_t position = 0;             // of the next event of the second step
-  size_t update = 0;               // the update begins with this event
-  std::vector<char> live;          // by buffer of the program's table
+  size_t update = 0;               // first event of the update
+  std::vector<char> live;          // by buffer of the program's table: in use when the update begins
   std::vector<Gathered> gathers;
-  std::vector<std::string> unitsAtOnce; // where they are most
+  std::vector<std::string> unitsAtOnce; // the largest set of units that are gathered at the same time
   int64_t residentAfterFirst = 0, poisoned = 0;
 };
 

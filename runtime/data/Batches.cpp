@@ -54,7 +54,7 @@ std::vector<std::string> dataFiles(const std::string &path) {
   return files;
 }
 
-/// Of the tokens that the program reads; 0 where it is not known.
+/// Returns the vocabulary size of the tokens that the program reads; 0 if unknown.
 static int64_t vocabularyOf(const ShaleProgram &program) {
   int64_t least = 0;
   for (int i = 0; i < program.input_count; ++i) {
@@ -90,7 +90,7 @@ Batches::Batches(const ShaleProgram &program, int rank,
     countWindows();
 }
 
-/// Of each file as many as the input with the fewest has.
+/// Counts the micro-batches of each file: those of the input with the fewest.
 void Batches::countMicroBatches() {
   for (size_t f = 0; f < tensors.size(); ++f) {
     int64_t least = -1;
@@ -107,7 +107,7 @@ void Batches::countMicroBatches() {
     fail(SHALE_EXIT_DATA, "'%s' has no micro-batch", options.path.c_str());
 }
 
-/// A window lies in one file; a file that is too short for one is passed over.
+/// Counts windows. A window lies within one file; a file that is too short for one is skipped.
 void Batches::countWindows() {
   int64_t bytes = 0, longest = 0;
   for (const auto &file : tokens) {
@@ -130,7 +130,7 @@ int64_t Batches::stepsIn(double passes, int64_t perStep) const {
   return static_cast<int64_t>(std::min(micro / perStep + 1e-9, 9e15));
 }
 
-/// Whether every input that token files fill as labels has a label that is ignored.
+/// Whether labels that token files fill have a value that is ignored.
 bool Batches::canIgnore() const {
   for (int i = 0; i < program.input_count; ++i)
     if (plans[i].kind == Plan::Tokens && program.inputs[i].ignored != 0)
@@ -304,7 +304,7 @@ void Batches::fillRandom(const Randomness &randomness,
   }
 }
 
-/// The file that holds item `at` of all, and the item's number in it.
+/// Returns the file that holds item `at`, and the item's index in that file.
 static std::pair<size_t, int64_t> fileOf(const std::vector<int64_t> &ends,
                                          int64_t at) {
   size_t file = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
@@ -367,8 +367,8 @@ const char *Batches::filledWithOnes() const {
   return nullptr;
 }
 
-/// What a value out of range means nobody knows (a look-up reads nothing there):
-/// it is an error of the data, not a number in the loss.
+/// A value out of range has no meaning (an embedding look-up would read nothing): it is
+/// reported as an error in the data and does not go into the loss.
 void Batches::check(int index, int64_t from, int64_t count, const void *data,
                     const std::string &path, const char *what,
                     int64_t position) const {

@@ -13,48 +13,48 @@
 namespace shale::rt {
 
 struct DataOptions {
-  std::string path; // files and folders with commas between; may be empty when
-                    // every input has a binding without data
+  std::string path; // files and folders, separated by commas; may be empty if
+                    // every input has a binding that needs no data
   std::string binType = "uint16";
-  bool typed = false; // binType was said, not assumed
+  bool typed = false; // binType was given by the user
   uint64_t seed = 0;
   bool shuffle = true;
-  bool repeat = false; // begin anew behind the last tensor; tokens always do
+  bool repeat = false; // wrap around after the last tensor; tokens always do
 };
 
-/// The files that a path means: itself, or what is between its commas; of a folder
-/// what ends with .bin, .npy or .safetensors, by name. Exit code 66 for a folder
-/// without any.
+/// Returns the files of a comma-separated list of files and folders. A folder stands
+/// for its .bin, .npy and .safetensors files, sorted by name. Fails with exit code 66
+/// for a folder without any.
 std::vector<std::string> dataFiles(const std::string &path);
 
-/// Every rank opens the same files. The whole-program micro-batch has the rows
-/// of all data coordinates; this rank reads its own equal slice. A step's rows
-/// depend on (seed, position) and not on the number of ranks.
+/// Reads micro-batches. Every rank opens the same files. A whole micro-batch has the
+/// rows of all data coordinates; this rank reads its own equal slice. The rows of a
+/// step depend on (seed, position) and not on the number of ranks.
 class Batches {
 public:
   Batches(const ShaleProgram &program, int rank, const DataOptions &options);
 
   const std::string &path() const { return options.path; }
-  /// Micro-batches the files have; -1: they wrap around, there is no end.
+  /// Number of micro-batches in the files; -1: unlimited, the files wrap around.
   int64_t limit() const { return options.repeat ? -1 : microBatches; }
   /// Rows of a whole micro-batch that come from token files.
   int64_t rows() const { return windowRows; }
-  /// Whole steps of so many micro-batches in so many passes over the data.
+  /// Number of whole steps of `perStep` micro-batches in `passes` passes over the data.
   int64_t stepsIn(double passes, int64_t perStep) const;
-  /// Inputs bound to ones that a .safetensors file lacks, a padding mask; nullptr: none.
+  /// An input bound to ones (a padding mask) that a .safetensors file lacks; nullptr: none.
   const char *filledWithOnes() const;
   /// Fills buffers[i] (this rank's part of input i) with micro-batch `step`;
   /// for token files, `firstRow` is the position of its first row in the
   /// order.
   void fill(int64_t step, int64_t firstRow, void *const *buffers);
 
-  /// Micro-batches of one pass in which no row comes twice. Where the last one is
-  /// not full of rows, the rest has ignored labels; where the program ignores none,
-  /// it is left out.
+  /// Number of micro-batches of one pass that reads no row twice. If the rows do not
+  /// fill the last micro-batch, its other rows have ignored labels; if the program
+  /// ignores no label, the last micro-batch is left out.
   int64_t wholePass() const;
   int64_t rowsLeftOut() const;
   void fillOnce(int64_t step, void *const *buffers);
-  /// What random ops draw from, for inputs that are bound to it.
+  /// Values of the inputs that random ops draw from.
   struct Randomness {
     uint64_t seed = 0;
     int64_t step = 0, microbatch = 0;
@@ -77,8 +77,8 @@ private:
   bool canIgnore() const;
   void fillTensor(int index, int64_t step, void *buffer);
   void fillTokens(int index, int64_t firstRow, void *buffer);
-  /// Elements [from, from + count) of an input, which stand at `position` of
-  /// the file, counted in what `what` says.
+  /// Checks the range of elements [from, from + count) of an input, read from
+  /// `position` of the file, which counts units of `what`.
   void check(int index, int64_t from, int64_t count, const void *buffer,
              const std::string &path, const char *what, int64_t position) const;
   int64_t windowOf(int64_t row) const;
@@ -93,7 +93,7 @@ private:
   std::vector<char> buffer; // a window or a slice, in the file's type
   int64_t microBatches = -1;
   int64_t windowLength = 0, windowRead = 0, windows = 0, windowRows = 0;
-  int64_t lastRow = -1; // of fillOnce: rows from here on are ignored
+  int64_t lastRow = -1; // for fillOnce: labels of rows from here on are ignored
 };
 
 int64_t elementsOf(const ShaleInput &input);

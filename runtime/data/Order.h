@@ -6,22 +6,22 @@
 
 namespace shale::rt {
 
-/// The window that a position of an epoch reads: a bijection of [0, size) that
+/// Returns the window at a position of an epoch: a bijection of [0, size) that
 /// depends on (seed, epoch) only. It needs no memory, so any position of any epoch
-/// is found at once. test/e2e/rows.py computes it from this:
+/// is computed directly. test/e2e/rows.py implements this definition:
 ///
-///   All numbers are of 64 bits and wrap around.
+///   All numbers have 64 bits and wrap around.
 ///   mix(x):  x += 0x9e3779b97f4a7c15
 ///            x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9
 ///            x = (x ^ x >> 27) * 0x94d049bb133111eb
 ///            x ^ x >> 31
-///   b        the least number, from 1 on, with 4^b >= size
+///   b        the least number, at least 1, with 4^b >= size
 ///   key      mix(mix(seed) ^ epoch)
 ///   once(v)  left, right = v >> b, v mod 2^b
 ///            for r = 0, 1, 2, 3:
 ///              left, right = right, left ^ (mix(key ^ r << 56 ^ right) mod 2^b)
 ///            left << b | right
-///   window   once(position), and once() of that again until it is below size
+///   window   once(position); once() is repeated until the result is below size
 inline int64_t shuffled(uint64_t seed, uint64_t epoch, int64_t size,
                         int64_t position) {
   auto mix = [](uint64_t x) { // splitmix64's finaliser

@@ -15,8 +15,8 @@ constexpr uint64_t headerLimit = 100'000'000;
 constexpr size_t tensorLimit = 200'000;
 constexpr size_t rankLimit = 32;
 
-/// Collects tensors from parser events: unlike a DOM it sees duplicate keys and
-/// never builds what the format has no place for.
+/// Collects tensors from parser events. Unlike a DOM, it detects duplicate keys and
+/// does not build values that the format does not allow.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 public:
   explicit HeaderHandler(std::map<std::string, TensorInfo> &table)
@@ -140,7 +140,7 @@ private:
   bool inArray = false, inMetadata = false, metadataSeen = false;
 };
 
-/// Element count and size in 64 bits; they must be what the offsets say.
+/// Computes element count and size in 64 bits and checks them against the offsets.
 void checkSize(const std::string &path, const std::string &name,
                TensorInfo &tensor) {
   int64_t count = 1;
@@ -158,7 +158,7 @@ void checkSize(const std::string &path, const std::string &name,
   tensor.count = count;
 }
 
-/// Sorted by offset the tensors tile the data: no hole, overlap or tail.
+/// Checks that the tensors, sorted by offset, tile the data: no hole, overlap or tail.
 void checkTiling(const std::string &path,
                  std::map<std::string, TensorInfo> &table, int64_t dataStart,
                  int64_t dataBytes) {

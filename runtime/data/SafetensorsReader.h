@@ -1,6 +1,6 @@
-// Reads safetensors files as hostile input: header size, duplicate names,
-// types, shapes and offsets are checked in 64 bits before anything is allocated
-// on their word.
+// Reads safetensors files as untrusted input: header size, duplicate names,
+// types, shapes and offsets are checked in 64 bits before any allocation that
+// depends on them.
 #ifndef SHALE_RUNTIME_DATA_SAFETENSORSREADER_H
 #define SHALE_RUNTIME_DATA_SAFETENSORSREADER_H
 

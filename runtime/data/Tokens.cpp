@@ -89,9 +89,9 @@ void TokenFile::openHeaderless(const TokenOptions &options) {
   checkWidth(options);
 }
 
-/// Numbers of 32 or 64 bits that are read as narrower ones: every second number, or
-/// three of four, are what a vocabulary leaves of the high bits, which is zero for
-/// most. Every number would be a token of the model, so nothing else would notice.
+/// Detects numbers of 32 or 64 bits that are read as narrower ones: every second number,
+/// or three of four, then holds only the high bits, which are zero for most
+/// vocabularies. Every such number is a valid token, so no other check detects this.
 void TokenFile::checkWidth(const TokenOptions &options) const {
   constexpr int64_t sampled = 1 << 13, fewest = 64;
   int64_t size = sizeOf(element);
@@ -99,7 +99,7 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
     return;
   int64_t n = std::min(tokens, sampled) / 4 * 4;
   std::vector<char> sample(n * size);
-  // All high bits of a token but those that the vocabulary needs.
+  // The largest value of a token's high bits with this vocabulary.
   uint64_t most = options.vocabulary > 0
                       ? static_cast<uint64_t>(options.vocabulary - 1) >> (8 * size)
                       : 0;
@@ -128,8 +128,8 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
        wide ? "int64" : "int32 or uint32", wide ? "int64" : "uint32");
 }
 
-/// The value of 'key' in the header's dictionary, up to the comma or brace that
-/// ends it (brackets and quotes respected); empty when it is not there.
+/// Returns the value of 'key' in the header's dictionary, up to the comma or brace that
+/// ends it (brackets and quotes respected); empty if the key is missing.
 static std::string npyValue(const std::string &header, const std::string &key) {
   size_t at = header.find("'" + key + "'");
   if (at == std::string::npos)

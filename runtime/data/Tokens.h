@@ -1,4 +1,4 @@
-// Files of tokens: one long row of integers.
+// Token files: one long row of integers.
 #ifndef SHALE_RUNTIME_DATA_TOKENS_H
 #define SHALE_RUNTIME_DATA_TOKENS_H
 
@@ -11,15 +11,14 @@ namespace shale::rt {
 
 struct TokenOptions {
   std::string type = "uint16"; // of a headerless file: uint8, uint16, uint32, int32, int64
-  bool typed = false;          // a user said so
+  bool typed = false;          // `type` was given by the user
   int64_t vocabulary = 0;      // 0: not known
 };
 
 /// Reads `.bin` (headerless or with llm.c's header) and `.npy` (one dimension,
-/// integers). A file of any other name is headerless, too, but of no type that is
-/// taken for granted: it is of bytes where the vocabulary has no more than 256
-/// tokens, else a user has to say. Tokens that are plainly wider than the type are
-/// an error.
+/// integers). A file with any other extension is headerless, too, but has no default
+/// type: it holds bytes if the vocabulary has at most 256 tokens, else the user has to
+/// give the type. It is an error if the tokens are evidently wider than the type.
 class TokenFile {
 public:
   TokenFile(const std::string &path, const TokenOptions &options);

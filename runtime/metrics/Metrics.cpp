@@ -10,8 +10,8 @@
 
 namespace shale::rt {
 
-/// Enough digits to give the same float back; JSON has no infinity. A step
-/// allocates nothing, so the text stands in an array.
+/// A number as JSON text, with enough digits to read the same float back; JSON has no
+/// infinity. A step allocates nothing, so the text is in an array.
 struct Number {
   char text[32];
   explicit Number(double value) {
@@ -29,7 +29,7 @@ Metrics::Metrics(const std::string &path, int64_t firstStep) : path(path) {
     for (size_t at = 0; at < text.size();) {
       size_t end = text.find('\n', at);
       if (end == std::string::npos)
-        break; // a line that was cut short
+        break; // incomplete last line
       std::string line = text.substr(at, end - at);
       at = end + 1;
       auto object = nlohmann::json::parse(line, nullptr, false);

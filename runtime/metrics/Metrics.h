@@ -1,4 +1,4 @@
-// What rank 0 reports: a progress line and an object in metrics.jsonl a step.
+// Metrics that rank 0 reports: a progress line and an object in metrics.jsonl per step.
 #ifndef SHALE_RUNTIME_METRICS_METRICS_H
 #define SHALE_RUNTIME_METRICS_METRICS_H
 
@@ -13,19 +13,19 @@ struct StepMetrics {
   float loss = 0, gradNorm = 0;
   double lr = 0, seconds = 0;
   int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
-  bool scaled = false, skipped = false; // the loss is; the update was
+  bool scaled = false, skipped = false; // scaled: the loss is scaled; skipped: the update was skipped
   float lossScale = 1;
   bool evaluated = false;
   double evalLoss = 0;
-  /// Of a rank: the model's operations in a second, in 1e12, and as a share of the
-  /// machine's, where that is known; else 0.
+  /// Per rank: the model's floating-point operations per second, in 1e12, and their
+  /// fraction of the machine's peak, if that is known, else 0.
   double tflops = 0, mfu = 0;
 };
 
 class Metrics {
 public:
-  /// Continues the file at `firstStep`: lines of that step and later ones, left
-  /// by a run that went on after its last checkpoint, are dropped.
+  /// Continues the file at `firstStep`: drops the lines of that step and later
+  /// ones, which a run wrote after its last checkpoint.
   Metrics(const std::string &path, int64_t firstStep);
   ~Metrics();
   Metrics(const Metrics &) = delete;
@@ -38,7 +38,7 @@ private:
   FILE *file = nullptr;
 };
 
-/// The line people read, without a newline.
+/// Prints the progress line, without a newline.
 void printProgress(const StepMetrics &metrics, int64_t steps);
 
 } // namespace shale::rt

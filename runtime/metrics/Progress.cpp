@@ -33,7 +33,7 @@ Progress::Progress(bool bar, bool colour) : bar(bar), colour(colour) {}
 
 Progress Progress::ofStdout() {
   const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
-  // mpirun gives its processes terminals of their own, wherever their text ends up.
+  // mpirun gives its processes pseudo-terminals, wherever their output goes.
   bool terminal = isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0 &&
                   !std::getenv("OMPI_COMM_WORLD_RANK");
   return Progress(terminal, terminal && !(plain && *plain));
@@ -47,7 +47,7 @@ void Progress::clear() {
 }
 
 void Progress::step(const StepMetrics &m, int64_t steps, double now) {
-  // The first step is no measure: it makes what later ones find made.
+  // The first step is not representative: it does one-time initialization.
   if (lastStep >= 0) {
     double took = now - lastStep;
     pace = seen < 2 ? took : 0.9 * pace + 0.1 * took;

@@ -1,5 +1,5 @@
-// What people see of a run: a line a step, or on a terminal one line that stays,
-// with a bar and the time left.
+// Progress output of a run: one line per step, or on a terminal a single line with a
+// progress bar and the time left.
 #ifndef SHALE_RUNTIME_METRICS_PROGRESS_H
 #define SHALE_RUNTIME_METRICS_PROGRESS_H
 
@@ -13,14 +13,14 @@ class Progress {
 public:
   /// `bar`: the output is a terminal that can rewrite a line.
   explicit Progress(bool bar, bool colour);
-  /// As stdout, TERM and NO_COLOR say.
+  /// Chooses bar and colour from stdout, TERM and NO_COLOR.
   static Progress ofStdout();
 
-  /// After a step of `steps`; `now` in seconds of any clock. Allocates nothing.
+  /// Reports a finished step out of `steps`; `now` is in seconds of any clock. Allocates nothing.
   void step(const StepMetrics &metrics, int64_t steps, double now);
-  /// Takes the bar away before something else is printed.
+  /// Erases the bar before something else is printed.
   void clear();
-  /// Seconds until the last step ends, from those that ended lately; negative:
+  /// Seconds until the last step ends, estimated from recent steps; negative:
   /// not known yet.
   double left(int64_t remaining) const { return pace < 0 ? -1 : pace * remaining; }
 
@@ -31,7 +31,7 @@ private:
   int64_t seen = 0;
 };
 
-/// "1:02:03", "2:03", "0:07"; as people write it.
+/// Formats seconds as "1:02:03", "2:03" or "0:07".
 void writeDuration(double seconds, char (&text)[32]);
 
 } // namespace shale::rt

@@ -30,7 +30,7 @@ std::string escaped(const std::string &text) {
   return out;
 }
 
-/// The least and the greatest value of each column, in their order.
+/// Reduces a curve to the least and the greatest value of each column, in their order.
 Curve thinned(const Curve &curve) {
   if (curve.size() <= 2 * columns)
     return curve;
@@ -49,7 +49,7 @@ Curve thinned(const Curve &curve) {
   return out;
 }
 
-/// A round distance of about five marks.
+/// Returns a round distance that gives about five marks.
 double markDistance(double span) {
   double power = std::pow(10, std::floor(std::log10(span / 5)));
   for (double factor : {1.0, 2.0, 5.0, 10.0})

@@ -1,4 +1,4 @@
-// report.html: a run's curves in one file that needs nothing else.
+// report.html: a run's curves in one self-contained file.
 #ifndef SHALE_RUNTIME_METRICS_REPORT_H
 #define SHALE_RUNTIME_METRICS_REPORT_H
 
@@ -9,13 +9,13 @@
 namespace shale::rt {
 
 struct ReportFacts {
-  std::string title; // the model
-  std::vector<std::pair<std::string, std::string>> rows; // what and value
+  std::string title; // name of the model
+  std::vector<std::pair<std::string, std::string>> rows; // label and value
 };
 
 /// Draws metrics.jsonl: loss (with evaluations), gradient norm, learning rate,
-/// tokens a second and memory by step. Lines that are no metrics are passed over;
-/// curves of many steps keep the least and the greatest value of each column.
+/// tokens per second and memory by step. Lines that are not metrics are skipped;
+/// curves with many steps keep the least and the greatest value of each column.
 void writeReport(const std::string &metrics, const std::string &path,
                  const ReportFacts &facts);
 

@@ -1,7 +1,7 @@
 // TensorBoard events. Record: length u64, masked CRC of it u32, data, masked CRC of
 // the data u32. Event: wall_time = 1 (double), step = 2, file_version = 3, summary =
 // 5 { value = 1 { tag = 1, simple_value = 2 (float) } }, session_log = 7 { status =
-// 1 }; names and numbers of tensorflow's event.proto and summary.proto.
+// 1 }; names and field numbers are from tensorflow's event.proto and summary.proto.
 #include "runtime/metrics/TensorBoard.h"
 #include "runtime/core/Error.h"
 

@@ -1,5 +1,5 @@
-// TensorBoard's event files: TFRecords of Event messages with scalars, written as
-// bytes, since the format is a few fields of protobuf's wire format.
+// TensorBoard's event files: TFRecords of Event messages with scalars. They are written
+// without protobuf, since the format is a few fields of its wire format.
 #ifndef SHALE_RUNTIME_METRICS_TENSORBOARD_H
 #define SHALE_RUNTIME_METRICS_TENSORBOARD_H
 
@@ -12,14 +12,14 @@ namespace shale::rt {
 
 class TensorBoard {
 public:
-  /// A new file in the folder. What older files have of `firstStep` and later steps
-  /// is declared void: a run went on from an earlier checkpoint.
+  /// Creates a new file in the folder. Marks events of `firstStep` and later steps in
+  /// older files as void: the run was resumed from an earlier checkpoint.
   TensorBoard(const std::string &folder, int64_t firstStep);
   ~TensorBoard();
   TensorBoard(const TensorBoard &) = delete;
   TensorBoard &operator=(const TensorBoard &) = delete;
 
-  /// The scalars of metrics.jsonl under the same names and steps. Allocates nothing.
+  /// Writes the scalars of metrics.jsonl under the same names and steps. Allocates nothing.
   void record(const StepMetrics &metrics);
 
 private:
@@ -28,7 +28,7 @@ private:
   FILE *file = nullptr;
 };
 
-/// CRC-32C (Castagnoli) as TFRecords store it: rotated and offset.
+/// Returns the CRC-32C (Castagnoli) as TFRecords store it: rotated and offset.
 uint32_t maskedCrc32c(const unsigned char *data, size_t bytes);
 
 } // namespace shale::rt

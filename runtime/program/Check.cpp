@@ -1,4 +1,4 @@
-// What can be found out about the flags before ranks are started.
+// Checks of the flags before ranks are started.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/core/Error.h"
@@ -36,7 +36,7 @@ void needMicroBatches(const Batches &data, const Options &options,
 }
 
 namespace {
-/// Whether the run goes on from a checkpoint; what stands against it is an error.
+/// Whether the run resumes from a checkpoint; fails if that is not possible.
 bool checkResume(const Options &options) {
   std::vector<std::string> found = listCheckpoints(options.out);
   std::string broken = brokenCheckpoint(options.out);
@@ -69,8 +69,8 @@ bool checkResume(const Options &options) {
          options.resume == "must" || named;
 }
 
-/// A run that is over and is asked for with other flags was not trained with them:
-/// to say that there is nothing to do would be wrong.
+/// Compares the flags with those of the checkpoint. A finished run that is started again
+/// with other flags was not trained with them: it is an error, not "nothing to do".
 void checkFlags(const Options &options) {
   std::optional<Position> position =
       newestPosition(options.out, options.resume);
@@ -86,7 +86,7 @@ void checkFlags(const Options &options) {
          "the beginning give another --out; to go on give more --steps",
          position->folder.c_str(), (long long)position->step,
          (long long)options.end(), differences.c_str());
-  // With a constant learning rate, where the run ends changes no step of it.
+  // With a constant learning rate, the number of steps does not affect any step.
   Options sameEnd = options;
   auto steps = position->flags.find("steps");
   if (options.schedule == "constant" && steps != position->flags.end())
@@ -98,7 +98,7 @@ void checkFlags(const Options &options) {
 }
 } // namespace
 
-/// A padding mask that is left out changes what is trained.
+/// Warns about a missing padding mask, which changes the result of training.
 static void noteMissing(const Batches &data) {
   if (const char *input = data.filledWithOnes())
     warn("'%s' has no tensor '%s': it is all ones, no position is masked", data.path().c_str(), input);

@@ -1,4 +1,4 @@
-// --describe: what the program is, without running it.
+// --describe: describes the program without running it.
 #include "runtime/program/Describe.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"

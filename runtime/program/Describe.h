@@ -1,4 +1,4 @@
-// What an emitted program says about itself.
+// The text of --describe: the contents of an emitted program.
 #ifndef SHALE_RUNTIME_PROGRAM_DESCRIBE_H
 #define SHALE_RUNTIME_PROGRAM_DESCRIBE_H
 
@@ -9,7 +9,7 @@
 namespace shale::rt {
 
 std::string describe(const ShaleProgram &program);
-/// "replica=2,fsdp=4".
+/// Returns the mesh as text, e.g. "replica=2,fsdp=4".
 std::string meshText(const ShaleProgram &program);
 
 } // namespace shale::rt

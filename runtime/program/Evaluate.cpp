@@ -1,4 +1,4 @@
-// The loss over data that is not trained on.
+// Evaluates the loss over data that is not used for training.
 #include "runtime/core/Error.h"
 #include "runtime/program/Training.h"
 
@@ -16,7 +16,7 @@ int findName(const char *const *names, int count, const char *name) {
   return -1;
 }
 
-/// The first micro-batches of the file, which are the same every time; each row at
+/// Evaluates the first micro-batches of the file, the same ones every time; each row at
 /// most once.
 Evaluation Training::evaluate(int64_t most) {
   Evaluation result;
@@ -37,9 +37,9 @@ Evaluation Training::evaluate(int64_t most) {
   return result;
 }
 
-/// --eval-only: a line for people and one for programs, and nothing is written.
+/// --eval-only: prints a line for people and one for programs; writes no files.
 int Training::evaluateOnly() {
-  // What only training reads is 0.
+  // Values that only training reads are 0.
   Evaluation result = evaluate(options.evalBatchesGiven ? options.evalBatches : 0);
   if (place.rank == 0) {
     double perplexity = std::exp(result.loss);

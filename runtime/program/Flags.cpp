@@ -1,5 +1,5 @@
-// The flags that say what is trained: kept in checkpoints, compared when a run
-// goes on.
+// The flags that affect the result of training: stored in checkpoints, compared when a
+// run is resumed.
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
 
@@ -33,7 +33,7 @@ std::map<std::string, std::string> runFlags(const Options &o) {
           {"seed", std::to_string(o.seed)}};
 }
 
-/// Two spellings of one path are no difference.
+/// Whether two paths are of the same file.
 static bool sameFile(const std::string &x, const std::string &y) {
   std::error_code error;
   return !x.empty() && !y.empty() && std::filesystem::equivalent(x, y, error);
@@ -46,7 +46,7 @@ std::string flagDifferences(const Options &options,
     auto old = before.find(flag);
     if (old == before.end() || old->second == value ||
         (flag == "seed" && !options.seedGiven) ||
-        // Where the weights once came from need not be said again.
+        // --init need not be repeated when a run is resumed.
         (flag.compare(0, 4, "init") == 0 && value.empty()) ||
         ((flag == "data" || flag == "init") && sameFile(old->second, value)))
       continue;

@@ -25,8 +25,8 @@ struct Child {
   bool running;
 };
 
-/// glibc reads it before main. False where the environment says something about
-/// it already.
+/// Sets GLIBC_TUNABLES, which glibc reads before main. Returns false if the environment
+/// sets the tcache already.
 bool switchCachesOff() {
   const char *before = std::getenv("GLIBC_TUNABLES");
   std::string tunables = before ? before : "";
@@ -37,8 +37,8 @@ bool switchCachesOff() {
   return setenv("GLIBC_TUNABLES", tunables.c_str(), 1) == 0;
 }
 
-/// The environment of a rank. OMP_NUM_THREADS is read when libgomp loads, so it
-/// has to be there before exec.
+/// Sets the environment of a rank. libgomp reads OMP_NUM_THREADS when it is loaded, so
+/// the variable has to be set before exec.
 void setEnvironment(int rank, int count, const std::string &store) {
   setenv("SHALE_RANK", std::to_string(rank).c_str(), 1);
   setenv("SHALE_WORLD_SIZE", std::to_string(count).c_str(), 1);
@@ -58,7 +58,7 @@ pid_t startRank(int rank, int count, const std::string &store, char **argv,
   pid_t pid = fork();
   if (pid != 0)
     return pid;
-  // A group of its own: a terminal's Ctrl-C reaches the launcher only, which
+  // A separate process group: a terminal's Ctrl-C reaches the launcher only, which
   // forwards it once.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,7 +83,7 @@ int codeOf(int status) {
   }
 }
 
-/// Whether all ranks end with this code together.
+/// Whether all ranks are expected to end with this code together.
 bool orderly(int code) {
   return code == SHALE_EXIT_OK || code == SHALE_EXIT_PREEMPTED ||
          code == SHALE_EXIT_INTERRUPTED || code == SHALE_EXIT_NON_FINITE;
@@ -129,7 +129,7 @@ private:
         continue;
       child.running = false;
       if (killed)
-        continue; // by us
+        continue; // killed by the launcher
       if (WIFSIGNALED(status))
         complain("error",
                  format("rank %zu was ended by signal %d (%s)", r,
@@ -142,8 +142,8 @@ private:
       return;
     if (result == 0) {
       result = code;
-      // Peers of a failed rank notice by themselves; they get a moment to say
-      // so.
+      // Peers of a failed rank notice the failure themselves; give them time to report
+      // it.
       deadline = Clock::now() + (orderly(code) ? std::chrono::seconds(60)
                                                : std::chrono::seconds(1));
     } else if (result == SHALE_EXIT_PEER && code != SHALE_EXIT_PEER) {
@@ -158,7 +158,7 @@ private:
 } // namespace
 
 void executeWithoutCaches(char **argv, int localRanks) {
-  // With other rights than the user's, tunables do not come through.
+  // glibc ignores tunables in setuid programs.
   if (getauxval(AT_SECURE) != 0 || !switchCachesOff())
     return;
   if (localRanks > availableCpus())

@@ -4,20 +4,21 @@
 
 namespace shale::rt {
 
-/// Executes /proc/self/exe N times with the rank's environment and waits for
-/// all; forwards signals; when one fails the others are ended. Returns the exit
-/// code: that of the rank that failed first, of several at once one that is not
-/// 76 (the consequence of another's end). Must run before OpenMP does anything.
+/// Executes /proc/self/exe `count` times, each with the environment of its rank, and
+/// waits for all. Forwards signals; if one rank fails, ends the others. Returns the
+/// exit code of the rank that failed first; of several that failed at the same time,
+/// one that is not 76 (which follows from the failure of a peer). Must be called
+/// before OpenMP starts.
 int launchRanks(int count, char **argv);
 
-/// Executes /proc/self/exe again, unless the environment has it already, with
-/// glibc's per-thread caches of freed memory off. To align a buffer glibc cuts
-/// off what lies before and behind, and such a cut, small enough, goes to the
-/// cache, where it stays apart: what is freed then lacks these bytes for the
-/// next buffer of its size, which is taken from new memory. oneDNN asks for an
-/// aligned buffer a product: a thread was seen to keep 26 MB for buffers
-/// of 3.6. Threads of `localRanks` ranks that outnumber the cores do not spin while
-/// others work. Returns where nothing is to be done or it cannot be done.
+/// Executes /proc/self/exe again with glibc's per-thread caches (tcache) off, unless
+/// the environment sets them already. To align a buffer, glibc cuts off the memory
+/// before and after it; a small enough cut goes to the cache and is not merged back.
+/// When the buffer is freed, the chunk lacks these bytes for the next buffer of the
+/// same size, which is taken from new memory. oneDNN allocates an aligned buffer per
+/// product: a thread was seen to keep 26 MB for buffers of 3.6 MB. If `localRanks`
+/// exceeds the number of cores, also makes idle OpenMP threads sleep instead of spin.
+/// Returns if nothing is to be done or it cannot be done.
 void executeWithoutCaches(char **argv, int localRanks);
 
 } // namespace shale::rt

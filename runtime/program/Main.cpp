@@ -1,4 +1,4 @@
-// main of every emitted program: flags, then the launcher or one rank's run.
+// main() of every emitted program: parses flags, then runs the launcher or one rank.
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
 #include "runtime/program/Describe.h"
@@ -11,7 +11,7 @@
 
 using namespace shale::rt;
 
-/// Ends at once: worker threads may still use what destructors would free.
+/// Exits without destructors: worker threads may still use what these would free.
 [[noreturn]] static void leave(int code) {
   fflush(stdout);
   _exit(code);
@@ -51,14 +51,14 @@ static int start(int argc, char **argv) {
   checkCpu(shale_program.target);
   bool trains = launched || world == 1;
   if (trains)
-    executeWithoutCaches(argv, place.localSize); // starts over: before anything is said
+    executeWithoutCaches(argv, place.localSize); // executes the program again: must be before any output
   resolveSteps(shale_program, options);
   if (place.launcher != "shale" && place.rank == 0)
     checkOptions(shale_program, options);
   if (!trains)
     return launchRanks(world, argv);
-  // Never destroyed: the communicator's thread may wait within it, and on a
-  // failure nobody will wake that thread.
+  // Never destroyed: the communicator's thread may be waiting in it, and after a
+  // failure nothing wakes that thread.
   return (new Training(shale_program, options, place))->run();
 }
 

@@ -1,4 +1,4 @@
-// Flags: one table for parsing, help and the answer to a misspelt flag.
+// Flags: one table for parsing, help and suggestions for misspelt flags.
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
@@ -69,7 +69,7 @@ bool parseBytes(const std::string &text, int64_t &bytes) {
   return false;
 }
 
-/// Cut into lines of at most 82 characters that stand below one another.
+/// Wraps text into lines of at most 82 characters, aligned below one another.
 std::string wrapped(std::string text) {
   std::string lines;
   while (text.size() > 82) {
@@ -319,7 +319,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   if (!how.empty())
     return refuse("--resume: '" + o.resume + "' is " + how + " here");
   o.evalBatchesGiven = evalBatches->count() > 0;
-  // Weights that are named are what is to be evaluated, not those of an old run.
+  // With --init, evaluate these weights, not those of an earlier run.
   if (o.evalOnly && !o.init.empty()) {
     if (resume->count() > 0 && o.resume != "never")
       return refuse("--eval-only evaluates either --init or --resume, not both");

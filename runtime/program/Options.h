@@ -19,7 +19,7 @@ struct Options {
   bool evalOnly = false, evalBatchesGiven = false;
 
   int64_t steps = 100, stopAfter = 0;
-  double epochs = 0; // 0: not given; else resolveSteps() says how many steps
+  double epochs = 0; // 0: not given; resolveSteps() converts it to steps
   double lr = 3e-4, minLr = 0, decayFraction = 0.2;
   std::string schedule = "constant";
   int64_t warmup = 0;
@@ -29,7 +29,7 @@ struct Options {
   uint64_t seed = 0;
   bool seedGiven = false;
 
-  std::string init; // initial weights; empty: the model's
+  std::string init; // source of the initial weights; empty: the model's files
   std::vector<std::string> initMap;
 
   std::string out = "run", resume = "auto", checkpoint = "sharded";
@@ -40,10 +40,10 @@ struct Options {
   bool describe = false;
   std::string reportBuffers;
 
-  std::vector<std::string> warnings; // of flags without effect
+  std::vector<std::string> warnings; // about flags without effect
 
   bool tensorboard = false;
-  double peakTflops = 0; // of a rank's machine; 0: not known
+  double peakTflops = 0; // peak per rank; 0: not known
 
   std::string traceFile; // empty: off
   int64_t traceFirst = 0, traceLast = -1;
@@ -65,19 +65,19 @@ struct Parsed {
 Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv);
 
-/// What is wrong with flags that count steps; "" where nothing is.
+/// Returns what is wrong with flags that count steps; "" if nothing is.
 std::string checkSteps(const Options &options);
 
-/// The flags that decide what is trained, as text by name.
+/// Returns the flags that affect the result of training: name to value.
 std::map<std::string, std::string> runFlags(const Options &options);
 
-/// "--lr 0.1 (was 0.2), ..." of flags whose value is another than `before`; "" when
+/// Returns "--lr 0.1 (was 0.2), ..." for flags whose value differs from `before`; "" if
 /// there is none.
 std::string flagDifferences(const Options &options,
                             const std::map<std::string, std::string> &before);
 
-/// Learning rate of `step` (from 0): warm-up to lr over `warmup` steps, then
-/// the schedule to `steps`. wsd holds lr and falls linearly over the last
+/// Returns the learning rate of `step` (from 0): warm-up to lr over `warmup` steps,
+/// then the schedule until `steps`. wsd holds lr and decays linearly over the last
 /// `decayFraction` of all steps.
 double learningRate(const Options &options, int64_t step);
 

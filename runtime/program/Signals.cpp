@@ -1,4 +1,4 @@
-// Notes signals; the training loop looks between steps.
+// Records signals; the training loop checks for them between steps.
 #include "runtime/program/Signals.h"
 #include "shale/Runtime.h"
 
@@ -26,7 +26,7 @@ void watchSignals() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
-  sigaction(SIGXFSZ, &ignore, nullptr); // a write beyond the limit is an error
+  sigaction(SIGXFSZ, &ignore, nullptr); // a write beyond the file-size limit returns an error
 }
 
 int requestedExit() {

@@ -1,14 +1,14 @@
-// Signals that ask for an orderly end.
+// Signals that request an orderly exit.
 #ifndef SHALE_RUNTIME_PROGRAM_SIGNALS_H
 #define SHALE_RUNTIME_PROGRAM_SIGNALS_H
 
 namespace shale::rt {
 
-/// From now on SIGTERM, SIGUSR1 and SIGINT are noted; a second one ends the
-/// process at once.
+/// Installs handlers that record SIGTERM, SIGUSR1 and SIGINT; a second signal ends
+/// the process at once.
 void watchSignals();
 
-/// 0, or the exit code the noted signal asks for (75; 130 for SIGINT).
+/// Returns the exit code for the recorded signal (75; 130 for SIGINT), or 0.
 int requestedExit();
 
 } // namespace shale::rt

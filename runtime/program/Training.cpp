@@ -50,7 +50,7 @@ Training::~Training() {
     close(lock);
 }
 
-/// The output folder, locked by rank 0 for as long as the run lasts.
+/// Creates the output folder; rank 0 locks it until the run ends.
 void Training::openFolder() {
   if (place.rank != 0 || options.evalOnly)
     return;
@@ -65,7 +65,7 @@ void Training::openFolder() {
          options.out.c_str());
   if (options.traceFile.empty())
     return;
-  // Better now than when the steps have been traced.
+  // Report an unwritable file now, not after the steps were traced.
   int trace = open(options.traceFile.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (trace < 0)
     fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s",
@@ -87,7 +87,7 @@ void Training::openData() {
   }
 }
 
-/// Weights and position: from a checkpoint or the model's files.
+/// Restores weights and position from a checkpoint, or reads the initial weights.
 void Training::restore() {
   Position position;
   if (loadCheckpoint(program, place.rank, state.data(), *communicator,
@@ -113,7 +113,7 @@ void Training::restore() {
   readInitial(program, initOptions(options), place.rank, state.data());
 }
 
-/// Said threads are as said; where nobody did, ranks share the cores of their host.
+/// Uses OMP_NUM_THREADS if it is set; else ranks share the cores of their host.
 void Training::shareThreads() {
   coreShare = shareOfCores(*communicator, place.rank, place.worldSize);
   if (!std::getenv("OMP_NUM_THREADS"))
@@ -134,7 +134,7 @@ void Training::introduce() {
          place.worldSize == 1 ? "" : "s", ranks.size(),
          ranks.size() == 1 ? "" : "s", meshText(program).c_str(),
          program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
-  // torchrun sets it to 1 where it is not set.
+  // torchrun sets OMP_NUM_THREADS to 1 if it is not set.
   if (hostThreads() < coreShare)
     printf("  OMP_NUM_THREADS says %d thread%s a rank; a rank's share of the "
            "cores is %d\n",
@@ -146,7 +146,7 @@ void Training::introduce() {
 }
 
 void Training::setHyper() {
-  // A step that is skipped is none of the optimizer's, as with PyTorch's GradScaler.
+  // A skipped step does not count as an update, as with PyTorch's GradScaler.
   double t = static_cast<double>(updates) + 1;
   const std::pair<const char *, double> values[] = {
       {"lr", learningRate(options, current)},
@@ -219,8 +219,8 @@ bool Training::step() {
   m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
   bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) &&
                  std::isfinite(m.gradNorm);
-  // A scale that was too large is halved by the step itself. One that gets this
-  // small did not cause what is not finite.
+  // The step itself halves a scale that is too large. With a scale this small, the
+  // non-finite values have another cause.
   constexpr float smallestScale = 1.0f / 65536;
   m.scaled = findName(program.metrics, program.metric_count, "loss_scale") >= 0;
   m.lossScale = metric("loss_scale", 1);
@@ -306,7 +306,7 @@ void Training::writeModel() {
   }
 }
 
-/// One file, an object a rank.
+/// Writes one file with an object per rank.
 void Training::reportBuffers() {
   std::vector<std::string> ranks = communicator->gather(watch->report());
   if (place.rank != 0)
@@ -332,7 +332,7 @@ void Training::report(const char *end) {
   try {
     writeReport(options.out + "/metrics.jsonl", options.out + "/report.html", facts);
   } catch (const Error &error) {
-    warn("%s", error.what()); // nothing that a run should fail for
+    warn("%s", error.what()); // not a reason for the run to fail
   }
 }
 

@@ -20,7 +20,7 @@
 namespace shale::rt {
 
 struct Evaluation {
-  double loss = 0, labels = 0; // a mean over so many labels
+  double loss = 0, labels = 0; // mean loss, and the number of labels it is over
   int64_t batches = 0;
 };
 
@@ -38,17 +38,17 @@ private:
   void restore();
   void shareThreads();
   void introduce();
-  /// One step; false when the update was not applied.
+  /// Runs one step; returns false if the update was not applied.
   bool step();
-  /// At most so many micro-batches; 0: all of the file.
+  /// Evaluates at most `most` micro-batches; 0: the whole file.
   Evaluation evaluate(int64_t most);
   int evaluateOnly();
-  /// True when the checkpoint is on disk; a periodic one may fail with a
-  /// warning.
+  /// Saves a checkpoint; returns whether it is on disk. A periodic one may fail
+  /// with a warning.
   void save(bool last);
   void writeModel();
   void reportBuffers();
-  /// The end of a run: report.html, by rank 0.
+  /// Writes report.html at the end of a run, on rank 0.
   void report(const char *end);
   void setHyper();
 
@@ -70,28 +70,28 @@ private:
   int lock = -1;
   int coreShare = 1;
   int64_t current = 0;  // the step to run next
-  int64_t updates = 0;  // that were applied: steps less those that were skipped
+  int64_t updates = 0;  // applied so far: steps minus skipped ones
   int64_t firstRow = 0; // its position in a token file's order
   int64_t savedStep = -1;
   int failedSaves = 0;
 };
 
-// Of the flags: what is read, and from where the run starts.
+// The options that concern the data, and those that concern the initial weights.
 DataOptions dataOptions(const Options &options, bool evaluation);
 InitOptions initOptions(const Options &options);
-/// Exit code 65 when the file has fewer micro-batches than the run needs.
+/// Fails with exit code 65 if the file has fewer micro-batches than the run needs.
 void needMicroBatches(const Batches &data, const Options &options,
                       int64_t perStep);
 
 /// Index of a metric by name; -1 when the program has none.
 int findName(const char *const *names, int count, const char *name);
 
-/// Turns --epochs into steps.
+/// Converts --epochs to steps.
 void resolveSteps(const ShaleProgram &program, Options &options);
 
-/// What can be found out about the flags without peers: files are there, whole
-/// and large enough, no checkpoint is in the way of --resume never. Run by the
-/// launcher before it starts ranks, so that one message is printed.
+/// Checks what can be checked without peers: files exist, are complete and large
+/// enough, and no checkpoint conflicts with --resume never. Run by the launcher
+/// before it starts ranks, so that one message is printed.
 void checkOptions(const ShaleProgram &program, const Options &options);
 
 } // namespace shale::rt

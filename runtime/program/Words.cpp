@@ -1,4 +1,4 @@
-// The words of PyTorch's, Hugging Face's, DeepSpeed's and torchtitan's trainers.
+// Flag names and values of PyTorch's, Hugging Face's, DeepSpeed's and torchtitan's trainers.
 #include "runtime/program/Words.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace shale::rt {
 
 namespace {
-/// Names with commas between, and what to say: a flag of ours, or, where it begins
-/// with ':', one of the compiler's.
+/// Comma-separated names, and the hint: a flag of the program or, if it begins with ':',
+/// one of the compiler.
 struct Word {
   const char *names, *ours;
 };

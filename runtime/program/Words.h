@@ -1,4 +1,4 @@
-// Flags and values that users of other trainers know, in our words.
+// Suggestions for flags and values of other trainers.
 #ifndef SHALE_RUNTIME_PROGRAM_WORDS_H
 #define SHALE_RUNTIME_PROGRAM_WORDS_H
 
@@ -6,12 +6,12 @@
 
 namespace shale::rt {
 
-/// What to say to a flag ("--grad-clip") that is not ours but another trainer's or
-/// the compiler's; "" for one that is nobody's.
+/// Returns a hint for a flag ("--grad-clip") that belongs to another trainer or to
+/// the compiler; "" for an unknown flag.
 std::string answerToFlag(const std::string &flag);
 
-/// Our value for what was typed, by the flag that it was typed for; "" where
-/// there is none.
+/// Returns Shale's value for the value of another trainer that was `typed` for `flag`;
+/// "" if there is none.
 std::string ourValue(const std::string &flag, const std::string &typed);
 
 } // namespace shale::rt

@@ -1,4 +1,4 @@
-// Headers that nearly every translation unit of libShale.so reads.
+// Headers that nearly every translation unit of libShale.so includes.
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

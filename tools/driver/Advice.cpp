@@ -1,4 +1,4 @@
-//===- Advice.cpp - What a plan is made of, and what would change it ------===//
+//===- Advice.cpp - Explains a plan and suggests changes ------------------===//
 #include "lib/Analysis/Timeline.h"
 #include "tools/driver/Planner.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,7 +15,7 @@ static std::string percent(int64_t change, int64_t of) {
 
 static std::string signedNumber(int64_t value) { return (value >= 0 ? "+" : "") + std::to_string(value); }
 
-/// "123 bytes (1.2 GiB) a rank", and what the host holds.
+/// Returns "123 bytes (1.2 GiB) a rank", and the host memory, if any.
 static std::string memoryText(const Plan &plan) {
   std::string text = std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") a rank";
   if (plan.host())
@@ -23,7 +23,7 @@ static std::string memoryText(const Plan &plan) {
   return text;
 }
 
-/// The largest tensors that are live at the peak of one memory.
+/// Prints the largest tensors that are live at the peak of one memory.
 static void printLive(const Timeline &timeline, bool host, unsigned count, raw_ostream &os) {
   int64_t peak = host ? timeline.hostPeak : timeline.peak;
   std::vector<const LiveTensor *> live = timeline.liveAt(peak, host);
@@ -49,7 +49,7 @@ static void printLive(const Timeline &timeline, bool host, unsigned count, raw_o
 }
 
 std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
-  // Of a large model each takes seconds: only the largest changes.
+  // A plan of a large model takes seconds: try only the largest changes.
   bool large = plan.summary.launches + plan.summary.gemms > 2000;
   std::vector<CompileOptions> all;
   std::set<std::string> known = {planKey(plan.options, plan.summary.ranks)};
@@ -83,7 +83,7 @@ void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
   os << llvm::format(", predicted step %.5g -> %.5g ms\n", from.seconds * 1e3, to.seconds * 1e3);
 }
 
-/// The knob in which two plans differ.
+/// Returns the knob in which two plans differ.
 static const Knob *changedKnob(const Plan &from, const Plan &to) {
   for (const Knob &knob : allKnobs())
     if (knob.get(from.options) != knob.get(to.options))
@@ -91,8 +91,8 @@ static const Knob *changedKnob(const Plan &from, const Plan &to) {
   return nullptr;
 }
 
-/// Two or three of `others`, each of another flag: what frees most device memory, what frees
-/// it for the least time, and what is fastest.
+/// Chooses up to three of `others`, each with a different flag: the one that frees most device
+/// memory, the one that frees most per added time, and the fastest.
 static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> others) {
   std::vector<const Plan *> chosen;
   auto take = [&](llvm::function_ref<double(const Plan &)> gain) {
@@ -107,7 +107,7 @@ static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> 
   };
   take([&](const Plan &other) { return double(plan.device() - other.device()); });
   take([&](const Plan &other) {
-    // What costs less than a thousandth of a step is free.
+    // A cost of less than a thousandth of a step counts as a thousandth.
     double cost = std::max(other.seconds / plan.seconds - 1, 1e-3);
     return other.device() < plan.device() ? (plan.device() - other.device()) / cost : 0;
   });
@@ -144,7 +144,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
 }
 
 namespace {
-/// What is too small: one memory, or both together.
+/// The memory that is too small: one of them, or both together.
 enum class Space { Device, Host, Both };
 
 int64_t bytesIn(Space space, const Plan &plan) {
@@ -152,8 +152,8 @@ int64_t bytesIn(Space space, const Plan &plan) {
 }
 } // namespace
 
-/// The plan that needs the least of what is too small: of the device's memory among those
-/// that the host has room for; where it has for none, of the host's.
+/// Returns the plan that needs the least of the memory that is too small, and sets `space` to
+/// that memory: the device's, among plans that fit the host; if none does, the host's.
 static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Space &space) {
   const Plan *best = nullptr;
   for (space = limit.sum ? Space::Both : Space::Device;; space = Space::Host) {
@@ -168,8 +168,8 @@ static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Sp
   }
 }
 
-/// The flag's value that the plan just fits; what the other memory was given stays as it is
-/// where that is enough.
+/// Returns the smallest value of --memory-limit that the plan fits; the limit of the other
+/// memory stays unchanged if it is large enough.
 static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space space) {
   if (space == Space::Both)
     return std::to_string(bytesIn(space, plan));
@@ -181,7 +181,7 @@ static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space s
   return device + (device.empty() || host.empty() ? "" : ",") + host;
 }
 
-/// What is live at the peak of a memory, and what else is there.
+/// Prints what is live at the peak of a memory, and what the memory holds besides the arena.
 static void printContents(const Plan &planned, bool host, raw_ostream &os) {
   if (FailureOr<Timeline> timeline = largestTimeline(*planned.module, host); succeeded(timeline))
     printLive(*timeline, host, 8, os);
@@ -215,7 +215,7 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
       printContents(*again.front().plan, true, os);
   }
   std::vector<Plan> lower;
-  // What the other memory has no room for does not help.
+  // A plan that does not fit the other memory does not help.
   for (Plan &other : neighbours(planner, smallest))
     if (bytesIn(space, other) < least && (space != Space::Device || !limit.host || other.host() <= *limit.host))
       lower.push_back(std::move(other));
@@ -228,7 +228,7 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
   os << "  a smaller --dim, or more ranks in --mesh with --shard full\n";
 }
 
-/// Wraps nothing, pads to columns: rows of text.
+/// Prints rows of text, padded to columns; does not wrap.
 static void printTable(const std::vector<std::vector<std::string>> &rows, raw_ostream &os) {
   std::vector<size_t> widths;
   for (const auto &row : rows)

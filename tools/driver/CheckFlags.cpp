@@ -1,7 +1,7 @@
-//===- CheckFlags.cpp - Flags that say nothing, or against each other -----===//
+//===- CheckFlags.cpp - Checks for contradictory and unused flags ---------===//
 //
-// One rule: what contradicts another flag, so that one of the two cannot be meant, is an
-// error; what merely has no effect beside the others is a warning.
+// A flag that contradicts another one is an error; a flag that merely has no effect
+// together with the others is a warning.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/Report.h"
@@ -15,7 +15,7 @@ using namespace shale;
 
 static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " << what << "\n"; }
 
-/// What contradicts itself; an empty string if nothing does.
+/// Returns a message about contradictory flags; an empty string if there are none.
 static std::string contradiction(const CompileOptions &o) {
   if (o.savePasses && o.saveTemps.empty())
     return "--save-temps-passes needs --save-temps DIR, where the files go";
@@ -59,7 +59,7 @@ int shale::checkFlags(const CompileOptions &o) {
   bool comparesShard = llvm::StringRef(o.compare).contains("shard");
   if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() && !comparesShard)
     warn("--reshard-after-forward=false has no effect with --shard " + o.shard + ": nothing is gathered");
-  bool copies = o.offload != "none", free = !o.memoryLimit.empty() || !o.compare.empty(); // of flags that change what follows
+  bool copies = o.offload != "none", free = !o.memoryLimit.empty() || !o.compare.empty(); // these vary other flags
   if (!free && !o.gathersUnits() && !copies)
     for (const char *flag : {"prefetch", "max-gathers-in-flight"})
       if (typed(flag))

@@ -37,7 +37,7 @@ int usageError(const llvm::Twine &message) {
   return SHALE_EXIT_USAGE;
 }
 
-/// One line of a diagnostic or of a note: tool, severity, file, node, message, line of source.
+/// Prints one line for a diagnostic or a note: tool, severity, file, node, message, line of source.
 void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node, StringRef place, raw_ostream &os) {
   os << "shalec: " << severity << ": ";
   std::string text = diagnostic.str();
@@ -51,7 +51,7 @@ void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, Stri
   os << "\n";
 }
 
-/// A diagnostic, and its notes; a note names its node where that is another one.
+/// Prints a diagnostic and its notes; a note names its node if that is a different one.
 void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
   const char *severity = "remark";
   switch (diagnostic.getSeverity()) {
@@ -85,7 +85,7 @@ int64_t parseSize(StringRef text, int64_t ranks) {
   return size;
 }
 
-/// The largest that fits; it is a multiple of the ranks, so that "of a rank" says the same.
+/// Whether a size is the largest that fits. That is a multiple of the ranks, so "max" and "max/rank" mean the same.
 bool isMax(StringRef text) { return text == "max" || text == "max/rank"; }
 
 /// Checks what can be checked before the model is read. Returns an exit code.
@@ -132,7 +132,7 @@ int writeText(ModuleOp module, StringRef path) {
   });
 }
 
-/// The runtime that emitted programs link: beside this executable, in ../lib.
+/// Returns the path of the runtime library that emitted programs link: in ../lib beside this executable's folder.
 std::string runtimeLibrary() {
   static int anchor;
   llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
@@ -141,7 +141,7 @@ std::string runtimeLibrary() {
   return path.str().str();
 }
 
-/// A compilation under way.
+/// A compilation in progress.
 class Compilation {
 public:
   explicit Compilation(const CompileOptions &options) : options(options) {
@@ -196,13 +196,13 @@ public:
         if (int code = checkLowering())
           return code;
       }
-      if (options.describe) { // after recover: that is the model as it is trained
+      if (options.describe) { // after recover, since that is the model that is trained
         onnx::describeModel(*module, llvm::outs());
         printCommands(assumed);
         return SHALE_EXIT_OK;
       }
       if (StringRef(stage.name) == "recover") {
-        if (failed(checkRecompute(*module, options.recompute))) // before plans are made that cannot be
+        if (failed(checkRecompute(*module, options.recompute))) // before making plans that cannot be made
           return SHALE_EXIT_USAGE;
         if (int code = planFirst(*module, options, stop); code || stop)
           return code ? code : reportNumericsOfPlan();
@@ -216,7 +216,7 @@ public:
   }
 
 private:
-  /// Plans are made before the program and beside it: what they decide is said once.
+  /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside the program and repeat it.
   void print(Diagnostic &diagnostic) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -259,7 +259,7 @@ private:
     return runStages(*trial, options, "memory", "fusion");
   }
 
-  /// A model is looked at without the flags that it needs, too: with sizes that it takes.
+  /// Imports a model for --describe without the flags that it needs: tries sizes until one is accepted.
   OwningOpRef<ModuleOp> importToDescribe(onnx::ImportOptions import, std::vector<std::string> &assumed, int &code) {
     std::string first;
     for (import.assumedSize = 128; import.assumedSize > 1; import.assumedSize /= 2) {
@@ -285,7 +285,7 @@ private:
     return {};
   }
 
-  /// The commands that compile and train the model, to be copied.
+  /// Prints the commands that compile and train the model, for copying.
   void printCommands(ArrayRef<std::string> assumed) {
     llvm::outs() << "to compile and train it" << (assumed.empty() ? "" : ", with sizes of your choice") << ":\n  shalec";
     for (StringRef word : options.words) {
@@ -332,7 +332,7 @@ private:
     if (OwningOpRef<ModuleOp> smallest = importAt(mesh.dataRanks()))
       adoptFileType(*smallest);
     int64_t size = largestBatch(importAt, options, limit, mesh.dataRanks());
-    if (size == 0) { // said by planning the smallest
+    if (size == 0) { // planning the smallest size reports the error
       size = mesh.dataRanks();
     } else {
       bool more = bool(importAt(size + mesh.dataRanks()));
@@ -353,7 +353,7 @@ private:
       return stage.exitCode;
     if (saved)
       return saved;
-    if (stage.last && stage.level == Emit::RT) { // codegen forgets what plan knows
+    if (stage.last && stage.level == Emit::RT) { // codegen drops the information of the plan
       FailureOr<ProgramSummary> planned = summarizeProgram(*module);
       if (failed(planned))
         return SHALE_EXIT_INTERNAL;
@@ -361,7 +361,7 @@ private:
       if (int code = writeReports(*module, summary, options))
         return code;
     }
-    // Where a gradient is rounded, added up and reduced is settled: the last look at it by name.
+    // It is now fixed where a gradient is rounded, accumulated and reduced: later stages lose its name.
     if (StringRef(stage.name) == "partition")
       if (int code = writeNumerics(*module))
         return code;
@@ -377,7 +377,7 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  /// Of a plan without a program, whose stages ran on clones.
+  /// Writes the numerics report for a plan without a program, whose stages ran on clones.
   int reportNumericsOfPlan() {
     if (llvm::none_of(options.reports, [](StringRef report) { return report.split('=').first == "numerics"; }))
       return SHALE_EXIT_OK;
@@ -406,14 +406,14 @@ private:
     return writeText(*module, path);
   }
 
-  /// Of the files that the stage under way writes.
+  /// Returns the path prefix of the files that the current stage writes.
   std::string stagePath(StringRef name) const {
     llvm::SmallString<128> path(options.saveTemps);
     llvm::sys::path::append(path, llvm::formatv("{0,0+2}-{1}", stageNumber, name).str());
     return path.str().str();
   }
 
-  /// Object file, then program; the output appears whole or not at all.
+  /// Writes the object file, then the program; the output appears complete or not at all.
   int finish() {
     llvm::SmallString<128> object;
     if (options.emit == Emit::Object) {
@@ -457,12 +457,12 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  CompileOptions options; // a memory limit chooses what was not typed
+  CompileOptions options; // flags that were not typed may be chosen by a memory limit
   bool stop = false;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   const Target *target = nullptr; // set by run()
-  std::optional<Planner> planner; // of advice, when a program is made
+  std::optional<Planner> planner; // for advice, if a program is made
   ProgramSummary summary;
   int stageNumber = 1;
   llvm::StringSet<> said;

@@ -6,7 +6,7 @@
 
 namespace shale {
 
-/// Runs the whole way that `options` ask for, prints diagnostics to standard
+/// Runs the compilation that `options` describe, prints diagnostics to standard
 /// error and the summary to standard output. Returns the exit code
 /// (include/shale/Runtime.h). No output file is left half-written.
 int compile(const CompileOptions &options);

@@ -1,4 +1,4 @@
-//===- Interrupt.cpp - A compilation that is stopped ----------------------===//
+//===- Interrupt.cpp - Handling of interrupted compilations ---------------===//
 #include "tools/driver/Interrupt.h"
 #include "lib/Target/Link.h"
 #include "shale/Runtime.h"
@@ -6,10 +6,10 @@
 #include <csignal>
 #include <unistd.h>
 
-/// Calls only what a signal may call.
+/// Calls only async-signal-safe functions.
 static void stop(int signal) {
   shale::stopLinker();
-  llvm::sys::RunInterruptHandlers(); // removes what RemoveFileOnSignal was told of
+  llvm::sys::RunInterruptHandlers(); // removes the files that were given to RemoveFileOnSignal
   _exit(signal == SIGINT ? SHALE_EXIT_INTERRUPTED : SHALE_EXIT_PREEMPTED);
 }
 
@@ -18,10 +18,10 @@ void shale::handleInterrupts() {
   struct sigaction before[3], own = {};
   for (int i = 0; i < 3; ++i)
     sigaction(signals[i], nullptr, &before[i]);
-  llvm::sys::SetInterruptFunction(nullptr); // LLVM's handlers come first, or they would come later
+  llvm::sys::SetInterruptFunction(nullptr); // installs LLVM's handlers now; later they would replace ours
   own.sa_handler = stop;
   sigfillset(&own.sa_mask);
-  for (int i = 0; i < 3; ++i) // what nohup ignores stays ignored
+  for (int i = 0; i < 3; ++i) // signals that nohup ignores stay ignored
     sigaction(signals[i], before[i].sa_handler == SIG_IGN ? &before[i] : &own, nullptr);
   signal(SIGXFSZ, SIG_IGN);
 }

@@ -1,12 +1,12 @@
-//===- Interrupt.h - A compilation that is stopped ------------------------===//
+//===- Interrupt.h - Handling of interrupted compilations -----------------===//
 #ifndef SHALE_DRIVER_INTERRUPT_H
 #define SHALE_DRIVER_INTERRUPT_H
 
 namespace shale {
 
-/// From here on Ctrl-C ends the process with exit code 130, SIGTERM and SIGHUP with 75;
-/// a linker that runs is stopped and half-written files are removed. A file that gets
-/// larger than the system allows is an error of writing (74), not the end.
+/// Installs signal handlers: Ctrl-C ends the process with exit code 130, SIGTERM and SIGHUP
+/// with 75; a running linker is stopped and half-written files are removed. Exceeding the
+/// system's file-size limit is a write error (74) and does not kill the process.
 void handleInterrupts();
 
 } // namespace shale

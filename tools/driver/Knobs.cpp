@@ -1,4 +1,4 @@
-//===- Knobs.cpp - Flags that plans differ in -----------------------------===//
+//===- Knobs.cpp - Flags that the planner varies --------------------------===//
 #include "tools/driver/Knobs.h"
 #include "lib/Support/ByteSize.h"
 #include "lib/Support/MeshSpec.h"
@@ -10,7 +10,7 @@
 using namespace shale;
 using llvm::StringRef;
 
-/// The most plans of one table: more is a slip of the pen.
+/// Maximum number of plans in one table; more is assumed to be a mistake.
 static constexpr size_t kMostVariants = 1024;
 
 static int number(StringRef text) {
@@ -30,7 +30,7 @@ static std::string oneOf(StringRef text, llvm::ArrayRef<StringRef> known) {
   return llvm::is_contained(known, text) ? "" : "is none of " + llvm::join(known, ", ");
 }
 
-/// A bucket as people write it.
+/// Returns a bucket size as text, in MiB if it is a whole number of them.
 static std::string bucketText(int64_t bytes) {
   return bytes > 0 && bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + "MiB" : std::to_string(bytes);
 }
@@ -50,7 +50,7 @@ llvm::ArrayRef<Knob> shale::allKnobs() {
          return open ? "" : oneOf(v, {"none", "selective", "block", "block:FRACTION", "class:NAME", "match:REGEX"});
        },
        false, {"none", "selective", "block"}},
-      // From what costs least to what frees most.
+      // From the cheapest to the one that frees most memory.
       {"offload",
        {"none", "optimizer", "activations:0.5", "activations", "optimizer,activations", "params,grads,optimizer", "all"},
        [](const O &o) { return o.offload; }, [](O &o, StringRef v) { o.offload = v.str(); },
@@ -99,8 +99,8 @@ std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
   OffloadPolicy offload;
   (void)parseOffload(o.offload, offload);
   bool gathers = o.gathersUnits() && ranks > 1;
-  bool ahead = offload.any() && o.prefetch > 0; // copies between memories
-  // What is gathered ahead has to be whole at once with what is in use.
+  bool ahead = offload.any() && o.prefetch > 0; // copies between device and host memory start ahead
+  // A unit that is gathered ahead is in flight together with the unit in use.
   int prefetch = gathers ? std::min(o.prefetch, o.maxGathersInFlight - 1) : 0;
   bool bounded = gathers ? o.reshardAfterForward || prefetch > 0 : offload.params > 0;
   std::string key;
@@ -112,7 +112,7 @@ std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
   return key;
 }
 
-/// For each of `list`, in order, the options with each value.
+/// Replaces each entry of `list`, in order, by one entry per value of `knob`; with `asItIs` also keeps the entry.
 static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::ArrayRef<std::string> values, bool asItIs) {
   std::vector<CompileOptions> longer;
   for (const CompileOptions &each : list) {
@@ -126,8 +126,9 @@ static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::
   list = std::move(longer);
 }
 
-/// Whether the search lets gathers take more memory than by default and reductions less: a
-/// plan between those that do one of the two, of as many as both together.
+/// Whether a plan of the search lets gathers take more memory than by default and reductions
+/// less. Such plans lie between those that do only one of the two, and there are as many of
+/// them as of both together.
 static bool pullsBothWays(const CompileOptions &plan, const CompileOptions &typed) {
   bool more = plan.prefetch > std::max(1, typed.prefetch) || plan.maxGathersInFlight > std::max(2, typed.maxGathersInFlight);
   return more && plan.order == "memory" && typed.order != "memory";
@@ -151,12 +152,12 @@ std::string shale::parseComparison(StringRef list, const CompileOptions &options
   std::vector<std::vector<std::string>> axes;
   llvm::SmallVector<StringRef> parts;
   list.split(parts, ',');
-  bool listed = false; // the values before were
+  bool listed = false; // whether the previous part had a list of values
   for (StringRef part : parts) {
     auto [name, values] = part.trim().split('=');
     const Knob *knob = knobNamed(name);
     if (!knob && listed && !part.contains('=')) {
-      // A value that is a list itself: its next part, and the values after.
+      // The value contains commas: append its next part, and add the values after it.
       llvm::SmallVector<StringRef> more;
       part.split(more, '|');
       axes.back().back() += "," + more.front().str();

@@ -1,4 +1,4 @@
-//===- Knobs.h - Flags that plans differ in -------------------------------===//
+//===- Knobs.h - Flags that the planner varies ----------------------------===//
 #ifndef SHALE_DRIVER_KNOBS_H
 #define SHALE_DRIVER_KNOBS_H
 
@@ -8,21 +8,21 @@
 
 namespace shale {
 
-/// A flag of shalec that changes the plan and nothing of the training run, or
+/// A flag of shalec that changes only the plan, not the results of training, or
 /// (`graph`) the program that is planned.
 struct Knob {
   const char *flag;
-  std::vector<std::string> values; ///< what a search tries, the default first
-  /// The value; of a flag whose default depends on others and that is at it, "".
+  std::vector<std::string> values; ///< values that a search tries, the default first
+  /// Returns the value; "" for a flag that is at a default which depends on other flags.
   std::string (*get)(const CompileOptions &);
   void (*set)(CompileOptions &, llvm::StringRef);
-  /// What is wrong with a value, or an empty string.
+  /// Returns what is wrong with a value, or an empty string.
   std::string (*check)(llvm::StringRef);
-  bool graph; ///< its change begins before partition: shard, dtypes
-  /// What tables and advice show, where that is less.
+  bool graph; ///< affects stages up to partition: shard, dtypes
+  /// Values that tables and advice show, if fewer than `values`.
   std::vector<std::string> few = {};
   llvm::ArrayRef<std::string> shown() const { return few.empty() ? values : few; }
-  /// What a search tries where units are gathered, if that is something else.
+  /// Values that a search tries if units are gathered, if different from `values`.
   std::vector<std::string> gathered = {};
   llvm::ArrayRef<std::string> searched(const CompileOptions &options) const {
     return gathered.empty() || !options.gathersUnits() ? values : gathered;
@@ -32,22 +32,22 @@ struct Knob {
 llvm::ArrayRef<Knob> allKnobs();
 const Knob *knobNamed(llvm::StringRef flag);
 
-/// "--recompute block --prefetch 0": the knobs in which `options` differ from `base`.
+/// Returns the knobs in which `options` differ from `base`: "--recompute block --prefetch 0".
 std::string flagsBeside(const CompileOptions &options, const CompileOptions &base);
 
-/// Options of equal keys give the same plan, or plans that differ in nothing that
-/// matters: where no unit is gathered it is no use to gather it ahead.
+/// Options with equal keys give the same plan, or plans without relevant differences:
+/// prefetching, for example, has no effect if no unit is gathered.
 std::string planKey(const CompileOptions &options, int64_t ranks);
 
-/// Ranks of the mesh that the options name; 1 where it is no mesh.
+/// Returns the number of ranks of the options' mesh; 1 if the mesh is invalid.
 int64_t rankCount(const CompileOptions &options);
 
-/// Every combination of the knobs that were not typed, of each key one, `options` first.
+/// Returns the combinations of the knobs that were not typed, one per key, `options` first.
 std::vector<CompileOptions> candidates(const CompileOptions &options);
 
-/// Parses "shard,recompute=none|block,offload=none|params,grads": the combinations of
-/// the named knobs' values, beside `options`, in order, and the knobs. Returns what is
-/// wrong, or an empty string.
+/// Parses "shard,recompute=none|block,offload=none|params,grads". Sets `knobs` to the named
+/// knobs and `variants` to `options` with each combination of their values, in order. Returns
+/// what is wrong, or an empty string.
 std::string parseComparison(llvm::StringRef list, const CompileOptions &options, std::vector<const Knob *> &knobs,
                             std::vector<CompileOptions> &variants);
 

@@ -1,4 +1,4 @@
-//===- Lower.cpp - From one rank's program to a plan, as a function -------===//
+//===- Lower.cpp - Lowering of one rank's program to a plan ---------------===//
 #include "tools/driver/Lower.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
@@ -29,7 +29,7 @@ const Rates &shale::ratesFor(const CompileOptions &options) {
   return rates ? *rates : knownRates().front();
 }
 
-/// Units are partitioned to be gathered again; without that they are kept.
+/// Removes the re-gather mark that partition sets on units, so that gathered units are kept.
 static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }

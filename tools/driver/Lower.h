@@ -1,8 +1,8 @@
-//===- Lower.h - From one rank's program to a plan, as a function ---------===//
+//===- Lower.h - Lowering of one rank's program to a plan -----------------===//
 //
-// memory -> fusion -> schedule -> plan on a clone: the same module and the same
-// flags give the same plan, and nothing else changes. The search over flags,
-// advice and tables of plans are made of this.
+// Runs memory -> fusion -> schedule -> plan on a clone, without side effects: the
+// same module and flags give the same plan. The search over flags, advice and
+// tables of plans are built on this.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_DRIVER_LOWER_H
@@ -18,14 +18,14 @@ namespace shale {
 
 struct Plan {
   CompileOptions options;
-  mlir::OwningOpRef<mlir::ModuleOp> module; ///< of rt; null once it is not needed
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< in the rt dialect; null once it is not needed
   ProgramSummary summary;
-  double seconds = 0; ///< predicted, for ordering
+  double seconds = 0; ///< predicted time per step, for ordering plans
 
-  /// Planned bytes of a rank, fixed costs included, by memory space.
+  /// Planned bytes per rank, fixed costs included, by memory space.
   int64_t device() const;
   int64_t host() const;
-  /// What a limit of both together bounds, else the device's.
+  /// The bytes that the limit bounds: device and host together, or the device's.
   int64_t size(const MemoryLimit &limit) const { return limit.sum ? device() + host() : device(); }
   bool fits(const MemoryLimit &limit) const;
 };
@@ -35,25 +35,25 @@ struct Plan {
 int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from, llvm::StringRef to,
               bool verify = true);
 
-/// The first half: a clone of `partitioned`, memory policies materialized, fused; null after
-/// an error, with what it means for the program's end in `exitCode`. The same for options of
-/// equal `fusedKey`. Both halves may run on several threads at once.
-/// Without `verify` IR is not verified after each pass, which takes a fifth of the time: for
-/// plans of many, of which the one that is taken is made again.
+/// The first half of planning: returns a clone of `partitioned` with memory policies
+/// materialized and ops fused; null after an error, with the exit code in `exitCode`.
+/// Options with equal `fusedKey` give the same result. Both halves may run on several
+/// threads at once. Without `verify`, IR is not verified after each pass, which takes a fifth
+/// of the time: for searches over many plans, where the chosen plan is made again.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options,
                                                bool verify = true, int *exitCode = nullptr);
 std::string fusedKey(const CompileOptions &options);
 
-/// The second half: order and places. Takes the module.
+/// The second half of planning: schedules ops and assigns buffer offsets. Takes the module.
 mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options,
                                 bool verify = true);
 
-/// What --memory-limit says; nothing without one, or where it says what it cannot. A program
-/// that is made runs on this target, whose memories are one RAM; a plan is of the machine that
-/// was named.
+/// Returns the value of --memory-limit; no limit if it is missing or invalid. An emitted
+/// program runs on this target, where device and host memory are the same RAM; a plan is for
+/// the machine that --machine names.
 MemoryLimit limitOf(const CompileOptions &options);
 
-/// The machine whose rates order plans for these options.
+/// Returns the rates of the machine by which plans for these options are ordered.
 const Rates &ratesFor(const CompileOptions &options);
 
 } // namespace shale

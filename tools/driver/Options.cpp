@@ -1,6 +1,6 @@
 //===- Options.cpp - The flags of shalec ----------------------------------===//
 //
-// CLI11 rather than llvm::cl: the flags stay apart from the hundreds that
+// Uses CLI11 rather than llvm::cl: the flags stay separate from the hundreds that
 // LLVM's libraries register, help is grouped, and an error is exit code 64.
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +24,7 @@ using llvm::SmallVector;
 
 namespace {
 
-/// A check of what the help text names; a word of another framework is answered with ours.
+/// Checks for one of `choices`; suggests Shale's value for a value of another framework.
 CLI::Validator oneOf(const char *flag, std::vector<std::string> choices) {
   return CLI::Validator(
       [flag, choices = std::move(choices)](std::string &text) -> std::string {
@@ -37,7 +37,7 @@ CLI::Validator oneOf(const char *flag, std::vector<std::string> choices) {
       "");
 }
 
-/// The same before another check, whose words are open.
+/// Runs `check`, for flags with open sets of values; suggests Shale's value for a value of another framework.
 CLI::Validator foreign(const char *flag, std::string (*check)(StringRef)) {
   return CLI::Validator(
       [flag, check](std::string &text) -> std::string {
@@ -48,7 +48,7 @@ CLI::Validator foreign(const char *flag, std::string (*check)(StringRef)) {
       "");
 }
 
-/// A value of another framework is answered with ours; what else is wrong the flag's type says.
+/// Rejects a value of another framework and suggests Shale's; other errors are left to the flag's type.
 CLI::Validator noForeign(const char *flag) {
   return foreign(flag, nullptr);
 }
@@ -63,7 +63,7 @@ std::string checkOffload(StringRef text) {
   return parseOffload(text, policy);
 }
 
-/// The words of --recompute; what its names mean is checked against the model.
+/// Checks the syntax of --recompute; names are checked against the model later.
 std::string checkRecomputeWord(StringRef text) {
   StringRef word = text;
   bool named = word.consume_front("class:") || word.consume_front("match:") || word.consume_front("block:");
@@ -72,7 +72,7 @@ std::string checkRecomputeWord(StringRef text) {
   return ("'" + text + "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX").str();
 }
 
-/// The words of --unit; the stage that cuts units knows what they mean.
+/// Checks the syntax of --unit; the stage that cuts units checks the rest.
 std::string checkUnitWord(StringRef text) {
   StringRef word = text.split(':').first;
   if (text == "block" || (text.contains(':') && llvm::is_contained({"class", "size", "match"}, word)))
@@ -119,14 +119,14 @@ std::optional<Emit> emitNamed(StringRef name) {
       .Default(std::nullopt);
 }
 
-/// Help that fits a screen: its groups have headings, which is enough.
+/// Removes blank lines so that help fits a screen; headings separate the groups.
 std::string withoutBlankLines(StringRef text) {
   SmallVector<StringRef> lines;
   text.split(lines, '\n', -1, /*KeepEmpty=*/false);
   return llvm::join(lines, "\n") + "\n";
 }
 
-/// The flag of `app` nearest to `word`, if near enough to be what was meant.
+/// Returns the flag of `app` nearest to `word`, if near enough to be a likely typo.
 std::string nearestFlag(const CLI::App &app, StringRef word) {
   std::string best;
   unsigned distance = 4;
@@ -141,7 +141,7 @@ std::string nearestFlag(const CLI::App &app, StringRef word) {
   return best;
 }
 
-/// Says what is wrong with the flags, and what the user may have meant.
+/// Prints what is wrong with the flags, and what the user may have meant.
 void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
   std::string notes;
   llvm::raw_string_ostream os(notes);
@@ -172,7 +172,7 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
   llvm::errs() << notes;
 }
 
-/// The strategy where none was typed: what a shard axis is for.
+/// Chooses the strategy if none was typed: full if a shard axis has more than one rank.
 void chooseShard(CompileOptions &o) {
   MeshSpec mesh;
   if (o.typed.count("shard") || !parseMesh(o.mesh, mesh).empty())

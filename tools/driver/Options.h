@@ -15,8 +15,8 @@ namespace shale {
 /// How far a compilation goes and what it writes.
 enum class Emit { NN, Dist, RT, LLVM, Object, Program };
 
-/// The flags of shalec, parsed and checked one by one; what needs the model to
-/// be checked (names, sizes) is checked by the stage that reads it.
+/// The flags of shalec, parsed and checked one by one. Values that can only be checked
+/// against the model (names, sizes) are checked by the stage that uses them.
 struct CompileOptions {
   std::string model;
   std::string output;
@@ -24,7 +24,7 @@ struct CompileOptions {
   std::string saveTemps;
   bool savePasses = false;
   bool describe = false;
-  bool bundle = false; ///< shared libraries go beside the program
+  bool bundle = false; ///< whether shared libraries are copied beside the program
   bool remarks = false;
 
   std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed
@@ -38,7 +38,7 @@ struct CompileOptions {
   bool recover = true;
 
   std::string mesh = "fsdp=1";
-  std::string shard = "none"; ///< not typed: full where the mesh has a shard axis larger than one
+  std::string shard = "none"; ///< if not typed: full if the mesh has a shard axis larger than one
   bool reshardAfterForward = true;
   std::string unit = "block";
   std::string freeze;
@@ -52,10 +52,10 @@ struct CompileOptions {
   std::string order = "overlap"; // memory
   std::string recompute = "none";
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
-  int threads = 0; ///< 0: this machine's CPUs shared out to the ranks
+  int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
-  std::optional<int64_t> bucketSize; ///< bytes; not typed: see reductionBucket
+  std::optional<int64_t> bucketSize; ///< bytes; if not typed: see reductionBucket
   std::string offload = "none";
   std::string target = "cpu:native";
 
@@ -68,17 +68,17 @@ struct CompileOptions {
   std::vector<std::string> words;    // argv without the tool, -o and --describe
   std::set<std::string> typed;       // names of the flags that were given
 
-  /// Whether parameters are stored as shards and units gathered for use.
+  /// Whether parameters are stored as shards and units are gathered for use.
   bool gathersUnits() const { return dist::splitsParameters(strategy()); }
-  /// Whether gradients are cut into shards as they are complete.
+  /// Whether gradients are reduce-scattered as soon as they are complete.
   bool scattersGradients() const { return dist::splitsGradients(strategy()); }
-  /// What --shard stands for.
+  /// The strategy of --shard.
   dist::Strategy strategy() const { return dist::parseStrategy(shard).value_or(dist::Strategy::None); }
 };
 
-/// Bytes of gradients that are reduced together. By default as PyTorch does: DDP fills
-/// buckets of 25 MiB, FSDP reduces a unit at a time, so that no gradient stays whole
-/// longer than its unit.
+/// Returns the bytes of gradients that are reduced together. The defaults are PyTorch's: DDP
+/// fills buckets of 25 MiB; FSDP reduces one unit at a time (0), so that no gradient stays
+/// whole longer than its unit.
 int64_t reductionBucket(const CompileOptions &options);
 
 /// Parses argv. Returns the options, or the exit code with which the program

@@ -23,7 +23,7 @@ int refuse(const Output &output, const Twine &why) {
   return SHALE_EXIT_USAGE;
 }
 
-/// The same file, by two names or by one.
+/// Whether two paths are of the same file.
 bool isSame(StringRef a, StringRef b) {
   fs::UniqueID first, second;
   if (!fs::getUniqueID(a, first) && !fs::getUniqueID(b, second))
@@ -36,7 +36,7 @@ bool isSame(StringRef a, StringRef b) {
   return left == right;
 }
 
-/// Whether something is there that is neither a regular file nor a link to one.
+/// Whether the path exists and is neither a regular file nor a link to one.
 bool isSpecial(StringRef path) {
   fs::file_status status;
   return !fs::status(path, status) && fs::exists(status) && !fs::is_regular_file(status);
@@ -53,7 +53,7 @@ std::vector<Output> outputsOf(const CompileOptions &o) {
       outputs.push_back({"--report", path.str()});
   if (o.saveTemps.empty())
     return outputs;
-  // The names of stages and passes are not known yet: whatever IR is in the folder.
+  // The names of stages and passes are not known yet: use all IR files in the folder.
   std::error_code error;
   for (fs::directory_iterator entry(o.saveTemps, error), end; !error && entry != end; entry.increment(error))
     if (StringRef(entry->path()).ends_with(".mlir"))
@@ -61,7 +61,7 @@ std::vector<Output> outputsOf(const CompileOptions &o) {
   return outputs;
 }
 
-/// The model and the files in which its weights are.
+/// Returns the model and the files with its weights.
 std::vector<std::string> inputsOf(const CompileOptions &o, ModuleOp module) {
   llvm::SetVector<StringRef> files;
   if (module)
@@ -119,7 +119,7 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
 int shale::writeOutput(StringRef path, llvm::function_ref<void(raw_ostream &)> write) {
   if (path == "-") {
     write(llvm::outs());
-    return SHALE_EXIT_OK; // errors of it are said in the end
+    return SHALE_EXIT_OK; // compile() reports its errors at the end
   }
   if (isSpecial(path)) {
     std::error_code error;
@@ -137,7 +137,7 @@ int shale::writeOutput(StringRef path, llvm::function_ref<void(raw_ostream &)> w
         auto &file = static_cast<llvm::raw_fd_ostream &>(os); // a temporary file's
         file.flush();
         std::error_code wrong = file.error();
-        file.clear_error(); // an error that nobody looks at is the end of the process
+        file.clear_error(); // the stream's destructor would abort on an unhandled error
         return llvm::errorCodeToError(wrong);
       }))
     return cannotWrite(path, llvm::toString(std::move(error)));

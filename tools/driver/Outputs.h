@@ -9,15 +9,15 @@
 
 namespace shale {
 
-/// Checks that nothing that is written is the model, a file of its weights or another
-/// output, by whatever name, and that a program goes to a regular file. Weights are those
-/// that `module` refers to; before the model is read it is null. Says what is wrong and
+/// Checks that no output is the same file as the model, a file of its weights or another
+/// output, under any path, and that a program is not written to standard output. Weights are
+/// the files that `module` refers to; it is null before the model is read. Reports errors and
 /// returns an exit code.
 int checkOutputs(const CompileOptions &options, mlir::ModuleOp module);
 
-/// Writes a file, which appears whole or not at all; "-" is standard output. What is there
-/// and is no regular file (a pipe, a device) is written to rather than replaced. Says what
-/// is wrong and returns an exit code.
+/// Writes a file atomically: it appears complete or not at all; "-" is standard output. An
+/// existing pipe, device or other special file is written to rather than replaced. Reports
+/// errors and returns an exit code.
 int writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 } // namespace shale

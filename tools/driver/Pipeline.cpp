@@ -26,7 +26,7 @@ static MemoryOptions memoryOptions(const CompileOptions &o) {
   return memory;
 }
 
-/// What the program's launcher would give a rank here.
+/// Returns the threads per rank that the program's launcher would set on this machine.
 static int64_t threadsARank(const CompileOptions &options) {
   MeshSpec mesh;
   if (options.threads > 0 || !parseMesh(options.mesh, mesh).empty())
@@ -36,14 +36,14 @@ static int64_t threadsARank(const CompileOptions &options) {
 
 std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
   return {
-      // Shape arithmetic is gone, and what exporters took apart is one op again.
+      // Folds shape arithmetic, and restores ops that exporters decomposed.
       {"recover",
        [&o](OpPassManager &pm) {
          pm.addPass(createAnnotateTargetPass({o.target}));
          buildImportPipeline(pm, {o.recover});
        },
        SHALE_EXIT_DATA, Emit::NN, false},
-      // Policies are attributes from here on. They come from flags, so what fails here is a flag.
+      // Policies are attributes from here on. They come from flags, so a failure here is a usage error.
       {"annotate",
        [&o](OpPassManager &pm) {
          AnnotateOptions annotate;
@@ -62,22 +62,22 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
          buildAnnotatePipeline(pm, annotate);
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
-      // The whole training step stands in one function.
+      // The whole training step is one function.
       {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer, o.accumulate}); }, SHALE_EXIT_DATA, Emit::NN, false},
-      // Types of values and state are those that the flags say.
+      // Values and state get the types that the flags specify.
       {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA, Emit::NN, true},
-      // One rank's program. Sizes that do not divide are found here, and they come from flags.
+      // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
       {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE, Emit::Dist, false},
-      // What is kept, and where. This comes from flags.
+      // Decides which values are kept and where. These policies come from flags.
       {"policies", [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); }, SHALE_EXIT_USAGE, Emit::Dist, false},
-      // Policies made explicit. No CSE from here on: it would merge what is computed or gathered again.
+      // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered values.
       {"memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); },
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
-      // Every op is part of a kernel or a call from here on. What fails is an op that this target cannot compute.
+      // Every op is part of a kernel or a call from here on. Fails for an op that this target cannot compute.
       {"fusion",
        [](OpPassManager &pm) { buildFusionPipeline(pm); },
        SHALE_EXIT_DATA, Emit::RT, false},
-      // The order is fixed.
+      // Fixes the order of ops.
       {"schedule",
        [&o](OpPassManager &pm) {
          ScheduleOptions schedule;
@@ -88,7 +88,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
          buildSchedulePipeline(pm, schedule);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, false},
-      // Every buffer has an offset.
+      // Assigns every buffer an offset.
       {"plan",
        [&o](OpPassManager &pm) {
          PlanOptions plan;

@@ -9,13 +9,13 @@
 
 namespace shale {
 
-/// A stage: its passes, and what its failure means.
+/// A stage: its passes, and the exit code if it fails.
 struct Stage {
   const char *name; ///< for messages and the files of --save-temps
   std::function<void(mlir::OpPassManager &)> build;
   int exitCode;
-  Emit level; ///< what the stage makes
-  bool last;  ///< of the stages that make it: `--emit` of this level ends here
+  Emit level; ///< level of the IR that the stage produces
+  bool last;  ///< last stage of its level: `--emit` of this level ends here
 };
 
 /// The stages from imported `nn` to the LLVM dialect. `options` must outlive them.

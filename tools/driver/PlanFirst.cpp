@@ -1,4 +1,4 @@
-//===- PlanFirst.cpp - What is decided before a program is made -----------===//
+//===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
 #include "tools/driver/Outputs.h"
@@ -33,7 +33,7 @@ int shale::checkPlanOptions(const CompileOptions &options) {
 int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options) {
   for (StringRef report : options.reports) {
     auto [kind, path] = report.split('=');
-    if (kind == "numerics") // said after partition
+    if (kind == "numerics") // written after partition
       continue;
     ReportForm form = reportFormOf(path);
     std::string text;
@@ -47,7 +47,7 @@ int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const C
   return SHALE_EXIT_OK;
 }
 
-/// What was chosen beside what would be without a limit, for --remarks.
+/// Emits a remark (--remarks) that compares the chosen plan with the fastest one without a limit.
 static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best, const MemoryLimit &limit) {
   const Plan &fastest = plans.front();
   int64_t fitting = llvm::count_if(plans, [&](const Plan &plan) { return plan.fits(limit); });
@@ -57,13 +57,13 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best, c
                   << fastest.summary.flops << " flops, predicted " << fastest.seconds * 1e3 << " ms";
 }
 
-/// Chooses what was not typed. Returns an exit code.
+/// Chooses the flags that were not typed. Returns an exit code.
 static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location loc) {
   MemoryLimit limit = limitOf(options);
-  if (failed(planner.plan(options))) // what is wrong with the flags is said here
+  if (failed(planner.plan(options))) // reports errors in the flags
     return planner.exitCode;
   std::vector<Plan> plans = planner.search(options);
-  if (plans.empty()) // the same plan twice: cannot be
+  if (plans.empty()) // cannot happen: the first candidate was planned above
     return SHALE_EXIT_INTERNAL;
   const Plan *best = fastestThatFits(plans, limit);
   if (!best) {
@@ -78,7 +78,7 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
   return SHALE_EXIT_OK;
 }
 
-/// Without a limit `--recompute auto` is what is computed fastest, all else as it is.
+/// Without a limit, `--recompute auto` chooses the fastest policy and keeps all other flags.
 static int chooseRecompute(Planner &planner, CompileOptions &options) {
   CompileOptions fixed = options;
   for (const Knob &knob : allKnobs())

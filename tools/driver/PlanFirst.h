@@ -1,4 +1,4 @@
-//===- PlanFirst.h - What is decided before a program is made -------------===//
+//===- PlanFirst.h - Planning before a program is compiled ----------------===//
 #ifndef SHALE_DRIVER_PLANFIRST_H
 #define SHALE_DRIVER_PLANFIRST_H
 
@@ -8,15 +8,15 @@
 
 namespace shale {
 
-/// Checks the flags of plans one by one. Returns an exit code.
+/// Checks each flag that concerns planning. Returns an exit code.
 int checkPlanOptions(const CompileOptions &options);
 
 /// Under a memory limit, chooses the flags that were not typed; with
-/// --plan-only and --compare prints plans and sets `stop`. Changes nothing of
-/// `recovered`. Returns an exit code; 78 where no plan fits.
+/// --plan-only and --compare prints plans and sets `stop`. Does not change
+/// `recovered`. Returns an exit code; 78 if no plan fits.
 int planFirst(mlir::ModuleOp recovered, CompileOptions &options, bool &stop);
 
-/// Writes the reports that `options` ask for. Returns an exit code.
+/// Writes the reports that `options` request. Returns an exit code.
 int writeReports(mlir::ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options);
 
 } // namespace shale

@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace shale;
 
-/// What a partitioned module depends on, of the flags that plans differ in.
+/// Returns the values of the knobs that a partitioned module depends on.
 static std::string graphKey(const CompileOptions &options) {
   std::string key;
   for (const Knob &knob : allKnobs())
@@ -27,7 +27,7 @@ LogicalResult Planner::partition(const CompileOptions &options) {
     return success();
   partitioned = {};
   CompileOptions whole = options;
-  whole.reshardAfterForward = true; // lower() takes it back
+  whole.reshardAfterForward = true; // lowerToFused() undoes it
   OwningOpRef<ModuleOp> module = recovered->clone();
   bool inside = false;
   for (const Stage &stage : stagesFor(whole)) {
@@ -60,7 +60,7 @@ FailureOr<Plan> Planner::plan(const CompileOptions &options) {
 
 namespace {
 
-/// Keeps the first error of what each thread is working on; nothing is printed.
+/// Stores the first error of each thread's current plan; prints nothing.
 class ErrorCatcher {
 public:
   explicit ErrorCatcher(MLIRContext *context)
@@ -72,7 +72,7 @@ public:
           return success();
         }) {}
 
-  /// What this thread says next is about the owner of `wrong`; null: about nobody.
+  /// Stores this thread's next error in `wrong`; null: drops errors.
   void listen(std::string *wrong) {
     std::lock_guard<std::mutex> lock(mutex);
     current[llvm::get_threadid()] = wrong;
@@ -84,7 +84,7 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-/// Tells on stderr how far a long search is.
+/// Prints the progress of a long search to stderr.
 class Progress {
 public:
   explicit Progress(size_t all) : all(all), next(Clock::now() + std::chrono::seconds(3)) {}
@@ -112,7 +112,7 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
   MLIRContext *context = recovered.get().getContext();
   ErrorCatcher errors(context);
   Progress progress(all.size());
-  // Plans of one graph share its partitioned module; of these, some share the fused one.
+  // Plans with equal graphKey share the partitioned module; of these, plans with equal fusedKey share the fused one.
   std::map<std::string, std::map<std::string, std::vector<size_t>>> graphs;
   for (auto [index, options] : llvm::enumerate(all))
     graphs[graphKey(options)][fusedKey(options)].push_back(index);
@@ -161,10 +161,10 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
 std::vector<Plan> Planner::search(const CompileOptions &options) {
   std::vector<Plan> plans;
   for (PlanOrError &each : planAll(candidates(options)))
-    if (each.plan) // else this machine cannot do that; the first candidate was checked
+    if (each.plan) // others are not possible on this machine; the first candidate was checked
       plans.push_back(std::move(*each.plan));
-  // Of equally fast ones that which takes less of the host, then of the device, then
-  // the one that is nearer to what was typed.
+  // Ties are broken by less host memory, then less device memory, then by order: closer to
+  // the typed flags first.
   llvm::stable_sort(plans, [](const Plan &a, const Plan &b) {
     return std::make_tuple(a.seconds, a.host(), a.device()) < std::make_tuple(b.seconds, b.host(), b.device());
   });
@@ -179,13 +179,13 @@ const Plan *shale::fastestThatFits(ArrayRef<Plan> plans, const MemoryLimit &limi
 }
 
 namespace {
-/// Plans of one batch after another.
+/// Plans one batch size after another.
 class BatchProbe {
 public:
   BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options, const MemoryLimit &limit)
       : import(import), options(options), limit(limit) {}
 
-  /// Whether any plan fits. The smallest that does is tried with other batches.
+  /// Whether any plan fits. Keeps the flags of the smallest one that fits, for fits().
   bool fitsSomehow(int64_t batch) {
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
@@ -200,7 +200,7 @@ public:
     return smallest;
   }
 
-  /// Whether the plan of the flags that `fitsSomehow` found fits: one plan, not all of them.
+  /// Whether the plan with the flags that `fitsSomehow` found fits: makes one plan, not all of them.
   bool fits(int64_t batch) {
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
@@ -220,9 +220,9 @@ private:
 int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options,
                             const MemoryLimit &limit, int64_t ranks) {
   BatchProbe probe(import, options, limit);
-  constexpr int64_t kMost = 1 << 20; // rows a rank
+  constexpr int64_t kMost = 1 << 20; // rows per rank
   int64_t rows = 0;
-  // The largest for one set of flags, then whether another set fits one more.
+  // Finds the largest batch for one set of flags, then checks whether another set fits one more row.
   while (rows < kMost && probe.fitsSomehow((rows + 1) * ranks)) {
     int64_t low = rows + 1, high = 2 * low;
     while (high <= kMost && probe.fits(high * ranks)) {

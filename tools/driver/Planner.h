@@ -8,27 +8,28 @@
 
 namespace shale {
 
-/// A plan, or the first error.
+/// A plan, or the message of the first error.
 struct PlanOrError {
   std::optional<Plan> plan;
   std::string wrong;
 };
 
-/// Plans clones of a recovered module. Keeps the last partitioned one: plans that
-/// differ in what comes after partition share it.
+/// Plans clones of a module after the recover stage. Keeps the last partitioned module:
+/// plans that differ only after partition share it.
 class Planner {
 public:
   explicit Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered) : recovered(std::move(recovered)) {}
 
-  /// Fails after an error.
+  /// Makes one plan; fails after an error.
   mlir::FailureOr<Plan> plan(const CompileOptions &options);
 
-  /// Plans of all options, in their order, made on all CPUs; says nothing of errors. What takes
-  /// longer than a few seconds tells of its progress. Without `keepModules` their modules are gone.
+  /// Makes the plans of all options on all CPUs and returns them in the same order; prints no
+  /// errors. Prints progress if it takes longer than a few seconds. Without `keepModules` the
+  /// plans' modules are dropped.
   std::vector<PlanOrError> planAll(llvm::ArrayRef<CompileOptions> all, bool keepModules = false);
 
-  /// All plans that the flags leave open, fastest first: the order in which they are taken
-  /// knows no limit. Their modules are gone.
+  /// Returns the plans for all values of the flags that were not typed, fastest first. The
+  /// memory limit is not considered. The plans' modules are dropped.
   std::vector<Plan> search(const CompileOptions &options);
 
   /// Exit code of the stage in which the last plan failed.
@@ -41,33 +42,33 @@ private:
   std::string partitionedFor;
 };
 
-/// The largest multiple of `ranks` that `import` (a recovered module for a batch,
-/// or null) can be planned for within the limit; 0 if none fits.
+/// Returns the largest batch size, a multiple of `ranks`, whose plan fits the limit; 0 if
+/// none fits. `import` returns the recovered module for a batch size, or null.
 int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import, const CompileOptions &options,
                      const MemoryLimit &limit, int64_t ranks);
 
-/// The fastest of `plans` (fastest first) that fits, or null.
+/// Returns the fastest of `plans` (fastest first) that fits, or null.
 const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
 
-/// Says why nothing fits: which memory, what is live at the peak of the smallest plan, the
-/// smallest limit that can be met, and which flags would lower it.
+/// Prints why no plan fits: which memory is too small, what is live at the peak of the
+/// smallest plan, the smallest limit that can be met, and which flags would lower it.
 void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans, const MemoryLimit &limit,
                   llvm::raw_ostream &os);
 
-/// What the peak is made of, and the changes that would lower it or speed it up.
+/// Prints the parts of the peak, and the changes that would lower it or make the step faster.
 void printVerdict(Planner &planner, const Plan &plan, llvm::raw_ostream &os);
 
-/// Every plan that differs from `plan` in one flag.
+/// Returns the plans that differ from `plan` in one flag.
 std::vector<Plan> neighbours(Planner &planner, const Plan &plan, bool keepModules = false);
-/// One line: flags, bytes, flops and time of `to` beside `from`.
+/// Prints one line: flags, bytes, flops and time of `to` compared with `from`.
 void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
 
-/// Who makes a tensor, who keeps it alive at the peak, and what other choices
-/// would cost. `name` is a tensor's name in the report or a source node.
-/// Returns false after saying that there is none.
+/// Prints which op makes a tensor, which op keeps it alive at the peak, and what other
+/// choices would cost. `name` is a tensor's name in the report or a source node. If there is
+/// none, prints an error and returns false.
 bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::raw_ostream &os);
 
-/// A table of plans, one for each combination of the flags that `list` names
+/// Prints a table of plans, one for each combination of the flags that `list` names
 /// ("shard,recompute"). Returns what is wrong with the list, or an empty string.
 std::string printComparison(Planner &planner, const CompileOptions &options, llvm::StringRef list, llvm::raw_ostream &os);
 

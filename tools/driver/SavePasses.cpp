@@ -1,4 +1,4 @@
-//===- SavePasses.cpp - The module after each pass, as files --------------===//
+//===- SavePasses.cpp - Writes the module after each pass to a file -------===//
 #include "tools/driver/SavePasses.h"
 #include "tools/driver/Outputs.h"
 #include "mlir/Pass/Pass.h"
@@ -14,7 +14,7 @@ public:
 
   void runAfterPass(Pass *pass, Operation *op) override {
     StringRef name = pass->getArgument();
-    if (name.empty() || code) // an adaptor of nested passes; or the last could not be written
+    if (name.empty() || code) // an adaptor of nested passes, or an earlier write failed
       return;
     name.consume_front("shale-");
     auto module = dyn_cast<ModuleOp>(op);

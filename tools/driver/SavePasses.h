@@ -1,4 +1,4 @@
-//===- SavePasses.h - The module after each pass, as files ----------------===//
+//===- SavePasses.h - Writes the module after each pass to a file ---------===//
 #ifndef SHALE_DRIVER_SAVEPASSES_H
 #define SHALE_DRIVER_SAVEPASSES_H
 
@@ -7,9 +7,9 @@
 namespace shale {
 
 /// Makes `manager` write the whole module after each of its passes to
-/// PREFIX-NN-PASS.mlir. The context must not run passes in threads. Where a file
-/// cannot be written this says so, writes no more and sets `code`, which is 0, to the
-/// exit code; the passes go on.
+/// PREFIX-NN-PASS.mlir. The context must not run passes in threads. If a file cannot
+/// be written, reports the error, writes no further files and sets `code`, which must
+/// be 0 before, to the exit code; the passes continue.
 void savePasses(mlir::PassManager &manager, llvm::StringRef prefix, int &code);
 
 } // namespace shale

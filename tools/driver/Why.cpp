@@ -1,4 +1,4 @@
-//===- Why.cpp - Why a tensor is in memory --------------------------------===//
+//===- Why.cpp - Explains why a tensor is in memory -----------------------===//
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Analysis/ProgramSummary.h"
@@ -28,7 +28,7 @@ static std::string describe(const Timeline &timeline, int64_t position) {
   return text + phaseOf(op);
 }
 
-/// Positions at which something of the tensor's buffer is an operand.
+/// Returns the positions of ops that have the tensor's buffer, or a part of it, as an operand.
 static std::vector<int64_t> touches(const Timeline &timeline, const LiveTensor &tensor) {
   std::vector<int64_t> positions;
   for (int64_t at = tensor.begin; at <= tensor.end && at < int64_t(timeline.ops.size()); ++at)
@@ -40,7 +40,7 @@ static std::vector<int64_t> touches(const Timeline &timeline, const LiveTensor &
   return positions;
 }
 
-/// "4194304 flops, 21.3 a byte moved"; empty of what only moves bytes.
+/// "4194304 flops, 21.3 a byte moved"; empty for an op that only moves bytes.
 static std::string costOf(Operation *op) {
   int64_t flops = callFlops(op), moved = 0;
   for (Value operand : op->getOperands())
@@ -55,15 +55,15 @@ static bool inPhase(Operation *op, nn::Phase phase) {
 }
 
 namespace {
-/// What becomes of what a node makes in the forward pass.
+/// Whether a node's forward results are kept, recomputed or offloaded.
 struct Fate {
   /// Bytes that wait for the backward pass on the device, or wait in host memory.
   int64_t keptBytes = 0, hostBytes = 0;
-  /// Operations that compute it again.
+  /// Floating-point operations that recompute it.
   int64_t againFlops = 0;
   bool recomputed = false;
 
-  /// One word or two, for a list of choices.
+  /// Returns one or two words, for a list of choices.
   std::string word() const {
     std::string text = recomputed ? "recomputed" : "";
     if (hostBytes)
@@ -113,7 +113,7 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
   os << "\n";
 }
 
-/// Of parameters gathered for use: how often, and which flag would keep them.
+/// Prints how often a gathered parameter is gathered, and the flag that would keep it gathered.
 static void printGathers(const Timeline &timeline, const LiveTensor &tensor, const CompileOptions &options, raw_ostream &os) {
   int64_t gathers = 0;
   for (Operation *op : timeline.ops)
@@ -154,23 +154,23 @@ static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_os
 }
 
 namespace {
-/// What a name on the command line stands for.
+/// The tensors that a name on the command line refers to.
 struct Subject {
-  std::string name;  ///< of tensors or of a source node
-  std::string group; ///< of a parameter: the group of the unit `name` that holds it
+  std::string name;  ///< name of a tensor, source node or unit
+  std::string group; ///< if a parameter: the group of unit `name` that holds it
 
   bool isParameter() const { return !group.empty(); }
   bool is(const LiveTensor &tensor, bool whole) const {
     if (!isParameter())
       return matches(tensor, name, whole);
-    // Its unit at use, and what is stored of its group.
+    // The parameter's gathered unit, and the stored state of its group.
     return tensor.name == name || tensor.name == group || StringRef(tensor.name).starts_with(group + ".");
   }
 };
 } // namespace
 
-/// Parameters, inputs and outputs by the model's own names; prints what they are. Nothing more is
-/// to be said of an input: `done`.
+/// Finds parameters, inputs and outputs by their names in the model; prints what they are. Sets
+/// `done` for an input, about which there is nothing more to print.
 static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
   for (auto state : module.getOps<nn::StateOp>()) {
     if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) || !llvm::is_contained(namesOf(state), name))

@@ -1,7 +1,7 @@
-//===- Words.cpp - Words of other frameworks, and Shale's for them --------===//
+//===- Words.cpp - Shale's flags for those of other frameworks ------------===//
 //
-// Flags: those of torch.distributed.fsdp, accelerate's launcher (fsdp_...), DeepSpeed's JSON,
-// FairScale's FSDP and torchtitan's TOML, as their documentation has them.
+// The flags are those of torch.distributed.fsdp, accelerate's launcher (fsdp_...), DeepSpeed's
+// JSON, FairScale's FSDP and torchtitan's TOML, as documented.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Words.h"

@@ -1,4 +1,4 @@
-//===- Words.h - Words of other frameworks, and Shale's for them ----------===//
+//===- Words.h - Shale's flags for those of other frameworks --------------===//
 #ifndef SHALE_DRIVER_WORDS_H
 #define SHALE_DRIVER_WORDS_H
 
@@ -7,17 +7,17 @@
 
 namespace shale {
 
-/// Shale's flag for a flag of FSDP, accelerate, DeepSpeed, FairScale or torchtitan
-/// ("sharding_strategy" -> "--shard none|optimizer|grad|full"), or what to do without one;
-/// an empty string for no such flag. Takes it as typed: of any case, with - or _, behind a
-/// section ("training.").
+/// Returns Shale's flag for a flag of FSDP, accelerate, DeepSpeed, FairScale or torchtitan
+/// ("sharding_strategy" -> "--shard none|optimizer|grad|full"), or a hint if Shale has no such
+/// flag; an empty string for an unknown flag. `word` is as typed: in any case, with - or _,
+/// with or without a section ("training.").
 llvm::StringRef flagForForeignWord(llvm::StringRef word);
 
-/// What to write instead of a value of theirs: "--shard full" for "--shard FULL_SHARD"; an
-/// empty string for a value that is not one of theirs.
+/// Returns what to write instead of another framework's value: "--shard full" for
+/// "--shard FULL_SHARD"; an empty string for an unknown value.
 std::string flagForForeignValue(llvm::StringRef flag, llvm::StringRef value);
 
-/// Whether a flag is one of the programs that shalec makes ("--steps").
+/// Whether a flag belongs to the programs that shalec emits ("--steps").
 bool isProgramFlag(llvm::StringRef flag);
 
 } // namespace shale

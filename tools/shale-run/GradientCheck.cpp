@@ -15,8 +15,8 @@ namespace shale {
 
 namespace {
 
-/// Step of the differences: the error of the third derivative, h^2, and that of
-/// rounding, 1e-16 / h, are equally small there.
+/// Step h of the central differences: balances the truncation error, of order h^2,
+/// and the rounding error, of order 1e-16 / h.
 constexpr double kStep = 6e-6;
 
 class Checker {
@@ -38,13 +38,13 @@ private:
   const GradientCheckOptions &options;
   raw_ostream &report;
   std::vector<Tensor> arguments;
-  std::vector<Tensor> weights; // r_i; empty for results that are no floats
+  std::vector<Tensor> weights; // r_i; empty for results that are not floats
   SmallVector<unsigned> wanted;
   OwningOpRef<func::FuncOp> gradients;
 };
 
-/// Differences need values near 0 that are not tiny; labels and indices are
-/// bounded by what they index.
+/// Returns a random tensor. Differences need values near 0 that are not tiny; labels
+/// and indices are bounded by the size of the dimension that they index.
 Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed,
                 Value value) {
   ValueSpec spec;

@@ -1,6 +1,6 @@
 //===- GradientCheck.h - Gradients against central differences ------------===//
-#ifndef SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H
-#define SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H
+#ifndef SHALE_TOOLS_SHALE_RUN_GRADIENTCHECK_H
+#define SHALE_TOOLS_SHALE_RUN_GRADIENTCHECK_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
@@ -17,13 +17,13 @@ struct GradientCheckOptions {
   double tolerance = 1e-6;
 };
 
-/// Differentiates sum_i <r_i, result_i> of the function, r_i random, with
-/// respect to every float argument that has no `nn.role`, in f64, and compares
-/// each element with a central difference. Writes one line per argument.
+/// Differentiates sum_i <r_i, result_i> of the function, with random r_i, in f64
+/// with respect to every float argument that has no `nn.role`, and compares each
+/// element with a central difference. Writes one line per argument.
 mlir::LogicalResult checkGradients(mlir::func::FuncOp function,
                                    const GradientCheckOptions &options,
                                    llvm::raw_ostream &report);
 
 } // namespace shale
 
-#endif // SHALE_PASSES_AUTODIFF_GRADIENTCHECK_H
+#endif // SHALE_TOOLS_SHALE_RUN_GRADIENTCHECK_H

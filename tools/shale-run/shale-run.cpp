@@ -55,7 +55,7 @@ cl::opt<double> weightDecay("weight-decay", cl::desc("of both optimizers"), cl::
 cl::opt<double> momentum("momentum", cl::desc("SGD"), cl::init(0.9), cl::cat(training));
 cl::opt<double> clipGradNorm("clip-grad-norm", cl::desc("0: off"), cl::init(0), cl::cat(training));
 
-/// The value, or the end of the program with the error.
+/// Returns the value, or prints the error and exits.
 template <typename T> T orExit(llvm::Expected<T> value, int code) {
   if (value)
     return std::move(*value);
@@ -223,7 +223,7 @@ static int start(int argc, char **argv) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);
-  context.loadAllAvailableDialects(); // running a program makes ops that its text may lack
+  context.loadAllAvailableDialects(); // running a program creates ops of dialects that its text may not use
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parse(input, sources, context);

@@ -1,4 +1,4 @@
-//===- Async.cpp - Collectives in two halves ------------------------------===//
+//===- Async.cpp - Collectives split into start and wait ------------------===//
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/Builders.h"
 
@@ -33,7 +33,7 @@ Collective StartOp::getCollective() {
 }
 
 bool StartOp::isPlacedAtUse() {
-  // A whole unit takes memory; what is reduced is sent as soon as it is there.
+  // A gathered unit takes memory, so it is started late. Reductions start as soon as their operand is computed.
   return isa<UnitGatherOp>(getCollective().getOperation());
 }
 

@@ -1,4 +1,4 @@
-//===- Async.td - Collectives in two halves -------------------------------===//
+//===- Async.td - Collectives split into start and wait -------------------===//
 #ifndef SHALE_DIST_ASYNC_TD
 #define SHALE_DIST_ASYNC_TD
 
@@ -8,16 +8,15 @@ def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock, DeclareOpIn
   let summary = "Starts a collective";
   let description = [{
     The region holds one collective of the operand. The operand's buffer belongs
-    to the runtime until the `dist.wait` of the result. Not pure: ranks start
-    collectives in one order.
+    to the runtime until the `dist.wait` of the result. Not pure: all ranks must
+    start collectives in the same order.
 
-    Life: made by schedule from every collective; plan makes a call of the
-    runtime of it.
+    Life: made by schedule from every collective; becomes a runtime call in plan.
 
     Constraints:
-    - (C1) the region has one argument of the operand's type and holds one op that is a collective of it, and `dist.yield` of its result.
+    - (C1) the region has one argument of the operand's type and holds one collective of that argument and a `dist.yield` of its result.
     - (C2) the result is pending of the collective's result type.
-    - (C3) the result has exactly one use, a `dist.wait` of the same block.
+    - (C3) the result has exactly one use, a `dist.wait` in the same block.
 
     Example:
     ```mlir
@@ -37,16 +36,16 @@ def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock, DeclareOpIn
   let extraClassDeclaration = [{
     /// The collective that is started.
     ::shale::Collective getCollective();
-    /// The op that ends it.
+    /// Returns the op that waits for the collective.
     WaitOp getWait();
   }];
 }
 
 def Dist_WaitOp : Dist_Op<"wait", [DeclareOpInterfaceMethods<PlacedAtUseInterface>,
     TypesMatchWith<"what is pending", "pending", "result", "::llvm::cast<PendingType>($_self).getType()">]> {
-  let summary = "Ends a collective";
+  let summary = "Waits for a collective";
   let description = [{
-    The value of the collective that `dist.start` began.
+    The result is that of the collective that `dist.start` started.
 
     Life: as `dist.start`.
 

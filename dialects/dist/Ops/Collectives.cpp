@@ -1,4 +1,4 @@
-//===- Collectives.cpp - From one layout to another -----------------------===//
+//===- Collectives.cpp - Collectives that change a layout -----------------===//
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/Builders.h"
 
@@ -39,7 +39,7 @@ static LogicalResult verifyExchange(Operation *op, Type input, Type result,
   return success();
 }
 
-/// The operand where there is one rank along the axis, else null.
+/// Returns the operand if there is one rank along the axis, else null.
 static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
   if (getAxisSize(op, axis) != 1 || op->getResult(0).getType() != input.getType())
     return {};

@@ -1,16 +1,16 @@
-//===- Collectives.td - From one layout to another ------------------------===//
+//===- Collectives.td - Collectives that change a layout ------------------===//
 #ifndef SHALE_DIST_COLLECTIVES_TD
 #define SHALE_DIST_COLLECTIVES_TD
 
 include "dialects/dist/DistBase.td"
 
 // Life of all ops here: made by partition where layouts differ; schedule splits
-// them into dist.start and dist.wait; plan makes calls of the runtime of them.
+// them into dist.start and dist.wait; they become runtime calls in plan.
 // Each runs over the ranks that differ only in their coordinate on `axis`. Over
 // an axis of size 1 they fold to their operand.
 
 def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods]> {
-  let summary = "Makes a split dimension whole";
+  let summary = "Gathers a split dimension";
   let description = [{
     S(dim) -> R: the concatenation along `dim` of all ranks' operands in the
     order of their coordinates.
@@ -29,10 +29,10 @@ def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods]> {
 }
 
 def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMethods]> {
-  let summary = "Sums and keeps one slice";
+  let summary = "Sums over ranks and keeps one slice";
   let description = [{
-    P(sum) -> S(dim): slice c along `dim` of the sum of all ranks' operands, c
-    being the own coordinate. Summed in the order of coordinates.
+    P(sum) -> S(dim): slice c along `dim` of the sum of all ranks' operands, where
+    c is this rank's coordinate. Operands are summed in the order of coordinates.
 
     Constraints:
     - (C1) `axis` is an axis of the mesh, `dim` a dimension.
@@ -66,9 +66,9 @@ def Dist_AllReduceOp : Dist_Op<"all_reduce", [Pure, AllTypesMatch<["input", "res
 }
 
 def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_CollectiveMethods]> {
-  let summary = "Splits another dimension";
+  let summary = "Moves the split to another dimension";
   let description = [{
-    S(concat) -> S(split): the operand is cut along `split` into one piece a
+    S(concat) -> S(split): the operand is cut along `split` into one piece per
     rank; each rank joins the pieces it receives along `concat` in the order of
     coordinates.
 
@@ -91,9 +91,9 @@ def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_CollectiveMethods]> {
 def Dist_SliceOp : Dist_Op<"slice", [Pure, DeclareOpInterfaceMethods<ViewInterface, ["isViewOf"]>]> {
   let summary = "This rank's slice of a replicated value";
   let description = [{
-    R -> S(dim), without communication: slice c along `dim`, c being the own
-    coordinate on `axis`. Along dimension 0 it is a range of the operand's
-    buffer.
+    R -> S(dim), without communication: slice c along `dim`, where c is this
+    rank's coordinate on `axis`. Along dimension 0 the result is a range of the
+    operand's buffer.
 
     Constraints:
     - (C1) `axis` is an axis of the mesh, `dim` a dimension.

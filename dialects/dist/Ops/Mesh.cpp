@@ -111,7 +111,7 @@ LogicalResult ConstrainOp::verify() {
   return success();
 }
 
-/// The gradient is laid out as the value is.
+/// The gradient has the layout of the value.
 LogicalResult
 ConstrainOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                            ArrayRef<bool> wanted,

@@ -9,9 +9,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let description = [{
     Rank r has the coordinates of r in row-major order: the last axis varies
     fastest, that is, within a node. An axis has a kind. Axes of kind `replica`
-    and `shard` are data axes: they split the batch. What a strategy splits at
-    rest, it splits over the axis of kind `shard`. Axes of kind `tensor` split
-    values as `dist.constrain` says.
+    and `shard` are data axes: they split the batch. Strategies split data at
+    rest over the axis of kind `shard`. Axes of kind `tensor` split values as
+    given by `dist.constrain`.
 
     Life: made by `--shale-annotate-mesh`; lives up to codegen, which writes the
     program's table of axes from it.
@@ -37,7 +37,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     ::llvm::SmallVector<::llvm::StringRef> getDataAxes();
     /// Whether `axis` splits the batch; false when the mesh has none of that name.
     bool isDataAxis(::llvm::StringRef axis);
-    /// The axis over which strategies split what is at rest; empty when the mesh has none.
+    /// The axis over which strategies split data at rest; empty when the mesh has none.
     ::llvm::StringRef getShardAxis();
     /// Product of the sizes of all axes of a kind.
     int64_t getRanksOf(AxisKind kind);
@@ -49,8 +49,8 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
     DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>]> {
   let summary = "Fixes the layout of a value";
   let description = [{
-    The result is the operand, laid out as `sharding` says on every axis of the
-    mesh that is not a data axis; data axes stay to propagation unless named.
+    The result is the operand with the layout `sharding` on every mesh axis that
+    is not a data axis. Data axes that it does not name are left to propagation.
 
     Life: written by hand or made by a tensor-parallel plan; propagation starts
     from it; gone after partition.
@@ -71,8 +71,8 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
 def Dist_CoordinateOp : Dist_Op<"coordinate", [Pure]> {
   let summary = "This rank's coordinate on an axis";
   let description = [{
-    Life: made by partition where an op depends on the place of its slice; known
-    when the program starts.
+    Life: made by partition where an op depends on the position of its slice; the
+    value is known when the program starts.
 
     Constraints:
     - (C1) `axis` is an axis of the mesh.

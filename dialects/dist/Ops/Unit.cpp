@@ -1,4 +1,4 @@
-//===- Unit.cpp - Parameters that move together ---------------------------===//
+//===- Unit.cpp - Units of parameters -------------------------------------===//
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"

@@ -1,4 +1,4 @@
-//===- Unit.td - Parameters that move together ----------------------------===//
+//===- Unit.td - Units of parameters --------------------------------------===//
 #ifndef SHALE_DIST_UNIT_TD
 #define SHALE_DIST_UNIT_TD
 
@@ -7,16 +7,16 @@ include "dialects/dist/DistBase.td"
 def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Parameters that are stored, gathered and reduced together";
   let description = [{
-    How parameters are stored, which is another fact than how they are laid out
-    where they are used. A unit is a list of groups, and a group is one 1-D
-    tensor of segments, split (or not: see the states that hold it) over the
-    unit's axis in equal, consecutive slices.
+    Describes how parameters are stored, which is independent of their layout at
+    use. A unit is a list of groups. A group is one 1-D tensor of segments, split
+    over the unit's axis in equal, consecutive slices, or not split: this depends
+    on the states that hold it.
 
     Life: made by partition; lives up to codegen, which writes the program's
     table of groups from it.
 
     Constraints:
-    - (C1) the mesh exists and has the axis; without an axis nothing of the unit is ever split.
+    - (C1) the mesh exists and has the axis; a unit without an axis is never split.
     - (C2) a group's count is a multiple of the axis' size.
     - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes and end within the group.
     - (C4) no parameter is in two segments; group names differ.
@@ -37,17 +37,18 @@ class Dist_UnitUser<string mnemonic, list<Trait> traits = []>
     : Dist_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
 
 def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
-  let summary = "Makes a group whole from its shards";
+  let summary = "Gathers a group from its shards";
   let description = [{
     An all-gather over `axis`; shards are converted to the wire type before they
     are sent.
 
-    Life: made by partition, one a group and function; `--shale-materialize-recompute`
+    Life: made by partition, one per group and function; `--shale-materialize-recompute`
     clones those that carry `mem.recompute`; schedule splits it into start and wait.
 
     Constraints:
     - (C1) the unit exists, has that group, and `axis` is its axis.
-    - (C2) the operand is the group's count divided by the axis' size, of the stored type or cast to the wire type already; the result is the count, of the wire type.
+    - (C2) the operand has the group's count divided by the axis' size elements, of the stored type or already cast to the wire type;
+      the result has count elements of the wire type.
 
     Example: `%1 = dist.unit_gather %0 @h.0[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>`
   }];
@@ -66,7 +67,8 @@ def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<View
 
     Constraints:
     - (C1) the unit exists, has that group, and the group has a segment of `param`.
-    - (C2) the operand is the group's count, of the stored or the wire type; the result has the segment's shape and the operand's element type.
+    - (C2) the operand has the group's count of elements, of the stored or the wire type;
+      the result has the segment's shape and the operand's element type.
 
     Example: `%1 = dist.unit_view %0 @h.0[0] @w : tensor<32xf32> -> tensor<4x8xf32>`
   }];
@@ -78,7 +80,7 @@ def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<View
 def Dist_UnitPackOp : Dist_UnitUser<"unit_pack"> {
   let summary = "The gradients of a group's parameters as one 1-D tensor";
   let description = [{
-    Each operand lies in the segment of its parameter; segments that are not
+    Each operand is placed in the segment of its parameter. Segments that are not
     named and padding are zero.
 
     Life: made by partition; after plan the producers write in place and only
@@ -86,7 +88,8 @@ def Dist_UnitPackOp : Dist_UnitUser<"unit_pack"> {
 
     Constraints:
     - (C1) the unit exists, has that group, and the group has a segment of each of `params`, none twice.
-    - (C2) there is one operand per name, of the segment's shape; the result is the group's count; all have one element type, the group's reduce type or that of its sums (f32 for half types), in which micro-batches are added up.
+    - (C2) there is one operand per name, of the segment's shape; the result has the group's count of elements; all have one element
+      type: the group's reduce type or that of its sums (f32 for 16-bit floats), in which micro-batches are accumulated.
 
     Example: `%1 = dist.unit_pack @h.0[0] [@w](%0) : (tensor<4x8xf32>) -> tensor<32xf32>`
   }];

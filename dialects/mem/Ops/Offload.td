@@ -13,14 +13,14 @@ class Mem_MoveOp<string mnemonic> : Op<Mem_Dialect, mnemonic, [AllTypesMatch<["i
 }
 
 def Mem_OffloadOp : Mem_MoveOp<"offload"> {
-  let summary = "A value's copy in host memory";
+  let summary = "Copies a value to host memory";
   let description = [{
-    The operand is in device memory, the result in host memory. All that it does is
-    to take memory for its result: nothing may merge two copies or see through one,
-    but a copy that nobody reads is dead.
+    The operand is in device memory, the result in host memory. The only effect is
+    the allocation of the result: copies are not merged or folded, but a copy
+    without uses is dead.
 
-    Life: made by `--shale-materialize-offload`; schedule makes `mem.start` and
-    `mem.wait` of it.
+    Life: made by `--shale-materialize-offload`; schedule splits it into
+    `mem.start` and `mem.wait`.
 
     Constraints:
     - (C1) operand and result have one type.
@@ -30,9 +30,9 @@ def Mem_OffloadOp : Mem_MoveOp<"offload"> {
 }
 
 def Mem_ReloadOp : Mem_MoveOp<"reload"> {
-  let summary = "A value's copy in device memory";
+  let summary = "Copies a value to device memory";
   let description = [{
-    The operand is in host memory, the result in device memory; else as
+    The operand is in host memory, the result in device memory; otherwise as
     `mem.offload`.
 
     Life: as `mem.offload`.
@@ -47,15 +47,15 @@ def Mem_ReloadOp : Mem_MoveOp<"reload"> {
 def Mem_StartOp : Op<Mem_Dialect, "start"> {
   let summary = "Starts a copy into the other memory";
   let description = [{
-    A copy into host memory (`to_host`) or into device memory begins; the operand's
+    Starts a copy into host memory (`to_host`) or into device memory. The operand's
     bytes must not change until the `mem.wait` of the result.
 
-    Life: made by schedule from `mem.offload` and `mem.reload`; plan makes a call
-    of the runtime of it.
+    Life: made by schedule from `mem.offload` and `mem.reload`; becomes a runtime
+    call in plan.
 
     Constraints:
     - (C1) the result is pending of the operand's type.
-    - (C2) the result has exactly one use, a `mem.wait` of the same block.
+    - (C2) the result has exactly one use, a `mem.wait` in the same block.
 
     Example:
     ```mlir
@@ -68,20 +68,20 @@ def Mem_StartOp : Op<Mem_Dialect, "start"> {
   let assemblyFormat = "$input (`to_host` $to_host^)? attr-dict `:` type($input) `->` type($pending)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The op that ends it.
+    /// Returns the op that waits for the copy.
     WaitOp getWait();
   }];
 }
 
 def Mem_WaitOp : Op<Mem_Dialect, "wait"> {
-  let summary = "Ends a copy into the other memory";
+  let summary = "Waits for a copy into the other memory";
   let description = [{
-    The copy that `mem.start` began.
+    The result is the copy that `mem.start` started.
 
     Life: as `mem.start`.
 
     Constraints:
-    - (C1) the operand is the result of a `mem.start`, the result of its operand's type.
+    - (C1) the operand is the result of a `mem.start`; the result has the type of that op's operand.
 
     Example: see `mem.start`.
   }];

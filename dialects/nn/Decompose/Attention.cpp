@@ -23,17 +23,17 @@ struct Heads {
   int64_t shared() const { return heads / groups * rows; }
 };
 
-/// A mask repeated to [B, H, T, S].
+/// Repeats a mask to [B, H, T, S], the shape of `like`.
 Value whole(Composer &b, Value mask, Value like) {
   return b.broadcast(mask, Composer::type(like).getShape(), {0, 1, 2, 3});
 }
 
-/// The number in the place of scores that are not seen.
+/// Returns the `hidden` score of keys that are not seen, -inf if it is not given.
 template <typename OpT> double hiddenOf(OpT op) {
   return op.getHidden() ? op.getHidden()->convertToDouble() : -std::numeric_limits<double>::infinity();
 }
 
-/// scale * q k^T + mask, [B, H, T, S], and what there is where a key is not seen.
+/// Builds the scores scale * q k^T + mask, [B, H, T, S], changed where a key is not seen.
 template <typename OpT> Value scores(Composer &b, const Heads &h, OpT op) {
   Value query = op.getQuery(), key = op.getKey(), mask = op.getMask();
   double scale = op.getScale().convertToDouble();
@@ -56,7 +56,7 @@ template <typename OpT> Value scores(Composer &b, const Heads &h, OpT op) {
   return b.select(b.compare(Predicate::LE, column, last), s, b.splat(s, -std::numeric_limits<double>::infinity()));
 }
 
-/// What `nn.dropout` makes of the probabilities, or of their gradient.
+/// Applies dropout to the probabilities, or to their gradient.
 template <typename OpT> Value dropped(Composer &b, OpT op, Value p) {
   DropAttr dropout = op.getDropoutAttr();
   if (!dropout)
@@ -65,7 +65,7 @@ template <typename OpT> Value dropped(Composer &b, OpT op, Value p) {
   DenseI64ArrayAttr whole;
   Value offset;
   if (!dropout.getWhole().empty()) {
-    // [B, G, R, T, S]: heads of several groups are not one run of the whole's.
+    // [B, G, R, T, S], because a rank's heads of several groups may not be contiguous in the whole.
     int64_t groups = Composer::type(op.getKey()).getDimSize(1);
     local = {shape[0], groups, shape[1] / groups, shape[2], shape[3]};
     whole = DenseI64ArrayAttr::get(op.getContext(), dropout.getWhole());
@@ -117,7 +117,7 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   dp = dropped(b, *this, b.reshape(dp, Composer::type(p).getShape()));
   Value delta = b.reduceRows(ReduceKind::Sum, b.mul(getGrad(), getOutput()));
   Value ds = b.mul(p, b.sub(dp, b.alongRows(delta, dp)));
-  if (getSeen() && std::isfinite(hiddenOf(*this)) && !getAdded()) // no score went in there
+  if (getSeen() && std::isfinite(hiddenOf(*this)) && !getAdded()) // these scores do not depend on q and k
     ds = b.select(whole(b, getSeen(), ds), ds, b.splat(ds, 0));
   ds = b.reshape(b.mul(ds, b.splat(ds, scale)), {n, h.shared(), h.keys});
   Value dq = b.matmul(ds, b.reshape(getKey(), {n, h.keys, h.depth}), false, false);

@@ -1,6 +1,6 @@
 //===- Composer.h - Short names for building nn ops --------------------------===//
 //
-// For decompositions, whose formulas should read as formulas.
+// Lets the code of decompositions read like formulas.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_NN_DECOMPOSE_COMPOSER_H
@@ -46,12 +46,12 @@ public:
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims) {
     return make<BroadcastOp>(withShape(x, shape), x, dims);
   }
-  /// One element a row, repeated along the last dimension of `like`.
+  /// Repeats one element per row along the last dimension of `like`.
   mlir::Value alongRows(mlir::Value x, mlir::Value like) {
     auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank()));
     return broadcast(x, type(like).getShape(), dims);
   }
-  /// One element a column, repeated over all rows of `like`.
+  /// Repeats one element per column over all rows of `like`.
   mlir::Value alongColumns(mlir::Value x, mlir::Value like) {
     return broadcast(x, type(like).getShape(), {type(like).getRank() - 1});
   }
@@ -78,9 +78,9 @@ public:
         shape.push_back(type(x).getDimSize(i));
     return make<ReduceOp>(withShape(x, shape), kind, x, dims);
   }
-  /// Over the last dimension.
+  /// Reduces the last dimension.
   mlir::Value reduceRows(ReduceKind kind, mlir::Value x) { return reduce(kind, x, {type(x).getRank() - 1}); }
-  /// Sum over all dimensions but the last.
+  /// Sums over all dimensions but the last.
   mlir::Value sumColumns(mlir::Value x) {
     return reduce(ReduceKind::Sum, x, llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank() - 1)));
   }
@@ -98,7 +98,7 @@ public:
   static mlir::RankedTensorType withShape(mlir::Value x, llvm::ArrayRef<int64_t> shape) { return type(x).clone(shape); }
 
 private:
-  /// Ops take their scope and phase from the op they come from.
+  /// Copies scope and phase from the decomposed op to an op made for it.
   template <typename Op> Op marked(Op made) {
     made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     return made;

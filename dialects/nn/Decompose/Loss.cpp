@@ -11,7 +11,7 @@ Value atLabel(Composer &b, Value logits, Value labels) {
   Value column = b.iota(Composer::shaped(logits, Composer::elementOf(labels)), 1);
   return b.compare(Predicate::EQ, column, b.alongRows(labels, logits));
 }
-/// True for the rows that count, as the compiler's constant says which do not.
+/// True for the rows that count, whose label is not the constant `ignored`.
 Value counts(Composer &b, Value labels, int64_t ignored) {
   auto type = Composer::type(labels);
   // 64-bit labels beyond 2^53 would not survive `splat`'s double; no table is that long.

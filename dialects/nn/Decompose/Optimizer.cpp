@@ -4,8 +4,8 @@
 using namespace mlir;
 using namespace shale::nn;
 
-// Two levels whose order only shapes fix: rows of `block` elements in parallel,
-// then the rows' sums and what is left over, operand by operand.
+// Sums in two levels, in an order that depends only on shapes: rows of `block`
+// elements in parallel, then the row sums and the remainder, operand by operand.
 SmallVector<Value> SumSquaresOp::decompose(OpBuilder &builder) {
   constexpr int64_t block = 8192;
   Composer b(builder, *this);

@@ -12,7 +12,7 @@ ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.get
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 using Indices = SmallVector<LinearIndex>;
 
-/// [R..., 1] to [R..., C] repeats a row's element, too.
+/// Returns `Rows` if each element of `from` is repeated in `to`, as from [R..., 1] to [R..., C], else `Any`.
 Access sizeAfter(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   if (from.size() != to.size())
     return Access::Any;
@@ -22,15 +22,15 @@ Access sizeAfter(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   return llvm::all_of(from.drop_front(i), [](int64_t size) { return size == 1; }) ? Access::Rows : Access::Any;
 }
 
-/// The value where `condition` holds, else `other`; all may be vectors.
+/// Selects `value` where `condition` holds, else `other`; all may be vectors.
 Value choose(OpBuilder &b, Location loc, Value condition, Value value, Value other) {
   Value both[] = {value, other};
   matchLanes(b, loc, both);
   return arith::SelectOp::create(b, loc, condition, both[0], both[1]);
 }
 
-/// Rows of a table that indices name: element `column` of row number
-/// sum of indices[at + i] * strides[i], `otherwise` where one is not in [0, sizes[i]).
+/// Emits a lookup in batch `outer` of a table: element `column` of the row that the index tuple
+/// indices[at + i] selects (row-major over `sizes`), or `otherwise` if an index is not in [0, sizes[i]).
 Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices, const LinearIndex &at, ArrayRef<int64_t> sizes,
              int64_t inner, const LinearIndex &outer, const LinearIndex &column, double otherwise = 0) {
   OpBuilder &b = emitter.builder();
@@ -43,7 +43,7 @@ Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
       return nullptr;
     if (isa<VectorType>(part.getType())) {
       LinearIndex unused;
-      emitter.runtimeDim(part, size, unused); // asks for scalar lanes
+      emitter.runtimeDim(part, size, unused); // requests a scalar schedule
       return nullptr;
     }
     Value zero = constantLike(b, loc, part.getType(), 0), limit = constantLike(b, loc, part.getType(), double(size));
@@ -119,7 +119,7 @@ Access PadOp::getAccess(unsigned) { return Access::Once; }
 Access ConcatOp::getAccess(unsigned) { return Access::Once; }
 
 Access BroadcastOp::getAccess(unsigned) {
-  // Leading dimensions that all stay, then new ones: one element a row.
+  // All operand dimensions lead the result, new ones follow: one element per row.
   ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
   for (auto [i, dim] : llvm::enumerate(getDims()))
     if (dim != int64_t(i) || from[i] != to[i])
@@ -167,7 +167,7 @@ Value TransposeOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
 
 Value BroadcastOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   ArrayRef<int64_t> from = shapeOf(getInput());
-  // A scalar is the same everywhere: the result's shape need not be looked at.
+  // A scalar is the same everywhere, so the result's shape does not matter.
   if (llvm::all_of(from, [](int64_t size) { return size == 1; }))
     return emitter.emit(getInput(), LinearIndex());
   Indices indices, source(from.size());
@@ -292,7 +292,7 @@ Value GatherNdOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   LinearIndex pick, column, outer, unused;
   if (!emitter.divide(index, inner, pick, column) || !emitter.divide(pick, picks, outer, unused))
     return nullptr;
-  // Computed indices are checked by nobody else: NaN ends a run that reads out of range.
+  // Computed indices are not checked elsewhere: NaN ends a run that reads out of range.
   double otherwise = isa<FloatType>(elementOf(getInput())) ? std::numeric_limits<double>::quiet_NaN() : 0;
   return lookup(emitter, *this, getInput(), getIndices(), pick.times(tuple), from.slice(batch, tuple), inner, outer, column,
                 otherwise);
@@ -336,8 +336,8 @@ Value ReduceOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
 }
 
 Value CumsumOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
-  // Sums the whole line and takes only what counts: quadratic, but it is used
-  // for short lines of positions.
+  // Loops over the whole line and adds only the elements that count. This is
+  // quadratic, but is used for short lines of positions.
   OpBuilder &b = emitter.builder();
   ArrayRef<int64_t> from = shapeOf(getInput());
   Indices source;

@@ -68,7 +68,7 @@ EMIT(RemOp) {
 }
 EMIT(PowOp) {
   // pow with a constant small integer exponent is common (x^2, x^3) and exact
-  // enough as products; the general case is the library's.
+  // enough as products; the general case uses the library.
   if (auto splatted = getRhs().getDefiningOp<ConstantOp>())
     if (auto dense = dyn_cast<DenseElementsAttr>(splatted.getValue()); dense && dense.isSplat()) {
       double exponent = dense.getSplatValue<APFloat>().convertToDouble();
@@ -180,7 +180,7 @@ EMIT(CastOp) {
   Type half = isHalf(to) ? to : Type();
   if (half && from.isF32())
     return narrowToHalf(b, loc, x, half);
-  if (half) // integers, truth values and f64 by way of f32
+  if (half) // integers, booleans and f64 are converted via f32
     to = b.getF32Type();
   Type type = to;
   if (auto wide = dyn_cast<VectorType>(x.getType()))

@@ -13,7 +13,7 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   Location loc = getLoc();
   auto type = cast<RankedTensorType>(getType());
   ArrayRef<int64_t> whole = getGlobalShape() ? *getGlobalShape() : type.getShape();
-  // Where only the first dimension is cut, a slice counts as the whole does.
+  // If only the first dimension is split, elements are numbered as in the whole, from the offset on.
   LinearIndex element = index;
   if (type.getRank() > 0 && whole.drop_front() != type.getShape().drop_front()) {
     SmallVector<LinearIndex> indices;
@@ -55,7 +55,7 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   Value kept = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, word, threshold);
   Value scaled = arith::MulFOp::create(b, loc, input, constantLike(b, loc, input.getType(), 1 / (1 - ratio)));
   Value zero = constantLike(b, loc, scaled.getType(), 0);
-  // One of the two may run along the lanes where the other does not.
+  // One of the two may be a vector while the other is a scalar.
   if (isa<VectorType>(kept.getType()) != isa<VectorType>(scaled.getType())) {
     scaled = emitter.widen(index, scaled);
     zero = emitter.widen(index, zero);

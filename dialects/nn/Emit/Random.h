@@ -8,7 +8,7 @@
 
 namespace shale::nn {
 
-/// Words of 32 bits, scalars or vectors.
+/// Builds arithmetic on 32-bit words, scalars or vectors.
 struct RandomWords {
   mlir::OpBuilder &b;
   mlir::Location loc;

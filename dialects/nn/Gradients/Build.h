@@ -1,4 +1,4 @@
-//===- Build.h - Short words for the ops that gradients are made of -------===//
+//===- Build.h - Short names for the ops that build gradients -------------===//
 #ifndef SHALE_NN_GRADIENTS_BUILD_H
 #define SHALE_NN_GRADIENTS_BUILD_H
 
@@ -6,7 +6,7 @@
 
 namespace shale::nn {
 
-/// Makes ops at a builder, all at one location.
+/// Creates ops at a builder, all with one location.
 struct Build {
   using Value = mlir::Value;
   using Type = mlir::RankedTensorType;

@@ -25,7 +25,7 @@ TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   return success();
 }
 
-// Every element of the operand gets the sum over where it went.
+// The gradient of an operand element is the sum over the result elements that repeat it.
 LogicalResult
 BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                            ArrayRef<bool>,
@@ -47,7 +47,7 @@ BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   return success();
 }
 
-// Zeros where the slice did not read.
+// Elements that the slice does not read have a zero gradient.
 LogicalResult SliceOp::buildGradient(OpBuilder &builder,
                                      ArrayRef<Value> resultGrads,
                                      ArrayRef<bool>,
@@ -110,7 +110,7 @@ LogicalResult GatherNdOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-// An element counts in every sum that runs over it: the sum from the other end.
+// An element is part of every later sum, so its gradient is the running sum from the other end.
 LogicalResult CumsumOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGrads,
                                       ArrayRef<bool>,
@@ -121,8 +121,8 @@ LogicalResult CumsumOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-/// The gradient of a product: the product of the other elements, also where
-/// elements are zero.
+/// Returns the derivative of a product for each element: the product of the other
+/// elements, also where elements are zero.
 static Value othersProduct(const Build &b, Value input, ArrayRef<int64_t> dims,
                            ArrayRef<int64_t> kept) {
   Value zero = b.constant(input, 0), one = b.constant(input, 1);

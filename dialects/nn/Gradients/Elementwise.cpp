@@ -137,8 +137,8 @@ LogicalResult RemOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-/// The gradient of the operand of max and min that wins where `wins` holds;
-/// where both are equal each gets half, as in PyTorch.
+/// Returns the gradient of an operand of max or min, which is chosen where `wins`
+/// holds. Where both operands are equal each gets half, as in PyTorch.
 static Value chosenGradient(const Build &b, Value g, Value wins, Value equal) {
   Value half = b.scaled(g, 0.5);
   return b.select(equal, half, b.select(wins, g, b.constant(g, 0)));

@@ -9,7 +9,7 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
                                          ArrayRef<bool>,
                                          SmallVectorImpl<Value> &operandGrads) {
   Value indices = getIndices();
-  if (auto padding = getPadding()) { // nothing comes back to index -1
+  if (auto padding = getPadding()) { // index -1 contributes no gradient
     Build build{builder, getLoc()};
     auto type = cast<RankedTensorType>(indices.getType());
     auto filled = [&](int64_t value) -> Value {

@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace shale::nn;
 
-// The count does not depend on the logits, whatever its gradient is.
+// The count does not depend on the logits, so its gradient is ignored.
 LogicalResult
 CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                               ArrayRef<bool>,

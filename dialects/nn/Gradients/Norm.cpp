@@ -21,7 +21,7 @@ LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-/// Results that are kept for the gradient have none themselves.
+/// Checks that results that are kept for the gradient have no gradient themselves.
 static LogicalResult verifyNoGradient(Operation *op, ArrayRef<Value> grads) {
   for (auto [i, grad] : llvm::enumerate(grads))
     if (grad)

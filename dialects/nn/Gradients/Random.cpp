@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace shale::nn;
 
-/// The same elements are dropped, the others scaled: the same op on the gradient.
+/// Applies the same op to the gradient: the same elements are dropped, the others scaled.
 LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                                        SmallVectorImpl<Value> &operandGrads) {
   operandGrads[0] = DropoutOp::create(builder, getLoc(), getType(), resultGrads[0], getSeed(), getStep(),

@@ -1,4 +1,4 @@
-//===- Aliases.cpp - Which results take the place of operands -------------===//
+//===- Aliases.cpp - Results that reuse operands' buffers -----------------===//
 #include "dialects/nn/Ops/Aliases.h"
 #include "llvm/ADT/SmallBitVector.h"
 

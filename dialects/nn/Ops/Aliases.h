@@ -1,4 +1,4 @@
-//===- Aliases.h - Which results take the place of operands ---------------===//
+//===- Aliases.h - Results that reuse operands' buffers -------------------===//
 //
 // `aliases [0, -1]` on ops whose region becomes a kernel: nn.cluster, rt.kernel.
 //
@@ -10,7 +10,7 @@
 
 namespace shale::nn {
 
-/// Parses and prints what follows the types: aliases if there are any,
+/// Parses and prints the part after the types: aliases if there are any,
 /// attributes, and the region with `arguments`.
 mlir::ParseResult parseKernelBody(mlir::OpAsmParser &parser, mlir::OperationState &state, mlir::StringAttr aliasesName,
                                   llvm::ArrayRef<mlir::OpAsmParser::Argument> arguments,
@@ -19,7 +19,7 @@ void printKernelBody(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Den
                      llvm::ArrayRef<llvm::StringRef> elided);
 
 /// Checks that there is one entry per result: -1, or an input (called `what`) of
-/// the same type that no other result takes.
+/// the same type that no other result uses.
 mlir::LogicalResult verifyAliases(mlir::Operation *op, llvm::ArrayRef<int64_t> aliases, mlir::TypeRange inputs,
                                   mlir::TypeRange results, llvm::StringRef what);
 

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace shale::nn;
 
-/// Checks what is dropped, and from what it is drawn.
+/// Checks the `dropout` attribute and the random operands.
 static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAttr dropout, OperandRange random) {
   if (!dropout)
     return random.empty() ? success() : op->emitOpError("has random operands but drops nothing"); // attention_c5
@@ -34,7 +34,7 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
   return success();
 }
 
-/// Checks what is put in the place of scores that are not seen.
+/// Checks `hidden` and `added`, which change the scores of keys that are not seen.
 static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFloat> hidden, bool added) {
   double number = hidden ? hidden->convertToDouble() : -std::numeric_limits<double>::infinity();
   if ((hidden && !seen) || std::isnan(number) || (std::isinf(number) && number > 0)) // attention_c6
@@ -85,7 +85,7 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
   return success();
 }
 
-/// Products of a forward pass: q k^T and p v, over visible pairs only.
+/// Returns the operations of the products q k^T and p v of a forward pass, over visible pairs only.
 static int64_t attentionFlops(Value query, Value key, Value value, bool causal) {
   auto q = cast<RankedTensorType>(query.getType());
   auto k = cast<RankedTensorType>(key.getType());

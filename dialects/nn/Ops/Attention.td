@@ -12,14 +12,14 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
     h / (H / G) (grouped-query attention). `lse` is the logarithm of each row's
     sum of exponentials, kept for the gradient.
 
-    Which keys a position of the query sees: where `seen` is false the score
-    becomes `hidden`, -inf if that is not given, or with `added` has it added;
-    with `causal` position t sees positions s <= t + (S - T) only, the scores of
-    others are -inf. A row whose scores are all -inf is NaN, or with `guard`
-    zero, and its lse 0: then it has no gradient.
+    Where `seen` is false, the score becomes `hidden` (-inf if not given), or with
+    `added`, `hidden` is added to it. With `causal`, position t attends only to
+    positions s <= t + (S - T); the scores of others are -inf. A row whose scores
+    are all -inf is NaN. With `guard` the row and its lse are 0 instead, and it
+    has no gradient.
 
-    With `dropout` elements of the softmax, [B, H, T, S], are dropped as `nn.dropout`
-    of that tensor would, before they meet v; `random` is the seed, the step, the
+    With `dropout`, elements of the softmax, [B, H, T, S], are dropped as by
+    `nn.dropout`, before the product with v. `random` holds the seed, the step, the
     micro-batch and, in a local form, the number of its first element.
 
     Life: made by recover; becomes a blocked kernel around gemm, which never
@@ -27,13 +27,13 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
 
     Constraints:
     - (C1) query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result [B, H, T, E] of one element type,
-      lse [B, H, T] of that, or f32 where it is a half type.
+      lse [B, H, T] of that type, or of f32 if it is a 16-bit float type.
     - (C2) H is a positive multiple of G.
-    - (C3) mask and seen, if there, have rank 4 and each size is 1 or that of [B, H, T, S].
+    - (C3) mask and seen, if present, have rank 4 and each size is 1 or that of [B, H, T, S].
     - (C4) scale is finite.
     - (C5) with `dropout` there are three random operands, or four and `of` = [B, G, R, T, S] of the whole with
-      R query heads to a key head; without it there are none. Ratio and id are as in `nn.dropout`.
-    - (C6) `hidden` comes with seen and is a number or -inf; `added` comes with a finite `hidden`.
+      R query heads per key head; without it there are none. Ratio and id are as in `nn.dropout`.
+    - (C6) `hidden` requires seen and is finite or -inf; `added` requires a finite `hidden`.
 
     Example: `%o, %lse = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
   }];
@@ -55,8 +55,8 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments
     AllTypesMatch<["key", "key_grad"]>, AllTypesMatch<["value", "value_grad"]>, AllTypesMatch<["output", "grad"]>, NN_Sharded, NN_Partitionable, NN_Numeric, NN_Cost, NN_Decomposable]> {
   let summary = "Gradient of attention";
   let description = [{
-    From the forward pass' operands, its result and lse, and the gradient of the
-    result. Masks have no gradient.
+    Computed from the operands, the result and the lse of the forward pass, and the
+    gradient of the result. Masks have no gradient.
 
     Life: made by autodiff; becomes a blocked kernel around gemm.
 
@@ -87,13 +87,14 @@ def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllType
     Rotates pairs of the first R elements of the last dimension, R twice the
     last dimension of `cos` (Su et al., arXiv 2104.09864): elements i and
     i + R/2, or with `interleaved` 2i and 2i + 1, become
-    (a cos - b sin, b cos + a sin); elements from R on stay. The gradient is the
+    (a cos - b sin, b cos + a sin); elements from R on are unchanged. The gradient is the
     same op with `inverse`, which rotates the other way.
 
     Life: made by recover; decomposed by fusion.
 
     Constraints:
-    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D, of input's element type or mixed of f32 and a half type; result has input's type.
+    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D, of input's element type (f32 and a 16-bit float type may be mixed);
+      result has input's type.
 
     Example: `%1 = nn.rope %x, %cos, %sin : tensor<2x4x8x16xf32>, tensor<8x8xf32>`
   }];

@@ -9,9 +9,9 @@ def NN_ClusterOp : NN_Op<"cluster", [Pure, IsolatedFromAbove, SingleBlockImplici
   let summary = "Ops that become one kernel";
   let description = [{
     The region computes the results from block arguments, which are the
-    operands in order; it sees nothing else. Every value inside is rounded to
-    its declared type, so fusing changes no bits. `aliases[i]` is the operand
-    whose buffer result i may take, or -1.
+    operands in order; it uses no other values. Every value inside is rounded to
+    its declared type, so fusion does not change any bits. `aliases[i]` is the
+    operand whose buffer result i may reuse, or -1.
 
     Life: made by fusion, which leaves no elementwise op outside; becomes
     `rt.launch` of a generated kernel.
@@ -19,7 +19,7 @@ def NN_ClusterOp : NN_Op<"cluster", [Pure, IsolatedFromAbove, SingleBlockImplici
     Constraints:
     - (C1) block arguments have the operands' types.
     - (C2) the yield's operands have the results' types.
-    - (C3) `aliases`, if there, has one entry per result, -1 or an operand of the same type, none twice.
+    - (C3) `aliases`, if present, has one entry per result, -1 or an operand of the same type, no operand twice.
 
     Example: see test/dialects/nn/cluster.mlir
   }];

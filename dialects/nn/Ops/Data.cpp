@@ -222,7 +222,7 @@ LogicalResult GatherOp::verify() {
   return verifyResult(*this, in.getElementType(), shape); // gather_c2
 }
 
-/// The shape of what index tuples pick of `in`.
+/// Returns the shape of the elements that index tuples pick from `in`.
 static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorType in, RankedTensorType indices, int64_t batch) {
   if (batch < 0 || batch > in.getRank() || batch >= indices.getRank() ||
       in.getShape().take_front(batch) != indices.getShape().take_front(batch)) // gather_nd_c1
@@ -299,7 +299,7 @@ std::optional<shale::IndexRange> GatherOp::getIndexRange(unsigned number) {
 
 std::optional<shale::IndexRange> GatherNdOp::getIndexRange(unsigned number) {
   ArrayRef<int64_t> sizes = tensor(getInput()).getShape().slice(getBatchDims(), tensor(getIndices()).getShape().back());
-  // A tuple's elements have one range only where the dimensions have one size.
+  // All indices of a tuple have the same range only if the dimensions have the same size.
   if (number != getIndicesMutable().getOperandNumber() || sizes.empty() || !llvm::all_equal(sizes))
     return std::nullopt;
   return shale::IndexRange{sizes.front()};

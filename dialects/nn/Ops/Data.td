@@ -47,7 +47,7 @@ def NN_ReshapeOp : NN_Op<"reshape", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves,
     Life: made by import and autodiff; costs nothing: after plan it is an alias.
 
     Constraints:
-    - (C1) operand and result have as many elements and one element type.
+    - (C1) operand and result have the same number of elements and the same element type.
 
     Example: `%1 = nn.reshape %0 : tensor<4x8xf32> -> tensor<32xf32>`
   }];
@@ -125,7 +125,7 @@ def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome,
 }
 
 def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
-  let summary = "Puts a value around and between the elements";
+  let summary = "Pads around and between the elements";
   let description = [{
     Along dimension i: low[i] times the value, the elements with interior[i]
     times the value between neighbours, then high[i] times the value. The value
@@ -173,7 +173,7 @@ def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexU
   let summary = "Picks slices along one dimension by index";
   let description = [{
     ONNX Gather: the result's shape is the operand's with dimension `dim`
-    replaced by the shape of `indices`. An index out of [0, size) is undefined.
+    replaced by the shape of `indices`. The result of an index outside [0, size) is undefined.
     It has no gradient: a trained table is `nn.embedding`.
 
     Life: made by import for index arithmetic; gone after folding or fusion.
@@ -193,10 +193,10 @@ def NN_GatherOp : NN_Op<"gather", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexU
 def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Picks slices by index tuples";
   let description = [{
-    ONNX GatherND: the first `batch_dims` dimensions of both operands run
-    together, the last dimension of `indices` is a tuple into the following
-    dimensions of the operand. What a tuple out of
-    range picks is NaN, or 0 where elements are no floats.
+    ONNX GatherND: the first `batch_dims` dimensions of both operands are batch
+    dimensions, the last dimension of `indices` is an index tuple into the
+    following dimensions of the operand. A tuple out of range picks NaN, or 0 if
+    the elements are not floats.
 
     Life: made by import (GatherND; GatherElements with all other dimensions as
     batch dimensions); gone after folding or fusion.
@@ -217,14 +217,15 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_I
 def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_Numeric]> {
   let summary = "Gradient of picking by index tuples";
   let description = [{
-    Of the result's shape: each slice of `grad` is added to the slice that
-    `nn.gather_nd` read for it, in the order of the tuples; the rest is zero. A
-    tuple out of range adds nothing.
+    Each slice of `grad` is added to the slice of the result that `nn.gather_nd`
+    reads for it, in the order of the tuples; all other elements are zero. A tuple
+    out of range adds nothing.
 
     Life: made by autodiff; lives up to codegen.
 
     Constraints:
-    - (C1) `nn.gather_nd` of a tensor of the result's shape has grad's shape; grad has the result's element type, or a half type where that is f32.
+    - (C1) `nn.gather_nd` of a tensor of the result's shape has grad's shape;
+      grad has the result's element type, or a 16-bit float type if that is f32.
 
     Example: `%2 = nn.gather_nd_grad %0, %1 batch_dims = 1 : (tensor<4x1xi64>, tensor<4xf32>) -> tensor<4x9xf32>`
   }];
@@ -237,7 +238,7 @@ def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_Numeric]> 
 def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, NN_Indexed, NN_Differentiable, NN_Numeric]> {
   let summary = "Running sum along one dimension";
   let description = [{
-    With `exclusive` an element does not count itself; with `reverse` it runs
+    With `exclusive` the sum leaves out the element itself; with `reverse` it runs
     from the end.
 
     Life: made by import; gone after folding or fusion.
@@ -256,7 +257,7 @@ def NN_CumsumOp : NN_Op<"cumsum", [Pure, SameOperandsAndResultType, NN_Sharded, 
 def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differentiable, NN_Cost, NN_Numeric]> {
   let summary = "Reduces dimensions";
   let description = [{
-    The sum, maximum, minimum or product over `dims`, which the result has not.
+    The sum, maximum, minimum or product over `dims`, which the result lacks.
     A maximum or minimum is NaN if an element is. The gradient of `max` and
     `min` goes to the elements that equal the result, in equal parts.
 
@@ -264,7 +265,7 @@ def NN_ReduceOp : NN_Op<"reduce", [Pure, NN_Sharded, NN_IndexedMove, NN_Differen
 
     Constraints:
     - (C1) `dims` are strictly increasing dimensions of the operand.
-    - (C2) the result has the remaining dimensions and the operand's element type, or f32 where that is a half type.
+    - (C2) the result has the remaining dimensions and the operand's element type, or f32 if that is a 16-bit float type.
 
     Example: `%1 = nn.reduce sum %0 dims = [1] : tensor<4x8xf32> -> tensor<4xf32>`
   }];

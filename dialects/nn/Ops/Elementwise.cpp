@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - One result element from one of each operand ------===//
+//===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 #include "dialects/nn/NN.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ shale::MovedElements SelectOp::getMovedElements(unsigned number) {
   return number == 0 ? shale::MovedElements::None : shale::MovedElements::Some;
 }
 
-/// Integers keep their value where the result holds as many.
+/// Integers keep their value if the result type is at least as wide.
 shale::MovedElements CastOp::getMovedElements(unsigned) {
   auto from = dyn_cast<IntegerType>(cast<RankedTensorType>(getInput().getType()).getElementType());
   auto to = dyn_cast<IntegerType>(getType().getElementType());

@@ -1,4 +1,4 @@
-//===- Elementwise.td - One result element from one of each operand -------===//
+//===- Elementwise.td - Elementwise ops -----------------------------------===//
 #ifndef SHALE_NN_ELEMENTWISE_TD
 #define SHALE_NN_ELEMENTWISE_TD
 
@@ -67,7 +67,7 @@ def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp
   let description = [{
     input * (1 + erf(input / sqrt(2))) / 2, or with `tanh`
     input * (1 + tanh(sqrt(2/pi) * (input + 0.044715 * input^3))) / 2
-    (Hendrycks and Gimpel, arXiv 1606.08415), its two constants rounded to f32 as exporters and PyTorch have them.
+    (Hendrycks and Gimpel, arXiv 1606.08415), with both constants rounded to f32 as in exporters and PyTorch.
 
     Life: made by import (ONNX Gelu) and by recover; gone after fusion.
 
@@ -93,7 +93,7 @@ def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, NN_Follows
 def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, NN_Sharded, NN_Follows, SameOperandsAndResultShape]> {
   let summary = "Compares two tensors";
   let description = [{
-    True where the predicate holds. Comparisons with NaN are false, but for
+    True where the predicate holds. Comparisons with NaN are false, except for
     `ne`, which is true.
 
     Life: made by import and by decomposition; gone after fusion.

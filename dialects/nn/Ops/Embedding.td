@@ -7,10 +7,10 @@ include "dialects/nn/NNBase.td"
 def NN_EmbeddingOp : NN_Op<"embedding", [Pure, NN_Sharded, NN_IndexedLookup, NN_IndexUser, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Looks up rows of a table";
   let description = [{
-    result[..., :] = table[indices[...], :]. An index out of [0, V) reads
-    nothing: its row is zero, and its gradient goes nowhere; this is also what a
-    table split over V computes for rows that another rank holds. No gradient
-    goes to row `padding`, as PyTorch's `padding_idx` has it.
+    result[..., :] = table[indices[...], :]. An index outside [0, V) gives a zero
+    row and contributes no gradient. A table split over V uses this for rows that
+    another rank holds. Row `padding` gets no gradient, as with PyTorch's
+    `padding_idx`.
 
     Life: made by import (Gather of a float table); lives up to codegen.
 
@@ -35,7 +35,7 @@ def NN_EmbeddingGradOp : NN_Op<"embedding_grad", [Pure, NN_Sharded, NN_Partition
     Life: made by autodiff; lives up to codegen.
 
     Constraints:
-    - (C1) the result is 2-D [V, D]; grad has shape indices.shape + [D] and its element type, or a half type where that is f32.
+    - (C1) the result is 2-D [V, D]; grad has shape indices.shape + [D] and its element type, or a 16-bit float type if that is f32.
 
     Example: `%2 = nn.embedding_grad %ids, %dy : (tensor<4x8xi64>, tensor<4x8x64xf32>) -> tensor<256x64xf32>`
   }];

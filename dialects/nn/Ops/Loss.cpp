@@ -20,7 +20,7 @@ LogicalResult CrossEntropyGradOp::verify() {
   return verifyLabels(*this, getLogits().getType(), getLabels().getType());
 }
 
-// An element costs a subtraction, an exponential and a sum; the gradient as much.
+// Per element a subtraction, an exponential and a sum; the gradient costs the same.
 int64_t CrossEntropyOp::getFlops() {
   return 3 * cast<RankedTensorType>(getLogits().getType()).getNumElements();
 }

@@ -13,16 +13,16 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
   let description = [{
     loss_sum = sum over rows n with labels[n] != ignore_index of
     lse[n] - logits[n, labels[n]]; count is the number of these rows; lse[n] is
-    the logarithm of the row's sum of exponentials, kept for the gradient. The
-    mean is a division that import builds, so that on many ranks sum and count
-    are reduced before it. A label out of [0, V) that is not ignore_index picks
-    nothing (0 instead of the logit).
+    the logarithm of the row's sum of exponentials, kept for the gradient. Import
+    builds the mean as a separate division, so that sum and count can be reduced
+    over ranks first. For a label outside [0, V) that is not ignore_index, 0 is
+    used instead of the logit.
 
     Life: made by import; decomposed by fusion.
 
     Constraints:
     - (C1) logits [N, V], labels [N], lse [N]; loss_sum and count are scalars; these and lse are of the
-      logits' element type, f32 where that is a half type.
+      logits' element type, or of f32 if that is a 16-bit float type.
 
     Example: `%sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>`
   }];
@@ -41,8 +41,8 @@ def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [Pure, AllTypesMatch<["l
     result[n, v] = grad * (exp(logits[n, v] - lse[n]) - [v == labels[n]]) where
     labels[n] != ignore_index, else 0. `grad` is the gradient of loss_sum.
 
-    Life: made by autodiff; decomposed by fusion; its result may take the place
-    of the logits.
+    Life: made by autodiff; decomposed by fusion; its result may reuse the
+    buffer of the logits.
 
     Constraints:
     - (C1) types are as in `nn.cross_entropy`; grad is a scalar; the result has the logits' type.

@@ -15,7 +15,7 @@ def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost,
     Life: made by import and autodiff; becomes `rt.gemm`.
 
     Constraints:
-    - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal, but that products of a half type may be f32.
+    - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal, except that the result for 16-bit floats may be f32.
     - (C2) batch dimensions are equal.
     - (C3) m, n and k agree.
 

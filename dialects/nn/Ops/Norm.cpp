@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace shale::nn;
 
 /// Checks that `rank >= 1`, that `column` is 1-D over x's last dimension and
-/// that `row` has x's other dimensions. Constraint numbers are in the message's op text.
+/// that `row` has x's other dimensions.
 static LogicalResult verifyNorm(Operation *op, Type input, Type column, Type row) {
   auto x = cast<RankedTensorType>(input);
   if (x.getRank() < 1) // *_norm_c1

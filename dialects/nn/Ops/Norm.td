@@ -36,8 +36,8 @@ def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"
 
     Constraints:
     - (C1) the rank of x is at least 1; result has x's type.
-    - (C2) scale and bias are 1-D of the last dimension's size, of x's element type or mixed of f32 and a half type.
-    - (C3) mean and rstd have x's shape without the last dimension, and its element type or f32 where that is a half type.
+    - (C2) scale and bias are 1-D of the last dimension's size, of x's element type (f32 and a 16-bit float type may be mixed).
+    - (C3) mean and rstd have x's shape without the last dimension, and its element type, or f32 if that is a 16-bit float type.
     - (C4) epsilon is finite and not negative.
 
     Example: `%y, %mean, %rstd = nn.layer_norm %x, %scale, %bias epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
@@ -61,7 +61,7 @@ def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input",
 
     Constraints:
     - (C1) grad has input's type; scale, mean and rstd are as in `nn.layer_norm`;
-      the gradients of scale and bias have scale's type, f32 where that is a half type.
+      the gradients of scale and bias have scale's type, or f32 if that is a 16-bit float type.
 
     Example: `%dx, %dscale, %dbias = nn.layer_norm_grad %x, %scale, %mean, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
   }];
@@ -85,8 +85,8 @@ def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, 
 
     Constraints:
     - (C1) the rank of x is at least 1; result has x's type.
-    - (C2) scale is 1-D of the last dimension's size, of x's element type or mixed of f32 and a half type.
-    - (C3) rstd has x's shape without the last dimension, and its element type or f32 where that is a half type.
+    - (C2) scale is 1-D of the last dimension's size, of x's element type (f32 and a 16-bit float type may be mixed).
+    - (C3) rstd has x's shape without the last dimension, and its element type, or f32 if that is a 16-bit float type.
     - (C4) epsilon is finite and not negative.
 
     Example: `%y, %rstd = nn.rms_norm %x, %scale epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>`
@@ -108,7 +108,7 @@ def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "gr
 
     Constraints:
     - (C1) grad has input's type; scale and rstd are as in `nn.rms_norm`;
-      the gradient of scale has scale's type, f32 where that is a half type.
+      the gradient of scale has scale's type, or f32 if that is a 16-bit float type.
 
     Example: `%dx, %dscale = nn.rms_norm_grad %x, %scale, %rstd, %dy : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>`
   }];

@@ -9,13 +9,13 @@ def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
 def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable, NN_Numeric]> {
   let summary = "Sum of the squares of all elements of all operands";
   let description = [{
-    The square of the global norm; accumulated operand by operand in order.
+    The square of the global norm, accumulated over the operands in order.
 
     Life: made by autodiff from the gradients of all trained parameters; the
     partitioner moves it onto flat shards; lives up to codegen.
 
     Constraints:
-    - (C1) at least one operand; all have the result's element type, or a half type where that is f32.
+    - (C1) at least one operand; all have the result's element type, or a 16-bit float type if that is f32.
 
     Example: `%2 = nn.sum_squares %0, %1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>`
   }];
@@ -26,17 +26,17 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
 }
 
 def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllTypesMatch<["gradient", "result"]>]> {
-  let summary = "Adds a micro-batch's gradient to those before it";
+  let summary = "Adds a micro-batch's gradient to the sum of the earlier ones";
   let description = [{
-    The gradient of `param` so far in the step: of this micro-batch, plus `into`
-    where there were others before. Without `into` it begins the sum, so that
+    The gradient of `param` in the step so far: that of this micro-batch plus
+    `into`, the sum of the earlier ones. Without `into` it starts the sum, so that
     nothing needs to be cleared.
 
-    Life: made by autodiff, one a trained parameter and function, when a step
-    consumes several micro-batches; the partitioner makes one sum a flat group of it.
+    Life: made by autodiff, one per trained parameter and function, when a step
+    consumes several micro-batches; the partitioner turns it into one sum per flat group.
 
     Constraints:
-    - (C1) `into`, if there, has the gradient's type.
+    - (C1) `into`, if present, has the gradient's type.
 
     Example: `%2 = nn.accumulate @"w" %0 into %1 : tensor<4x8xf32> : tensor<4x8xf32>`
   }];
@@ -46,13 +46,13 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllType
   let hasVerifier = 1;
 }
 
-// What updates share: one parameter or one flat group. `decay` multiplies the
-// weight decay; with `segments` (a flat group's) each segment brings its own and
-// `decay` is ignored. `offset` is the first element of a local slice within the
-// group that the segments speak of; absent, the operands are the whole of it.
-// Where enable is false all results are the operands, bit by bit. Parameter,
-// gradient and state each have an element type of their own; the update is
-// computed in f32 or wider and each result rounded once.
+// Common to all updates: each updates one parameter or one flat group. `decay`
+// multiplies the weight decay; with `segments` (flat groups only) each segment has
+// its own factor and `decay` is ignored. `offset` is the first element of a local
+// slice within the group that the segments describe; without it the operands are
+// the whole group. If `enable` is false all results equal the operands, bit by
+// bit. Parameter, gradient and state each have their own element type; the update
+// is computed in f32 or wider and each result is rounded once.
 
 def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["moment1", "moment2", "new_moment1", "new_moment2"]>,
@@ -70,17 +70,17 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     param      = param - (lr / bias1) * moment1 / (sqrt(moment2) / sqrt(bias2) + epsilon)
     ```
 
-    with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t of the step number t from 1.
-    With `segments` the decay is each segment's, padding stays as it is, and
-    `offset` is the group's element at which a local slice begins. Where
+    with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t for the step number t from 1.
+    With `segments` each segment has its own decay, padding is unchanged, and
+    `offset` is the element of the group at which a local slice begins. If
     `enable` is false every result has its operand's bits.
 
     Life: made by autodiff; the partitioner moves it onto flat shards; becomes a
-    cluster of elementwise ops a segment.
+    cluster of elementwise ops per segment.
 
     Constraints:
-    - (C1) `segments`, if there, means 1-D operands; segments ascend and do not overlap.
-    - (C2) `offset` only with `segments`.
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
 
     Example: `%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
@@ -118,8 +118,8 @@ def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
     Life: as `nn.adamw`.
 
     Constraints:
-    - (C1) `segments`, if there, means 1-D operands; segments ascend and do not overlap.
-    - (C2) `offset` only with `segments`.
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
 
     Example: `%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];

@@ -33,5 +33,5 @@ LogicalResult DropoutOp::verify() {
 
 SmallVector<Value> DropoutOp::buildEvaluation(OpBuilder &) { return {getInput()}; }
 
-// Ten rounds of two products and six other operations, and one to scale.
+// One multiplication per element; the integer operations of the generator are not counted.
 int64_t DropoutOp::getFlops() { return cast<RankedTensorType>(getType()).getNumElements(); }

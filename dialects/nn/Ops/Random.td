@@ -9,26 +9,26 @@ def NN_DropoutOp : NN_Op<"dropout", [Pure, AllTypesMatch<["input", "result"]>,
                                      NN_Partitionable, NN_Stochastic, NN_IndexedMove, NN_Cost, NN_Follows]> {
   let summary = "Zeroes elements at random and scales up the others";
   let description = [{
-    Element e is 0 with probability `ratio`, else input * 1 / (1 - ratio). Which
-    it is depends on the seed, the step, the micro-batch, `id` and the element's
-    row-major number in the whole tensor, and on nothing else: the forward and
-    the backward pass, every rank, strategy and recomputation draw the same bits,
-    and so does a run that is resumed. The numbers are word 0 of Philox-4x32-10
+    Element e is 0 with probability `ratio`, else input * 1 / (1 - ratio). The
+    choice depends only on the seed, the step, the micro-batch, `id` and the
+    element's row-major number in the whole tensor. The forward and the backward
+    pass, every rank, strategy and recomputation, and a resumed run therefore draw
+    the same bits. The numbers are word 0 of Philox-4x32-10
     (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011) with
     the key (seed low, seed high) and the counter (element low, element high |
     micro-batch << 16, step low, id); an element is kept where that word, as
     unsigned, is at least ratio * 2^32.
 
-    `offset` and `global_shape` are a local form's: the number of its first
-    element and the shape of the whole.
+    In a local form, `offset` is the number of its first element and
+    `global_shape` the shape of the whole.
 
-    Life: made by import, which fixes `id`; clones keep it; autodiff makes the
-    gradient of it, which is the same op, and drops it from `@evaluate`; gone
+    Life: made by import, which assigns `id`; clones keep the id; autodiff builds
+    its gradient, which is the same op, and removes it from `@evaluate`; gone
     after fusion.
 
     Constraints:
     - (C1) ratio is in [0, 1), id in [0, 2^32).
-    - (C2) `global_shape`, if there, has the input's rank and no smaller dimension; `offset` only with it.
+    - (C2) `global_shape`, if present, has the input's rank and no smaller dimension; `offset` requires it.
     - (C3) the whole has at most 2^48 elements.
 
     Example: `%1 = nn.dropout %0 seed %s step %t microbatch %m ratio = 1.000000e-01 id = 3 : tensor<4x8xf32>, tensor<i64>`

@@ -1,4 +1,4 @@
-//===- State.cpp - What lasts between steps -------------------------------===//
+//===- State.cpp - State kept between steps -------------------------------===//
 #include "dialects/nn/NN.h"
 
 using namespace mlir;

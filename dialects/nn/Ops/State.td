@@ -1,4 +1,4 @@
-//===- State.td - What lasts between steps --------------------------------===//
+//===- State.td - State kept between steps --------------------------------===//
 #ifndef SHALE_NN_STATE_TD
 #define SHALE_NN_STATE_TD
 
@@ -9,13 +9,13 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
   let description = [{
     State is referred to by symbol from the arguments and results of the
     module's functions (`nn.state = @name`). A parameter's symbol is PyTorch's
-    name. `init` is a reference, `#nn.file`, or `#nn.fill`; only what an exporter
-    folded, some kilobytes, is there as dense elements;
-    without it the value begins at zero. `names` are further names of a tied
-    parameter. `unit` is the unit that gathers it, `trained = false` a frozen
-    parameter, `decay` the factor on weight decay, `of` the parameter that a
-    moment or a gradient accumulator belongs to. An accumulator holds a sum over
-    the micro-batches of a step; what it holds between steps means nothing.
+    name. `init` is a reference, `#nn.file`, or `#nn.fill`; only values that an
+    exporter folded, some kilobytes, are given as dense elements. Without `init`
+    the value starts at zero. `names` are further names of a tied parameter.
+    `unit` is the unit that gathers it, `trained = false` marks a frozen parameter,
+    `decay` is the factor on weight decay, `of` the parameter that a moment or a
+    gradient accumulator belongs to. An accumulator holds a sum over the
+    micro-batches of a step; its value between steps is meaningless.
 
     Life: made by import (parameters, buffers) and autodiff (moments); the
     annotate passes set unit, trained and decay; lives up to codegen, which
@@ -23,11 +23,11 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
 
     Constraints:
     - (C1) role is param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale.
-    - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of as many elements of the type that
-      it is said to have, else of the state's, or twice that for a half type whose file holds f32; only a state of floats
-      has a file of another type; only a 2-D state is transposed; dense elements have the state's shape, floats for a state
-      of floats, and at most 4 MiB.
-    - (C3) `of` is there for moments and momentum, may be there for grad_accumulator, and nowhere else.
+    - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of the state's number of elements, of the
+      file's type if it is given, else of the state's type, or twice that for a 16-bit float type whose file holds f32; only
+      a state of floats has a file of another type; only a 2-D state is transposed; dense elements have the state's shape,
+      are floats for a state of floats, and have at most 4 MiB.
+    - (C3) `of` is present for moments and momentum, optional for grad_accumulator, and absent for other roles.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`
   }];

@@ -1,7 +1,7 @@
-//===- Rules.cpp - In which types ops take and give floats ----------------===//
+//===- Rules.cpp - Types of the float operands and results of ops ---------===//
 //
-// Ops that are not here say the interface's default: every float follows the
-// others.
+// Ops that are not listed here use the interface's default: every float follows
+// the others.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/NN.h"

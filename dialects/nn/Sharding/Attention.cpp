@@ -7,9 +7,9 @@ using namespace shale;
 using namespace shale::nn;
 
 namespace {
-/// Query head h = g * r + i reads key head g: heads split over g first. Where
-/// the r query heads of one key head are split its gradient is a partial sum.
-/// Positions and the depth of a head are whole.
+/// Query head h = g * r + i reads key head g, so heads are split over g first. If
+/// the r query heads of one key head are split, the gradient of the key head is a
+/// partial sum. Positions and the depth of a head are whole.
 struct AttentionFactors {
   AttentionFactors(RuleBuilder &rule, Value q, Value k, Value v) {
     int64_t heads = shapeOf(q)[1], groups = shapeOf(k)[1];
@@ -28,7 +28,7 @@ struct AttentionFactors {
     lse = {batch, head, t};
     scores = {batch, head, t, s};
   }
-  /// Of a mask: what the scores have where it does not repeat.
+  /// Returns the factors of a mask: those of the scores in dimensions where it does not repeat.
   TensorFactors mask(Value m) const {
     TensorFactors result;
     for (auto [size, factors] : llvm::zip(shapeOf(m), scores))
@@ -39,8 +39,8 @@ struct AttentionFactors {
 };
 } // namespace
 
-/// The local form: a rank drops the elements that it has, by their numbers in the
-/// whole. Its heads are those of some groups, or some heads of each group.
+/// Builds the local form. A rank applies dropout to its own elements by their numbers
+/// in the whole. Its heads are those of some groups, or some heads of each group.
 template <typename OpT>
 static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &builder, const LocalForm &local) {
   IRMapping mapping;
@@ -58,7 +58,7 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
   ArrayRef<int64_t> query = shapeOf(made.getQuery());
   int64_t localGroups = shapeOf(made.getKey())[1];
   int64_t piece[] = {query[0], localGroups, query[1] / localGroups};
-  // Of batch rows, groups and heads of a group: the factors in the order in which the rule makes them.
+  // The factors of batch rows, groups and heads per group, in the order in which the rule makes them.
   TensorFactors factors = op.getShardingRule().operands[0];
   SmallVector<int64_t> ids(3, -1);
   unsigned next = 0;
@@ -80,7 +80,7 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
     stride *= whole[i];
   }
   builder.setInsertionPointAfter(made);
-  if (offset) { // else nothing of the probabilities is split
+  if (offset) { // otherwise the probabilities are not split
     made.getRandomMutable().append(offset);
     made.setDropoutAttr(DropAttr::get(op.getContext(), dropout.getRatio(), dropout.getId(), whole));
   }

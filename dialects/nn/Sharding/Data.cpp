@@ -15,7 +15,7 @@ ShardingRule ConstantOp::getShardingRule() {
   return rule.result(rule.dims(shapeOf(getResult()))).take();
 }
 
-/// A splat has a smaller splat as its slice; other constants are sliced.
+/// Builds a smaller splat for a splat; slices other constants.
 FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder,
                                                     const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
@@ -44,7 +44,7 @@ ShardingRule IotaOp::getShardingRule() {
   return rule.result(rule.dims(shapeOf(getResult()))).take();
 }
 
-/// Counts from where this rank's slice begins.
+/// Counts from the start of this rank's slice.
 FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder,
                                                 const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
@@ -61,8 +61,8 @@ FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder,
 //===- Shape --------------------------------------------------------------===//
 
 /// Cuts both shapes into common factors from the major end: [6, 4] -> [3, 8] is
-/// [3 2, 4] -> [3, 2 4]. Where sizes have no common divisor the rest, up to
-/// where both meet again, is whole.
+/// [3 2, 4] -> [3, 2 4]. Where sizes have no common divisor, the remaining factors
+/// are whole up to the point where both shapes have as many elements again.
 ShardingRule ReshapeOp::getShardingRule() {
   ArrayRef<int64_t> from = shapeOf(getInput()), to = shapeOf(getResult());
   RuleBuilder rule;
@@ -86,7 +86,7 @@ ShardingRule ReshapeOp::getShardingRule() {
       b /= common;
       continue;
     }
-    // Both sides advance until they hold as many elements.
+    // Advance both sides until they have the same number of elements.
     operand[i - 1].append(rule.dim(a, FactorKind::Whole));
     result[j - 1].append(rule.dim(b, FactorKind::Whole));
     while (a != b) {
@@ -137,7 +137,7 @@ ShardingRule SliceOp::getShardingRule() {
   return rule.operand(operand).result(result).linear({0}, true).take();
 }
 
-/// Dimensions that are taken in full end where the local operand does.
+/// The limit of a dimension that is taken in full is the size of the local operand.
 FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder,
                                                  const LocalForm &local) {
   SmallVector<int64_t> limits(getLimits());
@@ -162,7 +162,7 @@ ShardingRule PadOp::getShardingRule() {
                           : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
   }
   rule.operand(operand).result(result);
-  if (getValue().isZero()) // another value would be added once a rank
+  if (getValue().isZero()) // another value would be added once per rank
     rule.linear({0}, true);
   return rule.take();
 }
@@ -198,8 +198,8 @@ ShardingRule GatherOp::getShardingRule() {
 }
 
 namespace {
-/// Batch dimensions and what is not picked run together; picked dimensions are
-/// whole. The other dimensions of the tuples are of kind `picks`.
+/// Batch dimensions and dimensions that are not indexed are parallel; indexed
+/// dimensions are whole. The other dimensions of the tuples are of kind `picks`.
 struct PickFactors {
   PickFactors(RuleBuilder &rule, Value whole, Value tuples, int64_t batch, FactorKind picks) {
     ArrayRef<int64_t> at = shapeOf(tuples);

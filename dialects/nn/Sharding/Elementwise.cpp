@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-/// All operands and the result share one factor a dimension.
+/// All operands and the result share one factor per dimension.
 static ShardingRule elementwiseRule(Operation *op,
                                     ArrayRef<int64_t> linear = {},
                                     bool additive = false) {
@@ -53,7 +53,7 @@ NONLINEAR(GeluOp)
 NONLINEAR(IsNanOp)
 NONLINEAR(CompareOp)
 
-// Integers truncate: a sum of quotients is no quotient of sums.
+// Integer division truncates: a sum of quotients is not the quotient of the sums.
 ShardingRule DivOp::getShardingRule() {
   if (isa<FloatType>(tensorOf(getResult()).getElementType()))
     return elementwiseRule(*this, {0});

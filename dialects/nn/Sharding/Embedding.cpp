@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-/// Indices relative to this rank's rows; others are out of range and read
-/// nothing.
+/// Builds indices relative to this rank's rows. Those of other ranks' rows are out
+/// of range and read nothing.
 static Value localIndices(OpBuilder &builder, Location loc, Value indices,
                           ArrayRef<SplitAxis> axes, int64_t rows) {
   if (axes.empty())

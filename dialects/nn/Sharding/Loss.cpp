@@ -27,13 +27,13 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
       .take();
 }
 
-// Local labels of a vocabulary slice: this label is ignored, that one picks no
-// logit of the slice. Both are out of every slice, so that a shifted label
-// cannot be taken for the ignored one.
+// Local labels of a vocabulary slice: the label of an ignored row, and that of a
+// row whose label is outside the slice. Both are out of every slice, so that a
+// shifted label cannot be confused with the ignored one.
 static constexpr int64_t kIgnored = -1, kElsewhere = -2;
 
 namespace {
-/// Builds what both forms over a split vocabulary need, row by row.
+/// Builds the values that both local forms over a split vocabulary need, row by row.
 struct VocabularySlice {
   VocabularySlice(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes,
                   Value logits, Value labels, int64_t ignore)
@@ -61,7 +61,7 @@ struct VocabularySlice {
       value = dist::AllReduceOp::create(b, loc, kind, value, axis.name);
     return value;
   }
-  /// Repeats one value a row along the vocabulary.
+  /// Repeats one value per row along the vocabulary.
   Value alongRow(Value rows) {
     auto type = RankedTensorType::get(shapeOf(logits),
                                       tensorOf(rows).getElementType());
@@ -89,7 +89,7 @@ static ArrayRef<SplitAxis> vocabularyAxes(const ShardingRule &rule,
 }
 
 /// The maximum and the sum of exponentials of a row are reduced over the ranks
-/// that share it, the logit of its label comes from the one that has it.
+/// that share it. The logit of its label comes from the rank that holds it.
 FailureOr<SmallVector<Value>>
 CrossEntropyOp::partition(OpBuilder &builder, const LocalForm &local) {
   Location loc = getLoc();
@@ -137,7 +137,7 @@ CrossEntropyOp::partition(OpBuilder &builder, const LocalForm &local) {
                             total(counted, local.types[1]), lse};
 }
 
-/// Each slice of a row needs the whole row's lse, which forward has reduced.
+/// Each slice of a row needs the whole row's lse, which the forward pass has reduced.
 FailureOr<SmallVector<Value>>
 CrossEntropyGradOp::partition(OpBuilder &builder, const LocalForm &local) {
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);

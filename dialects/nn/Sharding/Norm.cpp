@@ -6,8 +6,8 @@ using namespace shale;
 using namespace shale::nn;
 
 namespace {
-/// Rows that run in parallel (or are summed, into gradients of the scale), and
-/// the last dimension, which is whole.
+/// The factors of rows, which are parallel (or summed, for gradients of the scale),
+/// and of the last dimension, which is whole.
 struct RowFactors {
   RowFactors(RuleBuilder &rule, Value input,
              FactorKind kind = FactorKind::Parallel) {
@@ -26,7 +26,7 @@ ShardingRule SoftmaxOp::getShardingRule() {
   return rule.operand(f.all).result(f.all).take();
 }
 
-/// Of a norm with `scales` vectors (scale, bias) and `statistics` numbers a row.
+/// Returns the rule of a norm with `scales` vectors (scale, bias) and `statistics` numbers per row.
 static ShardingRule normRule(Value input, int scales, int statistics) {
   RuleBuilder rule;
   RowFactors f(rule, input);
@@ -39,8 +39,9 @@ static ShardingRule normRule(Value input, int scales, int statistics) {
   return rule.take();
 }
 
-/// Its gradient: input, scale, statistics and the result's gradient, in which it
-/// is linear, to the gradients of the input and of each vector.
+/// Returns the rule of a norm's gradient. Operands are input, scale, statistics and
+/// the result's gradient, in which it is linear; results are the gradients of the
+/// input and of each vector.
 static ShardingRule normGradRule(Value input, int scales, int statistics) {
   RuleBuilder rule;
   RowFactors f(rule, input, FactorKind::Sum);

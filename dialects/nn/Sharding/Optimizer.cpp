@@ -6,7 +6,7 @@ using namespace shale;
 using namespace shale::nn;
 
 /// Every operand is whole: the square of a partial sum is not a partial square.
-/// Gradients do not come this way: see ElementReduction.
+/// Gradients do not use this rule: see ElementReduction.
 ShardingRule SumSquaresOp::getShardingRule() {
   RuleBuilder rule;
   for (Value input : getInputs())
@@ -14,7 +14,7 @@ ShardingRule SumSquaresOp::getShardingRule() {
   return rule.result({}).take();
 }
 
-/// Split as its parameter is. Sums over data axes are the partitioner's affair.
+/// Split like its parameter. The partitioner handles sums over data axes.
 ShardingRule AccumulateOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors dims = rule.dims(shapeOf(getResult()));

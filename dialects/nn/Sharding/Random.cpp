@@ -14,7 +14,7 @@ ShardingRule DropoutOp::getShardingRule() {
   return rule.result(dims).linear({0}, true).take();
 }
 
-/// A rank draws for the elements that it has: their numbers in the whole.
+/// A rank draws random numbers for its own elements, by their numbers in the whole.
 FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const LocalForm &local) {
   if (getGlobalShape())
     return emitOpError("is a local form already"), failure();

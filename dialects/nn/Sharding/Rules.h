@@ -10,10 +10,10 @@ namespace shale::nn {
 /// can split it.
 class RuleBuilder {
 public:
-  /// A new factor, or the empty list for size 1.
+  /// Adds a factor and returns its index; returns the empty list for size 1.
   llvm::SmallVector<int64_t, 2> dim(int64_t size,
                                     FactorKind kind = FactorKind::Parallel);
-  /// One new factor a dimension.
+  /// Adds one factor per dimension.
   TensorFactors dims(llvm::ArrayRef<int64_t> shape,
                      FactorKind kind = FactorKind::Parallel);
   RuleBuilder &operand(TensorFactors factors);

@@ -40,7 +40,7 @@ def RT_AllReduceOp : RT_Start<"all_reduce", "Starts an all-reduce",
     "recv is the sum of all ranks' send; recv may be send.">;
 
 def RT_WaitOp : RT_Op<"wait"> {
-  let summary = "Waits until a collective has finished";
+  let summary = "Waits until a collective or a copy has finished";
   let description = [{
     Life: made by plan; becomes `shale_wait` in codegen.
 

@@ -25,16 +25,17 @@ def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceM
 }
 
 def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
-  let summary = "Matrix product by the library";
+  let summary = "Matrix product by a library call";
   let description = [{
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
-    [b, k, m], `transpose_b` reads b as [b, n, k]; leading dimensions are a batch, one call each.
-    Products of half types are summed in f32 and rounded once where c is a half type.
+    [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch, with one call per product.
+    Products of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
 
     Life: made by plan from `nn.matmul`; becomes `shale_gemm` in codegen.
 
     Constraints:
-    - (C1) a and b have one element type, f32 or a half type; c has it or f32; ranks are equal and at least 2; batch dimensions are equal.
+    - (C1) a and b have the same element type, f32 or a 16-bit float type; c has that type or f32;
+      ranks are equal and at least 2; batch dimensions are equal.
     - (C2) m, n and k agree.
 
     Example: `rt.gemm %0, %1 transpose_b to %2 : memref<6x4xf32>, memref<8x4xf32> to memref<6x8xf32>`
@@ -49,7 +50,7 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Sizes of one product, and how many there are.
+    /// The number of products, and the sizes of each.
     struct Shape { int64_t batch, m, n, k; };
     Shape getShape();
   }];

@@ -9,20 +9,20 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
                                HasParent<"::mlir::ModuleOp">]> {
   let summary = "A compiled function of the program";
   let description = [{
-    Runs its ops in order. It has no arguments: everything it touches is an
-    `rt.buffer`. `inputs` are the program's inputs in order, one dictionary each
-    (`name`, `binding`, `type` of this rank's part, `batch_dim`, -1 when it is not split,
-    and maybe `bound` and `ignored`: values are in [0, bound) or `ignored`);
+    Runs its ops in order. It has no arguments: all data that it accesses is in
+    `rt.buffer`s. `inputs` are the program's inputs in order, one dictionary each
+    (`name`, `binding`, `type` of this rank's part, `batch_dim`, -1 if it is not split,
+    and optionally `bound` and `ignored`: values are in [0, bound) or equal `ignored`);
     `hyper` and `metrics` name the floats of these blocks in order. `signature`,
-    `arg_attrs` and `res_attrs` are those of the function of tensors that it was:
-    the interpreter runs both on the same values.
+    `arg_attrs` and `res_attrs` are those of the tensor function from which it was
+    made, so that the interpreter can run both on the same values.
 
     Life: made by plan, one per `@step` and `@evaluate`; becomes an `llvm.func`
     of type ShaleFunction (include/shale/Runtime.h) in codegen.
 
     Constraints:
     - (C1) each entry of `inputs` has a string `name`, a string `binding`, a tensor `type` and an i64 `batch_dim`.
-    - (C2) `bound` is a positive integer; `ignored` is an integer and stands beside a `bound` only.
+    - (C2) `bound` is a positive integer; `ignored` is an integer and is present only with `bound`.
 
     Example: see test/dialects/rt/function.mlir
   }];
@@ -45,26 +45,26 @@ def RT_ReturnOp : RT_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
 
 def RT_KernelOp : RT_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::mlir::ModuleOp">,
                                    SingleBlockImplicitTerminator<"YieldOp">]> {
-  let summary = "What a launch computes";
+  let summary = "The computation of a launch";
   let description = [{
     A region of `nn` ops from block arguments (the launch's inputs, in order) to
     the yielded results (its outputs, in order). Every value is rounded to its
-    declared type. `aliases[i]` is the input whose buffer result i may have been
-    given, or -1; no other output overlaps an input. Equal bodies are one kernel.
+    declared type. `aliases[i]` is the input whose buffer result i may use, or
+    -1; no other output overlaps an input. Equal bodies share one kernel.
 
     Generated code for it has the ShaleKernel ABI: `args[i]` points to the i-th
-    buffer, inputs first, then outputs, dense and row-major; truth values take one byte;
-    it works on rows [begin, end) of [0, `rows`). Whoever generates it creates
-    the `llvm.func` and sets `rows`, `grain` and `function` (its symbol); the
-    body stays for reports until functions are lowered, which removes the op.
+    buffer, inputs first, then outputs, dense and row-major; booleans take one byte.
+    It computes rows [begin, end) of [0, `rows`). The kernel generator creates
+    the `llvm.func` and sets `rows`, `grain` and `function` (its symbol). The
+    body is kept for reports until functions are lowered, which removes the op.
 
-    Life: made by plan from each `nn.cluster` and each op that no library call
-    takes, alone; removed by codegen.
+    Life: made by plan from each `nn.cluster` and from each single op that has no
+    library call; removed by codegen.
 
     Constraints:
     - (C1) arguments and results are tensors that a buffer can hold.
     - (C2) the yield's operands are the results.
-    - (C3) `aliases` has one entry per result: -1 or an argument of the same type, none twice.
+    - (C3) `aliases` has one entry per result: -1 or an argument of the same type, no argument twice.
 
     Example:
     ```

@@ -1,4 +1,4 @@
-//===- Memory.cpp - Where bytes are ---------------------------------------===//
+//===- Memory.cpp - Buffers, views and copies -----------------------------===//
 #include "dialects/rt/RT.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- Memory.td - Where bytes are ----------------------------------------===//
+//===- Memory.td - Buffers, views and copies ------------------------------===//
 #ifndef SHALE_RT_MEMORY_TD
 #define SHALE_RT_MEMORY_TD
 
@@ -7,9 +7,10 @@ include "dialects/rt/RTBase.td"
 def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "A piece of the state block";
   let description = [{
-    `type` at byte `offset` of the block of persistent state that every function
-    shares: this rank's part of the `nn.state` `NAME`, its own symbol being
-    `NAME@slot`; with `host`, of the block in host memory. With `axis` the part is this rank's equal slice along that mesh axis, else the whole.
+    This rank's part of the `nn.state` `NAME`: a tensor of `type` at byte `offset`
+    of the block of persistent state that all functions share; with `host`, of the
+    block in host memory. The symbol of the slot is `NAME@slot`. With `axis` the
+    part is this rank's equal slice along that mesh axis, otherwise the whole.
 
     Life: made by plan; read by codegen, which writes the program's state table.
 
@@ -36,22 +37,23 @@ def RT_ConstantOp : RT_Op<"constant", [Symbol, HasParent<"::mlir::ModuleOp">]> {
 }
 
 def RT_BufferOp : RT_Op<"buffer", [Pure]> {
-  let summary = "An allocation: a typed place in a block of memory";
+  let summary = "An allocation: a typed range of a block of memory";
   let description = [{
     `state` and `arena`: `offset` in bytes from the block's start (state: `symbol`
     is the slot); `input`: the `index`-th input; `constant`: the data `symbol`;
-    `hyper` and `metric`: the `index`-th float. Categories are for reports;
-    `name` is the source node or state; `padding` counts bytes of a flat group
-    that hold no parameter. With `host` the state or arena is the one in host memory.
+    `hyper` and `metric`: the `index`-th float. Categories are for reports.
+    `name` is the source node or state. `padding` is the number of bytes of a
+    flat group that hold no parameter. With `host` the state block or arena is
+    the one in host memory.
 
     Life: made by plan; becomes an address in codegen.
 
     Constraints:
     - (C1) offset is not negative and a multiple of 64.
     - (C2) a state or arena buffer ends within `rt.state_bytes` or `rt.arena_bytes` of the module (`rt.host_state_bytes`, `rt.host_arena_bytes`).
-    - (C3) `index` is there for input, hyper and metric and in the function's list; only these have it.
-    - (C4) `symbol` names a constant or a slot, and is there for these spaces only.
-    - (C5) a hyper or metric buffer is `memref<f32>`, an input's has the input's type.
+    - (C3) input, hyper and metric buffers have an `index`, which is in the function's list; others have none.
+    - (C4) constant and state buffers have a `symbol`, which names a constant or a slot; others have none.
+    - (C5) a hyper or metric buffer is `memref<f32>`; an input buffer has the input's type.
     - (C6) only a state or arena buffer is in host memory.
 
     Example: `%0 = rt.buffer arena offset = 64 activations "h.0.ln" : memref<4x8xf32>`
@@ -88,8 +90,8 @@ def RT_ViewOp : RT_Op<"view", [Pure]> {
 def RT_ShardOp : RT_Op<"shard", [Pure]> {
   let summary = "This rank's equal slice of a buffer";
   let description = [{
-    The result begins coordinate(axis) times its own size into the source: a
-    place known at run time, the same program for every rank.
+    The result begins coordinate(axis) times its own size into the source. The
+    coordinate is known only at run time, so all ranks run the same program.
 
     Life: made by plan (a replicated group's slice that the optimizer updates in
     place, a reduce-scatter in place); becomes an address in codegen.
@@ -108,7 +110,7 @@ def RT_ShardOp : RT_Op<"shard", [Pure]> {
 def RT_CopyOp : RT_Op<"copy"> {
   let summary = "Copies a buffer's bytes";
   let description = [{
-    Life: made by plan where a value has to be in a second place; becomes a
+    Life: made by plan where a value is needed in a second buffer; becomes a
     memory copy in codegen.
 
     Constraints:
@@ -123,11 +125,11 @@ def RT_CopyOp : RT_Op<"copy"> {
 }
 
 def RT_TransferOp : RT_Op<"transfer"> {
-  let summary = "Starts a copy between the device's memory and the host's";
+  let summary = "Starts a copy between device memory and host memory";
   let description = [{
-    Starts, and returns at once; both buffers belong to the runtime until
+    Starts the copy and returns at once; both buffers belong to the runtime until
     `rt.wait` on the token. Copies run in the order in which they start. `index`
-    is its number in the program.
+    is the number of the copy in the program.
 
     Life: made by plan from `mem.start`; becomes `shale_transfer_start` in codegen.
 

@@ -1,4 +1,4 @@
-//===- Collectives.cpp - Where virtual ranks meet -------------------------===//
+//===- Collectives.cpp - Collectives between virtual ranks ----------------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
@@ -10,7 +10,8 @@ namespace shale::interp {
 
 namespace {
 
-/// The ranks that differ only in their coordinate on one axis, in its order.
+/// Returns the groups of ranks that differ only in their coordinate on one
+/// axis, in the order of this coordinate.
 FailureOr<std::vector<std::vector<int64_t>>>
 peersAlong(Operation *op, StringRef axis, int64_t ranks) {
   dist::MeshOp mesh = dist::getMesh(op);
@@ -25,7 +26,7 @@ peersAlong(Operation *op, StringRef axis, int64_t ranks) {
     for (Attribute other : mesh.getAxes())
       if (cast<StringAttr>(other).getValue() != axis)
         key.push_back(mesh.getCoordinate(rank, cast<StringAttr>(other)));
-    byOthers[key].push_back(rank); // ascending: so are coordinates
+    byOthers[key].push_back(rank); // ranks ascend, so coordinates ascend, too
   }
   std::vector<std::vector<int64_t>> peers;
   for (auto &[key, list] : byOthers)
@@ -33,7 +34,7 @@ peersAlong(Operation *op, StringRef axis, int64_t ranks) {
   return peers;
 }
 
-/// Joins pieces along `dim`.
+/// Concatenates pieces along `dim`.
 Tensor concat(ArrayRef<Tensor> pieces, int64_t dim) {
   SmallVector<int64_t> shape(pieces[0].shape());
   shape[dim] = 0;
@@ -55,7 +56,7 @@ Tensor concat(ArrayRef<Tensor> pieces, int64_t dim) {
   return result;
 }
 
-/// Adds, or takes the larger, in the order of the ranks.
+/// Reduces the parts by sum or maximum, in rank order.
 Tensor reduce(ArrayRef<Tensor> parts, dist::Reduction kind, bool asF64) {
   Tensor total = parts[0];
   for (const Tensor &part : parts.drop_front()) {
@@ -80,7 +81,8 @@ Tensor reduce(ArrayRef<Tensor> parts, dist::Reduction kind, bool asF64) {
   return total;
 }
 
-/// Calls `exchange` with the operands of peers; it returns one result a peer.
+/// Calls `exchange(operands, i)` with the operands of each group of peers. It
+/// returns the result of peer i.
 template <typename Fn>
 LogicalResult meet(MutableArrayRef<Call> calls, StringRef axis, Fn exchange) {
   auto peers = peersAlong(calls[0].op, axis, calls.size());
@@ -101,7 +103,7 @@ Tensor sliceOf(const Tensor &tensor, int64_t dim, int64_t index, int64_t count) 
   return tensor.slice(dim, index * length, length);
 }
 
-/// The same elements, declared as of the result's type.
+/// Returns the same elements with the element type of the result.
 Tensor converted(const Tensor &tensor, Type resultType) {
   Element element =
       *elementOf(cast<RankedTensorType>(resultType).getElementType());
@@ -169,7 +171,7 @@ LogicalResult coordinate(dist::CoordinateOp op, Call &call) {
   return success();
 }
 
-/// Computed at once; nobody can look before the wait.
+/// Evaluates the body immediately; its results are not visible before the wait.
 LogicalResult start(MutableArrayRef<Call> calls) {
   auto op = cast<dist::StartOp>(calls[0].op);
   RankValues arguments;

@@ -1,4 +1,4 @@
-//===- FlatState.cpp - Parameters in flat groups, on virtual ranks --------===//
+//===- FlatState.cpp - Packs parameters to flat groups of virtual ranks ---===//
 #include "lib/Interpreter/Dist/FlatState.h"
 #include "mlir/IR/SymbolTable.h"
 #include <algorithm>
@@ -52,7 +52,7 @@ std::optional<FlatState> FlatState::of(func::FuncOp function,
     for (auto axis : partial.getAsRange<StringAttr>())
       flat.partial.push_back(axis.getValue().str());
   if (!flat.group || !flat.mesh)
-    return std::nullopt; // the caller reports what it makes of the state
+    return std::nullopt; // the caller reports the error
   return flat;
 }
 
@@ -75,7 +75,7 @@ FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
   return found;
 }
 
-/// A moment is called as its parameter, and its role.
+/// Returns the logical name: the parameter's name, for a moment followed by its role.
 std::string FlatState::nameOf(dist::SegmentAttr segment) const {
   std::string name = segment.getParam().getValue().str();
   if (state.getOf())
@@ -119,7 +119,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
     ValueSpec spec;
     spec.name = nameOf(segment);
     spec.role = state.getRole();
-    // A copy is what is kept, rounded.
+    // A copy is the rounded value of the stored parameter.
     spec.element = isCopy ? *elementOf(group.getType()) : element;
     auto shape = param.getTensorType().getShape();
     spec.shape.assign(shape.begin(), shape.end());
@@ -134,7 +134,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
       return state.emitError("the value of '")
              << spec.name << "' is " << whole->shapeString();
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      // Of a sum over ranks one has the whole, the others nothing.
+      // Of a sum over ranks, one rank gets the value, the others get zero.
       if (llvm::any_of(partial, [&](const std::string &axis) {
             return mesh.getCoordinate(rank, axis) != 0;
           }))
@@ -153,7 +153,8 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   return flats;
 }
 
-/// Where ranks have sums of their own: each rank gets the sum, in rank order.
+/// Adds partial sums in rank order and returns the sum on each rank. Without partial sums,
+/// returns `perRank`.
 std::vector<Tensor> FlatState::summed(ArrayRef<Tensor> perRank) const {
   std::vector<Tensor> result(perRank.begin(), perRank.end());
   if (partial.empty())
@@ -193,8 +194,8 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
       return failure();
     nn::StateOp param = *found;
     std::fill_n(covered.begin() + segment.getOffset(), segment.getCount(), 1);
-    // Where each element of the local part lies in the whole: the part of a
-    // tensor that counts.
+    // Position of each element of the local part in the whole parameter: the local
+    // part of a tensor that counts up.
     Tensor places(Element::I64, param.getTensorType().getShape());
     for (int64_t i = 0; i < places.size(); ++i)
       places.mutableInts()[i] = i;

@@ -52,7 +52,7 @@ LogicalResult barrier(mem::BarrierOp op, Call &call) {
   return success();
 }
 
-/// Where a value is says nothing of what it is.
+/// Returns the operand: the op only changes where a value is stored.
 template <typename OpT> LogicalResult pass(OpT op, Call &call) {
   call.results[0] = call.operand(0);
   return success();

@@ -13,7 +13,7 @@ namespace shale::interp {
 
 namespace {
 
-/// Sizes as in the op's text: query [B, H, T, D], key [B, G, S, D], value
+/// Sizes as in the op's description: query [B, H, T, D], key [B, G, S, D], value
 /// [B, G, S, E].
 struct Heads {
   template <typename OpT>
@@ -34,7 +34,7 @@ struct Heads {
         G(key.dim(1)), S(key.dim(2)), E(value.dim(3)), q(query.floats()),
         k(key.floats()) {}
 
-  /// A mask, repeated along dimensions of size 1.
+  /// A mask, broadcast along dimensions of size 1.
   struct Mask {
     explicit Mask(const Tensor &tensor)
         : tensor(&tensor), strides(tensor.strides()) {
@@ -52,13 +52,14 @@ struct Heads {
     return !seen || seen->tensor->ints()[seen->at(b, h, t, s)];
   }
 
-  /// First element of a key head's rows, in rows of one element.
+  /// Returns the number of the first key row for a query head.
   int64_t keyHead(int64_t b, int64_t h) const {
     return (b * G + h / (H / G)) * S;
   }
   int64_t queryHead(int64_t b, int64_t h) const { return (b * H + h) * T; }
 
-  /// The scores of one query row before the softmax; -inf where it cannot see.
+  /// Computes the scores of one query row before the softmax; -inf for keys behind the causal
+  /// mask.
   void scores(int64_t b, int64_t h, int64_t t, double *out) const {
     const double *row = q + (queryHead(b, h) + t) * D;
     const double *keys = k + keyHead(b, h) * D;
@@ -86,7 +87,7 @@ struct Heads {
   double scale = 1;
 };
 
-/// What multiplies each probability: 0, or 1 / (1 - ratio); see nn.dropout.
+/// The dropout factor of each probability: 0, or 1 / (1 - ratio). See nn.dropout.
 class Dropped {
 public:
   template <typename OpT>
@@ -141,7 +142,7 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
   double *y = call.result(0).mutableFloats();
   double *lse = call.result(1).mutableFloats();
   std::fill_n(y, call.result(0).size(), 0.0);
-  if (heads.S > call.interpreter.options.maxBytes / 8) // rows without elements may be that many
+  if (heads.S > call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
     return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)
@@ -153,7 +154,7 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
           largest = std::isnan(score) ? score : std::max(largest, score);
         int64_t row = heads.queryHead(b, h) + t;
         if (op.getGuard() && largest < 0 && std::isinf(largest)) {
-          lse[row] = 0; // and the result is zero
+          lse[row] = 0; // the result stays zero
           continue;
         }
         for (double &score : p)
@@ -171,7 +172,7 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
 
 // With P = exp(scores - lse), divided by its sum where lse is large: dV = P^T dO, dP = dO V^T,
 // dScores = P (dP - rowsum(dO O)), dQ = scale dScores K, dK = scale dScores^T Q;
-// where P is dropped and scaled before it meets V, so is dP.
+// with dropout, dP is multiplied by the dropout factors, and so is P in dV.
 LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
   Heads heads(op, call);
   double scale = heads.scale;
@@ -184,7 +185,7 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
   double *dK = call.result(1).mutableFloats();
   double *dV = call.result(2).mutableFloats();
   int64_t D = heads.D, E = heads.E;
-  if (heads.S > call.interpreter.options.maxBytes / 8) // rows without elements may be that many
+  if (heads.S > call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
     return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)
@@ -211,7 +212,7 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
             dP += grad[e] * v[(key + s) * E + e];
             dV[(key + s) * E + e] += weight * kept * grad[e];
           }
-          // Where another number stands in the score's place no gradient passes.
+          // A score that is replaced by `hidden` gets no gradient.
           if (!heads.isSeen(b, h, t, s) && !heads.added)
             continue;
           double dScore = weight * (kept * dP - dot) * scale;

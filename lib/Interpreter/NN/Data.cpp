@@ -152,7 +152,7 @@ LogicalResult evaluateGatherNd(nn::GatherNdOp op, Call &call) {
       product(indices.shape().drop_back().drop_front(batchDims));
   const Cell *from = input.cells();
   Cell *to = call.result().mutableCells();
-  Cell nothing = 0; // out of range; floats are doubles' bits
+  Cell nothing = 0; // for indices out of range; NaN as the bits of a double for floats
   if (input.isFloat())
     nothing = llvm::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
   const int64_t *index = indices.ints();

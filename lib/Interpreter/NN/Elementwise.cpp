@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - One result element from one of each operand ------===//
+//===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 #include "dialects/nn/Gelu.h"
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Evaluators.h"
@@ -12,7 +12,7 @@ namespace shale::interp {
 
 namespace {
 
-/// An op without a meaning for integers (its type excludes them).
+/// Marks an op that does not support integers (its types exclude them).
 struct NoInt {};
 
 template <typename OpT, typename FloatFn, typename IntFn = NoInt>
@@ -128,7 +128,7 @@ LogicalResult evaluateCast(nn::CastOp, Call &call) {
   }
   int64_t *y = result.mutableInts();
   if (!input.isFloat()) {
-    std::copy_n(input.ints(), size, y); // wraps when the result is rounded
+    std::copy_n(input.ints(), size, y); // wraps when the interpreter rounds the result
     return success();
   }
   const double *x = input.floats();
@@ -145,7 +145,7 @@ LogicalResult evaluateCast(nn::CastOp, Call &call) {
 
 } // namespace
 
-// Integer arithmetic wraps, so it is done without signs.
+// Integer arithmetic wraps, so it is done on unsigned integers.
 static int64_t wrap(uint64_t value) { return static_cast<int64_t>(value); }
 
 static void registerArithmetic(Registry &registry) {

@@ -26,7 +26,7 @@ static void multiply(const double *a, const double *b, double *y, int64_t m,
       const double *factors = a + i * k;
       double *out = y + i * n;
       int64_t j = begin;
-      for (; j + 4 <= end; j += 4) { // an element is loaded and stored once
+      for (; j + 4 <= end; j += 4) { // four terms per load and store of an element
         const double *r0 = b + j * n, *r1 = r0 + n, *r2 = r1 + n, *r3 = r2 + n;
         double f0 = factors[j], f1 = factors[j + 1], f2 = factors[j + 2], f3 = factors[j + 3];
         for (int64_t c = 0; c < n; ++c)

@@ -19,9 +19,9 @@ LogicalResult evaluateSumSquares(nn::SumSquaresOp, Call &call) {
   return success();
 }
 
-/// Calls fn(begin, end, decay) for each range of local elements that one decay
-/// factor holds for; padding is in none. `offset` is the first local element's
-/// index in the group.
+/// Calls fn(begin, end, decay) for each range of local elements with one decay
+/// factor. Padding is in no range. `offset` is the index of the first local
+/// element in the group.
 template <typename Fn>
 void forEachSegment(std::optional<ArrayAttr> segments, double decay,
                     int64_t offset, int64_t size, Fn fn) {

@@ -10,10 +10,10 @@ class DialectRegistry;
 
 namespace shale {
 
-/// Kernels are loops of vectors that threads share out; products are oneDNN's, collectives Gloo's.
+/// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN, collectives use Gloo.
 class CpuTarget final : public Target {
 public:
-  /// `level` is x86-64-v3 or x86-64-v4; `lanes` f32 elements make a vector.
+  /// `level` is x86-64-v3 or x86-64-v4; `lanes` is the number of f32 elements per vector.
   CpuTarget(llvm::StringRef level, int64_t lanes) : Target(("cpu:" + level).str()), lanes(lanes) {}
 
   bool isLibraryCall(mlir::Operation *op) const override;
@@ -30,9 +30,9 @@ private:
   int64_t lanes;
 };
 
-/// Makes cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4 known; native is the best of these that this CPU has.
+/// Registers cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4. native is the highest level that this CPU supports.
 void registerCpuTarget();
-/// Attaches the CPU's kernels to ops when their dialect is loaded.
+/// Attaches the dedicated CPU kernels to ops when their dialect is loaded.
 void registerCpuKernels(mlir::DialectRegistry &registry);
 
 } // namespace shale

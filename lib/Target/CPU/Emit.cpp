@@ -1,4 +1,4 @@
-//===- Emit.cpp - LLVM dialect to object code -----------------------------===//
+//===- Emit.cpp - Translates the LLVM dialect to object code --------------===//
 #include "lib/Target/CPU/CPU.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -41,7 +41,7 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
-  // Kernels are vectorised already, in an order that is theirs.
+  // Kernels are already vectorised, with a fixed order of operations.
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
   llvm::PassBuilder builder(&machine, tuning);
@@ -57,11 +57,11 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
 }
 
-/// Says masked stores of one known lane as scalar stores. LLVM 22's x86 selection
-/// does so itself, but when the value is a truncation it stores the untruncated
-/// element: two bytes too many of a half type, over what lies behind (the
-/// reproducer is a masked store of trunc <16 x i32> to <16 x i16> with a constant
-/// mask; the kernel test of half types in odd widths holds it).
+/// Rewrites masked stores of one known lane to scalar stores. LLVM 22's x86 instruction
+/// selection does so, too, but if the value is a truncation it stores the untruncated
+/// element: for 16-bit floats it overwrites the two bytes that follow. The reproducer is
+/// a masked store of trunc <16 x i32> to <16 x i16> with a constant mask; the kernel test
+/// of 16-bit floats with odd widths covers it.
 void scalarizeSingleLaneStores(llvm::Module &module) {
   llvm::SmallVector<llvm::IntrinsicInst *> stores;
   for (llvm::Function &function : module)
@@ -112,7 +112,7 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool w
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", level);
-    // Without these AVX512 vectors would be cut into halves.
+    // Without these attributes LLVM splits 512-bit vectors.
     function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
     function.addFnAttr("min-legal-vector-width", wide ? "512" : "256");
   }

@@ -1,4 +1,4 @@
-//===- Footprint.cpp - What libraries and the process take of a rank ------===//
+//===- Footprint.cpp - Memory of libraries and the process per rank -------===//
 #include "lib/Target/CPU/Footprint.h"
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
@@ -8,24 +8,24 @@
 using namespace mlir;
 using namespace shale;
 
-// Measured on x86-64 Debian 12 (docs/memory.md): resident pages of a program of
-// some hundred kernels beside its blocks; 11 MB are pages of libraries, 3.5 MB
-// what oneDNN compiles.
+// Measured on x86-64 Debian 12 (docs/memory.md): resident pages of a program with
+// a few hundred kernels, without its blocks. 11 MB are pages of libraries, 3.5 MB
+// are code that oneDNN compiles.
 static constexpr int64_t kProcessBytes = 16 << 20;
-// Measured: 350 bytes of code and data for each call of the step.
+// Measured: 350 bytes of code and data per call in the program's functions.
 static constexpr int64_t kCallBytes = 384;
-// Small blocks of a thread's heap, what its largest buffer leaves between them,
-// and what is touched of its stack.
+// Small blocks of a thread's heap, fragmentation around its largest buffer, and the
+// used part of its stack.
 static constexpr int64_t kThreadBytes = 256 << 10;
-// Gloo allocates some hundred bytes for a pair and for a message on its way;
-// sockets are the kernel's.
+// Gloo allocates a few hundred bytes per pair and per message in flight. Socket
+// buffers belong to the kernel.
 static constexpr int64_t kGlooPairBytes = 16 << 10;
-// Two buffers in which parameters are gathered and converted, or one that is
-// written (runtime/checkpoint).
+// Two buffers in which parameters are gathered and converted, or one write buffer
+// (runtime/checkpoint).
 static constexpr int64_t kSavingBytes = 1 << 20;
 
 int64_t cpu::productWorkspace(int64_t m, int64_t n, int64_t k) {
-  // The AVX-512 blocking of oneDNN 2.6, the largest of its kinds of CPU.
+  // The blocking of oneDNN 2.6 for AVX-512, the largest of all its CPU kinds.
   int64_t columns = llvm::alignTo(std::clamp<int64_t>(n, 48, SHALE_GEMM_COLUMNS), 48);
   int64_t rows = llvm::alignTo(std::clamp<int64_t>(m, 8, SHALE_GEMM_BLOCK), 8);
   int64_t depth = std::clamp<int64_t>(k, 128, SHALE_GEMM_BLOCK);

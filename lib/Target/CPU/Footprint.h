@@ -1,7 +1,7 @@
-//===- Footprint.h - What libraries and the process take of a rank --------===//
+//===- Footprint.h - Memory of libraries and the process per rank ---------===//
 //
-// Everything beside the state block and the arena: known from how the runtime
-// calls libraries, or measured (docs/memory.md says how).
+// All memory besides the state block and the arena. It is derived from how the
+// runtime calls libraries, or measured (see docs/memory.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_TARGET_CPU_FOOTPRINT_H
@@ -11,12 +11,13 @@
 
 namespace shale::cpu {
 
-/// Bytes that oneDNN allocates on a thread for c[m, n] = a[m, k] b[k, n] as the
-/// runtime calls it (runtime/device/host/Gemm.cpp).
+/// Returns the bytes that oneDNN allocates per thread for c[m, n] = a[m, k]
+/// b[k, n] as called by the runtime (runtime/device/host/Gemm.cpp).
 int64_t productWorkspace(int64_t m, int64_t n, int64_t k);
 
-/// Bytes of a thread's scratch in which a product of half types is widened;
-/// `rounds` where its result is a half type, too.
+/// Returns the bytes of scratch per thread in which the operands of a product
+/// of 16-bit floats are widened to f32. `rounds` is whether its result has
+/// 16-bit floats, too.
 int64_t productPanels(int64_t m, int64_t n, int64_t k, bool rounds);
 
 } // namespace shale::cpu

@@ -1,4 +1,4 @@
-//===- KernelEmitter.cpp - Elements as scf, vector and arith ---------------===//
+//===- KernelEmitter.cpp - Emits elements as scf, vector and arith --------===//
 #include "lib/Target/CPU/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -30,7 +30,7 @@ LinearIndex KernelEmitter::addDim(int64_t size, Value value, DimOrigin origin, u
   dims.push_back({size, value, depth(), origin, position});
   if (isLane && lanes > 1)
     laneDim = id;
-  // A dimension of one element is always 0: without it equal indices look equal.
+  // A dimension of size 1 is always 0. Without its term equal indices compare equal.
   return size == 1 ? LinearIndex() : LinearIndex::dim(id);
 }
 
@@ -38,7 +38,7 @@ scf::ForOp KernelEmitter::openLoop(Value lower, Value upper, int64_t step, Value
   setInsertion(depth());
   Value stride = constantIndex(step);
   auto loop = scf::ForOp::create(b, loc, lower, upper, stride, values);
-  // What the body needs of outer values is emitted in front of the loop.
+  // Values of this scope that the body uses are emitted before the loop.
   scope().before = loop;
   Block *body = loop.getBody();
   pushScope(body, body->mightHaveTerminator() ? body->getTerminator() : nullptr);
@@ -161,7 +161,7 @@ void KernelEmitter::store(Value memref, const LinearIndex &index, Value element)
   }
 }
 
-// ---- what ops ask for
+// ---- interface of the ops
 
 Value KernelEmitter::widen(const LinearIndex &at, Value value) {
   if (laneStep(at) == 0 || isa<VectorType>(value.getType()))
@@ -240,7 +240,7 @@ bool KernelEmitter::divide(const LinearIndex &index, int64_t divisor, LinearInde
     ask({Refinement::Scalar});
     return false;
   }
-  // The remainder crosses the divisor in a way that no split undoes.
+  // No split removes the division: emit it.
   unsigned depth = depthOf(remainder);
   OpBuilder::InsertionGuard guard(b);
   setInsertion(depth);
@@ -318,7 +318,7 @@ bool KernelEmitter::runtimeDim(Value value, int64_t size, LinearIndex &index) {
     ask({Refinement::Scalar});
     return false;
   }
-  // The scope whose insertion point is here has the value.
+  // The value belongs to the scope of the current insertion point.
   unsigned at = depth();
   for (unsigned i = 0; i < scopes.size(); ++i)
     if (scopes[i]->block == b.getInsertionBlock())
@@ -330,7 +330,7 @@ bool KernelEmitter::runtimeDim(Value value, int64_t size, LinearIndex &index) {
 
 Value KernelEmitter::loop(const LinearIndex &at, int64_t size, Value initial,
                           llvm::function_ref<Value(const LinearIndex &, Value)> body) {
-  // Deeper scopes are not this element's business: set them aside.
+  // The loop does not depend on deeper scopes: remove them meanwhile.
   unsigned here = depth();
   for (unsigned i = 0; i < scopes.size(); ++i)
     if (scopes[i]->block == b.getInsertionBlock())

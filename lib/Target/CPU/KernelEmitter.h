@@ -1,4 +1,4 @@
-//===- KernelEmitter.h - Elements as scf, vector and arith -----------------===//
+//===- KernelEmitter.h - Emits elements as scf, vector and arith ----------===//
 #ifndef SHALE_TARGET_CPU_KERNELEMITTER_H
 #define SHALE_TARGET_CPU_KERNELEMITTER_H
 
@@ -11,34 +11,34 @@
 
 namespace shale {
 
-/// Where a loop dimension comes from, so that the schedule can refine it.
+/// The origin of a loop dimension, by which the schedule refines it.
 enum class DimOrigin { Flat, Row, Column, Other };
 
-/// What the schedule must change before the kernel can be emitted.
+/// A change of the schedule that is required to emit the kernel.
 struct Refinement {
   enum Kind {
-    Split,  ///< dimension into (size / at, at)
-    Break,  ///< dimension into [0, at) and [at, size)
-    Scalar, ///< one lane
+    Split,  ///< splits a dimension into (size / at, at)
+    Break,  ///< splits a dimension into the ranges [0, at) and [at, size)
+    Scalar, ///< uses one lane
     Unsupported
   };
   Kind kind;
   DimOrigin origin = DimOrigin::Other;
-  unsigned position = 0; ///< among the dimensions of its origin
+  unsigned position = 0; ///< index among the dimensions of the same origin
   int64_t at = 0;
 };
 
-/// Emits elements into a nest of scopes, each the body of a loop. A value goes
-/// to the outermost scope that has its dimensions, once.
+/// Emits elements into a nest of scopes, each the body of a loop. A value is
+/// emitted once, in the outermost scope that defines its dimensions.
 class KernelEmitter final : public ElementEmitter {
 public:
   KernelEmitter(mlir::OpBuilder &builder, mlir::Location loc, int64_t lanes)
       : b(builder), loc(loc), lanes(lanes) {}
 
-  // ---- the schedule's side
+  // ---- interface of the schedule
   struct Scope {
     mlir::Block *block;
-    mlir::Operation *before; ///< emission goes in front of it; null: to the end
+    mlir::Operation *before; ///< ops are inserted before it; null: at the end
     std::map<std::pair<void *, LinearIndex>, mlir::Value> memo;
   };
   void pushScope(mlir::Block *block, mlir::Operation *before = nullptr);
@@ -49,10 +49,10 @@ public:
 
   /// A dimension whose value is known in the innermost scope.
   LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position, bool isLane = false);
-  /// Opens a loop around what is emitted until closeLoop; carries `values`.
+  /// Opens a loop around all ops that are emitted until closeLoop, with `values` as iteration arguments.
   mlir::scf::ForOp openLoop(mlir::Value lower, mlir::Value upper, int64_t step, mlir::ValueRange values);
   mlir::ValueRange closeLoop(mlir::scf::ForOp loop, mlir::ValueRange values);
-  /// While set, loads along lanes read only where it holds.
+  /// Sets the mask of loads and stores along lanes; null for none.
   void setMask(mlir::Value value) { mask = value; }
   mlir::Value currentMask() const { return mask; }
   void endLanes() { laneDim = std::nullopt; }
@@ -64,7 +64,7 @@ public:
   const std::optional<Refinement> &refinement() const { return request; }
   int64_t laneCount() const { return lanes; }
 
-  // ---- the ops' side
+  // ---- interface of the ops
   mlir::Value emit(mlir::Value value, const LinearIndex &index) override;
   bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient, LinearIndex &remainder) override;
   Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative,
@@ -88,7 +88,7 @@ private:
   unsigned depthOf(const LinearIndex &index) const;
   std::pair<int64_t, int64_t> rangeOf(const LinearIndex &index) const;
   int64_t laneStep(const LinearIndex &index) const { return laneDim ? index.coefficient(*laneDim) : 0; }
-  /// The index without its lanes, as a value of index type.
+  /// Emits the index of the first lane as a value of index type.
   mlir::Value materialize(const LinearIndex &index);
   mlir::Value load(mlir::Value memref, mlir::Type element, const LinearIndex &index);
   mlir::Value emitOp(mlir::Operation *op, mlir::Value value, const LinearIndex &index);
@@ -108,7 +108,7 @@ private:
   std::optional<Refinement> request;
 };
 
-/// A vector's elements reduced by halves: a tree that only its width fixes.
+/// Reduces a vector's elements by combining its halves repeatedly: the order depends only on the vector's width.
 mlir::Value foldLanes(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value wide,
                       llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
 

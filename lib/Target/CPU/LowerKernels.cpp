@@ -1,7 +1,8 @@
-//===- LowerKernels.cpp - Kernels to the LLVM dialect ---------------------===//
+//===- LowerKernels.cpp - Lowers kernels to the LLVM dialect --------------===//
 //
-// exp, tanh, erf and log become MLIR's polynomials: a vector never falls apart
-// into calls of libm. Nothing here contracts or reassociates.
+// exp, tanh, erf and log are lowered to MLIR's polynomial approximations, so that
+// vectors are not scalarized into libm calls. No pass contracts or reassociates
+// floating-point operations.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
@@ -29,7 +30,7 @@
 using namespace mlir;
 using namespace shale;
 
-/// Replaces functions of vectors by polynomials of arith and fma.
+/// Replaces math functions by polynomials of arith ops and fma.
 static LogicalResult expandMath(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
   auto all = [](StringRef) { return true; };
@@ -38,8 +39,8 @@ static LogicalResult expandMath(ModuleOp module) {
   return applyPatternsGreedily(module, std::move(patterns));
 }
 
-/// llvm.func @name(%args, %begin, %end) that reads the buffers' addresses and
-/// calls `inner`, which becomes private and is inlined.
+/// Builds llvm.func @name(%args, %begin, %end), which loads the buffers' addresses and
+/// calls `inner`. `inner` becomes internal, so that it is inlined.
 static void wrap(LLVM::LLVMFuncOp inner) {
   MLIRContext *context = inner.getContext();
   OpBuilder b(inner);
@@ -72,7 +73,7 @@ LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
     return module.emitError("math expansion did not converge");
   PassManager pm(module.getContext(), module.getOperationName());
   pm.enableVerifier(true);
-  // Before lowering: loops and vectors are still there to be simplified.
+  // Simplify loops and vectors before they are lowered.
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createConvertVectorToSCFPass());

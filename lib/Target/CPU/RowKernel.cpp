@@ -1,13 +1,13 @@
-//===- RowKernel.cpp - The CPU schedule of the row form -------------------===//
+//===- RowKernel.cpp - CPU schedules of generated kernels -----------------===//
 //
-// Two schedules. Rows: outer rows in parallel; a row is passed over once for
-// each level of row reductions and once for the outputs, lanes along it. Flat:
-// every output has N elements, lanes run along them; a reduction over anything
-// else is a loop inside of an element (sums over rows: lanes along columns).
+// There are two schedules. Rows: outer rows run in parallel; there is one pass over
+// a row per level of row reductions and one for the outputs, with lanes along the
+// row. Flat: every output has N elements, with lanes along them; any other reduction
+// is a loop inside an element (for sums over rows, lanes run along columns).
 //
-// The dimensions begin as coarse as can be. Where an op needs them finer (a
-// transposition, a concatenation), emission fails with a refinement and begins
-// again. Bits depend on shapes and lane width only.
+// The dimensions begin as coarse as possible. If an op needs finer ones (a
+// transposition, a concatenation), emission fails with a refinement and starts
+// again. The bits of the results depend on shapes and lane width only.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Reduction.h"
@@ -25,7 +25,7 @@ using namespace shale;
 
 namespace {
 
-/// A stretch of a row: column = start + sum of stride * dimension.
+/// A part of a row: column = start + sum of stride * dimension.
 struct Box {
   int64_t start;
   struct Loop {
@@ -40,25 +40,25 @@ struct Box {
   }
 };
 
-/// The schedule, refined until the kernel can be emitted under it.
+/// A schedule. It is refined until the kernel can be emitted.
 struct Schedule {
   bool flat = false;
   bool scalar = false;
   int64_t rows = 1, columns = 1; // flat: columns is the number of elements
   SmallVector<int64_t> rowSizes;
-  /// By level of row reductions, the outputs last.
+  /// The boxes of each level of row reductions; those of the outputs last.
   SmallVector<SmallVector<Box>> stages;
   DenseMap<Operation *, unsigned> level; // of row reductions
   unsigned levels = 0;
-  /// A reduction that is a loop inside of an element is there.
+  /// Whether there is a reduction that is a loop inside an element.
   bool loops = false;
-  /// Some outputs have one element a row, so rows stay what they are.
+  /// Whether some outputs have one element per row, which fixes the rows.
   bool rowOutputs = false;
 };
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// A reduction over trailing dimensions, whose result is one element a row.
+/// Whether a reduction is over trailing dimensions, so that it has one result element per row.
 bool reducesRows(nn::ReduceOp op) {
   int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();
   int64_t first = rank - op.getDims().size();
@@ -93,7 +93,7 @@ FailureOr<Schedule> chooseSchedule(Region &body) {
   if (leading) {
     schedule.rows = elements(leading.getResult());
     schedule.columns = elements(leading.getInput()) / schedule.rows;
-    DenseMap<Value, unsigned> needs; // levels that must be done before the value
+    DenseMap<Value, unsigned> needs; // number of levels that must be complete before the value
     for (Operation &op : block.without_terminator()) {
       unsigned level = 0;
       for (Value operand : op.getOperands())
@@ -135,7 +135,7 @@ FailureOr<Schedule> chooseSchedule(Region &body) {
   return schedule;
 }
 
-/// Whether the schedule could be changed as asked.
+/// Applies a refinement to the schedule. Returns false if that is not possible.
 bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigned box) {
   if (asked.kind == Refinement::Unsupported)
     return false;
@@ -176,7 +176,7 @@ bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigne
     boxes.insert(boxes.begin() + box + 1, after);
     return true;
   }
-  // Without reductions and pieces the outer part may as well be rows.
+  // Without row reductions and with a single loop, the outer part of the split becomes rows.
   if (schedule.levels == 0 && !schedule.rowOutputs && boxes.size() == 1 && boxes[0].loops.size() == 1) {
     int64_t outer = loop.size / asked.at;
     schedule.rows *= outer;
@@ -192,7 +192,7 @@ bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigne
   return true;
 }
 
-/// Emits one kernel under one schedule.
+/// Emits one kernel with one schedule.
 class RowKernel {
 public:
   RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const Schedule &schedule, int64_t lanes)
@@ -222,8 +222,8 @@ public:
 private:
   Value buffer(unsigned output) { return function.getArgument(inputs + output); }
 
-  /// Emits all outputs that have an element at `index`, then stores them: a
-  /// result may take an operand's place.
+  /// Emits all outputs of `count` elements at `index`, then stores them: a result may
+  /// share an operand's buffer.
   bool emitOutputs(int64_t count, const LinearIndex &index) {
     SmallVector<std::pair<unsigned, Value>> stores;
     for (auto [i, output] : llvm::enumerate(yield->getOperands()))
@@ -264,8 +264,8 @@ private:
   }
 
   bool emitRows() {
-    // The only row has no loop: its dimensions are 0, so what depends on them
-    // belongs to the function.
+    // A single row has no loop: its index is 0, so values that depend only on the row
+    // are emitted in the function's body.
     scf::ForOp loop;
     if (schedule.rows != 1)
       loop = emitter.openLoop(begin, end, 1, {});
@@ -296,7 +296,7 @@ private:
         ++box;
       }
     }
-    // With one column the outputs above were those of a row, too.
+    // With one column the code above has already emitted the outputs with one element per row.
     if (schedule.columns != 1 && !emitOutputs(schedule.rows, row))
       return false;
     if (loop)
@@ -304,7 +304,7 @@ private:
     return true;
   }
 
-  /// All reductions of this level, in one pass over the row.
+  /// Emits all reductions of this level, in one pass over the row.
   bool emitReductions(const LinearIndex &row) {
     SmallVector<nn::ReduceOp> ops;
     for (Operation &op : *yield->getBlock())
@@ -351,7 +351,7 @@ private:
 
   using Body = llvm::function_ref<bool(const LinearIndex &, SmallVectorImpl<Value> &)>;
 
-  /// The loops of a box, vectors along the innermost; `values` go through all.
+  /// Emits the loops of a box, with vectors along the innermost loop. `values` are iteration arguments of all loops.
   bool emitBox(const Box &part, const LinearIndex &row, SmallVectorImpl<Value> &values, Body body) {
     return emitLoops(part, 0, row.times(schedule.columns).plus(part.start), values, body);
   }
@@ -412,13 +412,13 @@ func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Regio
 }
 
 int64_t rowGrain(const Schedule &schedule, int64_t lanes) {
-  constexpr int64_t elementsAtLeast = 4096; // below it a thread costs more than it brings
+  constexpr int64_t elementsAtLeast = 4096; // below it the cost of a thread exceeds its benefit
   if (schedule.flat)
     return schedule.loops ? lanes : llvm::divideCeil(elementsAtLeast, lanes) * lanes;
   return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, schedule.columns));
 }
 
-/// The op of a region that has one alone, with a kernel of its own; else null.
+/// Returns the only op of a region if it has a dedicated kernel, else null.
 cpu::OwnKernel ownKernel(Region &body) {
   Block &block = body.front();
   if (block.getOperations().size() != 2)
@@ -457,7 +457,7 @@ FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
   constexpr int attempts = 256;
   for (int attempt = 0; attempt < attempts; ++attempt) {
     int64_t width = schedule->scalar ? 1 : lanes;
-    // Sums over rows: wider than a register, for several sums at once.
+    // For sums over rows, vectors are wider than a register, so that several sums run at once.
     if (schedule->flat && schedule->loops && width > 1 && schedule->columns >= 4 * width)
       width *= 4;
     func::FuncOp function = createFunction(b, module, name, body);

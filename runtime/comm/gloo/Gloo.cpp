@@ -1,16 +1,16 @@
-// Collectives over Gloo. A thread of its own executes them in the order they
-// were started, so that they run while kernels do. Per axis there is one Gloo
-// context for this rank's sub-group; the runtime's exchanges between steps have
-// another over all ranks.
+// Collectives over Gloo. A worker thread executes them in the order in which they
+// were started, so that they overlap with kernels. Per axis there is one Gloo
+// context for this rank's sub-group; the runtime's exchanges between steps use
+// another one over all ranks.
 //
 // Algorithms, with N ranks on the axis and s the bytes of one slice:
 //   all-gather      Gloo's ring                           sends (N-1) s
 //   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
-//   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements a
+//   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
 //                   slice                                 sends 2 (N-1) s
 //
-// Reductions of one bucket are one exchange: what a rank sends to another is the
-// concatenation of that one's slices.
+// Reductions of one bucket are one exchange: a rank sends each peer the
+// concatenation of that peer's slices.
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
@@ -73,8 +73,8 @@ private:
     char *recv;
     int64_t count;
   };
-  /// Elements of a part's slice that travel as one message to each peer, `at`
-  /// bytes into the room that each peer has.
+  /// Elements of a part's slice that are sent as one message to each peer; they are
+  /// received `at` bytes into that peer's region of the scratch buffer.
   struct Chunk {
     size_t part;
     int64_t begin, length, at;
@@ -100,21 +100,20 @@ private:
   Context world;                // exchanges between steps
   std::vector<Context> perAxis; // null where the axis has one rank
   Block scratch;
-  Block tail; // of all-reduces that do not divide: an element a rank, twice
+  Block tail; // for all-reduces that do not divide: one element per rank, twice
   std::vector<const void *> sources;
-  // Of the exchange under way; their capacity stays.
+  // State of the exchange in progress; the vectors keep their capacity.
   std::vector<Request> batch;
   std::vector<Part> parts;
   std::vector<Chunk> chunks;
-  std::vector<size_t> rounds; // first chunk of each, and the end
+  std::vector<size_t> rounds; // first chunk of each round, and the end
   std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> outgoing;
   std::atomic<int64_t> sent{0};
-  uint64_t nextSlot = 0;       // of compiled collectives, on the worker thread
+  uint64_t nextSlot = 0;       // of compiled code's collectives, on the worker thread
   uint64_t worldSlot = 0;      // of exchanges, on the main thread
-  std::vector<int64_t> values; // of an agreement, by rank
+  std::vector<int64_t> values; // of agree(), by rank
 
-  // Queue: a ring with room for every site, each of which is in it at most
-  // once.
+  // Queue: a ring with room for every site; each site is in it at most once.
   std::mutex mutex;
   std::condition_variable posted, finished;
   std::vector<Request> ring;
@@ -201,7 +200,7 @@ void GlooCommunicator::wait(int32_t site) {
   finished.wait(lock, [&] { return !busy[site]; });
 }
 
-/// Takes requests in their order; those of one bucket at once.
+/// Executes requests in order; those of one bucket together.
 void GlooCommunicator::work() {
   for (;;) {
     {
@@ -277,7 +276,7 @@ void GlooCommunicator::execute() {
   }
 }
 
-/// The own slice is already at its place in `data`, `bytes` a slice.
+/// All-gathers slices of `bytes` each; this rank's slice is already in its place in `data`.
 void GlooCommunicator::allGatherInPlace(Context &context, char *data,
                                         int64_t bytes) {
   if (bytes == 0)
@@ -289,8 +288,8 @@ void GlooCommunicator::allGatherInPlace(Context &context, char *data,
   gloo::allgather(options);
 }
 
-/// Cuts the parts' slices, one after the other, into rounds that fill the room a
-/// peer has in half of the scratch.
+/// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
+/// a peer's region in one half of the scratch buffer.
 void GlooCommunicator::cutIntoRounds(int64_t element, int64_t room) {
   chunks.clear();
   rounds.assign(1, 0);
@@ -312,15 +311,15 @@ void GlooCommunicator::cutIntoRounds(int64_t element, int64_t room) {
 }
 
 /// For each part recv[0..count) = sum over ranks r of r's send[own * count ..].
-/// The slices of others arrive in rounds in two halves of the scratch: one is
-/// summed while the other fills. send[own * count] may be recv.
+/// The slices of other ranks arrive in rounds in the two halves of the scratch buffer:
+/// one is summed while the other is filled. send[own * count] may be recv.
 void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
   int size = context->size, own = context->rank;
   int64_t element = sizeOf(static_cast<Dtype>(type));
   int64_t room = scratch.size() / 2 / (size - 1) / 64 * 64;
   cutIntoRounds(element, room);
-  // Slots keep messages of one pair apart; the top byte keeps ours apart from
-  // those of Gloo's own collectives.
+  // Slots distinguish the messages of a pair of ranks; the top byte distinguishes
+  // them from those of Gloo's own collectives.
   uint64_t base = nextSlot;
   nextSlot += chunks.size();
   auto slot = [&](size_t chunk) { return (0x7full << 56) | (base + chunk); };
@@ -383,7 +382,7 @@ void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
   outgoing.clear();
 }
 
-/// Of the batch: the slices are reduced together, then each is gathered.
+/// All-reduces the batch: reduces the slices together, then gathers each.
 void GlooCommunicator::allReduce(Context &context) {
   int64_t size = context->size;
   ShaleType type = batch.front().type;
@@ -407,7 +406,7 @@ void GlooCommunicator::allReduce(Context &context) {
   }
 }
 
-/// Fewer elements than ranks: padded to one a rank, on a buffer of its own.
+/// All-reduces fewer elements than ranks: padded to one per rank in a separate buffer.
 void GlooCommunicator::allReduceTail(Context &context, const char *send,
                                      char *recv, int64_t count,
                                      ShaleType type) {

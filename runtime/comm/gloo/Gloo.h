@@ -13,12 +13,12 @@ namespace shale::rt {
 std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program,
                                           const Place &place, double timeout);
 
-/// Where ranks leave their addresses: a folder (FileStore) or rank 0's TCP
-/// port.
+/// Opens the store in which ranks publish their addresses: a folder (FileStore) or
+/// rank 0's TCP port.
 std::unique_ptr<gloo::rendezvous::Store>
 openStore(const Place &place, std::chrono::milliseconds timeout);
 
-/// The address of this host that rank 0's host is reached from.
+/// Returns the address of this host from which rank 0's host is reached.
 std::string ownAddress(const Place &place);
 
 } // namespace shale::rt

@@ -1,5 +1,5 @@
 // Rendezvous stores. Under Shale's own launcher and on one host: a private
-// folder. Otherwise a small TCP store: rank 0 serves, everyone is a client.
+// folder. Otherwise a small TCP store: rank 0 serves, all ranks are clients.
 // Protocol, little-endian: magic u32, op u8 ('S' or 'G'), key length u32, key;
 // 'S': value length u32, value, answered by one byte; 'G' waits for the key and
 // is answered by value length u32, value.
@@ -230,7 +230,7 @@ openStore(const Place &place, std::chrono::milliseconds timeout) {
   return std::make_unique<TcpStore>(place, timeout);
 }
 
-/// The first address of this host that others may reach; empty without one.
+/// Returns the first address of this host that other hosts may reach; empty if there is none.
 static std::string outwardAddress() {
   ifaddrs *list = nullptr;
   std::string found;
@@ -251,7 +251,7 @@ static std::string outwardAddress() {
 std::string ownAddress(const Place &place) {
   if (place.localSize == place.worldSize || place.address.empty())
     return "127.0.0.1";
-  // A connected datagram socket tells the route without sending anything.
+  // Connecting a datagram socket determines the route without sending anything.
   addrinfo *info = resolve(place.address, place.port, false);
   int fd = socket(info->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage self{};
@@ -264,7 +264,7 @@ std::string ownAddress(const Place &place) {
   if (fd >= 0)
     close(fd);
   freeaddrinfo(info);
-  // Rank 0 asked for the way to itself.
+  // A loopback address: this is rank 0's own host.
   if (strncmp(text, "127.", 4) == 0 || strcmp(text, "::1") == 0) {
     std::string outward = outwardAddress();
     return outward.empty() ? text : outward;

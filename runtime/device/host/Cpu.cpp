@@ -1,4 +1,4 @@
-// Whether this CPU runs what the program was compiled for.
+// Checks that this CPU supports the target that the program was compiled for.
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Host.h"
 

@@ -1,23 +1,23 @@
-// Matrix products by oneDNN's sgemm, cut so that its workspace is known.
+// Matrix products by oneDNN's sgemm, cut so that its workspace is bounded.
 //
-// oneDNN 2.6 packs both operands anew in every call, into buffers that it
+// oneDNN 2.6 packs both operands in every call, into buffers that it
 // allocates (src/cpu/x64/gemm/gemm_driver.cpp: get_m_padd, get_k_padd,
 // get_n_padd; AVX-512 blocking of gemm_info.cpp: bm 9984, bn 384, bk 384).
 // On one thread a call of at most SHALE_GEMM_COLUMNS columns takes
 //   4 * (SHALE_GEMM_COLUMNS * 384 + 384 * 384) bytes and two pages
-// whatever the shape (productWorkspace in lib/Analysis/Footprint.h). Left to
-// itself it takes up to 16 MB a thread, and the heap keeps twice that. Packing
-// again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product: nothing
-// that can be measured. Pieces follow from the shape, not from the threads.
+// for any shape (productWorkspace in lib/Analysis/Footprint.h). An uncut
+// call takes up to 16 MB per thread, and the heap keeps twice that. Packing
+// again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product, too little to
+// measure. Pieces depend on the shape, not on the number of threads.
 //
-// Half types are widened a piece at a time in the thread's scratch, so that no
-// f32 copy of an operand or a result stands in memory: SHALE_GEMM_PANEL rows
-// and columns, SHALE_GEMM_BLOCK deep (productPanels in
-// lib/Analysis/Footprint.h). How the depth is cut follows from k alone, so that
-// bits do not depend on threads.
+// 16-bit floats are widened one piece at a time in the thread's scratch buffer, so
+// that no whole f32 copy of an operand or a result is in memory: SHALE_GEMM_PANEL
+// rows and columns, SHALE_GEMM_BLOCK deep (productPanels in
+// lib/Analysis/Footprint.h). The cuts of the depth depend on k alone, so that the
+// bits do not depend on the number of threads.
 //
-// The C library keeps one such buffer a thread only where it does not cache
-// what it cuts off to align them (runtime/program/Launcher.h).
+// The C library keeps just one such buffer per thread only if it does not cache the
+// memory that it cuts off to align them (runtime/program/Launcher.h).
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Halves.h"
 #include "runtime/device/host/Host.h"
@@ -31,12 +31,13 @@ namespace shale::rt {
 
 namespace {
 
-/// Columns of a piece are multiples of the kernel's 48, rows of its 8.
+/// Cuts between pieces are at multiples of 48 columns and 8 rows, the tile of oneDNN's kernel.
 constexpr int64_t kColumnUnit = 48, kRowUnit = 8;
 static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
-/// Below these operations threads are not worth waking.
+/// Products with fewer multiply-adds run on one thread: waking others does not pay off.
 constexpr int64_t kSmallProduct = 1 << 18;
-/// A product is cut into at most `pieces` while each keeps this many multiply-adds: packing costs the more the smaller it is.
+/// A product is cut into at most `pieces` while each has at least `least` multiply-adds: packing costs relatively more
+/// in small pieces.
 constexpr struct {
   int64_t pieces;
   double least;
@@ -75,7 +76,7 @@ void part(int64_t size, int64_t unit, int64_t parts, int64_t index,
 
 int64_t alignUp(int64_t elements) { return divideUp(elements, 16) * 16; }
 
-/// Lines of `count` halves each, widened side by side.
+/// Widens `lines` lines of `count` 16-bit floats each into a dense f32 panel.
 void widenLines(Dtype type, const void *source, int64_t at, int64_t stride,
                 int64_t lines, int64_t count, float *target) {
   const uint16_t *from = static_cast<const uint16_t *>(source) + at;
@@ -83,7 +84,7 @@ void widenLines(Dtype type, const void *source, int64_t at, int64_t stride,
     widen(type, from + i * stride, target + i * count, count);
 }
 
-/// One thread's rectangle of a product of halves.
+/// Computes a rectangle of a product of 16-bit floats on the calling thread.
 void piecewiseHalves(const Product &p, int64_t row, int64_t rows,
                      int64_t column, int64_t columns) {
   int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
@@ -129,12 +130,12 @@ void piecewiseHalves(const Product &p, int64_t row, int64_t rows,
     }
 }
 
-/// One thread's rectangle, in pieces of few columns.
+/// Computes a rectangle of a product on the calling thread, in pieces of at most SHALE_GEMM_COLUMNS columns.
 void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
                int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
-  if (p.k == 0) { // the library refuses
+  if (p.k == 0) { // oneDNN rejects it
     int64_t size = sizeOf(p.resultType);
     for (int64_t i = row; i < row + rows && p.beta == 0; ++i)
       std::memset(static_cast<char *>(p.c) + (i * p.ldc + column) * size, 0,
@@ -151,15 +152,15 @@ void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
   }
 }
 
-/// A product's pieces: `rows` x `columns` of them.
+/// The grid of a product's pieces: `rows` x `columns`.
 struct Grid {
   int64_t rows = 1, columns = 1;
 };
 
-/// Cuts a product into pieces that threads share out. The grid depends on the product's shape alone, because the order in which
-/// oneDNN adds depends on the shape of a call: its AVX2 kernels treat the rows after the last multiple of six differently. The
-/// number of pieces is a multiple of a power of two, so that shares are equal. Of all such grids this is the one that packs the
-/// fewest elements.
+/// Cuts a product into pieces that are distributed among threads. The grid depends on the product's shape alone, because the
+/// order in which oneDNN adds depends on the shape of a call: its AVX2 kernels treat the rows after the last multiple of six
+/// differently. The number of pieces is a multiple of a power of two, so that threads get equal shares. Returns the grid that
+/// packs the fewest elements.
 Grid gridOf(const Product &p) {
   double work = static_cast<double>(p.m) * p.n * p.k;
   int64_t wanted = 1;
@@ -170,7 +171,7 @@ Grid gridOf(const Product &p) {
   int64_t least = INT64_MAX, fewest = divideUp(p.n, SHALE_GEMM_COLUMNS);
   for (int64_t rows = 1; rows <= wanted; rows *= 2) {
     int64_t step = wanted / rows, columns = divideUp(fewest, step) * step;
-    // Packed elements, of k each.
+    // Packed rows and columns, of k elements each.
     int64_t cost = rows * p.n + columns * p.m;
     if (cost < least) {
       least = cost;
@@ -180,7 +181,7 @@ Grid gridOf(const Product &p) {
   return best;
 }
 
-/// Pieces [begin, end) of the grid, one after the other.
+/// Computes pieces [begin, end) of the grid, one after the other.
 void multiplyPieces(const Product &p, const Grid &grid, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     int64_t row, rows, column, columns;
@@ -203,7 +204,7 @@ void multiply(const Product &p) {
     return multiplyPieces(p, grid, 0, pieces);
 #pragma omp parallel
   {
-    // As many as there are: fewer may come than were asked for.
+    // OpenMP may start fewer threads than requested.
     int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
     multiplyPieces(p, grid, pieces * t / threads, pieces * (t + 1) / threads);
   }

@@ -1,5 +1,5 @@
-// Half types in vectors: AVX2 and F16C where the CPU has them, which every
-// program's target asks for; else one by one.
+// Vectorized conversion of 16-bit floats: with AVX2 and F16C if the CPU has them, as
+// every program's target requires; else element by element.
 #include "runtime/device/host/Halves.h"
 
 #if defined(__x86_64__)
@@ -19,7 +19,7 @@ bool hasVectors() {
   return has;
 }
 
-/// Elements of [0, count) that were done, a multiple of 16.
+/// Returns the number of elements that were converted, a multiple of 16.
 SHALE_VECTORS int64_t widenVectors(bool bf16, const uint16_t *source,
                                    float *target, int64_t count) {
   int64_t i = 0;
@@ -35,7 +35,7 @@ SHALE_VECTORS int64_t widenVectors(bool bf16, const uint16_t *source,
   return i;
 }
 
-/// The upper halves of eight f32, rounded, in 32 bits each; a NaN stays one.
+/// Rounds eight f32 to bf16, in 32 bits each; a NaN stays a NaN.
 SHALE_VECTORS __m256i roundToBf16(__m256 value) {
   __m256i bits = _mm256_castps_si256(value);
   __m256i odd =
@@ -55,7 +55,7 @@ SHALE_VECTORS int64_t narrowVectors(bool bf16, const float *source,
            high = _mm256_loadu_ps(source + i + 8);
     __m256i both;
     if (bf16) {
-      // Packing works within halves of 128 bits: put these in order.
+      // Packing works within 128-bit lanes: permute these into order.
       both = _mm256_permute4x64_epi64(
           _mm256_packus_epi32(roundToBf16(low), roundToBf16(high)),
           _MM_SHUFFLE(3, 1, 2, 0));

@@ -1,4 +1,4 @@
-// Half types in vectors: between memory and f32 panels.
+// Vectorized conversion between 16-bit floats and f32.
 #ifndef SHALE_RUNTIME_DEVICE_HOST_HALVES_H
 #define SHALE_RUNTIME_DEVICE_HOST_HALVES_H
 
@@ -6,8 +6,8 @@
 
 namespace shale::rt {
 
-/// `count` elements of BF16 or F16 to f32, exactly, and back, rounded to nearest
-/// even.
+/// Convert `count` elements from BF16 or F16 to f32, exactly, and back, rounding to
+/// nearest even.
 void widen(Dtype half, const uint16_t *source, float *target, int64_t count);
 void narrow(Dtype half, const float *source, uint16_t *target, int64_t count);
 

@@ -9,7 +9,7 @@
 
 namespace shale::rt {
 
-/// Zeroed memory from mmap, at least 64-byte aligned, held until the end.
+/// Zeroed memory from mmap, at least 64-byte aligned, released on destruction.
 class Block {
 public:
   Block() = default;
@@ -27,14 +27,14 @@ private:
   int64_t length = 0;
 };
 
-/// The level of x86-64 that this CPU runs: 1 to 4, 0 where it is none.
+/// Returns the x86-64 level of this CPU: 1 to 4; 0 on other architectures.
 int cpuLevel();
 
-/// Throws with exit code 69 when `target` ("x86-64-v3") is a level above `level`.
+/// Throws with exit code 69 if the level of `target` ("x86-64-v3") is above `level`.
 void checkCpu(const std::string &target, int level = cpuLevel());
 
-/// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are f32 or of one
-/// half type; where they are halves c is so, too, or f32, and alpha is 1 and beta 0.
+/// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
+/// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1 and beta 0.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -48,25 +48,25 @@ struct Product {
   int64_t ldc;
   Dtype type = Dtype::F32, resultType = Dtype::F32;
 };
-/// By all threads, or by the calling one (Gemm.cpp).
+/// Compute the product on all threads, or on the calling thread only (Gemm.cpp).
 void multiply(const Product &product);
 void multiplyOnThread(const Product &product);
 
-/// `bytes` that belong to the calling thread until it asks for more.
+/// Returns `bytes` that belong to the calling thread until it requests more.
 char *threadScratch(int64_t bytes);
 
 int hostThreads();
-/// Of the calling thread's kernels and products; before the first of them.
+/// Sets the number of threads for the calling thread's kernels and products; call it before the first of them.
 void setHostThreads(int threads);
-/// CPUs this process may run on.
+/// Returns the number of CPUs that this process may run on.
 int availableCpus();
 
-/// Adds the time since `start` (profileNow) under a name, when SHALE_PROFILE is
+/// Adds the time since `start` (profileNow) under a name, if SHALE_PROFILE is
 /// set; main thread only.
 bool profiling();
 double profileNow();
 void profileAdd(const char *name, double start);
-/// Times of kernels, products and waits by name, when SHALE_PROFILE is set.
+/// Returns the times of kernels, products and waits by name, if SHALE_PROFILE is set; else "".
 std::string profileTable();
 
 } // namespace shale::rt

@@ -1,5 +1,5 @@
-// Kernels on the CPU by OpenMP threads, the compiled code's entry points, and
-// the profile.
+// Runs kernels on OpenMP threads; entry points for compiled code; the profile of
+// SHALE_PROFILE.
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/Host.h"
@@ -120,7 +120,7 @@ std::string profileTable() {
 
 } // namespace shale::rt
 
-/// In a block of the host's memory, where the two memories are told apart.
+/// Whether an address is in the state or arena of host memory.
 static bool isHostMemory(const ShaleRank &rank, const void *at) {
   const char *place = static_cast<const char *>(at);
   return (place >= rank.hostState &&

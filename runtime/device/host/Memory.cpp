@@ -47,10 +47,10 @@ Block &Block::operator=(Block &&other) noexcept {
 char *threadScratch(int64_t bytes) {
   thread_local Block block;
   if (block.size() < bytes) {
-    block = Block(); // the old one goes first
+    block = Block(); // free the old block first
     try {
       block = Block(bytes, "a thread's scratch");
-    } catch (const Error &error) { // compiled code called
+    } catch (const Error &error) { // cannot unwind compiled code
       die(error.code, error.what());
     }
   }

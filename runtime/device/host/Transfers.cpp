@@ -1,4 +1,4 @@
-// Copies between device and host memory, on a thread of their own.
+// Copies between device and host memory, on a separate thread.
 #include "runtime/device/host/Transfers.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"

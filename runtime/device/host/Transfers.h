@@ -1,5 +1,5 @@
-// Copies between device and host memory. On the host device both are RAM; a thread
-// of its own copies, so that what is not waited for is not there.
+// Copies between device and host memory. On the host device both are RAM. A separate
+// thread copies, so that data is missing if the program does not wait for it.
 #ifndef SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
 #define SHALE_RUNTIME_DEVICE_HOST_TRANSFERS_H
 
@@ -15,7 +15,7 @@ namespace shale::rt {
 
 class Transfers {
 public:
-  /// For the program's copies, each at most once under way.
+  /// Prepares for the program's copies, each of which may be in flight at most once.
   explicit Transfers(const ShaleProgram &program);
   ~Transfers();
   void start(int32_t index, void *target, const void *source, int64_t bytes);

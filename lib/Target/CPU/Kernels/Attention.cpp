@@ -1,12 +1,12 @@
 //===- Attention.cpp - Blocked attention, forward and backward ------------===//
 //
-// A block of query rows of one head against all keys that it sees: the scores
-// of one block are all that is ever held. Backward recomputes them from lse
-// (Dao et al., arXiv 2205.14135, section 3) and runs one key head a row, so that
-// sums over the queries of its heads have one order.
+// The kernels process one block of query rows of one head against all visible keys
+// at a time; only the scores of this block are in memory. The backward kernel
+// recomputes them from lse (Dao et al., arXiv 2205.14135, section 3). One of its
+// rows is a key head, so that sums over the queries of its heads have a fixed order.
 //
-// Half types are widened in scratch: keys and values once a head, queries and
-// results a block at a time; sums are f32 and rounded once.
+// 16-bit floats are widened in scratch: keys and values once per head, queries and
+// results per block. Sums are f32 and are rounded once.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Random.h"
@@ -27,7 +27,7 @@ using namespace shale::nn;
 
 namespace {
 
-/// Sizes of one attention, as in the op's text.
+/// Sizes of an attention op, as in its description.
 struct Shape {
   int64_t batch, heads, groups, rows, keys, depth, width;
   Shape(Value query, Value key, Value value) {
@@ -36,7 +36,7 @@ struct Shape {
     element = cast<RankedTensorType>(query.getType()).getElementType();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
   }
-  /// Query rows of a block: its scores stay within 256 KiB while 8 rows do.
+  /// Query rows per block: at most 64, and as many that the scores fit in 256 KiB, but at least 8 if there are 8.
   int64_t blockRows() const {
     constexpr int64_t elements = 65536;
     return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
@@ -48,7 +48,7 @@ struct Shape {
   Type element;
 };
 
-/// Bytes of scratch for areas of so many f32 elements (Loops::scratch).
+/// Returns the bytes of scratch for areas with the given numbers of f32 elements (Loops::scratch).
 int64_t scratchOf(ArrayRef<int64_t> areas) {
   int64_t bytes = 0;
   for (int64_t elements : areas)
@@ -56,7 +56,7 @@ int64_t scratchOf(ArrayRef<int64_t> areas) {
   return bytes;
 }
 
-/// A mask of scores in memory, repeated along dimensions of size 1.
+/// A mask of scores in memory, broadcast along dimensions of size 1.
 struct MaskArea {
   MaskArea() = default;
   MaskArea(MutableOperandRange range, ValueRange operands) {
@@ -71,7 +71,7 @@ struct MaskArea {
       stride *= type.getDimSize(i);
     }
   }
-  /// The first element of a row.
+  /// Returns the offset of the first element of a row.
   Value rowAt(Loops &l, Value batch, Value head, Value row) const {
     return l.add(l.mul(batch, l.index(strides[0])),
                  l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
@@ -99,20 +99,20 @@ public:
 
   Value i(int64_t value) { return l.index(value); }
 
-  /// Keys that row `row` sees.
+  /// Returns the number of keys that are visible to query row `row`.
   Value visible(Value row) {
     if (!causal)
       return i(s.keys);
     return l.max(i(0), l.min(i(s.keys), l.add(row, i(1 + s.keys - s.rows))));
   }
 
-  /// scores[rows, limit] = scale * q k^T
+  /// Emits scores[count, limit] = scale * q k^T.
   void multiply(Value count, Value limit, Value q, Value qAt, Value k, Value kAt, Value scores) {
     l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)}, 0,
            {scores, i(0), i(s.keys)});
   }
 
-  /// Adds the mask to columns [0, limit) of a row of scores and hides what is not seen.
+  /// Adds the mask to columns [0, limit) of a row of scores and applies `hidden` to scores that are not seen.
   void applyMasks(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
     if (!mask && !seen)
       return;
@@ -131,7 +131,7 @@ public:
     });
   }
 
-  /// The factor by which a row's probabilities exp(score - lse) add up to 1 where |lse| is large.
+  /// Returns the factor that makes a row's probabilities exp(score - lse) sum to 1 if |lse| is large, else 1.
   Value normalizer(Value scores, Value at, Value seen, Value lse) {
     Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
     Value size = math::AbsFOp::create(l.b, l.loc, lse);
@@ -146,7 +146,7 @@ public:
     return l.splat(arith::SelectOp::create(l.b, l.loc, large, part, one));
   }
 
-  /// Whether a number stands in the place of scores, so that no gradient passes; of -inf the probability is 0.
+  /// Whether a finite number replaces hidden scores, so that they get no gradient. With -inf the probability is 0.
   bool replaces() const { return seen && !added && std::isfinite(hidden); }
 
   void zero(Value memref, Value from, Value to) {
@@ -157,7 +157,7 @@ public:
     });
   }
 
-  /// f32 elements of a half area in scratch, or the area itself and its place.
+  /// Widens an area of 16-bit floats to scratch. Returns the f32 area and its offset; without scratch, the given area.
   std::pair<Value, Value> widened(Value area, Value at, Value scratch, Value count) {
     if (!scratch)
       return {area, at};
@@ -187,10 +187,10 @@ public:
   double scale;
 };
 
-/// Which probabilities are dropped (nn.dropout), a vector of a row at a time.
+/// Emits which probabilities are dropped (nn.dropout), for one vector of a row at a time.
 class Drops {
 public:
-  /// `random` is what they are drawn from, in memory.
+  /// `random` are buffers of scalars: seed, step, micro-batch and, for a part of a sharded op, the offset of its elements.
   Drops(Loops &l, const Shape &s, DropAttr dropout, ValueRange random) : l(l), s(s), words{l.b, l.loc}, dropout(dropout) {
     if (!dropout)
       return;
@@ -207,7 +207,7 @@ public:
 
   explicit operator bool() const { return bool(dropout); }
 
-  /// The number of a row's first probability in the whole.
+  /// Returns the number of a row's first probability in the unsharded tensor.
   Value rowStart(Value batch, Value head, Value row) {
     if (!dropout)
       return {};
@@ -218,7 +218,7 @@ public:
     return offset ? l.add(number, offset) : number;
   }
 
-  /// What becomes of the vector at column `j` of that row.
+  /// Returns a vector of i1: whether the probabilities from column `j` of that row are kept.
   Value isKept(Value start, Value j) {
     Type i64 = l.b.getI64Type();
     Value first = arith::IndexCastOp::create(l.b, l.loc, i64, l.add(start, j));
@@ -250,7 +250,7 @@ private:
 LogicalResult checkElement(Operation *op, Value lse) {
   for (Value operand : op->getOperands()) {
     if (cast<RankedTensorType>(operand.getType()).getElementType().isInteger())
-      continue; // what is drawn from
+      continue; // integer scalars for random numbers
     Type element = cast<RankedTensorType>(operand.getType()).getElementType();
     if (!element.isF32() && !shale::isHalf(element))
       return op->emitOpError() << "has a kernel for f32 and half types only; got " << operand.getType();
@@ -305,7 +305,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
       Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
       Value keys = k, values = v;
       if (s.halves()) {
-        // Items of a head follow each other.
+        // Blocks of a head are consecutive: widen its keys and values once.
         Value starts = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, item, begin);
         Value another = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, block, i(0));
         auto fresh = scf::IfOp::create(b, loc, arith::OrIOp::create(b, loc, starts, another));
@@ -333,7 +333,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
           Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, l.real(number));
           return arith::SelectOp::create(b, loc, is, l.real(instead), x);
         };
-        if (op.getGuard()) // a row of -inf: exp of the scores themselves is 0
+        if (op.getGuard()) // in a row of -inf, exp(score - 0) is 0
           highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
         Value shift = l.splat(highest), none = l.splat(l.real(0));
         Value total = l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
@@ -414,7 +414,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
       blocks.zero(sumK, kAt, l.add(kAt, ofKeys));
       blocks.zero(sumV, vAt, l.add(vAt, ofValues));
       l.forRange(i(0), i(sharing), [&](Value member) {
-        // Heads of a group follow each other, and so do groups of a batch row.
+        // The heads of a group are consecutive, and so are the groups of a batch row.
         Value pair = l.add(l.mul(group, i(sharing)), member);
         Value head = l.rem(pair, i(s.heads));
         l.forRange(i(0), i(s.blocks()), [&](Value block) {
@@ -428,7 +428,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
           blocks.multiply(count, limit, queries, qAt, keys, kAt, p);
           l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)}, {values, vAt, i(s.width)}, 0,
                  {dp, i(0), i(s.keys)});
-          // p becomes the probabilities, dp the gradient of the scores.
+          // p is replaced by the probabilities, dp by the gradient of the scores.
           l.forRange(i(0), count, [&](Value r) {
             Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
             blocks.applyMasks(batch, head, row, p, at, seen);

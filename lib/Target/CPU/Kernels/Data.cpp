@@ -1,7 +1,8 @@
-//===- Data.cpp - The sum into what was picked by index tuples ------------===//
+//===- Data.cpp - The gradient of gather_nd -------------------------------===//
 //
-// Slices of the result run in parallel; each range of them looks at the tuples
-// of its batch rows in order and takes its own, so the order of a sum is fixed.
+// Slices of the result run in parallel. Each range of slices scans the index tuples
+// of its batch rows in order and adds those of its slices, so the order of a sum is
+// fixed.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/NN.h"
@@ -43,7 +44,7 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
   }
   int64_t getGrain(Operation *raw) const {
     auto op = cast<GatherNdGradOp>(raw);
-    // A range reads all tuples of its batch rows: few ranges, of whole batch rows where there are enough.
+    // A range reads all tuples of its batch rows, so ranges are few, and of whole batch rows if there are enough.
     constexpr int64_t ranges = 64;
     Picks p(op);
     int64_t grain = std::max<int64_t>(1, (p.batches * p.rows + ranges - 1) / ranges);
@@ -66,14 +67,14 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
     });
     if (p.batches * p.rows == 0)
       return success();
-    // Batch rows of which the range has a slice.
+    // Batch rows that overlap the range.
     Value first = l.div(begin, i(p.rows)), last = l.div(l.add(end, i(p.rows - 1)), i(p.rows));
     l.forRange(l.mul(first, i(p.tuples)), l.mul(last, i(p.tuples)), [&](Value pick) {
       Value row = l.div(pick, i(std::max<int64_t>(p.tuples, 1))), inside;
       for (auto [k, size] : llvm::enumerate(p.sizes)) {
         Value index = memref::LoadOp::create(b, loc, indices, l.add(l.mul(pick, i(p.tuple)), i(k)));
         index = arith::IndexCastOp::create(b, loc, b.getIndexType(), index);
-        // Unsigned: a negative index is above every size.
+        // Unsigned: a negative index is larger than every size.
         Value fits = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, index, i(size));
         inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
         row = l.add(l.mul(row, i(size)), index);

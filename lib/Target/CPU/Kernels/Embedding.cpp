@@ -1,7 +1,7 @@
-//===- Embedding.cpp - The sum into a table -------------------------------===//
+//===- Embedding.cpp - The gradient of an embedding -----------------------===//
 //
-// Rows of the table run in parallel; each range of rows looks at all indices in
-// order and takes its own, so the order of a row's sum is fixed.
+// Rows of the table run in parallel. Each range of rows scans all indices in order
+// and adds those of its rows, so the order of a row's sum is fixed.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/NN.h"
@@ -22,7 +22,7 @@ struct EmbeddingGradKernel : OwnKernel::ExternalModel<EmbeddingGradKernel, Embed
     return cast<RankedTensorType>(op.getResult().getType()).getDimSize(0);
   }
   int64_t getGrain(Operation *raw) const {
-    // Every range reads all indices: few ranges.
+    // Every range reads all indices, so ranges are few.
     constexpr int64_t ranges = 64;
     return std::max<int64_t>(1, (getRows(raw) + ranges - 1) / ranges);
   }

@@ -1,4 +1,4 @@
-//===- Kernels.h - Kernels with a schedule of their own -------------------===//
+//===- Kernels.h - Dedicated kernels of single ops ------------------------===//
 #ifndef SHALE_TARGET_CPU_KERNELS_KERNELS_H
 #define SHALE_TARGET_CPU_KERNELS_KERNELS_H
 
@@ -9,7 +9,7 @@
 
 namespace shale::cpu {
 
-// Each attaches the models of one file to its ops.
+// Each function attaches the models of one file to its ops.
 void attachAttentionKernels(mlir::MLIRContext &context);
 void attachDataKernels(mlir::MLIRContext &context);
 void attachEmbeddingKernels(mlir::MLIRContext &context);

@@ -1,4 +1,4 @@
-//===- Loops.cpp - Building blocks of kernels with a schedule of their own -===//
+//===- Loops.cpp - Building blocks of dedicated kernels -------------------===//
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -143,7 +143,7 @@ Value Loops::scratch(Block *entry, int64_t elements) {
   scratchBytes += llvm::alignTo(elements * sizeof(float), 64);
   auto number = [&](int64_t value) { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
   scratchSizes.push_back(number(scratchBytes));
-  for (Operation *size : scratchSizes) // all calls name the whole
+  for (Operation *size : scratchSizes) // all calls pass the total size
     cast<arith::ConstantOp>(size).setValueAttr(b.getI64IntegerAttr(scratchBytes));
   auto call = func::CallOp::create(b, loc, callee, ValueRange{scratchSizes.back()->getResult(0), number(offset)});
   return memref::ReinterpretCastOp::create(b, loc, type, call.getResult(0), /*offset=*/0, ArrayRef<int64_t>{elements},

@@ -1,8 +1,8 @@
 //===- Optimizer.cpp - Updates of flat groups -----------------------------===//
 //
-// Elements in parallel. A flat group's segments bring their own factor on the
-// weight decay: each range of elements goes through the segments, clipped to
-// itself, and padding between them is copied. Formulas are PyTorch's, rounded
+// Elements are updated in parallel. Each segment of a flat group has its own factor
+// on the weight decay. A range of elements loops over the segments, clipped to the
+// range, and copies the padding between them. The formulas are PyTorch's, rounded
 // after each operation.
 //
 //===----------------------------------------------------------------------===//
@@ -23,13 +23,13 @@ namespace {
 
 constexpr int64_t kGrain = 4096;
 
-/// A run of elements with one factor on the decay.
+/// A run of elements with one factor on the weight decay.
 struct Run {
   int64_t begin, end;
   double decay;
 };
 
-/// Segments of one factor that touch are one run.
+/// Merges adjacent segments with the same factor to runs.
 SmallVector<Run> runsOf(ArrayAttr segments) {
   SmallVector<Run> runs;
   for (auto segment : segments.getAsRange<SegmentAttr>()) {
@@ -43,14 +43,14 @@ SmallVector<Run> runsOf(ArrayAttr segments) {
   return runs;
 }
 
-/// One update: new values of `olds` (parameter first) at one place.
+/// An update formula: returns the new values of `olds` (parameter first) for a vector of elements.
 using Formula = llvm::function_ref<SmallVector<Value>(ValueRange olds, Value grad, Value decay)>;
 
 Value scalarOf(Loops &l, Value memref) {
   return memref::LoadOp::create(l.b, l.loc, memref, ValueRange{l.index(0)});
 }
 
-/// Runs as constant data of the kernel.
+/// The runs as constant data of the kernel.
 class RunTable {
 public:
   RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
@@ -77,7 +77,7 @@ private:
     return arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), number);
   }
 
-  /// Constant data in the kernel's module; the name follows the kernel's.
+  /// Emits constant data in the kernel's module; its name is derived from the kernel's.
   Value constant(StringRef what, RankedTensorType type, llvm::function_ref<DenseElementsAttr(ShapedType)> values) {
     auto function = l.b.getInsertionBlock()->getParentOp();
     while (!isa<SymbolOpInterface>(function))
@@ -119,7 +119,7 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
       SmallVector<Value> next(values);
       if (factor)
         next = formula(values, l.load(grad, at, mask, gradient), factor);
-      // Widened and rounded again an old value has the bits that it had.
+      // An old 16-bit value that is widened and rounded again keeps its bits.
       for (auto [result, value, old, element] : llvm::zip(results, next, values, elements))
         l.store(result, at, mask, arith::SelectOp::create(l.b, l.loc, on, value, old), element);
       return {};
@@ -133,9 +133,9 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
   Value shift = l.index(0);
   if (offset)
     shift = arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), scalarOf(l, offset));
-  // A place of the group as one of this range.
+  // Converts a position in the group to one of this rank, clamped to the range.
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
-  // One copy of the code walks the runs: a large unit has hundreds.
+  // The runs are walked by a loop, not unrolled: a large unit has hundreds of them.
   RunTable table(l, runs);
   auto loop = scf::ForOp::create(
       l.b, l.loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),

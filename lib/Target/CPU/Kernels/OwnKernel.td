@@ -1,4 +1,4 @@
-//===- OwnKernel.td - Kernels with a schedule of their own ----------------===//
+//===- OwnKernel.td - Interface of ops with dedicated kernels -------------===//
 #ifndef SHALE_TARGET_CPU_OWNKERNEL_TD
 #define SHALE_TARGET_CPU_OWNKERNEL_TD
 
@@ -7,20 +7,20 @@ include "mlir/IR/OpBase.td"
 def OwnKernelInterface : OpInterface<"OwnKernel"> {
   let cppNamespace = "::shale::cpu";
   let description = [{
-    An op that is a kernel by itself on CPUs, with a schedule that the row form
-    does not have (blocked attention, the sum into a table). The op's dialect
-    does not depend on it: models are attached by registerCpuTarget.
+    An op with a dedicated kernel on CPUs, whose schedule RowKernel.cpp does not
+    have (blocked attention, the sum into a table). The op's dialect does not
+    depend on this interface: registerCpuKernels attaches the models.
   }];
   let methods = [
-    InterfaceMethod<"Returns the outer rows that run in parallel.",
+    InterfaceMethod<"Returns the number of outer rows, which run in parallel.",
     "int64_t", "getRows", (ins)>,
-    InterfaceMethod<"Returns the number of rows that one thread takes at least.",
+    InterfaceMethod<"Returns the minimum number of rows per thread.",
     "int64_t", "getGrain", (ins), "", "return 1;">,
-    InterfaceMethod<"Returns the bytes of scratch (shale_scratch) that one thread needs.",
+    InterfaceMethod<"Returns the bytes of scratch (shale_scratch) per thread.",
     "int64_t", "getScratch", (ins), "", "return 0;">,
     InterfaceMethod<[{
-      Emits the work of rows [begin, end) at `builder`: `operands` and `results`
-      are row-major memrefs of rank 1 (i1 as i8).
+      Emits code that computes rows [begin, end) at `builder`. `operands` and
+      `results` are row-major memrefs of rank 1 (i1 as i8).
     }],
     "::mlir::LogicalResult", "emit",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
