@@ -30,10 +30,10 @@ namespace {
 /// Sizes of an attention op, as in its description.
 struct Shape {
   int64_t batch, heads, groups, rows, keys, depth, width;
-  Shape(Value query, Value key, Value value) {
-    auto q = cast<RankedTensorType>(query.getType()).getShape();
-    auto v = cast<RankedTensorType>(value.getType()).getShape();
-    element = cast<RankedTensorType>(query.getType()).getElementType();
+  template <typename OpT> explicit Shape(OpT op) {
+    auto query = cast<RankedTensorType>(op.getQuery().getType());
+    ArrayRef<int64_t> q = query.getShape(), v = cast<RankedTensorType>(op.getValue().getType()).getShape();
+    element = query.getElementType();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
   }
   /// Query rows per block: at most 64, and as many that the scores fit in 256 KiB, but at least 8 if there are 8.
@@ -149,14 +149,6 @@ public:
   /// Whether a finite number replaces hidden scores, so that they get no gradient. With -inf the probability is 0.
   bool replaces() const { return seen && !added && std::isfinite(hidden); }
 
-  void zero(Value memref, Value from, Value to) {
-    Value nothing = l.splat(l.real(0));
-    l.vectors(from, to, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
-      l.store(memref, j, lanes, nothing);
-      return {};
-    });
-  }
-
   /// Widens an area of 16-bit floats to scratch. Returns the f32 area and its offset; without scratch, the given area.
   std::pair<Value, Value> widened(Value area, Value at, Value scratch, Value count) {
     if (!scratch)
@@ -262,13 +254,11 @@ LogicalResult checkElement(Operation *op, Value lse) {
 
 struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> {
   int64_t getRows(Operation *raw) const {
-    auto op = cast<AttentionOp>(raw);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(cast<AttentionOp>(raw));
     return s.batch * s.heads * s.blocks();
   }
   int64_t getScratch(Operation *raw) const {
-    auto op = cast<AttentionOp>(raw);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(cast<AttentionOp>(raw));
     if (!s.halves())
       return scratchOf({s.scores()});
     return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth, s.blockRows() * s.width});
@@ -280,7 +270,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
       return failure();
     Location loc = op.getLoc();
     Loops l(b, loc, lanes);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(op);
     Value q = operands[0], k = operands[1], v = operands[2];
     Value out = results[0], lse = results[1];
     Blocks blocks(l, s, op, operands);
@@ -345,7 +335,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
         total = l.sumLanes(total);
         if (op.getGuard())
           total = unless(total, 0, 1);
-        blocks.zero(scores, l.add(at, seen), l.add(at, limit));
+        l.zero(scores, l.add(at, seen), l.add(at, limit));
         Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
         memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
         Value divisor = l.splat(total), start = drops.rowStart(batch, head, row);
@@ -367,13 +357,11 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
 
 struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, AttentionGradOp> {
   int64_t getRows(Operation *raw) const {
-    auto op = cast<AttentionGradOp>(raw);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(cast<AttentionGradOp>(raw));
     return s.batch * s.groups;
   }
   int64_t getScratch(Operation *raw) const {
-    auto op = cast<AttentionGradOp>(raw);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(cast<AttentionGradOp>(raw));
     if (!s.halves())
       return scratchOf({s.scores(), s.scores()});
     int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth, out = s.blockRows() * s.width;
@@ -386,7 +374,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
       return failure();
     Location loc = op.getLoc();
     Loops l(b, loc, lanes);
-    Shape s(op.getQuery(), op.getKey(), op.getValue());
+    Shape s(op);
     Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4], dout = operands[5];
     Value dq = results[0], dk = results[1], dv = results[2];
     double scale = op.getScale().convertToDouble();
@@ -411,8 +399,8 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
       auto [keys, kAt] = blocks.widened(k, toK, wideK, ofKeys);
       auto [values, vAt] = blocks.widened(v, toV, wideV, ofValues);
       Value sumK = s.halves() ? wideDk : dk, sumV = s.halves() ? wideDv : dv;
-      blocks.zero(sumK, kAt, l.add(kAt, ofKeys));
-      blocks.zero(sumV, vAt, l.add(vAt, ofValues));
+      l.zero(sumK, kAt, l.add(kAt, ofKeys));
+      l.zero(sumV, vAt, l.add(vAt, ofValues));
       l.forRange(i(0), i(sharing), [&](Value member) {
         // The heads of a group are consecutive, and so are the groups of a batch row.
         Value pair = l.add(l.mul(group, i(sharing)), member);
@@ -457,8 +445,8 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
               l.store(dp, l.add(at, j), m, d);
               return {};
             });
-            blocks.zero(p, l.add(at, seen), l.add(at, limit));
-            blocks.zero(dp, l.add(at, seen), l.add(at, limit));
+            l.zero(p, l.add(at, seen), l.add(at, limit));
+            l.zero(dp, l.add(at, seen), l.add(at, limit));
           });
           l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {grads, oAt, i(s.width)}, 1,
                  {sumV, vAt, i(s.width)});

@@ -60,11 +60,8 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
     Loops l(b, loc, lanes);
     Picks p(op);
     auto i = [&](int64_t value) { return l.index(value); };
-    Value indices = operands[0], grad = operands[1], result = results[0], zero = l.splat(l.real(0));
-    l.vectors(l.mul(begin, i(p.inner)), l.mul(end, i(p.inner)), {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
-      l.store(result, at, mask, zero);
-      return {};
-    });
+    Value indices = operands[0], grad = operands[1], result = results[0];
+    l.zero(result, l.mul(begin, i(p.inner)), l.mul(end, i(p.inner)));
     if (p.batches * p.rows == 0)
       return success();
     // Batch rows that overlap the range.
@@ -79,9 +76,7 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
         inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
         row = l.add(l.mul(row, i(size)), index);
       }
-      Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, begin);
-      Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, end);
-      Value mine = arith::AndIOp::create(b, loc, above, below);
+      Value mine = l.within(row, begin, end);
       if (inside)
         mine = arith::AndIOp::create(b, loc, mine, inside);
       auto taken = scf::IfOp::create(b, loc, mine);
@@ -94,12 +89,7 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
         memref::StoreOp::create(b, loc, sum, result, to);
         return;
       }
-      l.vectors(i(0), i(p.inner), {}, [&](Value j, Value mask, ValueRange) -> SmallVector<Value> {
-        Value more = l.load(grad, l.add(from, j), mask, element);
-        Value sum = arith::AddFOp::create(b, loc, l.load(result, l.add(to, j), mask), more);
-        l.store(result, l.add(to, j), mask, sum);
-        return {};
-      });
+      l.addInto(result, to, grad, from, p.inner, element);
     });
     return success();
   }

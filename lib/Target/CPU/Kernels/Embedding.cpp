@@ -37,27 +37,15 @@ struct EmbeddingGradKernel : OwnKernel::ExternalModel<EmbeddingGradKernel, Embed
     Loops l(b, loc, lanes);
     int64_t width = table.getDimSize(1), count = cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
     Value indices = operands[0], grad = operands[1], result = results[0];
-    Value zero = l.splat(l.real(0));
-    l.vectors(l.mul(begin, l.index(width)), l.mul(end, l.index(width)), {},
-              [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
-                l.store(result, at, mask, zero);
-                return {};
-              });
+    l.zero(result, l.mul(begin, l.index(width)), l.mul(end, l.index(width)));
     l.forRange(l.index(0), l.index(count), [&](Value i) {
       Value row = memref::LoadOp::create(b, loc, indices, i);
       row = arith::IndexCastOp::create(b, loc, b.getIndexType(), row);
-      Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, begin);
-      Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, end);
-      auto mine = scf::IfOp::create(b, loc, arith::AndIOp::create(b, loc, above, below));
+      auto mine = scf::IfOp::create(b, loc, l.within(row, begin, end));
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPoint(mine.thenBlock()->getTerminator());
       Value to = l.mul(row, l.index(width)), from = l.mul(i, l.index(width));
-      l.vectors(l.index(0), l.index(width), {}, [&](Value j, Value mask, ValueRange) -> SmallVector<Value> {
-        Value more = l.load(grad, l.add(from, j), mask, element);
-        Value sum = arith::AddFOp::create(b, loc, l.load(result, l.add(to, j), mask), more);
-        l.store(result, l.add(to, j), mask, sum);
-        return {};
-      });
+      l.addInto(result, to, grad, from, width, element);
     });
     return success();
   }

@@ -102,6 +102,29 @@ void Loops::store(Value memref, Value at, Value mask, Value value, Type element)
     vector::StoreOp::create(b, loc, value, memref, at);
 }
 
+void Loops::zero(Value memref, Value from, Value to) {
+  Value nothing = splat(real(0));
+  vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
+    store(memref, at, mask, nothing);
+    return {};
+  });
+}
+
+void Loops::addInto(Value target, Value to, Value source, Value from, int64_t count, Type element) {
+  vectors(index(0), index(count), {}, [&](Value j, Value mask, ValueRange) -> SmallVector<Value> {
+    Value more = load(source, add(from, j), mask, element);
+    Value sum = arith::AddFOp::create(b, loc, load(target, add(to, j), mask), more);
+    store(target, add(to, j), mask, sum);
+    return {};
+  });
+}
+
+Value Loops::within(Value x, Value lower, Value upper) {
+  Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, x, lower);
+  Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, upper);
+  return arith::AndIOp::create(b, loc, above, below);
+}
+
 Value Loops::splat(Value scalar) {
   return vector::BroadcastOp::create(b, loc, VectorType::get({lanes}, scalar.getType()), scalar);
 }

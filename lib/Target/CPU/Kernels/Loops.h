@@ -35,6 +35,12 @@ public:
   /// Loads one element as f32, or as i1 if `element` is i1.
   mlir::Value loadScalar(mlir::Value memref, mlir::Value at, mlir::Type element);
   void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value, mlir::Type element = {});
+  /// Stores 0 to elements [from, to) of an f32 memref.
+  void zero(mlir::Value memref, mlir::Value from, mlir::Value to);
+  /// Adds `count` elements of type `element` at `from` of `source` to those at `to` of the f32 memref `target`.
+  void addInto(mlir::Value target, mlir::Value to, mlir::Value source, mlir::Value from, int64_t count, mlir::Type element);
+  /// Whether lower <= x < upper, signed.
+  mlir::Value within(mlir::Value x, mlir::Value lower, mlir::Value upper);
   mlir::Value splat(mlir::Value scalar);
   mlir::VectorType wide() { return mlir::VectorType::get({lanes}, b.getF32Type()); }
   /// Returns `next` where the mask is set or null, else `old`.

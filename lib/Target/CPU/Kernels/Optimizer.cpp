@@ -149,15 +149,13 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
   return success();
 }
 
-struct AdamwKernel : OwnKernel::ExternalModel<AdamwKernel, AdamwOp> {
-  int64_t getRows(Operation *raw) const {
-    auto op = cast<AdamwOp>(raw);
-    return cast<RankedTensorType>(op.getParam().getType()).getNumElements();
-  }
-  int64_t getGrain(Operation *) const {
-    return kGrain;
-  }
+/// The rows and the grain of every update: elements of the parameter, in chunks.
+template <typename Kernel, typename Op> struct UpdateKernel : OwnKernel::ExternalModel<Kernel, Op> {
+  int64_t getRows(Operation *op) const { return cast<RankedTensorType>(cast<Op>(op).getParam().getType()).getNumElements(); }
+  int64_t getGrain(Operation *) const { return kGrain; }
+};
 
+struct AdamwKernel : UpdateKernel<AdamwKernel, AdamwOp> {
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
     auto op = cast<AdamwOp>(raw);
     Location loc = op.getLoc();
@@ -188,15 +186,7 @@ struct AdamwKernel : OwnKernel::ExternalModel<AdamwKernel, AdamwOp> {
   }
 };
 
-struct SgdKernel : OwnKernel::ExternalModel<SgdKernel, SgdOp> {
-  int64_t getRows(Operation *raw) const {
-    auto op = cast<SgdOp>(raw);
-    return cast<RankedTensorType>(op.getParam().getType()).getNumElements();
-  }
-  int64_t getGrain(Operation *) const {
-    return kGrain;
-  }
-
+struct SgdKernel : UpdateKernel<SgdKernel, SgdOp> {
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
     auto op = cast<SgdOp>(raw);
     Location loc = op.getLoc();
