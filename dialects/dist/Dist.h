@@ -47,7 +47,7 @@ Strategy getStrategy(mlir::Operation *op);
 /// Parses a value of --shard: a keyword of the enum, or hybrid, which is full on a mesh with a replica axis.
 std::optional<Strategy> parseStrategy(llvm::StringRef word);
 
-// Whether a rank holds only a slice of the parameters, gradients or optimizer state at rest.
+// Whether each rank stores only its slice of the parameters, gradients or optimizer state.
 inline bool splitsParameters(Strategy strategy) { return strategy == Strategy::Full; }
 inline bool splitsGradients(Strategy strategy) { return strategy == Strategy::Grad || strategy == Strategy::Full; }
 inline bool splitsOptimizer(Strategy strategy) { return strategy != Strategy::None; }

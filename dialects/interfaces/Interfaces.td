@@ -275,15 +275,7 @@ def CollectiveInterface : OpInterface<"Collective"> {
     InterfaceMethod<"Returns the mesh axis along which ranks take part.",
     "::llvm::StringRef", "getCollectiveAxis", (ins)>,
     InterfaceMethod<"Returns the kind of exchange.",
-    "::shale::CollectiveKind", "getCollectiveKind", (ins)>,
-    InterfaceMethod<[{
-      Returns the bytes that one rank sends when `size` ranks take part and each
-      piece goes straight to its receiver. In an all-gather a rank sends its own
-      piece to size - 1 others, in a reduce-scatter or all-to-all one piece to
-      each of them. An all-reduce is a reduce-scatter of pieces of
-      ceil(count / size) elements and an all-gather of these.
-    }],
-    "int64_t", "getSentBytes", (ins "int64_t":$size)>
+    "::shale::CollectiveKind", "getCollectiveKind", (ins)>
   ];
 }
 

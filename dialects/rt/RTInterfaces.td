@@ -30,7 +30,12 @@ def RT_CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
       goes straight to its receiver: count elements to each other rank or, for an
       all-reduce, twice a piece of ceil(count / ranks) elements.
     }],
-    "int64_t", "getSentBytes", (ins "int64_t":$ranks)>
+    "int64_t", "getSentBytes", (ins "int64_t":$ranks), "", [{
+      int64_t toEach = $_op.getCount();
+      if ($_op.getCollectiveKind() == ::shale::CollectiveKind::AllReduce)
+        toEach = 2 * ::llvm::divideCeil(toEach, ::std::max<int64_t>(1, ranks));
+      return (ranks - 1) * toEach * ::shale::nn::elementBytes($_op.getSend().getType().getElementType());
+    }]>
   ];
 }
 

@@ -46,11 +46,6 @@ static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
   return input;
 }
 
-static int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
-}
-
 //===- AllGather ----------------------------------------------------------===//
 
 LogicalResult AllGatherOp::verify() {
@@ -63,9 +58,6 @@ OpFoldResult AllGatherOp::fold(FoldAdaptor) {
 StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllGatherOp::getCollectiveKind() {
   return CollectiveKind::AllGather;
-}
-int64_t AllGatherOp::getSentBytes(int64_t size) {
-  return (size - 1) * bytesOf(getInput());
 }
 
 //===- ReduceScatter ------------------------------------------------------===//
@@ -81,9 +73,6 @@ StringRef ReduceScatterOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind ReduceScatterOp::getCollectiveKind() {
   return CollectiveKind::ReduceScatter;
 }
-int64_t ReduceScatterOp::getSentBytes(int64_t size) {
-  return (size - 1) * bytesOf(getResult());
-}
 
 //===- AllReduce ----------------------------------------------------------===//
 
@@ -97,11 +86,6 @@ OpFoldResult AllReduceOp::fold(FoldAdaptor) {
 StringRef AllReduceOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllReduceOp::getCollectiveKind() {
   return CollectiveKind::AllReduce;
-}
-int64_t AllReduceOp::getSentBytes(int64_t size) {
-  auto type = cast<RankedTensorType>(getInput().getType());
-  int64_t piece = (type.getNumElements() + size - 1) / size;
-  return 2 * (size - 1) * piece * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
 //===- AllToAll -----------------------------------------------------------===//
@@ -118,9 +102,6 @@ OpFoldResult AllToAllOp::fold(FoldAdaptor) {
 StringRef AllToAllOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllToAllOp::getCollectiveKind() {
   return CollectiveKind::AllToAll;
-}
-int64_t AllToAllOp::getSentBytes(int64_t size) {
-  return (size - 1) * (bytesOf(getInput()) / size);
 }
 
 //===- Slice --------------------------------------------------------------===//

@@ -132,11 +132,6 @@ StringRef UnitGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind UnitGatherOp::getCollectiveKind() {
   return CollectiveKind::AllGather;
 }
-int64_t UnitGatherOp::getSentBytes(int64_t size) {
-  auto type = cast<RankedTensorType>(getResult().getType());
-  int64_t bytes = (type.getElementTypeBitWidth() + 7) / 8;
-  return (size - 1) * (type.getNumElements() / size) * bytes;
-}
 
 ViewPlace UnitViewOp::getViewPlace(unsigned) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<UnitOp>(*this, getUnitAttr());

@@ -1,6 +1,5 @@
 //===- Collective.cpp - Collectives, started and waited for ---------------===//
 #include "dialects/rt/RT.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale::rt;
@@ -27,14 +26,6 @@ LogicalResult AllReduceOp::verify() {
 shale::CollectiveKind AllGatherOp::getCollectiveKind() { return shale::CollectiveKind::AllGather; }
 shale::CollectiveKind ReduceScatterOp::getCollectiveKind() { return shale::CollectiveKind::ReduceScatter; }
 shale::CollectiveKind AllReduceOp::getCollectiveKind() { return shale::CollectiveKind::AllReduce; }
-
-static int64_t elementBytes(MemRefType type) { return shale::nn::elementBytes(type.getElementType()); }
-
-int64_t AllGatherOp::getSentBytes(int64_t ranks) { return (ranks - 1) * getCount() * elementBytes(getSend().getType()); }
-int64_t ReduceScatterOp::getSentBytes(int64_t ranks) { return (ranks - 1) * getCount() * elementBytes(getSend().getType()); }
-int64_t AllReduceOp::getSentBytes(int64_t ranks) {
-  return 2 * (ranks - 1) * int64_t(llvm::divideCeil(getCount(), std::max<int64_t>(1, ranks))) * elementBytes(getSend().getType());
-}
 
 LogicalResult WaitOp::verify() {
   if (!getToken().hasOneUse()) // wait_c1

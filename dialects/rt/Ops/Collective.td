@@ -6,7 +6,7 @@ include "dialects/rt/RTBase.td"
 include "dialects/rt/RTInterfaces.td"
 
 class RT_Start<string mnemonic, string what, string text>
-    : RT_Op<mnemonic, [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind", "getSentBytes"]>]> {
+    : RT_Op<mnemonic, [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind"]>]> {
   let summary = what;
   let description = !strconcat(text, [{
     Starts, and returns at once; both buffers belong to the runtime until
