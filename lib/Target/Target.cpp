@@ -46,8 +46,8 @@ std::vector<std::string> shale::getTargetNames() {
   return names;
 }
 
-const Target *shale::findTarget(StringRef name, std::string &error) {
-  std::vector<std::string> known = getTargetNames();
+/// Finds or makes the target; with an empty `error` no kind has that name.
+static const Target *lookUp(StringRef name, std::string &error) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   if (auto found = registry().made.find(name); found != registry().made.end())
     return found->second.get();
@@ -61,8 +61,15 @@ const Target *shale::findTarget(StringRef name, std::string &error) {
     std::string resolved = target->getName().str(); // cpu:native resolves to one of the others
     return registry().made.try_emplace(resolved, std::move(target)).first->second.get();
   }
-  error = "unknown target '" + name.str() + "'; expected " + llvm::join(known, ", ");
   return nullptr;
+}
+
+const Target *shale::findTarget(StringRef name, std::string &error) {
+  error.clear();
+  const Target *target = lookUp(name, error);
+  if (!target && error.empty())
+    error = "unknown target '" + name.str() + "'; expected " + llvm::join(getTargetNames(), ", ");
+  return target;
 }
 
 const Target *shale::targetOf(ModuleOp module) {

@@ -381,16 +381,8 @@ private:
   int reportNumericsOfPlan() {
     if (llvm::none_of(options.reports, [](StringRef report) { return report.split('=').first == "numerics"; }))
       return SHALE_EXIT_OK;
-    bool inside = false;
-    for (const Stage &stage : stagesFor(options)) {
-      PassManager manager(&context);
-      stage.build(manager);
-      if (inside && failed(manager.run(*module)))
-        return stage.exitCode;
-      inside |= StringRef(stage.name) == "recover";
-      if (StringRef(stage.name) == "partition")
-        break;
-    }
+    if (int code = runStages(*module, options, "recover", "partition"))
+      return code;
     return writeNumerics(*module);
   }
 

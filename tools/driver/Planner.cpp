@@ -29,20 +29,9 @@ LogicalResult Planner::partition(const CompileOptions &options) {
   CompileOptions whole = options;
   whole.reshardAfterForward = true; // lowerToFused() undoes it
   OwningOpRef<ModuleOp> module = recovered->clone();
-  bool inside = false;
-  for (const Stage &stage : stagesFor(whole)) {
-    StringRef name = stage.name;
-    if (inside) {
-      PassManager manager(module->getContext());
-      stage.build(manager);
-      exitCode = stage.exitCode;
-      if (failed(manager.run(*module)))
-        return failure();
-    }
-    inside |= name == "recover";
-    if (name == "partition")
-      break;
-  }
+  exitCode = runStages(*module, whole, "recover", "partition");
+  if (exitCode)
+    return failure();
   partitioned = std::move(module);
   partitionedFor = key;
   return success();
