@@ -24,7 +24,6 @@ With --td the descriptions are read from the Passes.td files, for use while one 
 import pathlib
 import re
 import subprocess
-import tempfile
 
 from runner import MODELS, Deviates, main
 
@@ -48,11 +47,8 @@ def sections(page, from_td):
 
 
 def opt(build, text, *flags):
-    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
-        file.write(text)
-        file.flush()
-        done = subprocess.run([f"{build}/bin/shale-opt", file.name, *flags], capture_output=True, text=True, timeout=120)
-    return done.returncode, done.stdout, done.stderr.replace(file.name, "example")
+    done = subprocess.run([f"{build}/bin/shale-opt", "-", *flags], input=text, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
 
 
 def lines(text):

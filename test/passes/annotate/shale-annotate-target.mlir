@@ -1,4 +1,6 @@
 // RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 | FileCheck %s
+// RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 -o %t.mlir
+// RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
 // RUN: shale-opt %s --shale-annotate-target | FileCheck %s --check-prefix=NATIVE
 // RUN: not shale-opt %s --shale-annotate-target=target=cpu:x86-64-v9 2>&1 | FileCheck %s --check-prefix=LEVEL
 // RUN: not shale-opt %s --shale-annotate-target=target=cuda:sm_90a 2>&1 | FileCheck %s --check-prefix=KIND
@@ -13,5 +15,10 @@
 // COLON: error: unknown target 'cpu'; expected cpu:native
 // UNKNOWN: error: 'nn.target': unknown target 'abacus:big'; expected cpu:native
 // TYPE: 'nn.target' must be a string
+// EQUAL: @f: 1 values, 0 differ in their bits
 module {
+  func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32> {nn.name = "y"}) {
+    %y = nn.exp %x : tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
 }
