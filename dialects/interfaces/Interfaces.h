@@ -6,6 +6,7 @@
 #include "dialects/interfaces/Elements.h"
 #include "dialects/interfaces/Numeric.h"
 #include "dialects/interfaces/ShardingRule.h"
+#include "dialects/interfaces/UpdateElement.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
 

@@ -149,23 +149,50 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
     An op that updates one parameter, or one flat group of parameters, and its
     optimizer state. Element i of every result depends only on element i of the
     parameter, the gradient and the state. The partitioner can therefore move
-    the op onto flat shards for any optimizer.
+    the op onto flat shards for any optimizer. Operands are in this order:
+    parameter, gradient, state, `enable` (if false nothing changes), `scale`
+    (a factor of the gradient), scalars of the formula, optionally the offset.
   }];
   let methods = [
     InterfaceMethod<"Returns the operand that is the parameter.",
-    "::mlir::OpOperand &", "getParameterOperand", (ins)>,
+    "::mlir::OpOperand &", "getParameterOperand", (ins), "", "return $_op->getOpOperand(0);">,
     InterfaceMethod<"Returns the operand that is the gradient.",
-    "::mlir::OpOperand &", "getGradientOperand", (ins)>,
+    "::mlir::OpOperand &", "getGradientOperand", (ins), "", "return $_op->getOpOperand(1);">,
     InterfaceMethod<"Returns the optimizer state operands. Result 0 is the new parameter, result i + 1 the new value of state i.",
-    "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins)>,
+    "::llvm::SmallVector<::mlir::OpOperand *>", "getStateOperands", (ins), "", [{
+      ::llvm::SmallVector<::mlir::OpOperand *> operands;
+      for (::mlir::OpOperand &operand : $_op->getOpOperands().slice(2, $_op->getNumResults() - 1))
+        operands.push_back(&operand);
+      return operands;
+    }]>,
+    InterfaceMethod<"Returns the number of the operand `enable`; that of `scale` follows.",
+    "unsigned", "getEnableNumber", (ins), "", "return 1 + $_op->getNumResults();">,
+    InterfaceMethod<"Returns the numbers of the scalars of the formula.",
+    "::llvm::iota_range<unsigned>", "getHyperNumbers", (ins), "", [{
+      unsigned begin = 3 + $_op->getNumResults(), end = $_op->getNumOperands() - bool($_op.getOffset());
+      return ::llvm::seq(begin, end);
+    }]>,
     InterfaceMethod<"Returns the factor on weight decay.",
-    "double", "getDecayFactor", (ins)>,
+    "double", "getDecayFactor", (ins), "", "return $_op.getDecay().convertToDouble();">,
+    InterfaceMethod<"Returns the operand with the first element of the operands in their group, or null.",
+    "::mlir::Value", "getGroupOffset", (ins), "", "return $_op.getOffset();">,
+    InterfaceMethod<"Returns the list of `#nn.segment` of a flat group, or null.",
+    "::mlir::ArrayAttr", "getGroupSegments", (ins), "", "return $_op.getSegmentsAttr();">,
     InterfaceMethod<[{
       Makes this op the update of a flat group. `segments` is a list of
       `#nn.segment`. `offset` is the element of the group at which the operands
       begin, or null if the operands are the whole group.
     }],
-    "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments)>
+    "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments), "", [{
+      if (offset)
+        $_op.getOffsetMutable().assign(offset);
+      $_op.setSegmentsAttr(segments);
+    }]>,
+    InterfaceMethod<[{
+      Emits the update of one element, or of a vector of elements, in `arith` and
+      `math`. Returns the new parameter and the new state.
+    }],
+    "::llvm::SmallVector<::mlir::Value>", "emitUpdate", (ins "const ::shale::UpdateElement &":$at)>
   ];
 }
 

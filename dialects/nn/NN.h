@@ -27,6 +27,11 @@ mlir::Type rowType(mlir::Type matrix, int64_t rank);
 /// Returns the type of a scalar truth value, tensor<i1>.
 mlir::Type boolScalar(mlir::Type scalar);
 
+struct Optimizer; // dialects/nn/Optimizers.h
+
+/// Checks the segment table of a flat update.
+mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments, mlir::Value offset);
+
 } // namespace shale::nn
 
 #define GET_ATTRDEF_CLASSES
@@ -56,6 +61,8 @@ inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
 inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
 /// On a module: the target that it is compiled for (lib/Target/Target.h).
 inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
+/// On a module with @step: the optimizer's name (dialects/nn/Optimizers.h).
+inline constexpr llvm::StringLiteral kOptimizerAttr = "nn.optimizer";
 /// On a module: micro-batches per step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 

@@ -14,18 +14,16 @@ class NN_Attr<string name, string mnemonic_, list<Trait> traits = []>
 def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"Param", 0, "param">,
     I32EnumAttrCase<"Buffer", 1, "buffer">,
-    I32EnumAttrCase<"Moment1", 2, "moment1">,
-    I32EnumAttrCase<"Moment2", 3, "moment2">,
-    I32EnumAttrCase<"Momentum", 4, "momentum">,
-    I32EnumAttrCase<"Input", 5, "input">,
-    I32EnumAttrCase<"Label", 6, "label">,
-    I32EnumAttrCase<"Hyper", 7, "hyper">,
-    I32EnumAttrCase<"Metric", 8, "metric">,
-    I32EnumAttrCase<"LossScale", 9, "loss_scale">,
-    I32EnumAttrCase<"GradAccumulator", 10, "grad_accumulator">,
-    I32EnumAttrCase<"Seed", 11, "seed">,
-    I32EnumAttrCase<"Step", 12, "step">,
-    I32EnumAttrCase<"Microbatch", 13, "microbatch">]> {
+    I32EnumAttrCase<"Moment", 2, "moment">,
+    I32EnumAttrCase<"Input", 3, "input">,
+    I32EnumAttrCase<"Label", 4, "label">,
+    I32EnumAttrCase<"Hyper", 5, "hyper">,
+    I32EnumAttrCase<"Metric", 6, "metric">,
+    I32EnumAttrCase<"LossScale", 7, "loss_scale">,
+    I32EnumAttrCase<"GradAccumulator", 8, "grad_accumulator">,
+    I32EnumAttrCase<"Seed", 9, "seed">,
+    I32EnumAttrCase<"Step", 10, "step">,
+    I32EnumAttrCase<"Microbatch", 11, "microbatch">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }

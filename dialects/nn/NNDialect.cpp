@@ -1,5 +1,6 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Optimizers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -88,6 +89,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<StringAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kOptimizerAttr) {
+    auto optimizer = dyn_cast<StringAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && optimizer && findOptimizer(optimizer)
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be one of " << listOptimizers(", ") << ", on a module";
+  }
   if (name == kFileTypeAttr) {
     auto type = dyn_cast<TypeAttr>(attr.getValue());
     return isa<ModuleOp>(op) && type && isHalf(type.getValue())

@@ -6,8 +6,8 @@
 
 namespace shale::nn {
 
-/// `role = param`: the keyword of an enum case, without dialect prefix.
-inline mlir::ParseResult parseRoleKeyword(mlir::OpAsmParser &parser, RoleAttr &role) {
+/// `role = param`: the keyword of an enum case, without dialect prefix; a moment names its slot: `moment("momentum")`.
+inline mlir::ParseResult parseStateRole(mlir::OpAsmParser &parser, RoleAttr &role, mlir::StringAttr &slot) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   llvm::StringRef keyword;
   if (parser.parseKeyword(&keyword))
@@ -16,11 +16,15 @@ inline mlir::ParseResult parseRoleKeyword(mlir::OpAsmParser &parser, RoleAttr &r
   if (!value)
     return parser.emitError(loc) << "unknown role '" << keyword << "'";
   role = RoleAttr::get(parser.getContext(), *value);
-  return mlir::success();
+  if (mlir::failed(parser.parseOptionalLParen()))
+    return mlir::success();
+  return mlir::failure(parser.parseAttribute(slot) || parser.parseRParen());
 }
 
-inline void printRoleKeyword(mlir::OpAsmPrinter &printer, mlir::Operation *, RoleAttr role) {
+inline void printStateRole(mlir::OpAsmPrinter &printer, mlir::Operation *, RoleAttr role, mlir::StringAttr slot) {
   printer << stringifyRole(role.getValue());
+  if (slot)
+    printer << "(" << slot << ")";
 }
 
 /// Parses the types of an update: the parameter's, then those of gradient and state

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 6
+#define SHALE_ABI_VERSION 7
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -121,11 +121,28 @@ typedef struct {
 
 typedef enum {
   SHALE_ROLE_PARAM = 0,
-  SHALE_ROLE_MOMENT1 = 1, /* AdamW's first moment */
-  SHALE_ROLE_MOMENT2 = 2, /* AdamW's second moment */
-  SHALE_ROLE_MOMENTUM = 3, /* SGD's momentum buffer */
-  SHALE_ROLE_LOSS_SCALE = 4 /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
+  SHALE_ROLE_LOSS_SCALE = 1, /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
+  SHALE_ROLE_SLOT = 2        /* this and above: state of the optimizer, the role - SHALE_ROLE_SLOT of ShaleProgram.slots */
 } ShaleRole;
+
+typedef enum {
+  SHALE_HYPER_FLAG = 0,            /* the value of a flag */
+  SHALE_HYPER_LEARNING_RATE = 1,   /* of the step, by the schedule */
+  SHALE_HYPER_BIAS_CORRECTION = 2, /* 1 - base^t with t = updates applied so far + 1 */
+} ShaleHyperSource;
+
+/* A scalar that the step reads. The flag's name is `name` with '-' for '_'. Its values
+ * are from 0 to `high`. */
+typedef struct {
+  const char *name;
+  const char *text; /* of --help */
+  double value;     /* the flag's default */
+  double high;
+  int32_t high_excluded;
+  int32_t source; /* ShaleHyperSource */
+  int32_t base;   /* index into ShaleProgram.hyper; -1: none */
+  int32_t pad_;
+} ShaleHyper;
 
 /* One piece of this rank's persistent state: a whole group or this rank's equal
  * slice of it. A group may have two pieces of one role: checkpoints hold the one of
@@ -134,7 +151,7 @@ typedef enum {
  * [c*local_count, (c+1)*local_count) of the group. */
 typedef struct {
   int32_t group; /* index into ShaleProgram.groups */
-  int32_t role;  /* ShaleRole */
+  int32_t role;  /* ShaleRole, or above SHALE_ROLE_SLOT */
   int32_t type;  /* ShaleType as stored */
   int32_t axis;  /* index into ShaleProgram.axes; -1: whole on every rank */
   int64_t offset; /* bytes into the state block; aligned to 64. State in host memory
@@ -223,7 +240,7 @@ typedef struct {
   const char *model;     /* path of the model file */
   const char *target;    /* e.g. "x86-64-v4"; checked against the CPU at startup */
   const char *strategy;  /* none, optimizer, grad, full, hybrid */
-  const char *optimizer; /* adamw, sgd */
+  const char *optimizer; /* value of --optimizer */
   const char *describe;  /* text that --describe prints after the tables */
   int32_t axis_count;
   int32_t parameter_count;
@@ -238,16 +255,17 @@ typedef struct {
   int32_t buffer_count;
   int32_t accumulate; /* micro-batches per step, at least 1 */
   int32_t kept_count;
+  int32_t slot_count;
+  int32_t foreign_flag_count;
   int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduce-scattered there (ZeRO-1) */
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;
   const ShaleState *states;
   const ShaleInput *inputs;
-  /* lr, beta1, beta2, eps, weight_decay, momentum, clip_grad_norm (0: off),
-   * bias1 = 1 - beta1^t, bias2 = 1 - beta2^t with t = updates applied so far + 1,
-   * step (from 0) */
-  const char *const *hyper;
+  const char *const *slots;         /* names of the optimizer's state per parameter; part of checkpoints */
+  const char *const *foreign_flags; /* flags of other optimizers, without "--": they have no effect */
+  const ShaleHyper *hyper;
   const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied), and
                                       loss_scale if the loss is scaled: a run then continues after a skipped update */
   const char *const *eval_metrics; /* loss_sum, count, both over all ranks */

@@ -1,5 +1,6 @@
 //===- Training.cpp - Runs training steps in the interpreter --------------===//
 #include "lib/Interpreter/Training.h"
+#include "dialects/nn/Optimizers.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 
@@ -8,22 +9,31 @@ using namespace mlir;
 namespace shale::interp {
 
 /// Sets the hyper-parameters. `updates` is the number of previous steps without those that were skipped.
-static void setHypers(const TrainingOptions &options, int64_t updates,
+static void setHypers(const TrainingOptions &options, const nn::Optimizer &optimizer, int64_t updates,
                       LogicalValues &values) {
   auto set = [&](const char *name, double value) {
     Tensor scalar = Tensor::scalar(Element::F32, value);
     scalar.roundToElement();
     values.set(name, scalar);
   };
-  set("lr", options.lr);
-  set("beta1", options.beta1);
-  set("beta2", options.beta2);
-  set("eps", options.eps);
-  set("weight_decay", options.weightDecay);
-  set("momentum", options.momentum);
-  set("clip_grad_norm", options.clipGradNorm);
-  set("bias1", 1 - std::pow(options.beta1, updates + 1));
-  set("bias2", 1 - std::pow(options.beta2, updates + 1));
+  auto known = nn::getHyperParameters(optimizer);
+  auto flag = [&](StringRef name) {
+    auto given = options.hypers.find(name);
+    auto own = llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
+    return given != options.hypers.end() ? given->second : (*own)->value;
+  };
+  for (const nn::HyperParameter *hyper : known)
+    switch (hyper->source) {
+    case nn::HyperSource::LearningRate:
+      set(hyper->name.data(), options.lr);
+      break;
+    case nn::HyperSource::Flag:
+      set(hyper->name.data(), flag(hyper->name));
+      break;
+    case nn::HyperSource::BiasCorrection:
+      set(hyper->name.data(), 1 - std::pow(flag(hyper->text), updates + 1));
+      break;
+    }
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the
@@ -50,6 +60,8 @@ static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options,
 
 LogicalResult train(ModuleOp module, const TrainingOptions &options,
                     raw_ostream &log, NamedTensors &state) {
+  auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
+  const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
   const ProgramAdapter &adapter = getAdapter(module);
   Options settings = options.interpreter;
   settings.ranks = adapter.rankCount(module, options.ranks);
@@ -71,7 +83,8 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
   };
   int64_t updates = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
-    setHypers(options, updates, values);
+    if (optimizer)
+      setHypers(options, *optimizer, updates, values);
     LogicalValues results;
     for (int64_t m = 0; m < microbatches; ++m) {
       if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))

@@ -11,8 +11,9 @@ struct TrainingOptions {
   Options interpreter;
   int64_t ranks = 0;
   int64_t steps = 1;
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0.01;
-  double momentum = 0.9, clipGradNorm = 0;
+  double lr = 1e-3;
+  /// Hyper-parameters by name; those that are missing have the optimizer's default.
+  llvm::StringMap<double> hypers;
   uint64_t seed = 0;
   /// Input tensors by name, with a leading dimension of steps times
   /// micro-batches. Inputs that are missing here are random, with new values in

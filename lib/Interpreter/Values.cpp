@@ -1,7 +1,7 @@
 //===- Values.cpp - Generates initial and random values -------------------===//
 #include "lib/Interpreter/Program.h"
+#include "dialects/nn/Optimizers.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -34,29 +34,27 @@ uint64_t hashName(StringRef name) {
   return hash;
 }
 
-/// Returns hyper-parameters under which a training step is well conditioned.
+/// Returns hyper-parameters under which a training step is well conditioned and every term of an update counts: the
+/// defaults, or a half where they are 0.
 double hyperValue(StringRef name) {
-  return llvm::StringSwitch<double>(name)
-      .Case("lr", 1e-3)
-      .Cases({"beta1", "momentum"}, 0.9)
-      .Case("beta2", 0.99)
-      .Case("eps", 1e-8)
-      .Case("weight_decay", 0.1)
-      .Case("bias1", 0.19)
-      .Case("bias2", 0.0199)
-      .Default(1.0);
+  if (name == "lr")
+    return 1e-3;
+  for (const nn::Optimizer *optimizer : nn::getOptimizers())
+    for (const nn::HyperParameter &hyper : optimizer->hypers)
+      if (hyper.name == name) {
+        double base = hyper.source == nn::HyperSource::BiasCorrection ? hyperValue(hyper.text) : 0;
+        return base != 0 ? 1 - base * base : hyper.value != 0 ? hyper.value : 0.5;
+      }
+  return 1;
 }
 
-/// Returns the range [low, high) of uniform random values. Second moments are positive,
+/// Returns the range [low, high) of uniform random values. Moments are positive (some are squares),
 /// 1-D parameters (such as norm scales) are around 0.5, matrices are small.
 std::pair<double, double> rangeOf(const ValueSpec &spec) {
   switch (spec.role) {
   case nn::Role::Param:
     return spec.shape.size() > 1 ? std::pair(-0.25, 0.25) : std::pair(0.0, 1.0);
-  case nn::Role::Moment1:
-  case nn::Role::Momentum:
-    return {-0.01, 0.01};
-  case nn::Role::Moment2:
+  case nn::Role::Moment:
     return {1e-4, 1e-3};
   case nn::Role::LossScale:
     return {1, 2};

@@ -1,5 +1,6 @@
 //===- Autodiff.cpp - Builds the training step from the forward pass ------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Optimizers.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/autodiff/TrainingStep.h"
@@ -17,13 +18,12 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   using AutodiffPassBase::AutodiffPassBase;
 
   void runOnOperation() override {
-    auto kind = parseOptimizer(optimizer);
-    if (!kind) {
-      getOperation().emitError("unknown optimizer '")
-          << optimizer << "': adamw and sgd are known";
+    const nn::Optimizer *found = nn::findOptimizer(optimizer);
+    if (!found) {
+      getOperation().emitError("unknown optimizer '") << optimizer << "'; expected " << nn::listOptimizers(", ");
       return signalPassFailure();
     }
-    if (failed(buildTrainingStep(getOperation(), *kind, accumulate)))
+    if (failed(buildTrainingStep(getOperation(), *found, accumulate)))
       signalPassFailure();
   }
 };

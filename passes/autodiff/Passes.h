@@ -17,7 +17,7 @@ namespace shale {
 #include "passes/autodiff/Passes.h.inc"
 
 struct AutodiffOptions {
-  /// adamw or sgd.
+  /// A name of dialects/nn/Optimizers.h.
   std::string optimizer = "adamw";
   /// Micro-batches per step.
   int64_t accumulate = 1;

@@ -56,9 +56,9 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    module {
+    module attributes {nn.optimizer = "sgd"} {
       nn.state @weight role = param type = tensor<4x5xf32>
-      nn.state @weight.momentum role = momentum type = tensor<4x5xf32> {of = @weight}
+      nn.state @weight.momentum role = moment("momentum") type = tensor<4x5xf32> {of = @weight}
       ...
         %0 = nn.matmul %arg0, %arg2 {nn.phase = #nn.phase<forward>, nn.scope = "head"} : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
         %loss_sum, %count, %lse = nn.cross_entropy %0, %arg1 ignore_index = -100 {nn.phase = #nn.phase<forward>} : tensor<8x5xf32>, tensor<8xi64>
@@ -100,7 +100,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    module attributes {nn.accumulate = 2 : i64} {
+    module attributes {nn.accumulate = 2 : i64, nn.optimizer = "sgd"} {
       nn.state @weight role = param type = tensor<4x5xf32>
       nn.state @weight.grad_accumulator role = grad_accumulator type = tensor<4x5xf32> {of = @weight}
       nn.state @loss_sum.accumulator role = grad_accumulator type = tensor<f32>
@@ -122,7 +122,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
-           "adamw or sgd">,
+           "name of the optimizer">,
     Option<"accumulate", "accumulate", "int64_t", /*default=*/"1",
            "micro-batches a step">
   ];

@@ -2,9 +2,8 @@
 #ifndef SHALE_PASSES_AUTODIFF_TRAININGSTEP_H
 #define SHALE_PASSES_AUTODIFF_TRAININGSTEP_H
 
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/LogicalResult.h"
-#include <optional>
+#include <cstdint>
 
 namespace mlir {
 class ModuleOp;
@@ -12,14 +11,14 @@ class ModuleOp;
 
 namespace shale {
 
-enum class Optimizer { AdamW, SGD };
-
-std::optional<Optimizer> parseOptimizer(llvm::StringRef name);
+namespace nn {
+struct Optimizer;
+} // namespace nn
 
 /// Replaces @forward by @step and @evaluate, and, if a step has several
 /// micro-batches, by the functions that accumulate; see AutodiffPass.
 llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module,
-                                      Optimizer optimizer,
+                                      const nn::Optimizer &optimizer,
                                       int64_t microbatches);
 
 } // namespace shale

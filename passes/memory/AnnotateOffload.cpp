@@ -77,7 +77,7 @@ void takeLargest(SmallVector<Candidate<T>> candidates, double fraction, function
 }
 
 const nn::Role kParameters[] = {nn::Role::Param, nn::Role::Buffer};
-const nn::Role kMoments[] = {nn::Role::Moment1, nn::Role::Moment2, nn::Role::Momentum};
+const nn::Role kMoments[] = {nn::Role::Moment};
 const nn::Role kAccumulators[] = {nn::Role::GradAccumulator};
 
 /// Moves the states of one parameter to the host together: its update runs in one memory,

@@ -220,7 +220,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     dist.mesh @mesh <[shard "fsdp"=2]>
     dist.unit @u on @mesh["fsdp"] groups = [#group]
     nn.state @p role = param type = tensor<8xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u}
-    nn.state @m role = momentum type = tensor<8xf32> {of = @p, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u}
+    nn.state @m role = moment("momentum") type = tensor<8xf32> {of = @p, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u}
     func.func @step(%p: tensor<4xf32> {nn.state = @p}, %m: tensor<4xf32> {nn.state = @m}) {
       return
     }
@@ -232,7 +232,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     dist.mesh @mesh <[shard "fsdp"=2]>
     dist.unit @u on @mesh["fsdp"] groups = [#group]
     nn.state @p role = param type = tensor<8xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u}
-    nn.state @m role = momentum type = tensor<8xf32> {of = @p, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u, mem.space = "host"}
+    nn.state @m role = moment("momentum") type = tensor<8xf32> {of = @p, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @u, mem.space = "host"}
     func.func @step(%p: tensor<4xf32> {nn.state = @p}, %m: tensor<4xf32> {nn.state = @m}) {
       return
     }
@@ -284,7 +284,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     Before:
     ```mlir
     nn.state @p role = param type = tensor<8xf32>
-    nn.state @m role = momentum type = tensor<8xf32> {of = @p, mem.space = "host"}
+    nn.state @m role = moment("momentum") type = tensor<8xf32> {of = @p, mem.space = "host"}
     func.func @step(%p: tensor<8xf32> {nn.state = @p}, %m: tensor<8xf32> {nn.state = @m}, %g: tensor<8xf32>, %on: tensor<i1>, %lr: tensor<f32>)
         -> (tensor<8xf32> {nn.state = @p}, tensor<8xf32> {nn.state = @m}) {
       %new_p, %new_m = nn.sgd %p, %g, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
@@ -296,7 +296,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     After:
     ```mlir
     nn.state @p role = param type = tensor<8xf32>
-    nn.state @m role = momentum type = tensor<8xf32> {of = @p, mem.space = "host"}
+    nn.state @m role = moment("momentum") type = tensor<8xf32> {of = @p, mem.space = "host"}
     func.func @step(%p: tensor<8xf32> {nn.state = @p}, %m: tensor<8xf32> {nn.state = @m}, %g: tensor<8xf32>, %on: tensor<i1>, %lr: tensor<f32>)
         -> (tensor<8xf32> {nn.state = @p}, tensor<8xf32> {nn.state = @m}) {
       %host_p = mem.offload %p {nn.phase = #nn.phase<update>} : tensor<8xf32>

@@ -37,7 +37,7 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
       nn.state @weight role = param type = tensor<8x8xf32>
-      nn.state @velocity role = momentum type = tensor<8x8xf32> {of = @weight}
+      nn.state @velocity role = moment("momentum") type = tensor<8x8xf32> {of = @weight}
       func.func @step(%x: tensor<4x8xf32>, %weight: tensor<8x8xf32> {nn.state = @weight},
                       %velocity: tensor<8x8xf32> {nn.state = @velocity}, %hyper: tensor<f32>, %enable: tensor<i1>)
           -> (tensor<8x8xf32> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {
@@ -57,7 +57,7 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
       nn.state @weight role = param type = tensor<8x8xf32>
-      nn.state @velocity role = momentum type = tensor<8x8xf32> {of = @weight}
+      nn.state @velocity role = moment("momentum") type = tensor<8x8xf32> {of = @weight}
       func.func @step(%x: tensor<4x8xf32>, %weight: tensor<8x8xf32> {nn.state = @weight},
                       %velocity: tensor<8x8xf32> {nn.state = @velocity}, %hyper: tensor<f32>, %enable: tensor<i1>)
           -> (tensor<8x8xf32> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {

@@ -306,9 +306,7 @@ Type storedType(nn::StateOp state, nn::PrecisionAttr policy) {
     return policy.getMaster();
   case nn::Role::Buffer:
     return policy.getBuffer();
-  case nn::Role::Moment1:
-  case nn::Role::Moment2:
-  case nn::Role::Momentum:
+  case nn::Role::Moment:
     return policy.getOptimizer();
   default:
     return {};

@@ -17,7 +17,7 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    module attributes {rt.arena_bytes = 64 : i64} {
+    module attributes {nn.optimizer = "sgd", rt.arena_bytes = 64 : i64} {
       dist.mesh @mesh <[shard "fsdp"=2]>
       rt.func @step inputs = [] hyper = [] metrics = [] {
         %x = rt.buffer arena activations "x" : memref<4x4xf32>

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Interpreter/Tensor.h"
 #include "lib/Target/Target.h"
@@ -13,6 +14,7 @@
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -39,6 +41,10 @@ private:
   int64_t tokensPerStep(rt::FuncOp step);
   StringRef strategyWord();
   Datum kept();
+  void findSlots();
+  int64_t runtimeRole(nn::StateOp state);
+  FailureOr<Datum> hypers(rt::FuncOp step, const nn::Optimizer &optimizer);
+  SmallVector<Attribute> foreignFlags(const nn::Optimizer &own);
   bool isTransient(StringRef name);
   Datum dims(ArrayRef<int64_t> shape) {
     std::vector<Datum> values;
@@ -51,6 +57,7 @@ private:
   const ProgramOptions &options;
   ConstantData data;
   int64_t axisCount = 0, stateCount = 0, keptCount = 0;
+  llvm::SmallVector<StringAttr, 0> slots; // names of the optimizer's state
   llvm::MapVector<StringAttr, int64_t> parameterIndex;
   /// Keyed by unit and group number, or by state and -1 if there is no unit.
   llvm::MapVector<std::pair<StringAttr, int64_t>, int64_t> groupIndex;
@@ -215,19 +222,54 @@ FailureOr<Datum> Tables::groups() {
   return data.array("groups", std::move(rows));
 }
 
-static int64_t runtimeRole(nn::Role role) {
-  switch (role) {
-  case nn::Role::Moment1:
-    return SHALE_ROLE_MOMENT1;
-  case nn::Role::Moment2:
-    return SHALE_ROLE_MOMENT2;
-  case nn::Role::Momentum:
-    return SHALE_ROLE_MOMENTUM;
-  case nn::Role::LossScale:
-    return SHALE_ROLE_LOSS_SCALE;
-  default:
-    return SHALE_ROLE_PARAM;
+int64_t Tables::runtimeRole(nn::StateOp state) {
+  if (StringAttr slot = state.getSlotAttr())
+    return SHALE_ROLE_SLOT + int64_t(llvm::find(slots, slot) - slots.begin());
+  return state.getRole() == nn::Role::LossScale ? SHALE_ROLE_LOSS_SCALE : SHALE_ROLE_PARAM;
+}
+
+/// Lists the names of the optimizer's state, in the order in which they first occur.
+void Tables::findSlots() {
+  llvm::SmallSetVector<StringAttr, 2> found;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getSlotAttr())
+      found.insert(state.getSlotAttr());
+  slots.assign(found.begin(), found.end());
+}
+
+/// Describes the scalars that @step reads.
+FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer) {
+  std::vector<const nn::HyperParameter *> known = nn::getHyperParameters(optimizer);
+  SmallVector<StringRef> names(step.getHyper().getAsValueRange<StringAttr>());
+  std::vector<Datum> rows;
+  for (StringRef name : names) {
+    auto found = llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
+    if (found == known.end())
+      return step.emitOpError("reads '") << name << "', which is no hyper-parameter of optimizer '" << optimizer.name << "'", failure();
+    const nn::HyperParameter &hyper = **found;
+    int64_t source = SHALE_HYPER_FLAG, base = -1;
+    if (hyper.source == nn::HyperSource::LearningRate)
+      source = SHALE_HYPER_LEARNING_RATE;
+    if (hyper.source == nn::HyperSource::BiasCorrection) {
+      source = SHALE_HYPER_BIAS_CORRECTION, base = llvm::find(names, hyper.text) - names.begin();
+      if (base == int64_t(names.size()))
+        return step.emitOpError("reads '") << name << "' without '" << hyper.text << "', from which it is computed", failure();
+    }
+    rows.push_back(data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value), data.f64(hyper.high),
+                                data.i32(hyper.highExcluded), data.i32(source), data.i32(base), data.i32(0)}));
   }
+  return data.array("hyper", std::move(rows));
+}
+
+/// Returns the flags of other optimizers.
+SmallVector<Attribute> Tables::foreignFlags(const nn::Optimizer &own) {
+  llvm::SmallSetVector<Attribute, 4> flags;
+  for (const nn::Optimizer *optimizer : nn::getOptimizers())
+    for (const nn::HyperParameter &hyper : optimizer->hypers)
+      if (hyper.source == nn::HyperSource::Flag &&
+          llvm::none_of(own.hypers, [&](const nn::HyperParameter &mine) { return mine.name == hyper.name; }))
+        flags.insert(StringAttr::get(module.getContext(), hyper.flag()));
+  return llvm::to_vector(flags);
 }
 
 /// Returns the offset of the host's block in the state table, where it follows the device's block.
@@ -259,7 +301,7 @@ FailureOr<Datum> Tables::states() {
     int64_t axis = slot.getAxis() ? axisIndex(module, *slot.getAxis()) : -1;
     if (slot.getAxis() && axis < 0)
       return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
-    rows.push_back(data.fields({data.i32(it->second), data.i32(runtimeRole(state.getRole())),
+    rows.push_back(data.fields({data.i32(it->second), data.i32(runtimeRole(state)),
                                 data.i32(runtimeType(type.getElementType())), data.i32(axis), data.i64(slot.getOffset() + (slot.getHost() ? hostStateBegin(module) : 0)),
                                 data.i64(type.getNumElements())}));
   }
@@ -353,9 +395,14 @@ LogicalResult Tables::run() {
   for (auto other : module.getOps<rt::FuncOp>())
     if (other.getInputs() != step.getInputs())
       return other.emitOpError("must have the inputs of @step: one table serves all");
+  auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
+  const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
+  if (!optimizer)
+    return module.emitError("a program needs the attribute '") << nn::kOptimizerAttr << "', set by --shale-autodiff";
   FailureOr<ProgramSummary> summary = summarizeProgram(module);
   if (failed(summary))
     return failure();
+  findSlots();
   Datum axisTable = axes();
   FailureOr<Datum> parameterTable = parameters();
   if (failed(parameterTable))
@@ -377,16 +424,20 @@ LogicalResult Tables::run() {
   const Target *target = targetOf(module);
   if (!target)
     return failure();
-  bool momentum = llvm::any_of(step.getHyper().getAsRange<StringAttr>(), [](StringAttr name) { return name.getValue() == "momentum"; });
+  FailureOr<Datum> hyperTable = hypers(step, *optimizer);
+  if (failed(hyperTable))
+    return failure();
+  ArrayAttr slotNames = ArrayAttr::get(module.getContext(), SmallVector<Attribute>(slots.begin(), slots.end()));
+  ArrayAttr foreign = ArrayAttr::get(module.getContext(), foreignFlags(*optimizer));
   ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
   Datum program = data.fields({
       data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(target->getArchitecture()),
-      data.string(strategyWord()), data.string(momentum ? "sgd" : "adamw"), data.string(options.describe),
+      data.string(strategyWord()), data.string(optimizer->name), data.string(options.describe),
       data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
       data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
       data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
-      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(dist::reducesAtEnd(dist::getStrategy(module))), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
-      names("hyper", step.getHyper()), names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
+      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(slotNames.size()), data.i32(foreign.size()), data.i32(dist::reducesAtEnd(dist::getStrategy(module))), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
+      names("slots", slotNames), names("foreign_flags", foreign), *hyperTable, names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
       sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), keptTable, data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
       data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),
       data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches),

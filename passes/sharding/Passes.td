@@ -147,7 +147,7 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     module attributes {dist.strategy = #dist.strategy<full>} {
       dist.mesh @mesh <[shard "fsdp"=2]>
       nn.state @w role = param type = tensor<4x4xf32>
-      nn.state @m role = momentum type = tensor<4x4xf32> {of = @w}
+      nn.state @m role = moment("momentum") type = tensor<4x4xf32> {of = @w}
       func.func @step(%x: tensor<4x4xf32> {dist.sharding = #rows},
                       %w: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @w},
                       %m: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @m},
@@ -172,7 +172,7 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
       dist.unit @root on @mesh["fsdp"] groups = [#group]
       nn.state @root.f32 role = param type = tensor<16xf32>
           {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root, trained = true}
-      nn.state @root.f32.momentum role = momentum type = tensor<16xf32>
+      nn.state @root.f32.momentum role = moment("momentum") type = tensor<16xf32>
           {of = @root.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root, trained = true}
       func.func @step(%x: tensor<2x4xf32>, %shard: tensor<8xf32> {nn.state = @root.f32},
                       %m: tensor<8xf32> {nn.state = @root.f32.momentum}, %lr: tensor<f32>, %on: tensor<i1>)

@@ -236,7 +236,7 @@ FlatState UnitsBuilder::declare(const std::string &name, nn::Role role,
                                 FlatSymbolRefAttr of) {
   auto op = nn::StateOp::create(
       builder, unit.getLoc(), builder.getStringAttr(name),
-      nn::RoleAttr::get(module.getContext(), role),
+      nn::RoleAttr::get(module.getContext(), role), /*slot=*/StringAttr(),
       TypeAttr::get(RankedTensorType::get({group.getCount()}, element)),
       /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
       /*trained=*/builder.getBoolAttr(group.getTrained()), /*decay=*/FloatAttr());
@@ -294,12 +294,14 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     }
     if (group.trained)
       for (nn::StateOp moment :
-           trained[group.params.front().getSymName()].moments)
+           trained[group.params.front().getSymName()].moments) {
         made.moments.push_back(declare(
-            base + "." + nn::stringifyRole(moment.getRole()).str(),
+            base + "." + moment.getSlot()->str(),
             moment.getRole(), moment.getTensorType().getElementType(), unit, index, attrs[index],
             splits && dist::splitsOptimizer(units.strategy),
             FlatSymbolRefAttr::get(made.param.op)));
+        made.moments.back().op.setSlotAttr(moment.getSlotAttr());
+      }
     if (group.trained && accumulated.contains(group.params.front().getSymName()))
       made.accumulator = declare(
           base + ".grad_accumulator", nn::Role::GradAccumulator,

@@ -69,7 +69,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
   std::string name = format("shard-%05d.safetensors", rank);
   SafetensorsWriter writer;
   for (const Piece &piece : own)
-    writer.declare(std::string(roleName(piece.role)) + "/" +
+    writer.declare(std::string(roleName(program, piece.role)) + "/" +
                        program.parameters[piece.parameter].name,
                    piece.type, {piece.end - piece.begin});
   writer.begin(folder + "/" + name);
@@ -77,7 +77,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
   for (const Piece &piece : own) {
     StoredPiece entry;
     entry.parameter = program.parameters[piece.parameter].name;
-    entry.role = roleName(piece.role);
+    entry.role = roleName(program, piece.role);
     entry.type = piece.type;
     entry.begin = piece.begin;
     entry.end = piece.end;
@@ -106,7 +106,7 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program,
     for (const auto &[key, tensor] : reader.tensors()) {
       StoredPiece entry;
       size_t slash = optimizer ? key.find('/') : std::string::npos;
-      entry.role = optimizer ? key.substr(0, slash) : roleName(SHALE_ROLE_PARAM);
+      entry.role = optimizer ? key.substr(0, slash) : roleName(program, SHALE_ROLE_PARAM);
       entry.parameter = optimizer ? key.substr(slash + 1) : key;
       if (!parameters.count(entry.parameter))
         continue;

@@ -42,7 +42,7 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
     }
     Tensor tensor;
     tensor.name = param ? parameter.name
-                        : std::string(roleName(piece.role)) + "/" + parameter.name;
+                        : std::string(roleName(program, piece.role)) + "/" + parameter.name;
     tensor.type = param ? static_cast<Dtype>(parameter.type) : piece.type;
     tensor.shape.assign(parameter.dims, parameter.dims + parameter.rank);
     tensor.bytes = parameter.count * sizeOf(tensor.type);

@@ -126,12 +126,6 @@ bool isWeight(const ShaleProgram &program, int parameter) {
   return true;
 }
 
-const char *roleName(int32_t role) {
-  static const char *const names[] = {"param", "moment1", "moment2",
-                                      "momentum", "loss_scale"};
-  return role >= 0 && role < 5 ? names[role] : "unknown";
-}
-
 void checkProgram(const ShaleProgram &p) {
   auto need = [](bool holds, const char *what, int index) {
     if (!holds)
@@ -167,13 +161,19 @@ void checkProgram(const ShaleProgram &p) {
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];
     need(s.group >= 0 && s.group < p.group_count && s.axis < p.axis_count &&
-             s.type >= 0 && s.type <= SHALE_BOOL && s.offset >= 0,
+             s.type >= 0 && s.type <= SHALE_BOOL && s.offset >= 0 &&
+             s.role >= 0 && s.role < SHALE_ROLE_SLOT + p.slot_count,
          "state", i);
     need(s.local_count * axisSize(p, s) == p.groups[s.group].count &&
              s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=
                  p.state_bytes + p.host_state_bytes,
          "state", i);
   }
+  for (int h = 0; h < p.hyper_count; ++h)
+    need(p.hyper[h].source != SHALE_HYPER_BIAS_CORRECTION ||
+             (p.hyper[h].base >= 0 && p.hyper[h].base < p.hyper_count &&
+              p.hyper[p.hyper[h].base].source == SHALE_HYPER_FLAG),
+         "hyper-parameter", h);
   for (int i = 0; i < p.site_count; ++i)
     need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count &&
              p.sites[i].bucket_size <= p.site_count,

@@ -39,8 +39,6 @@ std::map<std::string, int> parameterNames(const ShaleProgram &program);
 /// Whether a parameter belongs to the model, not to the loss scaling.
 bool isWeight(const ShaleProgram &program, int parameter);
 
-const char *roleName(int32_t role);
-
 /// Checks that the program's tables are consistent: every index and range is within
 /// bounds. Fails with exit code 70; 65 for a mesh with unknown axes.
 void checkProgram(const ShaleProgram &program);

@@ -18,7 +18,7 @@ constexpr int64_t chunkElements = 1 << 19;
 std::set<std::string> lossScales(const ShaleProgram &program,
                                  const Manifest &manifest) {
   std::set<std::string> names;
-  std::string role = roleName(SHALE_ROLE_LOSS_SCALE);
+  std::string role = roleName(program, SHALE_ROLE_LOSS_SCALE);
   for (const StoredPiece &piece : manifest.pieces)
     if (piece.role == role)
       names.insert(piece.parameter);
@@ -129,7 +129,7 @@ void checkCover(const ShaleProgram &program, const std::string &folder,
          "another "
          "optimizer, or is not whole",
          folder.c_str(), program.parameters[target.parameter].name,
-         roleName(target.role));
+         roleName(program, target.role));
 }
 
 void readState(const ShaleProgram &program, int rank, char *state,
@@ -145,7 +145,7 @@ void readState(const ShaleProgram &program, int rank, char *state,
   }
   Targets targets;
   for (const Piece &piece : localPieces(program, rank))
-    targets[{piece.parameter, roleName(piece.role)}].push_back(piece);
+    targets[{piece.parameter, roleName(program, piece.role)}].push_back(piece);
   std::vector<char> buffer(chunkElements * 8);
   for (const auto &[key, wanted] : targets) {
     const std::vector<const StoredPiece *> &pieces = stored[key];

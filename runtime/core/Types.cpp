@@ -199,4 +199,10 @@ uint16_t floatToF16(float value) {
   return sign | static_cast<uint16_t>((bits - 0x38000000u) >> 13);
 }
 
+const char *roleName(const ShaleProgram &program, int32_t role) {
+  return role == SHALE_ROLE_PARAM        ? "param"
+         : role == SHALE_ROLE_LOSS_SCALE ? "loss_scale"
+                                         : program.slots[role - SHALE_ROLE_SLOT];
+}
+
 } // namespace shale::rt

@@ -47,6 +47,9 @@ uint16_t floatToBf16(float value);
 float f16ToFloat(uint16_t bits);
 uint16_t floatToF16(float value);
 
+/// Returns the name of a state's role: param, loss_scale or the name of the optimizer's slot.
+const char *roleName(const ShaleProgram &program, int32_t role);
+
 } // namespace shale::rt
 
 #endif

@@ -292,13 +292,11 @@ std::string Watch::report() const {
   ordered_json buffers = ordered_json::array();
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
-    static const char *const roles[] = {"param", "moment1", "moment2",
-                                        "momentum", "loss_scale"};
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
     buffers.push_back(
         {{"name", program.groups[slot.group].name},
          {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
-         {"role", roles[slot.role]},
+         {"role", roleName(program, slot.role)},
          {"space",
           slot.offset < program.state_bytes ? "state" : "host state"},
          {"address", address(state + slot.offset)},

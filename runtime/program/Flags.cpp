@@ -3,9 +3,15 @@
 #include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace shale::rt {
+
+std::string hyperFlag(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
 
 std::map<std::string, std::string> runFlags(const Options &o) {
   auto number = [](double x) { return format("%.9g", x); };
@@ -13,7 +19,8 @@ std::map<std::string, std::string> runFlags(const Options &o) {
   std::string renames;
   for (const std::string &rule : o.initMap)
     renames += (renames.empty() ? "" : " ") + rule;
-  return {{"data", o.data},
+  std::map<std::string, std::string> flags = {
+          {"data", o.data},
           {"token-dtype", o.tokenDtype},
           {"no-shuffle", o.shuffle ? "false" : "true"},
           {"init", o.init},
@@ -24,13 +31,10 @@ std::map<std::string, std::string> runFlags(const Options &o) {
           {"warmup", whole(o.warmup)},
           {"min-lr", number(o.minLr)},
           {"decay-fraction", number(o.decayFraction)},
-          {"beta1", number(o.beta1)},
-          {"beta2", number(o.beta2)},
-          {"eps", number(o.eps)},
-          {"momentum", number(o.momentum)},
-          {"weight-decay", number(o.weightDecay)},
-          {"clip-grad-norm", number(o.clipGradNorm)},
           {"seed", std::to_string(o.seed)}};
+  for (const auto &[name, value] : o.hypers)
+    flags[hyperFlag(name)] = number(value);
+  return flags;
 }
 
 /// Whether two paths are of the same file.

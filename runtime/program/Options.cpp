@@ -123,9 +123,6 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv) {
   Parsed parsed;
   Options &o = parsed.options;
-  bool sgd = program.optimizer && std::string(program.optimizer) == "sgd";
-  if (sgd)
-    o.weightDecay = 0; // PyTorch's defaults
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
@@ -133,7 +130,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
 
   auto number = [&](const char *group, const char *flag, auto &value,
                     const char *type, const char *text, double low,
-                    double high) {
+                    double high, bool highExcluded = false) {
     return app.add_option(flag, value, text)
         ->group(group)
         ->type_name(type)
@@ -141,8 +138,10 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
             [=](const std::string &typed) -> std::string {
               char *end = nullptr;
               double x = std::strtod(typed.c_str(), &end);
-              if (*end || typed.empty() || !(x >= low && x <= high))
-                return format("takes a number from %g to %g", low, high);
+              if (*end || typed.empty() || !(x >= low && x <= high) ||
+                  (highExcluded && x == high))
+                return format("takes a number from %g to %s%g", low,
+                              highExcluded ? "below " : "", high);
               return "";
             },
             "")
@@ -225,19 +224,17 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
   number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd",
          0, 1);
-  // Flags of the optimizer that the program was not compiled with.
+  for (int h = 0; h < program.hyper_count; ++h)
+    if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG)
+      number(g, ("--" + hyperFlag(own.name)).c_str(),
+             o.hypers[own.name] = own.value, "X", own.text, 0, own.high,
+             own.high_excluded);
   std::vector<CLI::Option *> foreign;
-  auto only = [&](bool own, CLI::Option *option) {
-    if (!own)
-      foreign.push_back(option);
-  };
-  only(!sgd, number(g, "--beta1", o.beta1, "X", "AdamW", 0, 1));
-  only(!sgd, number(g, "--beta2", o.beta2, "X", "AdamW", 0, 1));
-  only(!sgd, number(g, "--eps", o.eps, "X", "AdamW", 0, 1e6));
-  only(sgd, number(g, "--momentum", o.momentum, "X", "SGD", 0, 1));
-  number(g, "--weight-decay", o.weightDecay, "X", "weight decay", 0, 1e6);
-  number(g, "--clip-grad-norm", o.clipGradNorm, "X", "largest norm; 0: off", 0,
-         1e30);
+  for (int f = 0; f < program.foreign_flag_count; ++f)
+    foreign.push_back(app.add_option(std::string("--") + program.foreign_flags[f])
+                          ->group("") // not in --help
+                          ->expected(1)
+                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
   CLI::Option *seed =
       number(g, "--seed", o.seed, "N", "of the data's order and of dropout", 0, big);
   g = "Output";
@@ -303,8 +300,6 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                   (guess.empty() ? "" : "; did you mean --" + guess + "?") +
                   " See --help");
   }
-  if (o.beta1 >= 1 || o.beta2 >= 1)
-    return refuse("--beta1 and --beta2 must be below 1");
   if (steps->count() > 0 && epochs->count() > 0)
     return refuse("give --steps or --epochs, not both");
   if (o.evalEvery > 0 && o.evalData.empty())
@@ -340,7 +335,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     if (option->count() > 0)
       o.warnings.push_back(format(
           "--%s has no effect: the program was compiled with --optimizer %s",
-          option->get_lnames().front().c_str(), sgd ? "sgd" : "adamw"));
+          option->get_lnames().front().c_str(), program.optimizer));
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   o.tokenDtypeGiven = tokenDtype->count() > 0;

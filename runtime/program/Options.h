@@ -23,9 +23,7 @@ struct Options {
   double lr = 3e-4, minLr = 0, decayFraction = 0.2;
   std::string schedule = "constant";
   int64_t warmup = 0;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0,
-         weightDecay = 0.01;
-  double clipGradNorm = 0;
+  std::map<std::string, double> hypers; // by name in ShaleProgram.hyper: flags of the optimizer, and clip_grad_norm
   uint64_t seed = 0;
   bool seedGiven = false;
 
@@ -64,6 +62,9 @@ struct Parsed {
 
 Parsed parseOptions(const ShaleProgram &program, int argc,
                     const char *const *argv);
+
+/// Returns the flag, without "--", of a hyper-parameter.
+std::string hyperFlag(std::string name);
 
 /// Returns what is wrong with flags that count steps; "" if nothing is.
 std::string checkSteps(const Options &options);

@@ -148,27 +148,14 @@ void Training::introduce() {
 void Training::setHyper() {
   // A skipped step does not count as an update, as with PyTorch's GradScaler.
   double t = static_cast<double>(updates) + 1;
-  const std::pair<const char *, double> values[] = {
-      {"lr", learningRate(options, current)},
-      {"beta1", options.beta1},
-      {"beta2", options.beta2},
-      {"eps", options.eps},
-      {"weight_decay", options.weightDecay},
-      {"momentum", options.momentum},
-      {"clip_grad_norm", options.clipGradNorm},
-      {"bias1", 1 - std::pow(options.beta1, t)},
-      {"bias2", 1 - std::pow(options.beta2, t)},
-      {"step", static_cast<double>(current)}};
   for (int h = 0; h < program.hyper_count; ++h) {
-    bool known = false;
-    for (const auto &[name, value] : values)
-      if (std::strcmp(program.hyper[h], name) == 0) {
-        hyper[h] = static_cast<float>(value);
-        known = true;
-      }
-    if (!known)
-      fail(SHALE_EXIT_INTERNAL, "the program asks for a setting '%s'",
-           program.hyper[h]);
+    const ShaleHyper &own = program.hyper[h];
+    double value =
+        own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, current)
+        : own.source == SHALE_HYPER_BIAS_CORRECTION
+            ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
+            : options.hypers.at(own.name);
+    hyper[h] = static_cast<float>(value);
   }
 }
 

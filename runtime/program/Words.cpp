@@ -49,7 +49,7 @@ const Word words[] = {
     {"gradient-accumulation-steps,grad-accum,accumulation-steps,accumulate,accumulate-grad-batches,grad-accum-steps", ":--accumulate N"},
     {"bf16,fp16,precision,mixed-precision,param-dtype,amp,half", ":--param-dtype f32|bf16|f16"},
     {"reduce-dtype,buffer-dtype,master-dtype,optimizer-dtype", ":the flag of that name"},
-    {"optimizer,optim", ":--optimizer adamw|sgd"},
+    {"optimizer,optim", ":--optimizer NAME"},
     {"no-decay", ":--no-decay REGEX"},
     {"freeze,requires-grad", ":--freeze REGEX"},
     {"shard,sharding-strategy,fsdp,zero-stage,stage,data-parallel-shard-degree,fsdp-sharding-strategy", ":--shard none|optimizer|grad|full and --mesh fsdp=N"},

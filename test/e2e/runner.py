@@ -86,7 +86,7 @@ class Case:
     def policy_flags(self):
         """What the trajectory trains, and with which optimizer."""
         optimizer = self.trajectory["optimizer"]
-        flags = ["--optimizer", "sgd" if optimizer["name"] == "SGD" else "adamw"]
+        flags = ["--optimizer", optimizer["name"].lower()]
         if "two and more" in optimizer.get("weight_decay_applies_to", ""):
             flags += ["--no-decay", r"(\.ln_|bias$)"]
         if self.trajectory.get("frozen"):
@@ -106,7 +106,10 @@ class Case:
 
     def hyper_flags(self):
         optimizer = self.trajectory["optimizer"]
-        flags = ["--lr", optimizer["lr"], "--weight-decay", optimizer["weight_decay"], "--clip-grad-norm", self.trajectory["clip_grad_norm"] or 0]
+        clip = ["--clip-grad-norm", self.trajectory["clip_grad_norm"] or 0]
+        if "flags" in optimizer:
+            return clip + [word for name, value in optimizer["flags"].items() for word in ("--" + name.replace("_", "-"), value)]
+        flags = ["--lr", optimizer["lr"], "--weight-decay", optimizer["weight_decay"], *clip]
         if optimizer["name"] == "SGD":
             return flags + ["--momentum", optimizer["momentum"]]
         return flags + ["--beta1", optimizer["betas"][0], "--beta2", optimizer["betas"][1], "--eps", optimizer["eps"]]

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Options.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Target/Target.h"
 #include "shale/InitAll.h"
 #include "tools/driver/Words.h"
@@ -23,6 +24,13 @@ using llvm::StringRef;
 using llvm::SmallVector;
 
 namespace {
+
+std::vector<std::string> optimizerNames() {
+  std::vector<std::string> names;
+  for (const nn::Optimizer *optimizer : nn::getOptimizers())
+    names.push_back(optimizer->name.str());
+  return names;
+}
 
 /// Checks for one of `choices`; suggests Shale's value for a value of another framework.
 CLI::Validator oneOf(const char *flag, std::vector<std::string> choices) {
@@ -212,7 +220,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.add_flag("--no-recover", noRecover, "do not recover attention, norms and activations from their parts")->group(in);
 
   const char *train = "Training";
-  app.add_option("--optimizer", o.optimizer, "adamw | sgd (default: adamw)")->check(oneOf("optimizer", {"adamw", "sgd"}))->type_name("NAME")->group(train);
+  app.add_option("--optimizer", o.optimizer, nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")")->check(oneOf("optimizer", optimizerNames()))->type_name("NAME")->group(train);
   app.add_option("--freeze", o.freeze, "parameters that are not trained")->type_name("REGEX")->group(train);
   app.add_option("--no-decay", o.noDecay, "parameters without weight decay")->type_name("REGEX")->group(train);
 

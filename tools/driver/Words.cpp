@@ -70,7 +70,7 @@ StringRef shale::flagForForeignWord(StringRef typed) {
              "--dim sequence=N")
       .Cases({"reshard-after-backward", "reshard-after-forward-policy"}, "--reshard-after-forward=true|false")
       .Cases({"requires-grad", "frozen", "ignored-states", "ignored-modules", "ignored-params", "freeze-params"}, "--freeze REGEX")
-      .Cases({"optim", "opt", "optimizer-name"}, "--optimizer adamw|sgd")
+      .Cases({"optim", "opt", "optimizer-name"}, "--optimizer NAME")
       .Cases({"grad-clip", "max-grad-norm", "gradient-clipping", "max-norm", "clip", "clip-grad", "clip-norm"},
              "--clip-grad-norm X of the program, at run time,")
       .Cases({"learning-rate"}, "--lr X of the program, at run time,")

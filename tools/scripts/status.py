@@ -25,7 +25,10 @@ def dialect():
     text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
                           capture_output=True, text=True, check=True).stdout
     records = json.loads(text)
-    kernels = {name for path in sorted((ROOT / "lib" / "Target" / "CPU" / "Kernels").glob("*.cpp")) for name in re.findall(r"(\w+)::attachInterface<", path.read_text())}
+    sources = [path.read_text() for path in sorted((ROOT / "lib" / "Target" / "CPU" / "Kernels").glob("*.cpp"))]
+    kernels = {name for text in sources for name in re.findall(r"(\w+)::attachInterface<", text)}
+    # One kernel for all ops of an interface.
+    kernel_interfaces = {name for text in sources for name in re.findall(r"hasInterface<(\w+)>\(\)\)\s*name\.attachInterface<", text)}
     products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text())
     ops = {}
     for name in records["!instanceof"]["NN_Op"]:
@@ -36,9 +39,12 @@ def dialect():
                 entry = records[trait["def"]]
                 yield from interfaces(entry["traits"]) if "TraitList" in entry["!superclasses"] else [entry.get("cppInterfaceName")]
 
+        has = set(interfaces(record["traits"]))
+        has |= {word for word, classes in (("product", products), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
+        has |= {"own kernel"} if has & kernel_interfaces else set()
         results = [value["def"] for value, _ in record["results"]["args"]]
         ops[name.removeprefix("NN_")] = {
-            "name": record["opName"], "has": set(interfaces(record["traits"])) | {word for word, classes in (("product", products), ("own kernel", kernels)) if name.removeprefix("NN_") in classes},
+            "name": record["opName"], "has": has,
             "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
             "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
     if not products or not kernels or not any("Differentiable" in op["has"] for op in ops.values()):

@@ -1,4 +1,5 @@
 //===- shale-run.cpp - Runs IR in the interpreter -------------------------===//
+#include "dialects/nn/Optimizers.h"
 #include "lib/Interpreter/Compare.h"
 #include "lib/Interpreter/Mutate.h"
 #include "lib/Interpreter/Training.h"
@@ -17,6 +18,9 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <deque>
+#include <list>
+#include <map>
+#include <memory>
 #include <new>
 
 using namespace mlir;
@@ -48,12 +52,16 @@ cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of wei
 cl::opt<int64_t> steps("steps", cl::desc("run @step so often from the initial state"), cl::init(0), cl::cat(training));
 cl::opt<std::string> batches("batches", cl::desc("inputs with a leading dimension of steps"), cl::value_desc("file.safetensors"), cl::cat(training));
 cl::opt<double> lr("lr", cl::desc("learning rate"), cl::init(1e-3), cl::cat(training));
-cl::opt<double> beta1("beta1", cl::desc("AdamW"), cl::init(0.9), cl::cat(training));
-cl::opt<double> beta2("beta2", cl::desc("AdamW"), cl::init(0.999), cl::cat(training));
-cl::opt<double> eps("eps", cl::desc("AdamW"), cl::init(1e-8), cl::cat(training));
-cl::opt<double> weightDecay("weight-decay", cl::desc("of both optimizers"), cl::init(0.01), cl::cat(training));
-cl::opt<double> momentum("momentum", cl::desc("SGD"), cl::init(0.9), cl::cat(training));
-cl::opt<double> clipGradNorm("clip-grad-norm", cl::desc("0: off"), cl::init(0), cl::cat(training));
+/// Flags of all optimizers, by the name of the hyper-parameter.
+std::map<std::string, std::unique_ptr<cl::opt<double>>> hyperFlags;
+
+void addHyperFlags() {
+  static std::list<std::string> names; // cl::opt keeps references
+  for (const nn::Optimizer *optimizer : nn::getOptimizers())
+    for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer))
+      if (auto &flag = hyperFlags[hyper->name.str()]; !flag && hyper->source == nn::HyperSource::Flag)
+        flag = std::make_unique<cl::opt<double>>(StringRef(names.emplace_back(hyper->flag())), cl::desc(hyper->text), cl::cat(training));
+}
 
 /// Returns the value, or prints the error and exits.
 template <typename T> T orExit(llvm::Expected<T> value, int code) {
@@ -148,12 +156,9 @@ LogicalResult runTraining(ModuleOp module, const Options &settings) {
   options.ranks = ranks;
   options.steps = steps;
   options.lr = lr;
-  options.beta1 = beta1;
-  options.beta2 = beta2;
-  options.eps = eps;
-  options.weightDecay = weightDecay;
-  options.momentum = momentum;
-  options.clipGradNorm = clipGradNorm;
+  for (const auto &[name, flag] : hyperFlags)
+    if (flag && flag->getNumOccurrences() > 0)
+      options.hypers[name] = *flag;
   options.seed = seed;
   options.batches = readIfGiven(batches);
   options.folder = modelDir.empty() ? llvm::sys::path::parent_path(input).str() : modelDir;
@@ -208,6 +213,7 @@ int main(int argc, char **argv) {
 }
 
 static int start(int argc, char **argv) {
+  addHyperFlags();
   cl::HideUnrelatedOptions({&category, &training});
   cl::ParseCommandLineOptions(
       argc, argv,

@@ -4,8 +4,7 @@
 using namespace mlir;
 using namespace shale::nn;
 
-/// Checks the segment table of a flat update (adamw_c1, adamw_c2, sgd_c1, sgd_c2).
-static LogicalResult verifySegments(Operation *op, Type param, ArrayAttr segments, Value offset) {
+LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr segments, Value offset) { // c1, c2 of updates
   if (!segments) {
     if (offset)
       return op->emitOpError() << "'offset' needs 'segments'";
@@ -48,21 +47,3 @@ LogicalResult AccumulateOp::verify() {
     return emitOpError() << "adds " << getType() << " to " << getInto().getType();
   return success();
 }
-
-LogicalResult AdamwOp::verify() {
-  return verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
-}
-OpOperand &AdamwOp::getParameterOperand() { return getParamMutable(); }
-OpOperand &AdamwOp::getGradientOperand() { return getGradMutable(); }
-SmallVector<OpOperand *> AdamwOp::getStateOperands() {
-  return {&getMoment1Mutable(), &getMoment2Mutable()};
-}
-int64_t AdamwOp::getFlops() { return 15 * cast<RankedTensorType>(getParam().getType()).getNumElements(); }
-
-LogicalResult SgdOp::verify() {
-  return verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
-}
-OpOperand &SgdOp::getParameterOperand() { return getParamMutable(); }
-OpOperand &SgdOp::getGradientOperand() { return getGradMutable(); }
-SmallVector<OpOperand *> SgdOp::getStateOperands() { return {&getVelocityMutable()}; }
-int64_t SgdOp::getFlops() { return 7 * cast<RankedTensorType>(getParam().getType()).getNumElements(); }

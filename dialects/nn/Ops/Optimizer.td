@@ -4,8 +4,6 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_OptimizerUpdate : DeclareOpInterfaceMethods<OptimizerUpdateInterface>;
-
 def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable, NN_Numeric]> {
   let summary = "Sum of the squares of all elements of all operands";
   let description = [{
@@ -46,18 +44,49 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllType
   let hasVerifier = 1;
 }
 
-// Common to all updates: each updates one parameter or one flat group. `decay`
-// multiplies the weight decay; with `segments` (flat groups only) each segment has
-// its own factor and `decay` is ignored. `offset` is the first element of a local
-// slice within the group that the segments describe; without it the operands are
-// the whole group. If `enable` is false all results equal the operands, bit by
-// bit. Parameter, gradient and state each have their own element type; the update
-// is computed in f32 or wider and each result is rounded once.
+// An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
+// its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, offset.
+// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element.
+class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops>
+    : NN_Op<mnemonic,
+        [Pure, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["emitUpdate"]>, NN_Cost, NN_Numeric,
+         AllTypesMatch<["param", "new_param"]>,
+         AllTypesMatch<!listconcat(states, !foreach(state, states, "new_" # state))>,
+         AllShapesMatch<["param", "grad", !head(states)]>,
+         AllTypesMatch<!listconcat(["scale"], hypers)>,
+         TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+  let arguments = !con(
+      (ins NN_FloatTensor:$param, NN_FloatTensor:$grad),
+      !dag(ins, !foreach(state, states, NN_FloatTensor), states),
+      (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
+      !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
+      (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+       OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments));
+  let results = !con(
+      (outs NN_FloatTensor:$new_param),
+      !dag(outs, !foreach(state, states, NN_FloatTensor), !foreach(state, states, "new_" # state)));
+  let assemblyFormat = "$param `,` $grad `,` " # !interleave(!foreach(state, states, "$" # state), " `,` ") #
+      " `enable` $enable `scale` $scale " # hyperFormat #
+      " (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` " #
+      "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # ")) `,` type($scale)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = "static const ::shale::nn::Optimizer &getOptimizer();";
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::verify() {
+      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
+    }
+    // The update is computed in f32, whatever is stored.
+    ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
+      return number <= getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
+    }
+    ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
+    int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
+  }];
+}
 
-def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
-    AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["moment1", "moment2", "new_moment1", "new_moment2"]>,
-    AllShapesMatch<["param", "grad", "moment1"]>,
-    AllTypesMatch<["scale", "lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_Numeric]> {
+def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
+    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 15> {
   let summary = "AdamW update of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
@@ -71,12 +100,17 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
     ```
 
     with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t for the step number t from 1.
-    With `segments` each segment has its own decay, padding is unchanged, and
-    `offset` is the element of the group at which a local slice begins. If
-    `enable` is false every result has its operand's bits.
 
-    Life: made by autodiff; the partitioner moves it onto flat shards; becomes a
-    cluster of elementwise ops per segment.
+    Common to all updates: an op updates one parameter or one flat group.
+    `decay` multiplies the weight decay; with `segments` (flat groups only) each
+    segment has its own factor instead, and padding is unchanged. `offset` is the
+    element of the group at which a local slice begins; without it the operands
+    are the whole group. If `enable` is false every result has its operand's
+    bits. Parameter, gradient and state each have their own element type; the
+    update is computed in f32 or wider and each result is rounded once.
+
+    Life: made by autodiff; the partitioner moves it onto flat shards; lives up
+    to codegen.
 
     Constraints:
     - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
@@ -84,24 +118,10 @@ def NN_AdamwOp : NN_Op<"adamw", [Pure, NN_OptimizerUpdate,
 
     Example: `%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
-  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$moment1, NN_FloatTensor:$moment2,
-      NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$beta1, NN_FloatScalar:$beta2,
-      NN_FloatScalar:$epsilon, NN_FloatScalar:$weight_decay, NN_FloatScalar:$bias1, NN_FloatScalar:$bias2,
-      Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
-      OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments);
-  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_moment1, NN_FloatTensor:$new_moment2);
-  let assemblyFormat = [{
-    $param `,` $grad `,` $moment1 `,` $moment2 `enable` $enable `scale` $scale `lr` $lr `betas` $beta1 `,` $beta2
-    `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2 (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
-    (`segments` `=` $segments^)? attr-dict `:` custom<UpdateTypes>(type($param), type($grad), type($moment1)) `,` type($lr)
-  }];
-  let hasVerifier = 1;
 }
 
-def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
-    AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["velocity", "new_velocity"]>,
-    AllShapesMatch<["param", "grad", "velocity"]>,
-    AllTypesMatch<["scale", "lr", "momentum", "weight_decay"]>, TypesMatchWith<"a truth value", "lr", "enable", "::shale::nn::boolScalar($_self)">, NN_Cost, NN_Numeric]> {
+def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay"],
+    "`lr` $lr `momentum` $momentum `weight_decay` $weight_decay", 7> {
   let summary = "SGD update with momentum of a parameter or a flat group";
   let description = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:
@@ -123,17 +143,30 @@ def NN_SgdOp : NN_Op<"sgd", [Pure, NN_OptimizerUpdate,
 
     Example: `%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
-  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$velocity,
-      NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$momentum, NN_FloatScalar:$weight_decay,
-      Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
-      OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments);
-  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_velocity);
-  let assemblyFormat = [{
-    $param `,` $grad `,` $velocity `enable` $enable `scale` $scale `lr` $lr `momentum` $momentum
-    `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay
-    (`segments` `=` $segments^)? attr-dict `:` custom<UpdateTypes>(type($param), type($grad), type($velocity)) `,` type($lr)
+}
+
+def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weight_decay"],
+    "`lr` $lr `betas` $beta1 `,` $beta2 `weight_decay` $weight_decay", 12> {
+  let summary = "Lion update of a parameter or a flat group";
+  let description = [{
+    Lion (Chen and others, arXiv 2302.06675), with g = grad * scale:
+
+    ```
+    param    = param * (1 - lr * weight_decay * decay)
+    param    = param - lr * sign(momentum * beta1 + g * (1 - beta1))
+    momentum = momentum * beta2 + g * (1 - beta2)
+    ```
+
+    The sign of 0 is 0. `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: as `nn.adamw`.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+
+    Example: `%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr betas %b1, %b2 weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
-  let hasVerifier = 1;
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

@@ -1,5 +1,6 @@
 //===- State.cpp - State kept between steps -------------------------------===//
 #include "dialects/nn/NN.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -14,10 +15,10 @@ bool StateOp::isTrainedParameter() {
 
 LogicalResult StateOp::verify() {
   Role role = getRole();
-  bool moment = role == Role::Moment1 || role == Role::Moment2 || role == Role::Momentum;
+  bool moment = role == Role::Moment;
   bool accumulator = role == Role::GradAccumulator;
   if (!moment && !accumulator && role != Role::Param && role != Role::Buffer && role != Role::LossScale) // state_c1
-    return emitOpError() << "role must be param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale; got "
+    return emitOpError() << "role must be param, buffer, moment, grad_accumulator or loss_scale; got "
                          << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);
@@ -44,6 +45,11 @@ LogicalResult StateOp::verify() {
       return emitOpError() << "only a 2-D state can be transposed in its file; got " << getType();
   }
   if (!accumulator && moment != bool(getOfAttr())) // state_c3
-    return emitOpError() << "'of' names the parameter of a moment, momentum or accumulator, and only of these";
+    return emitOpError() << "'of' names the parameter of a moment or accumulator, and only of these";
+  StringRef slot = getSlot().value_or("");
+  bool plain = !slot.empty() && llvm::all_of(slot, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (moment != bool(getSlotAttr()) || (moment && (!plain || slot == "param" || slot == "loss_scale"))) // state_c4
+    return emitOpError() << "a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '"
+                         << slot << "'";
   return success();
 }

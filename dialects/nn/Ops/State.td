@@ -14,7 +14,8 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     the value starts at zero. `names` are further names of a tied parameter.
     `unit` is the unit that gathers it, `trained = false` marks a frozen parameter,
     `decay` is the factor on weight decay, `of` the parameter that a moment or a
-    gradient accumulator belongs to. An accumulator holds a sum over the
+    gradient accumulator belongs to. A moment is the optimizer's state; `slot` is
+    its name in the optimizer's description and in checkpoints. An accumulator holds a sum over the
     micro-batches of a step; its value between steps is meaningless.
 
     Life: made by import (parameters, buffers) and autodiff (moments); the
@@ -22,21 +23,22 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     writes the program's tables from it.
 
     Constraints:
-    - (C1) role is param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale.
+    - (C1) role is param, buffer, moment, grad_accumulator or loss_scale.
     - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of the state's number of elements, of the
       file's type if it is given, else of the state's type, or twice that for a 16-bit float type whose file holds f32; only
       a state of floats has a file of another type; only a 2-D state is transposed; dense elements have the state's shape,
       are floats for a state of floats, and have at most 4 MiB.
-    - (C3) `of` is present for moments and momentum, optional for grad_accumulator, and absent for other roles.
+    - (C3) `of` is present for moments, optional for grad_accumulator, and absent for other roles.
+    - (C4) a moment, and nothing else, has a slot: letters, digits and `_`, not `param` or `loss_scale`.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, NN_RoleAttr:$role,
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_RoleAttr:$role, OptionalAttr<StrAttr>:$slot,
       TypeAttrOf<NN_Tensor>:$type, OptionalAttr<AnyAttr>:$init,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<FlatSymbolRefAttr>:$of,
       OptionalAttr<StrAttr>:$unit, OptionalAttr<BoolAttr>:$trained,
       OptionalAttr<F64Attr>:$decay);
-  let assemblyFormat = "$sym_name `role` `=` custom<RoleKeyword>($role) `type` `=` $type attr-dict";
+  let assemblyFormat = "$sym_name `role` `=` custom<StateRole>($role, $slot) `type` `=` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType();

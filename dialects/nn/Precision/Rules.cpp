@@ -71,13 +71,9 @@ RESULT(CrossEntropyOp) { return Numeric::Full; }
 OPERAND(CrossEntropyGradOp) { return number == 0 ? Numeric::Follows : Numeric::Full; }
 RESULT(CrossEntropyGradOp) { return Numeric::Follows; }
 
-// ---- optimizer: computed in f32 whatever is stored
+// ---- sums of gradients, in f32; updates declare their types in Optimizer.td
 
 OPERAND(AccumulateOp) { return Numeric::Accumulates; }
 RESULT(AccumulateOp) { return Numeric::Full; }
 OPERAND(SumSquaresOp) { return Numeric::Any; }
 RESULT(SumSquaresOp) { return Numeric::Full; }
-OPERAND(AdamwOp) { return number < 4 ? Numeric::Any : Numeric::Full; }
-RESULT(AdamwOp) { return Numeric::Any; }
-OPERAND(SgdOp) { return number < 3 ? Numeric::Any : Numeric::Full; }
-RESULT(SgdOp) { return Numeric::Any; }

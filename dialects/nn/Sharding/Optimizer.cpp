@@ -24,17 +24,3 @@ ShardingRule AccumulateOp::getShardingRule() {
 }
 
 // Updates have no rule: the partitioner moves them onto flat groups.
-
-double AdamwOp::getDecayFactor() { return getDecay().convertToDouble(); }
-void AdamwOp::setSegments(Value offset, ArrayAttr segments) {
-  if (offset)
-    getOffsetMutable().assign(offset);
-  setSegmentsAttr(segments);
-}
-
-double SgdOp::getDecayFactor() { return getDecay().convertToDouble(); }
-void SgdOp::setSegments(Value offset, ArrayAttr segments) {
-  if (offset)
-    getOffsetMutable().assign(offset);
-  setSegmentsAttr(segments);
-}

@@ -537,7 +537,7 @@ LogicalResult Importer::declareStates() {
       aliases = builder.getStrArrayAttr(list);
     }
     nn::StateOp::create(states, fileLocation(), builder.getStringAttr(shown),
-                        nn::RoleAttr::get(context, role), TypeAttr::get(type),
+                        nn::RoleAttr::get(context, role), /*slot=*/StringAttr(), TypeAttr::get(type),
                         init, aliases, FlatSymbolRefAttr(), StringAttr(),
                         BoolAttr(), FloatAttr());
     stateOrder.push_back(index);

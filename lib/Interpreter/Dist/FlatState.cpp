@@ -79,7 +79,7 @@ FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
 std::string FlatState::nameOf(dist::SegmentAttr segment) const {
   std::string name = segment.getParam().getValue().str();
   if (state.getOf())
-    name += "." + nn::stringifyRole(state.getRole()).str();
+    name += "." + state.getSlot().value_or(nn::stringifyRole(state.getRole())).str();
   return name;
 }
 

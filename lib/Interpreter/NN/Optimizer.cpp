@@ -37,57 +37,60 @@ void forEachSegment(std::optional<ArrayAttr> segments, double decay,
   }
 }
 
-LogicalResult evaluateAdamw(nn::AdamwOp op, Call &call) {
-  for (unsigned i = 0; i < 3; ++i)
-    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
-  if (!call.operand(4).ints()[0])
-    return success();
-  auto value = [&](unsigned i) { return call.operand(i).floats()[0]; };
-  double scale = value(5), lr = value(6), beta1 = value(7), beta2 = value(8);
-  double epsilon = value(9), weightDecay = value(10);
-  double bias1 = value(11), bias2 = value(12);
-  int64_t offset = op.getOffset() ? call.operand(13).ints()[0] : 0;
-  const double *grad = call.operand(1).floats();
-  double *param = call.result(0).mutableFloats();
-  double *moment1 = call.result(1).mutableFloats();
-  double *moment2 = call.result(2).mutableFloats();
-  forEachSegment(
-      op.getSegments(), op.getDecay().convertToDouble(), offset,
-      call.operand(0).size(), [&](int64_t begin, int64_t end, double decay) {
-        for (int64_t i = begin; i < end; ++i) {
-          double g = grad[i] * scale;
-          param[i] *= 1 - lr * weightDecay * decay;
-          moment1[i] += (g - moment1[i]) * (1 - beta1);
-          moment2[i] = moment2[i] * beta2 + g * g * (1 - beta2);
-          double denominator =
-              std::sqrt(moment2[i]) / std::sqrt(bias2) + epsilon;
-          param[i] -= lr / bias1 * moment1[i] / denominator;
-        }
-      });
-  return success();
+/// The formula of an update in f64, written apart from the op's emitUpdate, which kernels use. `x` are the parameter
+/// and its state, `g` the scaled gradient, `h` the scalars in the order of the op's operands.
+using Formula = void (*)(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h);
+
+/// lr, beta1, beta2, epsilon, weight_decay, bias1, bias2.
+void adamw(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  x[0] *= 1 - h[0] * h[4] * decay;
+  x[1] += (g - x[1]) * (1 - h[1]);
+  x[2] = x[2] * h[2] + g * g * (1 - h[2]);
+  x[0] -= h[0] / h[5] * x[1] / (std::sqrt(x[2]) / std::sqrt(h[6]) + h[3]);
 }
 
-LogicalResult evaluateSgd(nn::SgdOp op, Call &call) {
-  call.results[0] = call.operand(0);
-  call.results[1] = call.operand(2);
-  if (!call.operand(3).ints()[0])
+/// lr, momentum, weight_decay.
+void sgd(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  x[1] = x[1] * h[1] + (g + x[0] * h[2] * decay);
+  x[0] -= h[0] * x[1];
+}
+
+/// lr, beta1, beta2, weight_decay.
+void lion(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  double direction = h[1] * x[1] + (1 - h[1]) * g;
+  x[0] -= h[0] * h[3] * decay * x[0];
+  x[0] -= direction > 0 ? h[0] : direction < 0 ? -h[0] : h[0] * direction; // a NaN stays one
+  x[1] = h[2] * x[1] + (1 - h[2]) * g;
+}
+
+LogicalResult evaluateUpdate(OptimizerUpdate op, Call &call, Formula formula) {
+  unsigned count = op->getNumResults();
+  call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
+  for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
+    call.results[i + 1] = call.operand(state->getOperandNumber());
+  if (!call.operand(op.getEnableNumber()).ints()[0])
     return success();
-  auto value = [&](unsigned i) { return call.operand(i).floats()[0]; };
-  double scale = value(4), lr = value(5), momentum = value(6);
-  double weightDecay = value(7);
-  int64_t offset = op.getOffset() ? call.operand(8).ints()[0] : 0;
-  const double *grad = call.operand(1).floats();
-  double *param = call.result(0).mutableFloats();
-  double *velocity = call.result(1).mutableFloats();
-  forEachSegment(
-      op.getSegments(), op.getDecay().convertToDouble(), offset,
-      call.operand(0).size(), [&](int64_t begin, int64_t end, double decay) {
-        for (int64_t i = begin; i < end; ++i) {
-          double g = grad[i] * scale + param[i] * weightDecay * decay;
-          velocity[i] = velocity[i] * momentum + g;
-          param[i] -= lr * velocity[i];
-        }
-      });
+  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
+  double scale = value(op.getEnableNumber() + 1);
+  SmallVector<double> hypers(llvm::map_range(op.getHyperNumbers(), value));
+  int64_t offset = op.getGroupOffset() ? call.operands.back().ints()[0] : 0;
+  const double *grad = call.operand(op.getGradientOperand().getOperandNumber()).floats();
+  SmallVector<double *> results;
+  for (unsigned r = 0; r < count; ++r)
+    results.push_back(call.result(r).mutableFloats());
+  std::optional<ArrayAttr> segments;
+  if (ArrayAttr given = op.getGroupSegments())
+    segments = given;
+  SmallVector<double> element(count);
+  forEachSegment(segments, op.getDecayFactor(), offset, call.operand(0).size(), [&](int64_t begin, int64_t end, double decay) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (unsigned r = 0; r < count; ++r)
+        element[r] = results[r][i];
+      formula(element, grad[i] * scale, decay, hypers);
+      for (unsigned r = 0; r < count; ++r)
+        results[r][i] = element[r];
+    }
+  });
   return success();
 }
 
@@ -105,8 +108,12 @@ LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {
 void registerOptimizer(Registry &registry) {
   registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
-  registry.add<nn::AdamwOp>(evaluateAdamw);
-  registry.add<nn::SgdOp>(evaluateSgd);
+  auto addUpdate = [&]<typename Op>(Formula formula) {
+    registry.add<Op>([formula](Op op, Call &call) { return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula); });
+  };
+  addUpdate.operator()<nn::AdamwOp>(adamw);
+  addUpdate.operator()<nn::SgdOp>(sgd);
+  addUpdate.operator()<nn::LionOp>(lion);
 }
 
 } // namespace shale::interp

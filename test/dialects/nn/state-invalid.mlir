@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // state_c1: a role that state has.
-// expected-error@+1 {{role must be param, buffer, moment1, moment2, momentum, grad_accumulator or loss_scale; got input}}
+// expected-error@+1 {{role must be param, buffer, moment, grad_accumulator or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----
@@ -72,13 +72,13 @@ nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 922
 // -----
 
 // state_c3: a moment belongs to a parameter.
-// expected-error@+1 {{'of' names the parameter of a moment, momentum or accumulator, and only of these}}
-nn.state @w role = moment1 type = tensor<8xf32>
+// expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
+nn.state @w role = moment("moment1") type = tensor<8xf32>
 
 // -----
 
 // state_c3: a parameter belongs to nobody.
-// expected-error@+1 {{'of' names the parameter of a moment, momentum or accumulator, and only of these}}
+// expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
 nn.state @w role = param type = tensor<8xf32> {of = @w}
 
 // -----
@@ -123,3 +123,27 @@ func.func @f(%a: tensor<4xf32>) {
   %0 = nn.neg %a {nn.phase = "forward"} : tensor<4xf32>
   return
 }
+
+// -----
+
+// state_c4: a moment names its slot.
+// expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got ''}}
+nn.state @m role = moment type = tensor<8xf32> {of = @w}
+
+// -----
+
+// state_c4: a parameter has none.
+// expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got 'm'}}
+nn.state @m role = param("m") type = tensor<8xf32>
+
+// -----
+
+// state_c4: a name that checkpoints can hold.
+// expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '../x'}}
+nn.state @m role = moment("../x") type = tensor<8xf32> {of = @w}
+
+// -----
+
+// state_c4: a name of its own in checkpoints.
+// expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got 'param'}}
+nn.state @m role = moment("param") type = tensor<8xf32> {of = @w}

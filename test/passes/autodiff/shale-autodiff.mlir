@@ -8,11 +8,11 @@ nn.state @wte role = param type = tensor<8x4xf32> {decay = 0.0 : f64}
 nn.state @w role = param type = tensor<4x4xf32>
 nn.state @b role = param type = tensor<4xf32> {trained = false}
 
-// CHECK: nn.state @wte.moment1 role = moment1 type = tensor<8x4xf32> {of = @wte}
+// CHECK: nn.state @wte.moment1 role = moment("moment1") type = tensor<8x4xf32> {of = @wte}
 // CHECK: nn.state @w.moment1
 // CHECK-NOT: nn.state @b.moment1
-// CHECK: nn.state @w.moment2 role = moment2 type = tensor<4x4xf32> {of = @w}
-// SGD: nn.state @wte.momentum role = momentum type = tensor<8x4xf32> {of = @wte}
+// CHECK: nn.state @w.moment2 role = moment("moment2") type = tensor<4x4xf32> {of = @w}
+// SGD: nn.state @wte.momentum role = moment("momentum") type = tensor<8x4xf32> {of = @wte}
 // SGD-NOT: moment1
 
 // CHECK-LABEL: func.func @step
@@ -41,7 +41,7 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK-NOT: nn.div
 // CHECK-NOT: func.func @forward
 // Three micro-batches: gradients are those of the sum of losses, the update divides by the step's count.
-// SUMS: module attributes {nn.accumulate = 3 : i64}
+// SUMS: module attributes {nn.accumulate = 3 : i64, nn.optimizer = "adamw"}
 // SUMS: nn.state @wte.grad_accumulator role = grad_accumulator type = tensor<8x4xf32> {of = @wte}
 // SUMS-NOT: @b.grad_accumulator
 // SUMS: nn.state @loss_sum.accumulator role = grad_accumulator type = tensor<f32>

@@ -24,10 +24,10 @@ nn.state @b.f32 role = param type = tensor<64xf32> {dist.group = 0 : i64, dist.u
 // PAIRS-NEXT: nn.state @a.moment2 {{.*}}mem.space = "host"
 // PAIRS-NEXT: nn.state @b.moment1 {{.*}}mem.space = "host"
 // PAIRS-NEXT: nn.state @b.moment2 {{.*}}mem.space = "host"
-nn.state @a.moment1 role = moment1 type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
-nn.state @a.moment2 role = moment2 type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
-nn.state @b.moment1 role = moment1 type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
-nn.state @b.moment2 role = moment2 type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
+nn.state @a.moment1 role = moment("moment1") type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
+nn.state @a.moment2 role = moment("moment2") type = tensor<32xf32> {of = @a.f32, dist.group = 0 : i64, dist.unit = @a}
+nn.state @b.moment1 role = moment("moment1") type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
+nn.state @b.moment2 role = moment("moment2") type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
 
 // Three activations of 16, 64 and 32 KiB: a half is the middle one, more are the two largest.
 // HALF-LABEL: func.func @step

@@ -21,7 +21,7 @@ nn.state @a.f32 role = param type = tensor<64xf32> {dist.axis = "fsdp", dist.gro
 // MOST-NOT: mem.space
 nn.state @b.f32 role = param type = tensor<32xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @b}
 // ALL: nn.state @a.f32.momentum {{.*}}mem.space = "host"
-nn.state @a.f32.momentum role = momentum type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
+nn.state @a.f32.momentum role = moment("momentum") type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
 
 // ALL-LABEL: func.func @step
 func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %b: tensor<16xf32> {nn.state = @b.f32},

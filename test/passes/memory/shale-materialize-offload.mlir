@@ -8,7 +8,7 @@
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 nn.state @a.f32 role = param type = tensor<64xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
-nn.state @a.f32.momentum role = momentum type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
+nn.state @a.f32.momentum role = moment("momentum") type = tensor<64xf32> {of = @a.f32, dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @a}
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[A:arg1]]: tensor<32xf32>

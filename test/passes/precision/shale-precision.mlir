@@ -4,7 +4,7 @@
 // parameter is cast once for all its uses but the update.
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>
-nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
@@ -48,8 +48,8 @@ module attributes {nn.precision = #nn.precision<param = bf16, reduce = bf16, buf
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"f", offset = 0, length = 32, transposed = false>}
 // CHECK: nn.state @b role = buffer type = tensor<4x8xbf16>
 nn.state @b role = buffer type = tensor<4x8xf32>
-// CHECK: nn.state @v role = momentum type = tensor<8xbf16>
-nn.state @v role = momentum type = tensor<8xf32> {of = @w}
+// CHECK: nn.state @v role = moment("momentum") type = tensor<8xbf16>
+nn.state @v role = moment("momentum") type = tensor<8xf32> {of = @w}
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<4x8xbf16> {nn.state = @b}, %[[W:[a-z0-9]+]]: tensor<8xbf16> {nn.state = @w}, %[[V:[a-z0-9]+]]: tensor<8xbf16>
@@ -76,7 +76,7 @@ func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state
 // reduced; the sum of all is rounded to the reduce type.
 module attributes {nn.accumulate = 2 : i64, nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>
-nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 nn.state @a role = grad_accumulator type = tensor<8x8xf32> {of = @w}
 
 // CHECK-LABEL: func.func @step

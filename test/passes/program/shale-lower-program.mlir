@@ -9,6 +9,15 @@
 // RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe
 // RUN: %t.exe | FileCheck %s
 
+// RUN: sed 's:nn.optimizer = "adamw", ::' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: a program needs the attribute 'nn.optimizer', set by --shale-autodiff
+// RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lamb":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: 'nn.optimizer' must be one of adamw, sgd, lion, on a module
+// RUN: sed 's:"adamw":"sgd":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: 'rt.func' op reads 'beta1', which is no hyper-parameter of optimizer 'sgd'
+// RUN: sed 's:"lr", "beta1":"lr", "beta2":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BASE
+// BASE: error: 'rt.func' op reads 'bias1' without 'beta1', from which it is computed
+
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
@@ -22,9 +31,14 @@
 // CHECK-NEXT: group b count 4 [1 decay 1 offset 0 count 4]
 // CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32
 // CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
-// CHECK-NEXT: state group 0 role 1 type 0 axis 0 offset 192 count 16
+// CHECK-NEXT: state group 0 role 2 type 0 axis 0 offset 192 count 16
 // CHECK-NEXT: input ids from tokens type 4 rank 2 first 2 batch 0 bound 256
-// CHECK-NEXT: hyper lr
+// CHECK-NEXT: hyper lr source 1 base -1 default 0 to 0:
+// CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 to 1 excluded: decay of the first moment
+// CHECK-NEXT: hyper bias1 source 2 base 1 default 0 to 0: beta1
+// CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 to 1e+30: largest norm; 0: off
+// CHECK-NEXT: slot moment1
+// CHECK-NEXT: foreign momentum
 // CHECK-NEXT: metric loss
 // CHECK-NEXT: site u kind 1 axis 0 bytes 64
 // CHECK-NEXT: site u kind 0 axis 0 bytes 64
@@ -49,13 +63,13 @@
 // CHECK-NEXT: all-reduce site 2 elsewhere to elsewhere count 1 type 0
 // CHECK-NEXT: wait 2
 // CHECK-NEXT: loss 2.5
-module attributes {nn.model = "m.onnx", dist.strategy = #dist.strategy<optimizer>, rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
+module attributes {nn.model = "m.onnx", nn.optimizer = "adamw", dist.strategy = #dist.strategy<optimizer>, rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
   dist.mesh @mesh <[shard "fsdp"=2]>
   dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.5 : f64>]>]
   nn.state @w role = param type = tensor<4x4xf32> {init = #nn.file<"WEIGHTS", offset = 128, length = 64, transposed = true>, names = ["w", "tied"]}
   nn.state @b role = param type = tensor<4xf32> {init = #nn.fill<0.5 : f64>, trained = false}
   nn.state @f role = param type = tensor<32xf32> {dist.unit = @u, dist.group = 0 : i64}
-  nn.state @f.moment1 role = moment1 type = tensor<32xf32> {of = @f, dist.unit = @u, dist.group = 0 : i64, dist.axis = "fsdp"}
+  nn.state @f.moment1 role = moment("moment1") type = tensor<32xf32> {of = @f, dist.unit = @u, dist.group = 0 : i64, dist.axis = "fsdp"}
   rt.slot @"f@slot" parameters offset = 0 : tensor<32xf32>
   rt.slot @"b@slot" parameters offset = 128 : tensor<4xf32>
   rt.slot @"f.moment1@slot" optimizer offset = 192 axis = "fsdp" : tensor<16xf32>
@@ -64,7 +78,7 @@ module attributes {nn.model = "m.onnx", dist.strategy = #dist.strategy<optimizer
       attributes {rows = 16 : i64, grain = 4 : i64, function = @kernel_update} {
     rt.yield %p, %lr : tensor<16xf32>, tensor<f32>
   }
-  rt.func @step inputs = [{name = "ids", binding = "tokens", type = tensor<2x4xi64>, batch_dim = 0 : i64, bound = 256 : i64}] hyper = ["lr"] metrics = ["loss"] {
+  rt.func @step inputs = [{name = "ids", binding = "tokens", type = tensor<2x4xi64>, batch_dim = 0 : i64, bound = 256 : i64}] hyper = ["lr", "beta1", "bias1", "clip_grad_norm"] metrics = ["loss"] {
     %f = rt.buffer state offset = 0 @"f@slot" parameters "f" : memref<32xf32>
     %g = rt.buffer arena offset = 0 gradients "u" padding = 64 : memref<32xf32>
     %x = rt.buffer arena offset = 128 activations "x" : memref<2x2x2xf32>

@@ -14,8 +14,8 @@ nn.state @wc role = param type = tensor<4x4xf32>
 nn.state @fa role = param type = tensor<16xf32> {dist.group = 0 : i64, dist.unit = @a}
 nn.state @fb role = param type = tensor<16xf32> {dist.group = 0 : i64, dist.unit = @b}
 nn.state @fc role = param type = tensor<16xf32> {dist.group = 0 : i64, dist.unit = @c}
-nn.state @ma role = momentum type = tensor<16xf32> {of = @fa, dist.group = 0 : i64, dist.unit = @a}
-nn.state @mb role = momentum type = tensor<16xf32> {of = @fb, dist.group = 0 : i64, dist.unit = @b}
+nn.state @ma role = moment("momentum") type = tensor<16xf32> {of = @fa, dist.group = 0 : i64, dist.unit = @a}
+nn.state @mb role = moment("momentum") type = tensor<16xf32> {of = @fb, dist.group = 0 : i64, dist.unit = @b}
 
 // Units that are read whole come one ahead of use; with two at most, the third not before the first one's last reader.
 // CHECK-LABEL: func.func @step

@@ -5,7 +5,7 @@
 module attributes {STRATEGY} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
-nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT: all_reduce
@@ -31,7 +31,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
 module attributes {STRATEGY, nn.accumulate = 2 : i64} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
-nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 nn.state @a role = grad_accumulator type = tensor<8x8xf32> {of = @w}
 
 // EACH: nn.state @u.f32.reduced.bf16.grad_accumulator role = grad_accumulator type = tensor<64xf32> {dist.axis = "fsdp"

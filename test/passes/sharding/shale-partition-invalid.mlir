@@ -55,8 +55,8 @@ module {
   dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @a role = param type = tensor<4xf32>
   nn.state @b role = param type = tensor<4xf32>
-  nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
-  nn.state @b.momentum role = momentum type = tensor<4xf32> {of = @b}
+  nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
+  nn.state @b.momentum role = moment("momentum") type = tensor<4xf32> {of = @b}
   func.func @step(%a: tensor<4xf32> {nn.state = @a}, %b: tensor<4xf32> {nn.state = @b},
       %ma: tensor<4xf32> {nn.state = @a.momentum}, %mb: tensor<4xf32> {nn.state = @b.momentum},
       %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}, %mu: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "mu"})
@@ -76,7 +76,7 @@ module {
 module attributes {nn.accumulate = 2 : i64} {
   dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @a role = param type = tensor<4xf32>
-  nn.state @a.momentum role = momentum type = tensor<4xf32> {of = @a}
+  nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
   nn.state @a.sum role = grad_accumulator type = tensor<4xf32> {of = @a}
   func.func @step(%a: tensor<4xf32> {nn.state = @a}, %sum: tensor<4xf32> {nn.state = @a.sum}, %ma: tensor<4xf32> {nn.state = @a.momentum},
       %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})

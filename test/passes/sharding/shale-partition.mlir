@@ -35,7 +35,7 @@ func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name =
 // One rank of two under `full`: 9 elements are padded to 10, a slice of 5 rests.
 // CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], decay = 1.000000e-01 : f64>]>]
 // CHECK: nn.state @root.f32 role = param type = tensor<10xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root
-// CHECK: nn.state @root.f32.momentum role = momentum type = tensor<10xf32> {dist.axis = "fsdp"
+// CHECK: nn.state @root.f32.momentum role = moment("momentum") type = tensor<10xf32> {dist.axis = "fsdp"
 // CHECK-NOT: nn.state @w.momentum
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %{{.*}}: tensor<2x3xf32> {{{.*}}nn.name = "x"
@@ -53,7 +53,7 @@ func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name =
 module attributes {dist.strategy = #dist.strategy<full>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<3x3xf32>
-nn.state @w.momentum role = momentum type = tensor<3x3xf32> {of = @w}
+nn.state @w.momentum role = moment("momentum") type = tensor<3x3xf32> {of = @w}
 func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
     %w: tensor<3x3xf32> {nn.state = @w}, %m: tensor<3x3xf32> {nn.state = @w.momentum},
     %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})

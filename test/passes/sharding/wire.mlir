@@ -7,7 +7,7 @@
 module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
-nn.state @v role = momentum type = tensor<8x8xf32> {of = @w}
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 
 // FULL: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32.used.bf16.reduced.bf16", type = f32, wire = bf16, reduce = bf16, trained = true
 // FULL-NOT: copy

@@ -124,7 +124,7 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
           const float *hyper, float *metrics) {
   float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3],
         decay = hyper[4], clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
-  int64_t now = static_cast<int64_t>(hyper[8]);
+  int64_t now = *static_cast<const int64_t *>(inputs[2]);
   if (fault(rank, "BIGRAM_KILL", now))
     raise(SIGKILL);
   if (fault(rank, "BIGRAM_TERM", now))
@@ -244,15 +244,24 @@ const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
 constexpr int32_t axis = full ? Fsdp : -1;
 const ShaleState states[] = {
     {0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, local},
-    {0, SHALE_ROLE_MOMENT1, SHALE_F32, axis, m1At, local},
-    {0, SHALE_ROLE_MOMENT2, SHALE_F32, axis, m2At, local},
+    {0, SHALE_ROLE_SLOT, SHALE_F32, axis, m1At, local},
+    {0, SHALE_ROLE_SLOT + 1, SHALE_F32, axis, m2At, local},
     {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
 const ShaleInput inputTable[] = {
     {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, 0, vocab, 0},
-    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, 0, vocab, -100}};
-const char *const hyper[] = {"lr",    "beta1",        "beta2",
-                             "eps",   "weight_decay", "clip_grad_norm",
-                             "bias1", "bias2",        "step"};
+    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, 0, vocab, -100},
+    {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0, 0}};
+const char *const slots[] = {"moment1", "moment2"};
+const char *const foreign[] = {"momentum"};
+const ShaleHyper hyper[] = {
+    {"lr", "", 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
+    {"beta1", "first decay", 0.9, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+    {"beta2", "second decay", 0.999, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+    {"eps", "epsilon", 1e-8, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"weight_decay", "weight decay", 0.01, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"clip_grad_norm", "norm", 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"bias1", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
+    {"bias2", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
@@ -288,8 +297,8 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     3,
                                     2,
                                     4,
-                                    2,
-                                    9,
+                                    3,
+                                    8,
                                     3,
                                     2,
                                     SiteCount,
@@ -297,12 +306,16 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     2,
                                     1,
                                     2,
+                                    2,
+                                    1,
                                     0,
                                     axes,
                                     parameters,
                                     groups,
                                     states,
                                     inputTable,
+                                    slots,
+                                    foreign,
                                     hyper,
                                     metricNames,
                                     evalNames,

@@ -398,6 +398,7 @@ struct Tables {
   ShaleSegment segments[2] = {{0, 1, 0, 20}, {1, 1, 32, 1}};
   ShaleGroup group{"g", 48, 2, 0, nullptr};
   ShaleState states[3] = {};
+  const char *slots[1] = {"moment1"};
   ShaleProgram program{};
   Tables() {
     parameters[0].name = "a";
@@ -410,7 +411,7 @@ struct Tables {
     group.segments = segments;
     states[0] = {0, SHALE_ROLE_PARAM, SHALE_F32, 0, 0, 16};
     states[1] = {0, SHALE_ROLE_PARAM, SHALE_BF16, -1, 64, 48}; // a narrow copy
-    states[2] = {0, SHALE_ROLE_MOMENT1, SHALE_F32, -1, 192, 48};
+    states[2] = {0, SHALE_ROLE_SLOT, SHALE_F32, -1, 192, 48};
     program.abi_version = SHALE_ABI_VERSION;
     program.world_size = 3;
     program.accumulate = 1;
@@ -419,6 +420,8 @@ struct Tables {
     program.model = "m.onnx";
     program.strategy = "full";
     program.optimizer = "adamw";
+    program.slots = slots;
+    program.slot_count = 1;
     program.axes = &axis;
     program.axis_count = 1;
     program.parameters = parameters;
@@ -449,7 +452,7 @@ TEST(Layout, EveryElementOnce) {
     }
     EXPECT_EQ(at.size(), 4u);
     EXPECT_EQ((at[{0, SHALE_ROLE_PARAM}]), 20);
-    EXPECT_EQ((at[{1, SHALE_ROLE_MOMENT1}]), 1);
+    EXPECT_EQ((at[{1, SHALE_ROLE_SLOT}]), 1);
   }
   // Rank 1 holds elements 16 to 19 of a, all of both in the copy and the
   // moments.

@@ -427,6 +427,15 @@ TEST_F(Program, FlagsOfTheOtherOptimizerAreWarnedOf) {
   EXPECT_EQ(result.text.find("warning"), result.text.rfind("warning"));
 }
 
+TEST_F(Program, ValuesOfHyperParametersAreBounded) {
+  for (const char *flags : {"--beta1 1", "--beta2 -0.1", "--eps nan", "--weight-decay 1e7", "--clip-grad-norm x"}) {
+    Result result = train("1", "r", std::string("--steps 1 ") + flags);
+    EXPECT_EQ(result.code, 64) << flags << ": " << result.text;
+    EXPECT_NE(result.text.find("takes a number from 0 to"), std::string::npos) << result.text;
+  }
+  EXPECT_NE(train("1", "r", "--steps 1 --beta1 1").text.find("from 0 to below 1"), std::string::npos);
+}
+
 TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
   std::string flags =
       "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";

@@ -2,7 +2,7 @@
 //
 // Elements are updated in parallel. Each segment of a flat group has its own factor
 // on the weight decay. A range of elements loops over the segments, clipped to the
-// range, and copies the padding between them. The formulas are PyTorch's, rounded
+// range, and copies the padding between them. The formula is the op's own, rounded
 // after each operation.
 //
 //===----------------------------------------------------------------------===//
@@ -42,9 +42,6 @@ SmallVector<Run> runsOf(ArrayAttr segments) {
   }
   return runs;
 }
-
-/// An update formula: returns the new values of `olds` (parameter first) for a vector of elements.
-using Formula = llvm::function_ref<SmallVector<Value>(ValueRange olds, Value grad, Value decay)>;
 
 Value scalarOf(Loops &l, Value memref) {
   return memref::LoadOp::create(l.b, l.loc, memref, ValueRange{l.index(0)});
@@ -97,48 +94,71 @@ private:
   Value bounds, decays;
 };
 
-/// Emits an update over [begin, end) of this rank's elements.
-LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, ValueRange results, Value enable,
-                         Value offset, double decay, ArrayAttr segments, Value begin, Value end, Formula formula) {
+struct UpdateKernel : OwnKernel::FallbackModel<UpdateKernel> {
+  int64_t getRows(Operation *op) const { return cast<RankedTensorType>(op->getOperand(0).getType()).getNumElements(); }
+  int64_t getGrain(Operation *) const { return kGrain; }
+  int64_t getScratch(Operation *) const { return 0; }
+  LogicalResult emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
+                     int64_t lanes) const;
+};
+
+LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
+                                 int64_t lanes) const {
+  auto update = cast<OptimizerUpdate>(op);
+  Location loc = op->getLoc();
+  Loops l(b, loc, lanes);
   auto elementOf = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
-  Type gradient = elementOf(cast<OptimizerUpdate>(op).getGradientOperand().get().getType());
-  SmallVector<Type> elements; // of olds and results
+  Type gradient = elementOf(update.getGradientOperand().get().getType());
+  SmallVector<Type> elements; // of the parameter and its state
   for (Type type : op->getResultTypes())
     elements.push_back(elementOf(type));
   for (Type element : llvm::concat<Type>(elements, SmallVector<Type>{gradient}))
     if (!element.isF32() && !isHalf(element))
       return op->emitOpError() << "has a kernel for f32 and half types only; got " << element;
-  Value byte = memref::LoadOp::create(l.b, l.loc, enable, ValueRange{l.index(0)});
-  Value zero = arith::ConstantOp::create(l.b, l.loc, l.b.getI8IntegerAttr(0));
-  Value on = arith::CmpIOp::create(l.b, l.loc, arith::CmpIPredicate::ne, byte, zero);
+  auto operandOf = [&](OpOperand &operand) { return operands[operand.getOperandNumber()]; };
+  SmallVector<Value> olds{operandOf(update.getParameterOperand())}, hypers;
+  for (OpOperand *state : update.getStateOperands())
+    olds.push_back(operandOf(*state));
+  for (unsigned number : update.getHyperNumbers())
+    hypers.push_back(l.splat(scalarOf(l, operands[number])));
+  Value grad = operandOf(update.getGradientOperand()), enable = operands[update.getEnableNumber()];
+  Value scale = l.splat(scalarOf(l, operands[update.getEnableNumber() + 1]));
+  Value byte = memref::LoadOp::create(b, loc, enable, ValueRange{l.index(0)});
+  Value zero = arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0));
+  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte, zero);
+  // Without a factor of the weight decay the elements are padding.
   auto range = [&](Value from, Value to, Value factor) {
+    Value decay = factor ? l.splat(factor) : Value();
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
       for (auto [old, element] : llvm::zip(olds, elements))
         values.push_back(l.load(old, at, mask, element));
       SmallVector<Value> next(values);
-      if (factor)
-        next = formula(values, l.load(grad, at, mask, gradient), factor);
+      if (factor) {
+        Value scaled = arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
+        next = update.emitUpdate({b, loc, values, scaled, decay, hypers});
+      }
       // An old 16-bit value that is widened and rounded again keeps its bits.
       for (auto [result, value, old, element] : llvm::zip(results, next, values, elements))
-        l.store(result, at, mask, arith::SelectOp::create(l.b, l.loc, on, value, old), element);
+        l.store(result, at, mask, arith::SelectOp::create(b, loc, on, value, old), element);
       return {};
     });
   };
+  ArrayAttr segments = update.getGroupSegments();
   if (!segments) {
-    range(begin, end, l.real(decay));
+    range(begin, end, l.real(update.getDecayFactor()));
     return success();
   }
   SmallVector<Run> runs = runsOf(segments);
   Value shift = l.index(0);
-  if (offset)
-    shift = arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), scalarOf(l, offset));
+  if (update.getGroupOffset())
+    shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
   // Converts a position in the group to one of this rank, clamped to the range.
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
   // The runs are walked by a loop, not unrolled: a large unit has hundreds of them.
   RunTable table(l, runs);
   auto loop = scf::ForOp::create(
-      l.b, l.loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
+      b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
       [&](OpBuilder &, Location, Value i, ValueRange done) {
         Value from = local(table.begin(i)), to = local(table.end(i));
         range(done[0], from, Value());
@@ -149,68 +169,10 @@ LogicalResult emitUpdate(Operation *op, Loops &l, ValueRange olds, Value grad, V
   return success();
 }
 
-/// The rows and the grain of every update: elements of the parameter, in chunks.
-template <typename Kernel, typename Op> struct UpdateKernel : OwnKernel::ExternalModel<Kernel, Op> {
-  int64_t getRows(Operation *op) const { return cast<RankedTensorType>(cast<Op>(op).getParam().getType()).getNumElements(); }
-  int64_t getGrain(Operation *) const { return kGrain; }
-};
-
-struct AdamwKernel : UpdateKernel<AdamwKernel, AdamwOp> {
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
-    auto op = cast<AdamwOp>(raw);
-    Location loc = op.getLoc();
-    Loops l(b, loc, lanes);
-    auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
-    Value scale = scalar(5), lr = scalar(6), beta1 = scalar(7), beta2 = scalar(8), epsilon = scalar(9),
-          weightDecay = scalar(10), bias1 = scalar(11), bias2 = scalar(12);
-    Value one = l.real(1);
-    auto sub = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, loc, x, y); };
-    auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
-    auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
-    auto div = [&](Value x, Value y) -> Value { return arith::DivFOp::create(b, loc, x, y); };
-    auto root = [&](Value x) -> Value { return math::SqrtOp::create(b, loc, x); };
-    Value fresh1 = l.splat(sub(one, beta1)), fresh2 = l.splat(sub(one, beta2)), kept2 = l.splat(beta2);
-    Value rate = l.splat(div(lr, bias1)), norm = l.splat(root(bias2)), eps = l.splat(epsilon), factor = l.splat(scale);
-    Value decayRate = mul(lr, weightDecay);
-    auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
-      Value g = mul(grad, factor);
-      Value p = mul(old[0], l.splat(sub(one, mul(decayRate, decay))));
-      Value m = add(old[1], mul(sub(g, old[1]), fresh1));
-      Value v = add(mul(old[2], kept2), mul(mul(g, g), fresh2));
-      Value denominator = add(div(root(v), norm), eps);
-      return {sub(p, div(mul(rate, m), denominator)), m, v};
-    };
-    return emitUpdate(op, l, {operands[0], operands[2], operands[3]}, operands[1], results, operands[4],
-                      op.getOffset() ? operands[13] : Value(), op.getDecay().convertToDouble(), op.getSegmentsAttr(), begin, end,
-                      formula);
-  }
-};
-
-struct SgdKernel : UpdateKernel<SgdKernel, SgdOp> {
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
-    auto op = cast<SgdOp>(raw);
-    Location loc = op.getLoc();
-    Loops l(b, loc, lanes);
-    auto scalar = [&](unsigned i) { return scalarOf(l, operands[i]); };
-    Value scale = scalar(4), lr = l.splat(scalar(5)), momentum = l.splat(scalar(6)), weightDecay = scalar(7);
-    Value factor = l.splat(scale);
-    auto add = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
-    auto mul = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
-    auto formula = [&](ValueRange old, Value grad, Value decay) -> SmallVector<Value> {
-      Value g = mul(grad, factor);
-      g = add(g, mul(old[0], l.splat(mul(weightDecay, decay))));
-      Value v = add(mul(old[1], momentum), g);
-      return {arith::SubFOp::create(b, loc, old[0], mul(lr, v)), v};
-    };
-    return emitUpdate(op, l, {operands[0], operands[2]}, operands[1], results, operands[3],
-                      op.getOffset() ? operands[8] : Value(), op.getDecay().convertToDouble(), op.getSegmentsAttr(), begin, end,
-                      formula);
-  }
-};
-
 } // namespace
 
 void shale::cpu::attachOptimizerKernels(MLIRContext &context) {
-  AdamwOp::attachInterface<AdamwKernel>(context);
-  SgdOp::attachInterface<SgdKernel>(context);
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.hasInterface<OptimizerUpdate>())
+      name.attachInterface<UpdateKernel>();
 }

@@ -12,12 +12,11 @@ with open(os.path.join(case, name)) as f:
 optimizer, steps = trajectory["optimizer"], trajectory["steps"]
 command = ["shale-run", module, f"--steps={len(steps)}",
            "--batches=" + os.path.join(case, trajectory.get("batches", "batches.safetensors")),
-           f"--lr={optimizer['lr']}", f"--weight-decay={optimizer['weight_decay']}",
            f"--clip-grad-norm={trajectory['clip_grad_norm'] or 0}"]
-if optimizer["name"] == "SGD":
-    command += [f"--momentum={optimizer['momentum']}"]
-else:
-    command += [f"--beta1={optimizer['betas'][0]}", f"--beta2={optimizer['betas'][1]}", f"--eps={optimizer['eps']}"]
+flags = optimizer.get("flags", optimizer)
+command += [f"--{flag.replace('_', '-')}={flags[flag]}" for flag in ("lr", "beta1", "beta2", "eps", "momentum", "weight_decay") if flag in flags]
+if "betas" in optimizer:
+    command += [f"--beta1={optimizer['betas'][0]}", f"--beta2={optimizer['betas'][1]}"]
 lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 got = [json.loads(line) for line in lines]
 assert len(got) == len(steps), f"{len(got)} steps"

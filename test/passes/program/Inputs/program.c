@@ -113,7 +113,12 @@ int main(void) {
     printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name, p->inputs[i].binding, p->inputs[i].type,
            p->inputs[i].rank, (int)p->inputs[i].dims[0], p->inputs[i].batch_dim, (int)p->inputs[i].bound);
   for (int i = 0; i < p->hyper_count; ++i)
-    printf("hyper %s\n", p->hyper[i]);
+    printf("hyper %s source %d base %d default %g to %g%s: %s\n", p->hyper[i].name, p->hyper[i].source, p->hyper[i].base,
+           p->hyper[i].value, p->hyper[i].high, p->hyper[i].high_excluded ? " excluded" : "", p->hyper[i].text);
+  for (int i = 0; i < p->slot_count; ++i)
+    printf("slot %s\n", p->slots[i]);
+  for (int i = 0; i < p->foreign_flag_count; ++i)
+    printf("foreign %s\n", p->foreign_flags[i]);
   for (int i = 0; i < p->metric_count; ++i)
     printf("metric %s\n", p->metrics[i]);
   for (int i = 0; i < p->eval_metric_count; ++i)
@@ -133,7 +138,7 @@ int main(void) {
   ShaleRank rank = {1};
   int64_t tokens[8] = {0};
   const void *inputs[] = {tokens};
-  float hyper[] = {0.125f}, metrics[] = {0};
+  float hyper[] = {0.125f, 0, 0, 0}, metrics[] = {0};
   p->step(&rank, state, arena, inputs, hyper, metrics);
   printf("loss %g\n", metrics[0]);
   return 0;

@@ -1,0 +1,73 @@
+//===- Optimizers.h - What an optimizer says of itself --------------------===//
+//
+// Everything that shalec and the emitted program need to offer an optimizer comes from its description: --optimizer's
+// values, the state and the hyper-parameters of a step, and the program's flags with their defaults. The update itself
+// is an op that implements OptimizerUpdate and is named `nn.` and the optimizer's name.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_NN_OPTIMIZERS_H
+#define SHALE_NN_OPTIMIZERS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+#include <string>
+
+namespace shale::nn {
+
+/// Where the value of a hyper-parameter comes from in a step.
+enum class HyperSource {
+  Flag,          ///< a flag of the program, with a default
+  LearningRate,  ///< the schedule
+  BiasCorrection ///< 1 - base^t, where base is another hyper-parameter and t counts applied updates from 1
+};
+
+/// A scalar operand of an update.
+struct HyperParameter {
+  /// Name of the argument of @step. The flag's name is the same with '-' for '_'.
+  llvm::StringLiteral name;
+  HyperSource source = HyperSource::Flag;
+  /// Flag: the default.
+  double value = 0;
+  /// Flag: the largest value, and whether it is excluded; the smallest is 0.
+  double high = 0;
+  bool highExcluded = false;
+  /// Flag: what --help tells of it; BiasCorrection: the name of the base.
+  llvm::StringLiteral text = "";
+
+  std::string flag() const;
+};
+
+struct Optimizer {
+  /// Value of --optimizer.
+  llvm::StringLiteral name;
+  /// What --help tells of it.
+  llvm::StringLiteral summary;
+  /// State per parameter, each of the parameter's shape, in the order of the update's operands. The names are part of
+  /// checkpoints.
+  llvm::ArrayRef<llvm::StringLiteral> slots;
+  /// In the order of the update's operands.
+  llvm::ArrayRef<HyperParameter> hypers;
+
+  /// Name of the update op.
+  std::string opName() const { return "nn." + name.str(); }
+};
+
+/// Hyper-parameter of every step: gradients are scaled down to this norm; 0: off.
+inline constexpr HyperParameter kClipGradNorm{"clip_grad_norm", HyperSource::Flag, 0, 1e30, false, "largest norm; 0: off"};
+
+/// Returns all optimizers, the default first.
+llvm::ArrayRef<const Optimizer *> getOptimizers();
+
+/// Returns the optimizer of that name, or null.
+const Optimizer *findOptimizer(llvm::StringRef name);
+
+/// Returns the names of all optimizers, with `separator` between them.
+std::string listOptimizers(llvm::StringRef separator);
+
+/// Returns the hyper-parameters of @step in their order: the optimizer's, then those that every step has.
+std::vector<const HyperParameter *> getHyperParameters(const Optimizer &optimizer);
+
+} // namespace shale::nn
+
+#endif // SHALE_NN_OPTIMIZERS_H

@@ -1,0 +1,30 @@
+//===- Lion.cpp - Lion ----------------------------------------------------===//
+#include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Real.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+static constexpr llvm::StringLiteral slots[] = {"momentum"};
+// The defaults are those of the authors' code.
+static constexpr HyperParameter hypers[] = {
+    {"lr", HyperSource::LearningRate},
+    {"beta1", HyperSource::Flag, 0.9, 1, true, "weight of the momentum in the update's sign"},
+    {"beta2", HyperSource::Flag, 0.99, 1, true, "decay of the momentum"},
+    {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
+};
+
+const Optimizer &LionOp::getOptimizer() {
+  static const Optimizer optimizer{"lion", "Lion (Chen and others): one state, the update's sign alone", slots, hypers};
+  return optimizer;
+}
+
+SmallVector<Value> LionOp::emitUpdate(const UpdateElement &at) {
+  auto [param, momentum] = reals<2>(at, at.olds);
+  auto [lr, beta1, beta2, weightDecay] = reals<4>(at, at.hypers);
+  auto [g, decay] = reals<2>(at, {at.gradient, at.decay});
+  Real p = param * (1 - lr * weightDecay * decay);
+  Real direction = sign(momentum * beta1 + g * (1 - beta1));
+  return {p - lr * direction, momentum * beta2 + g * (1 - beta2)};
+}

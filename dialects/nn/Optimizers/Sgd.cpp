@@ -1,0 +1,28 @@
+//===- Sgd.cpp - SGD with momentum ----------------------------------------===//
+#include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Real.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+static constexpr llvm::StringLiteral slots[] = {"momentum"};
+static constexpr HyperParameter hypers[] = {
+    {"lr", HyperSource::LearningRate},
+    {"momentum", HyperSource::Flag, 0, 1, false, "factor of the earlier steps' sum"},
+    {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
+};
+
+const Optimizer &SgdOp::getOptimizer() {
+  static const Optimizer optimizer{"sgd", "SGD with momentum", slots, hypers};
+  return optimizer;
+}
+
+SmallVector<Value> SgdOp::emitUpdate(const UpdateElement &at) {
+  auto [param, velocity] = reals<2>(at, at.olds);
+  auto [lr, momentum, weightDecay] = reals<3>(at, at.hypers);
+  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
+  Real g = gradient + param * (weightDecay * decay);
+  Real v = velocity * momentum + g;
+  return {param - lr * v, v};
+}

@@ -1,0 +1,113 @@
+//===- Accumulation.cpp - Several micro-batches per step ------------------===//
+#include "passes/autodiff/StepBuilder.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/autodiff/Mean.h"
+
+using namespace mlir;
+using namespace shale;
+
+void StepBuilder::findMean() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  Value loss = terminator->getOperand(0);
+  sum = terminator->getOperand(1), count = terminator->getOperand(2);
+  if (isMean(loss, sum, count))
+    return;
+  emitRemark(function.getLoc()) << "the loss is no sum over a count: the losses of the " << microbatches
+                                << " micro-batches of a step are averaged";
+  PhaseScope forward(builder, nn::Phase::Forward);
+  sum = loss;
+  count = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1.0);
+}
+
+LogicalResult StepBuilder::accumulate() {
+  if (failed(declareAccumulators()))
+    return failure();
+  makeAccumulate("accumulate_first", /*first=*/true);
+  if (microbatches > 2)
+    makeAccumulate("accumulate", /*first=*/false);
+  addAccumulators();
+  module->setAttr(nn::kAccumulateAttr, builder.getI64IntegerAttr(microbatches));
+  return success();
+}
+
+FailureOr<nn::StateOp> StepBuilder::declareAccumulator(const Twine &name, Type type, nn::StateOp of, Location loc) {
+  std::string symbol = name.str();
+  if (module.lookupSymbol(symbol))
+    return function.emitError("the name @\"") << symbol << "\" of an accumulator is taken", failure();
+  return nn::StateOp::create(builder, loc, builder.getStringAttr(symbol),
+                             nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator), /*slot=*/StringAttr(),
+                             TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+                             of ? FlatSymbolRefAttr::get(of) : FlatSymbolRefAttr(), /*unit=*/StringAttr(),
+                             /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
+}
+
+/// Declares one accumulator per trained parameter, in f32, and one each for the sum and the count of the loss.
+LogicalResult StepBuilder::declareAccumulators() {
+  builder.setInsertionPoint(function);
+  for (Trained &t : trained) {
+    auto made = declareAccumulator(t.state.getSymName() + ".grad_accumulator",
+                                   t.state.getTensorType().clone(builder.getF32Type()), t.state, t.state.getLoc());
+    if (failed(made))
+      return failure();
+    t.accumulator = *made;
+  }
+  auto first = declareAccumulator("loss_sum.accumulator", scalarType(), {}, function.getLoc());
+  auto second = declareAccumulator("count.accumulator", scalarType(), {}, function.getLoc());
+  if (failed(first) || failed(second))
+    return failure();
+  sumState = *first, countState = *second;
+  return success();
+}
+
+/// Clones @step, which at this point ends with its gradients, and makes the clone add them to the accumulators (or start
+/// the sums if `first`) and return the sums.
+void StepBuilder::makeAccumulate(StringRef name, bool first) {
+  func::FuncOp step = function;
+  IRMapping mapping;
+  function = cast<func::FuncOp>(step->clone(mapping));
+  function.setSymName(name);
+  builder.setInsertionPoint(step);
+  builder.insert(function);
+  Block &body = function.getBody().front();
+  builder.setInsertionPoint(body.getTerminator());
+  PhaseScope backward(builder, nn::Phase::Backward);
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attrs;
+  for (Trained &t : trained) {
+    Value before = addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
+    Value gradient = toF32(mapping.lookup(t.gradient));
+    results.push_back(nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(), t.state.getSymName(), gradient,
+                                               first ? Value() : before));
+    attrs.push_back(stateAttr(t.accumulator));
+  }
+  for (auto [state, value] : {std::pair(sumState, sum), std::pair(countState, count)}) {
+    Value before = addArgument(scalarType(), stateAttr(state), value.getLoc());
+    Value now = toF32(mapping.lookup(value));
+    results.push_back(first ? now : nn::AddOp::create(builder, value.getLoc(), before, now));
+    attrs.push_back(stateAttr(state));
+  }
+  setResults(results, attrs);
+  removeDeadCode(body);
+  function = step;
+}
+
+/// Adds the accumulators to the gradients, loss and count of the last micro-batch, which @step computes.
+void StepBuilder::addAccumulators() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  builder.setInsertionPoint(terminator);
+  for (Trained &t : trained) {
+    PhaseScope backward(builder, nn::Phase::Backward);
+    Value before = addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
+    Value gradient = toF32(t.gradient);
+    t.gradient = nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(), t.state.getSymName(), gradient, before);
+    if (t.gradient.getType() != t.value.getType())
+      t.gradient = nn::CastOp::create(builder, t.state.getLoc(), t.value.getType(), t.gradient);
+  }
+  PhaseScope update(builder, nn::Phase::Update);
+  for (auto [state, value] : {std::pair(sumState, &sum), std::pair(countState, &count)}) {
+    Value before = addArgument(scalarType(), stateAttr(state), value->getLoc());
+    *value = nn::AddOp::create(builder, value->getLoc(), before, toF32(*value));
+  }
+  count = nn::MaxOp::create(builder, count.getLoc(), count, constant(1));
+  terminator->setOperand(0, nn::DivOp::create(builder, sum.getLoc(), sum, count));
+}

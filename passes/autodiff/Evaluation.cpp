@@ -1,0 +1,27 @@
+//===- Evaluation.cpp - @evaluate, from @forward --------------------------===//
+#include "passes/autodiff/StepBuilder.h"
+
+using namespace mlir;
+using namespace shale;
+
+void StepBuilder::makeEvaluate() {
+  for (Operation &op : function.getBody().front().without_terminator())
+    op.setAttr(nn::kPhaseAttr, nn::PhaseAttr::get(op.getContext(), nn::Phase::Forward));
+  auto evaluate = cast<func::FuncOp>(function->clone());
+  evaluate.setSymName("evaluate");
+  builder.setInsertionPointAfter(function);
+  builder.insert(evaluate);
+  Block &body = evaluate.getBody().front();
+  body.getTerminator()->eraseOperand(0);
+  evaluate.setFunctionType(
+      builder.getFunctionType(evaluate.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  evaluate.setAllResultAttrs(ArrayRef({metric("loss_sum"), metric("count")}));
+  // Replace random ops by their form for evaluation.
+  for (auto random : llvm::make_early_inc_range(body.getOps<Stochastic>()))
+    if (OpBuilder place(random); random.drawsRandom()) {
+      random->replaceAllUsesWith(random.buildEvaluation(place));
+      random->erase();
+    }
+  removeDeadCode(body);
+  function.setSymName("step");
+}

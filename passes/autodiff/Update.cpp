@@ -1,0 +1,100 @@
+//===- Update.cpp - Clipping and the optimizer ----------------------------===//
+#include "passes/autodiff/StepBuilder.h"
+
+using namespace mlir;
+using namespace shale;
+
+LogicalResult StepBuilder::declareMoments() {
+  builder.setInsertionPoint(function);
+  for (StringRef slot : optimizer.slots)
+    for (Trained &t : trained) {
+      std::string name = (t.state.getSymName() + "." + slot).str();
+      if (module.lookupSymbol(name))
+        return t.state.emitError("its ") << slot << " is to be named @\"" << name << "\", which is taken";
+      auto moment = nn::StateOp::create(builder, t.state.getLoc(), builder.getStringAttr(name),
+                                        nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
+                                        t.state.getTypeAttr(), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+                                        FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
+                                        /*decay=*/FloatAttr());
+      t.moments.push_back(moment);
+      t.momentValues.push_back(addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));
+    }
+  auto hyper = [&](const nn::HyperParameter &hyper) {
+    return addArgument(scalarType(), roleAndName(nn::Role::Hyper, hyper.name), NameLoc::get(builder.getStringAttr(hyper.name)));
+  };
+  for (const nn::HyperParameter &parameter : optimizer.hypers)
+    hypers.push_back(hyper(parameter));
+  clipGradNorm = hyper(nn::kClipGradNorm);
+  module->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.name));
+  return success();
+}
+
+// Operands are in the order that OptimizerUpdate prescribes.
+void StepBuilder::update(Trained &t, Value enable, Value scale) {
+  OperationState made(t.state.getLoc(), optimizer.opName());
+  made.addOperands({t.value, t.gradient});
+  made.addOperands(t.momentValues);
+  made.addOperands({enable, scale});
+  made.addOperands(hypers);
+  made.addTypes(t.value.getType());
+  made.addTypes(ValueRange(t.momentValues).getTypes());
+  made.addAttribute("decay", builder.getF64FloatAttr(t.state.getDecay().value_or(APFloat(1.0)).convertToDouble()));
+  t.results = builder.create(made)->getResults();
+}
+
+// scale = clip > 0 ? min(1, clip / (norm + 1e-6)) : 1, as PyTorch's clip_grad_norm_.
+void StepBuilder::buildUpdate() {
+  builder.setInsertionPoint(function.getBody().front().getTerminator());
+  PhaseScope phase(builder, nn::Phase::Update);
+  Location loc = function.getLoc();
+  Value loss = function.getBody().front().getTerminator()->getOperand(0);
+  SmallVector<Value> gradients;
+  for (Trained &t : trained)
+    gradients.push_back(toF32(t.gradient));
+  Value squares = nn::SumSquaresOp::create(builder, loc, scalarType(), gradients);
+  Value norm = nn::SqrtOp::create(builder, loc, scalarType(), squares);
+  Value unscale = scale.value ? binary<nn::DivOp>(constant(divisor), scale.value) : Value();
+  if (unscale)
+    norm = binary<nn::MulOp>(norm, unscale);
+  if (microbatches > 1)
+    norm = binary<nn::DivOp>(norm, count);
+  Value one = constant(1);
+  Value ratio = binary<nn::DivOp>(clipGradNorm, binary<nn::AddOp>(norm, constant(1e-6)));
+  Value clips = compare(nn::Predicate::GT, clipGradNorm, constant(0));
+  Value factor = select(clips, binary<nn::MinOp>(ratio, one), one);
+  if (unscale)
+    factor = binary<nn::MulOp>(factor, unscale);
+  if (microbatches > 1)
+    factor = binary<nn::DivOp>(factor, count);
+  Value finiteNorm = isFinite(norm);
+  Value enable = binary<nn::AndOp>(isFinite(loss), finiteNorm);
+  for (Trained &t : trained)
+    update(t, enable, factor);
+  if (scale.value)
+    updateLossScale(enable);
+  finish(norm, enable);
+}
+
+void StepBuilder::finish(Value norm, Value enable) {
+  SmallVector<Value> results{function.getBody().front().getTerminator()->getOperand(0), norm, enable};
+  SmallVector<DictionaryAttr> attrs{metric("loss"), metric("grad_norm"), metric("enable")};
+  if (scale.value) {
+    results.push_back(scale.value);
+    attrs.push_back(metric("loss_scale"));
+  }
+  for (Trained &t : trained) {
+    results.push_back(t.results[0]);
+    attrs.push_back(stateAttr(t.state));
+  }
+  for (size_t i = 0, e = optimizer.slots.size(); i < e; ++i)
+    for (Trained &t : trained) {
+      results.push_back(t.results[i + 1]);
+      attrs.push_back(stateAttr(t.moments[i]));
+    }
+  for (const Scaling &scaling : {scale, goodSteps})
+    if (scaling.value) {
+      results.push_back(scaling.next);
+      attrs.push_back(stateAttr(scaling.state));
+    }
+  setResults(results, attrs);
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Records PyTorch runs of the fixture gpt2 with optimizers that torch.optim lacks, written here from their papers. Needs torch,
+transformers, onnx and safetensors from PyPI; the files are kept in the tree.
+
+usage: optimizers.py [NAME...]
+
+Writes gpt2/trajectory-optimizer-NAME.json, which ctest follows for every such file: "optimizer" holds the value of --optimizer
+and the program's flags.
+"""
+import json
+import sys
+
+import torch
+from safetensors.torch import load_file
+
+import gradients
+
+CLIP = 1.0
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen and others, "Symbolic Discovery of Optimization Algorithms", arXiv 2302.06675, program 1.
+
+    The learning rate is small, as the authors advise: where an update is almost 0 rounding decides its sign, and the parameter
+    moves by twice the rate."""
+
+    flags = {"lr": 2e-4, "beta1": 0.9, "beta2": 0.98, "weight_decay": 0.1}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, self.flags)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                momentum = self.state[p].setdefault("m", torch.zeros_like(p))
+                update = torch.sign(torch.lerp(p.grad, momentum, group["beta1"]))
+                p -= group["lr"] * (update + group["weight_decay"] * p)
+                momentum.lerp_(p.grad, 1 - group["beta2"])
+
+
+KNOWN = {"lion": Lion}
+
+
+def record(name):
+    folder = gradients.HERE / "gpt2"
+    weights, batches = gradients.weights_of(folder / "model.onnx"), load_file(folder / "batches.safetensors")
+    model = gradients.build("gpt2", weights).eval()
+    with torch.no_grad():
+        for one, value in model.named_parameters():
+            value.copy_(weights[one])
+    optimizer, steps = KNOWN[name](model.parameters()), []
+    for step in range(len(batches["input_ids"])):
+        model.zero_grad()
+        loss = model(input_ids=batches["input_ids"][step], labels=batches["labels"][step], use_cache=False).loss
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        steps.append({"step": step, "loss": loss.item(), "grad_norm": norm.item()})
+    said = {"torch": torch.__version__, "optimizer": {"name": name, "flags": optimizer.flags}, "clip_grad_norm": CLIP,
+            "batches": "batches.safetensors", "steps": steps}
+    (folder / f"trajectory-optimizer-{name}.json").write_text(json.dumps(said, indent=1) + "\n")
+    print(name, steps[0]["loss"], "->", steps[-1]["loss"])
+
+
+for name in sys.argv[1:] or KNOWN:
+    record(name)
