@@ -49,12 +49,15 @@ private:
   mlir::Value value;
 };
 
+template <size_t... I>
+std::array<Real, sizeof...(I)> reals(const UpdateElement &at, mlir::ValueRange values, std::index_sequence<I...>) {
+  assert(values.size() == sizeof...(I) && "an update's formula must name all of its values");
+  return {Real(at.builder, at.loc, values[I])...};
+}
+
 /// Returns `values`, of which there are N, ready for formulas.
 template <size_t N> std::array<Real, N> reals(const UpdateElement &at, mlir::ValueRange values) {
-  assert(values.size() == N && "an update's formula must name all of its values");
-  return [&]<size_t... I>(std::index_sequence<I...>) {
-    return std::array<Real, N>{Real(at.builder, at.loc, values[I])...};
-  }(std::make_index_sequence<N>());
+  return reals(at, values, std::make_index_sequence<N>());
 }
 
 } // namespace shale::nn

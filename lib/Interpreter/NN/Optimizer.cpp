@@ -94,6 +94,10 @@ LogicalResult evaluateUpdate(OptimizerUpdate op, Call &call, Formula formula) {
   return success();
 }
 
+template <typename Op> void addUpdate(Registry &registry, Formula formula) {
+  registry.add<Op>([formula](Op op, Call &call) { return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula); });
+}
+
 LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {
   const double *gradient = call.operand(0).floats();
   const double *before = op.getInto() ? call.operand(1).floats() : nullptr;
@@ -108,12 +112,9 @@ LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {
 void registerOptimizer(Registry &registry) {
   registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
-  auto addUpdate = [&]<typename Op>(Formula formula) {
-    registry.add<Op>([formula](Op op, Call &call) { return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula); });
-  };
-  addUpdate.operator()<nn::AdamwOp>(adamw);
-  addUpdate.operator()<nn::SgdOp>(sgd);
-  addUpdate.operator()<nn::LionOp>(lion);
+  addUpdate<nn::AdamwOp>(registry, adamw);
+  addUpdate<nn::SgdOp>(registry, sgd);
+  addUpdate<nn::LionOp>(registry, lion);
 }
 
 } // namespace shale::interp
