@@ -42,17 +42,23 @@ inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
 inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";
 inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 
-/// Returns the strategy of the module that `op` is in (or is); Strategy::None without the attribute.
+/// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
+/// attribute.
 Strategy getStrategy(mlir::Operation *op);
-/// Parses a value of --shard: a keyword of the enum, or hybrid, which is full on a mesh with a replica axis.
+/// Parses a value of --shard: a keyword of the enum, or hybrid, which is full on a mesh with a
+/// replica axis.
 std::optional<Strategy> parseStrategy(llvm::StringRef word);
 
 // Whether each rank stores only its slice of the parameters, gradients or optimizer state.
 inline bool splitsParameters(Strategy strategy) { return strategy == Strategy::Full; }
-inline bool splitsGradients(Strategy strategy) { return strategy == Strategy::Grad || strategy == Strategy::Full; }
+inline bool splitsGradients(Strategy strategy) {
+  return strategy == Strategy::Grad || strategy == Strategy::Full;
+}
 inline bool splitsOptimizer(Strategy strategy) { return strategy != Strategy::None; }
 /// Whether gradients stay whole until the update and are reduced to slices there.
-inline bool reducesAtEnd(Strategy strategy) { return splitsOptimizer(strategy) && !splitsGradients(strategy); }
+inline bool reducesAtEnd(Strategy strategy) {
+  return splitsOptimizer(strategy) && !splitsGradients(strategy);
+}
 
 /// Returns the mesh of the module that `op` is in (or is), or null.
 MeshOp getMesh(mlir::Operation *op);
@@ -63,8 +69,7 @@ int64_t getAxisSize(mlir::Operation *op, llvm::StringRef axis);
 /// Replaces `collective` by a `dist.start` at its place, followed directly by
 /// the `dist.wait`; they may be moved apart later. Discardable attributes go to
 /// all three. The collective itself moves into the region.
-std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder,
-                                           Collective collective);
+std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder, Collective collective);
 
 } // namespace shale::dist
 

@@ -14,9 +14,8 @@ using namespace shale::dist;
 /// `[4, 8]`
 static ParseResult parseShape(AsmParser &parser, DenseI64ArrayAttr &shape) {
   SmallVector<int64_t> sizes;
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-        return parser.parseInteger(sizes.emplace_back());
-      }))
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                     [&] { return parser.parseInteger(sizes.emplace_back()); }))
     return failure();
   shape = DenseI64ArrayAttr::get(parser.getContext(), sizes);
   return success();
@@ -49,8 +48,7 @@ void DistDialect::registerAttributesAndTypes() {
 
 ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t rank) {
   SmallVector<Attribute> dims(rank, ArrayAttr::get(context, {}));
-  return get(context, ArrayAttr::get(context, dims),
-             DictionaryAttr::get(context));
+  return get(context, ArrayAttr::get(context, dims), DictionaryAttr::get(context));
 }
 
 SmallVector<StringRef, 2> ShardingAttr::getAxes(int64_t dim) const {
@@ -74,14 +72,12 @@ std::optional<Reduction> ShardingAttr::getPartialOn(StringRef axis) const {
 }
 
 bool ShardingAttr::isReplicated() const {
-  return getPartial().empty() && llvm::all_of(getDims(), [](Attribute dim) {
-           return cast<ArrayAttr>(dim).empty();
-         });
+  return getPartial().empty() &&
+         llvm::all_of(getDims(), [](Attribute dim) { return cast<ArrayAttr>(dim).empty(); });
 }
 
-LogicalResult
-ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                     ArrayAttr dims, DictionaryAttr partial) {
+LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayAttr dims,
+                                   DictionaryAttr partial) {
   llvm::StringSet<> seen;
   for (Attribute dim : dims) {
     auto axes = dyn_cast<ArrayAttr>(dim);
@@ -92,16 +88,14 @@ ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       if (!name || name.getValue().empty())
         return emitError() << "an axis must be a name";
       if (!seen.insert(name.getValue()).second)
-        return emitError() << "axis '" << name.getValue()
-                           << "' is named twice";
+        return emitError() << "axis '" << name.getValue() << "' is named twice";
     }
   }
   for (NamedAttribute part : partial) {
     if (!isa<ReductionAttr>(part.getValue()))
       return emitError() << "a partial value is of sum or max";
     if (!seen.insert(part.getName().getValue()).second)
-      return emitError() << "axis '" << part.getName().getValue()
-                         << "' is named twice";
+      return emitError() << "axis '" << part.getName().getValue() << "' is named twice";
   }
   return success();
 }
@@ -113,20 +107,18 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<Attribute> dims;
   auto parseDim = [&]() -> ParseResult {
     SmallVector<Attribute> axes;
-    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces,
-                                       [&]() -> ParseResult {
-                                         std::string axis;
-                                         if (parser.parseString(&axis))
-                                           return failure();
-                                         axes.push_back(StringAttr::get(context, axis));
-                                         return success();
-                                       }))
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, [&]() -> ParseResult {
+          std::string axis;
+          if (parser.parseString(&axis))
+            return failure();
+          axes.push_back(StringAttr::get(context, axis));
+          return success();
+        }))
       return failure();
     dims.push_back(ArrayAttr::get(context, axes));
     return success();
   };
-  if (parser.parseLess() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
     return {};
   SmallVector<NamedAttribute> partial;
   llvm::StringSet<> names;
@@ -134,16 +126,14 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
     std::string axis;
     StringRef kind;
     SMLoc at = parser.getCurrentLocation();
-    if (parser.parseString(&axis) || parser.parseColon() ||
-        parser.parseKeyword(&kind))
+    if (parser.parseString(&axis) || parser.parseColon() || parser.parseKeyword(&kind))
       return failure();
     std::optional<Reduction> reduction = symbolizeReduction(kind);
     if (!reduction)
       return parser.emitError(at, "a partial value is of sum or max");
     if (axis.empty() || !names.insert(axis).second)
       return parser.emitError(at, "axis '") << axis << "' is empty or named twice";
-    partial.emplace_back(StringAttr::get(context, axis),
-                         ReductionAttr::get(context, *reduction));
+    partial.emplace_back(StringAttr::get(context, axis), ReductionAttr::get(context, *reduction));
     return success();
   };
   if (succeeded(parser.parseOptionalComma()))
@@ -152,21 +142,17 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
       return {};
   if (parser.parseGreater())
     return {};
-  return getChecked([&] { return parser.emitError(loc); }, context,
-                    ArrayAttr::get(context, dims),
+  return getChecked([&] { return parser.emitError(loc); }, context, ArrayAttr::get(context, dims),
                     DictionaryAttr::get(context, partial));
 }
 
 void ShardingAttr::print(AsmPrinter &printer) const {
-  auto printName = [&](StringRef name) {
-    printer.printString(name);
-  };
+  auto printName = [&](StringRef name) { printer.printString(name); };
   printer << "<[";
   llvm::interleaveComma(getDims(), printer, [&](Attribute dim) {
     printer << '{';
-    llvm::interleaveComma(cast<ArrayAttr>(dim), printer, [&](Attribute axis) {
-      printName(cast<StringAttr>(axis).getValue());
-    });
+    llvm::interleaveComma(cast<ArrayAttr>(dim), printer,
+                          [&](Attribute axis) { printName(cast<StringAttr>(axis).getValue()); });
     printer << '}';
   });
   printer << ']';
@@ -174,9 +160,7 @@ void ShardingAttr::print(AsmPrinter &printer) const {
     printer << ", partial = {";
     llvm::interleaveComma(getPartial(), printer, [&](NamedAttribute part) {
       printName(part.getName().getValue());
-      printer << ": "
-              << stringifyReduction(
-                     cast<ReductionAttr>(part.getValue()).getValue());
+      printer << ": " << stringifyReduction(cast<ReductionAttr>(part.getValue()).getValue());
     });
     printer << '}';
   }

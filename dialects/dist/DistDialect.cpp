@@ -34,7 +34,9 @@ Strategy shale::dist::getStrategy(Operation *op) {
   return strategy ? strategy.getValue() : Strategy::None;
 }
 
-std::optional<Strategy> shale::dist::parseStrategy(StringRef word) { return symbolizeStrategy(word == "hybrid" ? "full" : word); }
+std::optional<Strategy> shale::dist::parseStrategy(StringRef word) {
+  return symbolizeStrategy(word == "hybrid" ? "full" : word);
+}
 
 int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
   MeshOp mesh = getMesh(op);
@@ -43,13 +45,11 @@ int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
 
 /// Checks that `sharding` fits a value of `type` on the mesh around `op`:
 /// rank, axes, divisibility.
-static LogicalResult verifySharding(Operation *op, ShardingAttr sharding,
-                                    Type type) {
+static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || tensor.getRank() != sharding.getRank())
-    return op->emitOpError("sharding ") << sharding << " has rank "
-                                        << sharding.getRank()
-                                        << ", the value is of type " << type;
+    return op->emitOpError("sharding ")
+           << sharding << " has rank " << sharding.getRank() << ", the value is of type " << type;
   MeshOp mesh = getMesh(op);
   if (!mesh)
     return success(); // a fragment without mesh: nothing to check against
@@ -61,8 +61,8 @@ static LogicalResult verifySharding(Operation *op, ShardingAttr sharding,
         return op->emitOpError("the mesh has no axis '") << axis << "'";
       if (size % count != 0)
         return op->emitOpError("dimension ")
-               << dim << " of " << type << " does not divide over axis '" << axis
-               << "' of size " << count;
+               << dim << " of " << type << " does not divide over axis '" << axis << "' of size "
+               << count;
       size /= count;
     }
   }
@@ -72,8 +72,7 @@ static LogicalResult verifySharding(Operation *op, ShardingAttr sharding,
   return success();
 }
 
-LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
-                                                    NamedAttribute attribute) {
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   Attribute value = attribute.getValue();
   if (name == kShardingsAttr) {
@@ -90,19 +89,17 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return success();
   }
   if (name == kShardingAttr)
-    return isa<ShardingAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.sharding' must be a sharding");
+    return isa<ShardingAttr>(value) ? success()
+                                    : op->emitOpError("'dist.sharding' must be a sharding");
   if (name == kStrategyAttr)
-    return isa<StrategyAttr>(value) ? success() : op->emitOpError("'dist.strategy' must be #dist.strategy");
+    return isa<StrategyAttr>(value) ? success()
+                                    : op->emitOpError("'dist.strategy' must be #dist.strategy");
   if (name == kKeepGatheredAttr)
-    return isa<UnitAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.keep_gathered' must be a unit attribute");
+    return isa<UnitAttr>(value) ? success()
+                                : op->emitOpError("'dist.keep_gathered' must be a unit attribute");
   if (name == kReduceOnceAttr)
-    return isa<UnitAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.reduce_once' must be a unit attribute");
+    return isa<UnitAttr>(value) ? success()
+                                : op->emitOpError("'dist.reduce_once' must be a unit attribute");
   if (name == kPartialAttr) {
     auto axes = dyn_cast<ArrayAttr>(value);
     return axes && llvm::all_of(axes, [](Attribute axis) { return isa<StringAttr>(axis); })
@@ -116,28 +113,21 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
                : op->emitOpError("'dist.bucket' must be the number of a bucket");
   }
   if (name == kUnitAttr)
-    return isa<FlatSymbolRefAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.unit' must refer to a unit");
+    return isa<FlatSymbolRefAttr>(value) ? success()
+                                         : op->emitOpError("'dist.unit' must refer to a unit");
   if (name == kGroupAttr)
-    return isa<IntegerAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.group' must be the index of a group");
+    return isa<IntegerAttr>(value) ? success()
+                                   : op->emitOpError("'dist.group' must be the index of a group");
   if (name == kAxisAttr)
-    return isa<StringAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.axis' must name an axis");
+    return isa<StringAttr>(value) ? success() : op->emitOpError("'dist.axis' must name an axis");
   if (name == kCopyAttr)
-    return isa<FlatSymbolRefAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.copy' must refer to a state");
+    return isa<FlatSymbolRefAttr>(value) ? success()
+                                         : op->emitOpError("'dist.copy' must refer to a state");
   return op->emitOpError("'") << name << "' is not an attribute of dist";
 }
 
-LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op,
-                                                    unsigned regionIndex,
-                                                    unsigned argIndex,
-                                                    NamedAttribute attribute) {
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex,
+                                                    unsigned argIndex, NamedAttribute attribute) {
   if (attribute.getName() != kShardingAttr)
     return op->emitOpError("'") << attribute.getName().strref()
                                 << "' is not an argument attribute of dist";

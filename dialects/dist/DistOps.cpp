@@ -7,7 +7,8 @@ using namespace shale;
 using namespace shale::dist;
 
 /// `<[shard "fsdp"=2, tensor "tp"=2]>`
-static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI32ArrayAttr &kinds, DenseI64ArrayAttr &sizes) {
+static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI32ArrayAttr &kinds,
+                                 DenseI64ArrayAttr &sizes) {
   SmallVector<Attribute> names;
   SmallVector<int32_t> numbers;
   SmallVector<int64_t> counts;
@@ -20,13 +21,16 @@ static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI32A
     std::optional<AxisKind> kind = symbolizeAxisKind(word);
     if (!kind)
       return parser.emitError(loc, "expected replica, shard or tensor; got '") << word << "'";
-    if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(counts.emplace_back()))
+    if (parser.parseString(&name) || parser.parseEqual() ||
+        parser.parseInteger(counts.emplace_back()))
       return failure();
     names.push_back(parser.getBuilder().getStringAttr(name));
     numbers.push_back(int32_t(*kind));
     return success();
   };
-  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) || parser.parseGreater())
+  if (parser.parseLess() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
+      parser.parseGreater())
     return failure();
   axes = parser.getBuilder().getArrayAttr(names);
   kinds = parser.getBuilder().getDenseI32ArrayAttr(numbers);
@@ -34,14 +38,16 @@ static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI32A
   return success();
 }
 
-static void printMeshAxes(OpAsmPrinter &printer, MeshOp, ArrayAttr axes, DenseI32ArrayAttr kinds, DenseI64ArrayAttr sizes) {
+static void printMeshAxes(OpAsmPrinter &printer, MeshOp, ArrayAttr axes, DenseI32ArrayAttr kinds,
+                          DenseI64ArrayAttr sizes) {
   printer << "<[";
-  llvm::interleaveComma(llvm::zip(axes, kinds.asArrayRef(), sizes.asArrayRef()), printer, [&](auto axis) {
-    auto [name, kind, size] = axis;
-    printer << stringifyAxisKind(AxisKind(kind)) << ' ';
-    printer.printString(cast<StringAttr>(name).getValue());
-    printer << '=' << size;
-  });
+  llvm::interleaveComma(llvm::zip(axes, kinds.asArrayRef(), sizes.asArrayRef()), printer,
+                        [&](auto axis) {
+                          auto [name, kind, size] = axis;
+                          printer << stringifyAxisKind(AxisKind(kind)) << ' ';
+                          printer.printString(cast<StringAttr>(name).getValue());
+                          printer << '=' << size;
+                        });
   printer << "]>";
 }
 

@@ -127,8 +127,10 @@ Value shale::narrowToHalf(OpBuilder &b, Location loc, Value value, Type half) {
   Type word = likeShape(value, b.getI32Type());
   auto number = [&](double constant) { return constantLike(b, loc, word, constant); };
   Value bits = arith::BitcastOp::create(b, loc, word, value);
-  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, number(16)), number(1));
-  Value rounded = arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, number(0x7fff)));
+  Value odd =
+      arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, number(16)), number(1));
+  Value rounded =
+      arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, number(0x7fff)));
   // A NaN stays a NaN, whatever its low bits are.
   Value quiet = arith::OrIOp::create(b, loc, bits, number(0x400000));
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);

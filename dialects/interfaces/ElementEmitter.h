@@ -11,9 +11,9 @@
 #ifndef SHALE_INTERFACES_ELEMENTEMITTER_H
 #define SHALE_INTERFACES_ELEMENTEMITTER_H
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
-#include "mlir/IR/Builders.h"
 
 namespace shale {
 
@@ -82,8 +82,9 @@ public:
   /// Emits a loop over [0, size) that carries one value; `body` gets the loop's
   /// dimension and the carried value and returns the next one. The carried
   /// value is a vector if `at`, the index being emitted, runs along lanes.
-  virtual mlir::Value loop(const LinearIndex &at, int64_t size, mlir::Value initial,
-                           llvm::function_ref<mlir::Value(const LinearIndex &, mlir::Value)> body) = 0;
+  virtual mlir::Value
+  loop(const LinearIndex &at, int64_t size, mlir::Value initial,
+       llvm::function_ref<mlir::Value(const LinearIndex &, mlir::Value)> body) = 0;
 
   /// Returns `value`, as a vector of the current lanes if `at` runs along them.
   virtual mlir::Value widen(const LinearIndex &at, mlir::Value value) = 0;
@@ -92,20 +93,23 @@ public:
 };
 
 /// Makes all values vectors if one of them is.
-void matchLanes(mlir::OpBuilder &builder, mlir::Location loc, llvm::MutableArrayRef<mlir::Value> values);
+void matchLanes(mlir::OpBuilder &builder, mlir::Location loc,
+                llvm::MutableArrayRef<mlir::Value> values);
 
 /// Widens a scalar or vector of 16-bit floats to f32, exactly; returns others unchanged.
 mlir::Value widenHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
 /// Rounds a scalar or vector of f32 to the 16-bit float type `half`, to nearest even.
-mlir::Value narrowToHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type half);
+mlir::Value narrowToHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                         mlir::Type half);
 
 /// Returns the type with which kernels load and store `element`: bytes for booleans,
 /// the bits (i16) for 16-bit floats, so that loads and stores are the same on every CPU.
 mlir::Type memoryType(mlir::Type element);
 
 /// Builds a constant of a scalar or vector type.
-mlir::Value constantLike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
+mlir::Value constantLike(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type,
+                         double value);
 
 } // namespace shale
 

@@ -11,7 +11,8 @@ enum class Numeric {
   Compute,     ///< the compute type: that of the parameters at use
   Full,        ///< f32: statistics, losses, scalars of the optimizer
   Follows,     ///< the type of the other `Follows` operands: the compute type if one of them has it
-  Accumulates, ///< result: a sum, kept in f32 if its users take f32, else rounded once; operand: takes f32
+  Accumulates, ///< result: a sum, kept in f32 if its users take f32, else rounded once; operand:
+               ///< takes f32
   Any          ///< operand: taken in any float type, widened inside the op
 };
 

@@ -8,10 +8,10 @@
 #ifndef SHALE_INTERFACES_SHARDINGRULE_H
 #define SHALE_INTERFACES_SHARDINGRULE_H
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 #include "mlir/IR/Types.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 #include <cstdint>
 
 namespace shale {

@@ -19,10 +19,10 @@ void shale::mem::MemDialect::initialize() {
 
 shale::ViewPlace shale::mem::BarrierOp::getViewPlace(unsigned number) { return {number}; }
 
-LogicalResult
-shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
-                                                 NamedAttribute attribute) {
-  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr || attribute.getName() == kOffloadAttr) {
+LogicalResult shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
+                                                               NamedAttribute attribute) {
+  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr ||
+      attribute.getName() == kOffloadAttr) {
     if (!isa<UnitAttr>(attribute.getValue()))
       return op->emitOpError("'") << attribute.getName().strref() << "' must be a unit attribute";
     return success();
@@ -39,6 +39,5 @@ shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
       return op->emitOpError("'mem.recompute_flops' must be a number of operations");
     return success();
   }
-  return op->emitOpError("'") << attribute.getName().strref()
-                              << "' is not an attribute of mem";
+  return op->emitOpError("'") << attribute.getName().strref() << "' is not an attribute of mem";
 }

@@ -30,7 +30,8 @@ mlir::Type boolScalar(mlir::Type scalar);
 struct Optimizer; // dialects/nn/Optimizers.h
 
 /// Checks the segment table of a flat update.
-mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments, mlir::Value offset);
+mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments,
+                                   mlir::Value offset);
 
 } // namespace shale::nn
 
@@ -57,7 +58,8 @@ inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
-/// On a module: the 16-bit float type in which the file keeps most parameters or computes most products.
+/// On a module: the 16-bit float type in which the file keeps most parameters or computes most
+/// products.
 inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
 /// On a module: the target that it is compiled for (lib/Target/Target.h).
 inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
@@ -68,8 +70,8 @@ inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.
-ConstantOp splat(mlir::OpBuilder &builder, mlir::Location loc,
-                 mlir::RankedTensorType type, double value);
+ConstantOp splat(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
+                 double value);
 
 /// Bytes of one element as stored in memory and files; i1 takes one byte.
 int64_t elementBytes(mlir::Type element);

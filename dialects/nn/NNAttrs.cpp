@@ -11,9 +11,8 @@ using namespace shale::nn;
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/NNAttrs.cpp.inc"
 
-LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                               StringRef path, int64_t offset, int64_t length,
-                               bool transposed, Type type) {
+LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef path,
+                               int64_t offset, int64_t length, bool transposed, Type type) {
   if (path.empty())
     return emitError() << "path must not be empty";
   if (offset < 0 || length < 0 || offset > INT64_MAX - length)
@@ -31,8 +30,8 @@ Type FileAttr::elementTypeFor(Type state, int64_t count) {
   return wider ? Type(Float32Type::get(state.getContext())) : state;
 }
 
-LogicalResult PrecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type param, Type reduce,
-                                    Type buffer, Type master, Type optimizer) {
+LogicalResult PrecisionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type param,
+                                    Type reduce, Type buffer, Type master, Type optimizer) {
   auto known = [](Type type) { return type.isF32() || type.isBF16() || type.isF16(); };
   for (Type type : {param, reduce, buffer})
     if (!known(type))

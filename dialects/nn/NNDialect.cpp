@@ -18,8 +18,8 @@ void NNDialect::initialize() {
       >();
 }
 
-Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
-                                          Type type, Location loc) {
+Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                          Location loc) {
   auto elements = dyn_cast<ElementsAttr>(value);
   if (!elements || elements.getType() != type)
     return nullptr;
@@ -27,8 +27,7 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
 }
 
 /// Checks an attribute that function arguments and results may both have.
-static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
-                                        Type type) {
+static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, Type type) {
   StringRef name = attr.getName();
   if (name == kStateAttr) {
     auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
@@ -58,8 +57,8 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
   if (name == kBoundAttr || name == kIgnoredAttr) {
     auto number = dyn_cast<IntegerAttr>(attr.getValue());
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!number || !number.getType().isInteger(64) || !tensor || !isa<IntegerType>(tensor.getElementType()) ||
-        (name == kBoundAttr && number.getInt() < 1))
+    if (!number || !number.getType().isInteger(64) || !tensor ||
+        !isa<IntegerType>(tensor.getElementType()) || (name == kBoundAttr && number.getInt() < 1))
       return op->emitOpError() << "'" << name << "' must be an i64 on integers"
                                << (name == kBoundAttr ? ", and positive" : "");
     return success();
@@ -67,16 +66,16 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr,
   return op->emitOpError() << "unknown attribute '" << name << "'";
 }
 
-LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
-                                                  unsigned index, NamedAttribute attr) {
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
+                                                  NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || index >= function.getNumArguments())
     return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
   return verifyFunctionAttr(op, attr, function.getArgumentTypes()[index]);
 }
 
-LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
-                                                     unsigned index, NamedAttribute attr) {
+LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
+                                                     NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || index >= function.getNumResults())
     return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
@@ -93,7 +92,8 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     auto optimizer = dyn_cast<StringAttr>(attr.getValue());
     return isa<ModuleOp>(op) && optimizer && findOptimizer(optimizer)
                ? success()
-               : op->emitOpError() << "'" << name << "' must be one of " << listOptimizers(", ") << ", on a module";
+               : op->emitOpError() << "'" << name << "' must be one of " << listOptimizers(", ")
+                                   << ", on a module";
   }
   if (name == kFileTypeAttr) {
     auto type = dyn_cast<TypeAttr>(attr.getValue());
@@ -109,7 +109,9 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     auto count = dyn_cast<IntegerAttr>(attr.getValue());
     return isa<ModuleOp>(op) && count && count.getInt() > 1 && count.getInt() <= 65535
                ? success()
-               : op->emitOpError() << "'" << name << "' must be a number of micro-batches from 2 to 65535, on a module";
+               : op->emitOpError()
+                     << "'" << name
+                     << "' must be a number of micro-batches from 2 to 65535, on a module";
   }
   if (name == kPhaseAttr)
     return isa<PhaseAttr>(attr.getValue())
@@ -117,7 +119,8 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                : op->emitOpError() << "'" << name << "' must be #nn.phase";
   if (name == kAbsentAttr) {
     auto names = dyn_cast<ArrayAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && names && llvm::all_of(names, [](Attribute entry) { return isa<StringAttr>(entry); })
+    return isa<ModuleOp>(op) && names &&
+                   llvm::all_of(names, [](Attribute entry) { return isa<StringAttr>(entry); })
                ? success()
                : op->emitOpError() << "'" << name << "' must be a list of strings, on a module";
   }
@@ -125,18 +128,23 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     auto buffers = dyn_cast<DictionaryAttr>(attr.getValue());
     auto holds = [](NamedAttribute entry) {
       auto fields = dyn_cast<DictionaryAttr>(entry.getValue());
-      if (!fields || !fields.getAs<BoolAttr>("persistent") || fields.contains("type") != fields.contains("init"))
+      if (!fields || !fields.getAs<BoolAttr>("persistent") ||
+          fields.contains("type") != fields.contains("init"))
         return false;
       auto type = fields.getAs<TypeAttr>("type");
       return !type || (isa<RankedTensorType>(type.getValue()) && fields.getAs<FileAttr>("init"));
     };
     return isa<ModuleOp>(op) && buffers && llvm::all_of(buffers, holds)
                ? success()
-               : op->emitOpError() << "'" << name << "' must be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
+               : op->emitOpError()
+                     << "'" << name
+                     << "' must be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
   }
   if (name == kClassesAttr || name == "nn.outputs" || name == "nn.sizes") {
     auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
-    return classes && llvm::all_of(classes, [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
+    return classes && llvm::all_of(
+                          classes,
+                          [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
                ? success()
                : op->emitOpError() << "'" << name << "' must be a dictionary of strings";
   }
@@ -155,16 +163,14 @@ Type shale::nn::boolScalar(Type scalar) {
   return RankedTensorType::get({}, IntegerType::get(scalar.getContext(), 1));
 }
 
-ConstantOp shale::nn::splat(OpBuilder &builder, Location loc,
-                            RankedTensorType type, double value) {
+ConstantOp shale::nn::splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute scalar;
   if (isa<FloatType>(element))
     scalar = builder.getFloatAttr(element, value);
   else
-    scalar = builder.getIntegerAttr(element, element.isInteger(1)
-                                                 ? int64_t(value != 0)
-                                                 : int64_t(value));
+    scalar = builder.getIntegerAttr(element,
+                                    element.isInteger(1) ? int64_t(value != 0) : int64_t(value));
   return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, scalar));
 }
 

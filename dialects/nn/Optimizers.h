@@ -1,8 +1,9 @@
 //===- Optimizers.h - What an optimizer says of itself --------------------===//
 //
-// Everything that shalec and the emitted program need to offer an optimizer comes from its description: --optimizer's
-// values, the state and the hyper-parameters of a step, and the program's flags with their defaults. The update itself
-// is an op that implements OptimizerUpdate and is named `nn.` and the optimizer's name.
+// Everything that shalec and the emitted program need to offer an optimizer comes from its
+// description: --optimizer's values, the state and the hyper-parameters of a step, and the
+// program's flags with their defaults. The update itself is an op that implements OptimizerUpdate
+// and is named `nn.` and the optimizer's name.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_NN_OPTIMIZERS_H
@@ -19,7 +20,8 @@ namespace shale::nn {
 enum class HyperSource {
   Flag,          ///< a flag of the program, with a default
   LearningRate,  ///< the schedule
-  BiasCorrection ///< 1 - base^t, where base is another hyper-parameter and t counts applied updates from 1
+  BiasCorrection ///< 1 - base^t, where base is another hyper-parameter and t counts applied updates
+                 ///< from 1
 };
 
 /// A scalar operand of an update.
@@ -43,8 +45,8 @@ struct Optimizer {
   llvm::StringLiteral name;
   /// What --help tells of it.
   llvm::StringLiteral summary;
-  /// State per parameter, each of the parameter's shape, in the order of the update's operands. The names are part of
-  /// checkpoints.
+  /// State per parameter, each of the parameter's shape, in the order of the update's operands. The
+  /// names are part of checkpoints.
   llvm::ArrayRef<llvm::StringLiteral> slots;
   /// In the order of the update's operands.
   llvm::ArrayRef<HyperParameter> hypers;
@@ -54,7 +56,8 @@ struct Optimizer {
 };
 
 /// Hyper-parameter of every step: gradients are scaled down to this norm; 0: off.
-inline constexpr HyperParameter kClipGradNorm{"clip_grad_norm", HyperSource::Flag, 0, 1e30, false, "largest norm; 0: off"};
+inline constexpr HyperParameter kClipGradNorm{
+    "clip_grad_norm", HyperSource::Flag, 0, 1e30, false, "largest norm; 0: off"};
 
 /// Returns all optimizers, the default first.
 llvm::ArrayRef<const Optimizer *> getOptimizers();
@@ -65,7 +68,8 @@ const Optimizer *findOptimizer(llvm::StringRef name);
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
 
-/// Returns the hyper-parameters of @step in their order: the optimizer's, then those that every step has.
+/// Returns the hyper-parameters of @step in their order: the optimizer's, then those that every
+/// step has.
 std::vector<const HyperParameter *> getHyperParameters(const Optimizer &optimizer);
 
 } // namespace shale::nn

@@ -6,8 +6,10 @@
 
 namespace shale::nn {
 
-/// `role = param`: the keyword of an enum case, without dialect prefix; a moment names its slot: `moment("momentum")`.
-inline mlir::ParseResult parseStateRole(mlir::OpAsmParser &parser, RoleAttr &role, mlir::StringAttr &slot) {
+/// `role = param`: the keyword of an enum case, without dialect prefix; a moment names its slot:
+/// `moment("momentum")`.
+inline mlir::ParseResult parseStateRole(mlir::OpAsmParser &parser, RoleAttr &role,
+                                        mlir::StringAttr &slot) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   llvm::StringRef keyword;
   if (parser.parseKeyword(&keyword))
@@ -21,7 +23,8 @@ inline mlir::ParseResult parseStateRole(mlir::OpAsmParser &parser, RoleAttr &rol
   return mlir::failure(parser.parseAttribute(slot) || parser.parseRParen());
 }
 
-inline void printStateRole(mlir::OpAsmPrinter &printer, mlir::Operation *, RoleAttr role, mlir::StringAttr slot) {
+inline void printStateRole(mlir::OpAsmPrinter &printer, mlir::Operation *, RoleAttr role,
+                           mlir::StringAttr slot) {
   printer << stringifyRole(role.getValue());
   if (slot)
     printer << "(" << slot << ")";
@@ -29,8 +32,8 @@ inline void printStateRole(mlir::OpAsmPrinter &printer, mlir::Operation *, RoleA
 
 /// Parses the types of an update: the parameter's, then those of gradient and state
 /// if they differ (`tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>`).
-inline mlir::ParseResult parseUpdateTypes(mlir::OpAsmParser &parser, mlir::Type &param, mlir::Type &grad,
-                                          mlir::Type &state) {
+inline mlir::ParseResult parseUpdateTypes(mlir::OpAsmParser &parser, mlir::Type &param,
+                                          mlir::Type &grad, mlir::Type &state) {
   if (parser.parseType(param))
     return mlir::failure();
   grad = state = param;
@@ -41,8 +44,8 @@ inline mlir::ParseResult parseUpdateTypes(mlir::OpAsmParser &parser, mlir::Type 
   return mlir::success();
 }
 
-inline void printUpdateTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type param, mlir::Type grad,
-                             mlir::Type state) {
+inline void printUpdateTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type param,
+                             mlir::Type grad, mlir::Type state) {
   printer << param;
   if (grad != param)
     printer << " grad " << grad;

@@ -22,8 +22,8 @@ inline PhiloxWords philox(PhiloxWords x, std::array<uint32_t, 2> key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
     uint64_t a = uint64_t(kPhiloxMultipliers[0]) * x[0];
     uint64_t b = uint64_t(kPhiloxMultipliers[1]) * x[2];
-    x = {uint32_t(b >> 32) ^ x[1] ^ key[0], uint32_t(b),
-         uint32_t(a >> 32) ^ x[3] ^ key[1], uint32_t(a)};
+    x = {uint32_t(b >> 32) ^ x[1] ^ key[0], uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ key[1],
+         uint32_t(a)};
     key = {key[0] + kPhiloxWeyl[0], key[1] + kPhiloxWeyl[1]};
   }
   return x;
@@ -33,7 +33,8 @@ inline PhiloxWords philox(PhiloxWords x, std::array<uint32_t, 2> key) {
 struct RandomPlace {
   uint64_t seed, step, microbatch, id;
   PhiloxWords counterOf(uint64_t element) const {
-    return {uint32_t(element), uint32_t(element >> 32 | microbatch << 16), uint32_t(step), uint32_t(id)};
+    return {uint32_t(element), uint32_t(element >> 32 | microbatch << 16), uint32_t(step),
+            uint32_t(id)};
   }
   std::array<uint32_t, 2> key() const { return {uint32_t(seed), uint32_t(seed >> 32)}; }
 };

@@ -40,10 +40,11 @@ LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     auto bucket = dyn_cast<IntegerAttr>(attr.getValue());
     return isa<AllReduceOp, ReduceScatterOp>(op) && bucket && !bucket.getValue().isNegative()
                ? success()
-               : op->emitOpError() << "'" << name << "' must be the number of a bucket, on a reduction";
+               : op->emitOpError()
+                     << "'" << name << "' must be the number of a bucket, on a reduction";
   }
-  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr && name != kHostStateBytesAttr &&
-      name != kHostArenaBytesAttr)
+  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr &&
+      name != kHostStateBytesAttr && name != kHostArenaBytesAttr)
     return op->emitOpError() << "unknown attribute '" << name << "'";
   auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
   if (!isa<ModuleOp>(op) || !bytes || bytes.getValue().isNegative())

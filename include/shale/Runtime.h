@@ -32,16 +32,16 @@ extern "C" {
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {
   SHALE_EXIT_OK = 0,
-  SHALE_EXIT_USAGE = 64,      /* bad flags */
-  SHALE_EXIT_DATA = 65,       /* bad or unsupported model, data or checkpoint */
-  SHALE_EXIT_NO_INPUT = 66,   /* an input file is missing */
+  SHALE_EXIT_USAGE = 64,       /* bad flags */
+  SHALE_EXIT_DATA = 65,        /* bad or unsupported model, data or checkpoint */
+  SHALE_EXIT_NO_INPUT = 66,    /* an input file is missing */
   SHALE_EXIT_UNAVAILABLE = 69, /* this machine lacks a device, a library or instructions */
-  SHALE_EXIT_INTERNAL = 70,   /* a bug in Shale */
-  SHALE_EXIT_IO = 74,         /* a file cannot be written */
-  SHALE_EXIT_PREEMPTED = 75,  /* stopped by a signal, state saved */
-  SHALE_EXIT_PEER = 76,       /* a peer or a collective failed */
-  SHALE_EXIT_NO_FIT = 78,     /* does not fit the memory limit */
-  SHALE_EXIT_NON_FINITE = 93, /* non-finite loss or norm: do not requeue */
+  SHALE_EXIT_INTERNAL = 70,    /* a bug in Shale */
+  SHALE_EXIT_IO = 74,          /* a file cannot be written */
+  SHALE_EXIT_PREEMPTED = 75,   /* stopped by a signal, state saved */
+  SHALE_EXIT_PEER = 76,        /* a peer or a collective failed */
+  SHALE_EXIT_NO_FIT = 78,      /* does not fit the memory limit */
+  SHALE_EXIT_NON_FINITE = 93,  /* non-finite loss or norm: do not requeue */
   SHALE_EXIT_INTERRUPTED = 130 /* Ctrl-C, state saved */
 };
 
@@ -55,8 +55,8 @@ typedef enum {
   SHALE_BOOL = 6 /* one byte, 0 or 1 */
 } ShaleType;
 
-/* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or single
- * tensors (tensor). */
+/* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or
+ * single tensors (tensor). */
 typedef enum { SHALE_AXIS_REPLICA = 0, SHALE_AXIS_SHARD = 1, SHALE_AXIS_TENSOR = 2 } ShaleAxisKind;
 
 /* One axis of the mesh; the last axis of the table varies fastest over ranks. */
@@ -69,7 +69,8 @@ typedef struct {
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 
-/* Bytes at the start of each parameter that are hashed to check that a file of initial values is unchanged. */
+/* Bytes at the start of each parameter that are hashed to check that a file of initial values is
+ * unchanged. */
 #define SHALE_HASHED_BYTES 4096
 
 /* Where a parameter's initial value comes from. */
@@ -77,14 +78,16 @@ typedef struct {
   int32_t kind;       /* ShaleInitKind */
   int32_t transposed; /* 1: the file holds the transpose of a 2-D parameter */
   double fill;        /* SHALE_INIT_FILL: value of every element */
-  const char *file;   /* path at compile time; a missing file is searched beside the program. SHALE_INIT_DATA: the bytes */
+  const char *file;   /* path at compile time; a missing file is searched beside the program.
+                         SHALE_INIT_DATA: the bytes */
   int64_t file_size;  /* size of the file at compile time; 0: the file was missing */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes */
-  int64_t hash;       /* XXH3 of the first SHALE_HASHED_BYTES of these bytes at compile time; 0: unknown */
-  double mean;        /* of the values at compile time; estimated from a sample if there are many */
-  double deviation;   /* their standard deviation; negative: unknown, the file was missing */
-  int32_t type;       /* ShaleType of the file's elements; may differ from the parameter's */
+  int64_t
+      hash;    /* XXH3 of the first SHALE_HASHED_BYTES of these bytes at compile time; 0: unknown */
+  double mean; /* of the values at compile time; estimated from a sample if there are many */
+  double deviation; /* their standard deviation; negative: unknown, the file was missing */
+  int32_t type;     /* ShaleType of the file's elements; may differ from the parameter's */
   int32_t pad_;
 } ShaleInit;
 
@@ -97,7 +100,8 @@ typedef struct {
   const int64_t *dims;
   int64_t count;
   int32_t trained; /* 0: frozen or buffer */
-  int32_t buffer;  /* 0: a parameter; 1: a buffer; 2: a buffer that is not in the model's state_dict */
+  int32_t
+      buffer; /* 0: a parameter; 1: a buffer; 2: a buffer that is not in the model's state_dict */
   ShaleInit init;
 } ShaleParameter;
 
@@ -121,8 +125,10 @@ typedef struct {
 
 typedef enum {
   SHALE_ROLE_PARAM = 0,
-  SHALE_ROLE_LOSS_SCALE = 1, /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
-  SHALE_ROLE_SLOT = 2        /* this and above: state of the optimizer, the role - SHALE_ROLE_SLOT of ShaleProgram.slots */
+  SHALE_ROLE_LOSS_SCALE =
+      1, /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
+  SHALE_ROLE_SLOT = 2 /* this and above: state of the optimizer, the role - SHALE_ROLE_SLOT of
+                         ShaleProgram.slots */
 } ShaleRole;
 
 typedef enum {
@@ -150,12 +156,12 @@ typedef struct {
  * state block. The rank with coordinate c on `axis` holds elements
  * [c*local_count, (c+1)*local_count) of the group. */
 typedef struct {
-  int32_t group; /* index into ShaleProgram.groups */
-  int32_t role;  /* ShaleRole, or above SHALE_ROLE_SLOT */
-  int32_t type;  /* ShaleType as stored */
-  int32_t axis;  /* index into ShaleProgram.axes; -1: whole on every rank */
-  int64_t offset; /* bytes into the state block; aligned to 64. State in host memory
-                     follows the device's: its offsets begin at state_bytes */
+  int32_t group;       /* index into ShaleProgram.groups */
+  int32_t role;        /* ShaleRole, or above SHALE_ROLE_SLOT */
+  int32_t type;        /* ShaleType as stored */
+  int32_t axis;        /* index into ShaleProgram.axes; -1: whole on every rank */
+  int64_t offset;      /* bytes into the state block; aligned to 64. State in host memory
+                          follows the device's: its offsets begin at state_bytes */
   int64_t local_count; /* elements on this rank */
 } ShaleState;
 
@@ -164,15 +170,17 @@ typedef struct {
  * with the r-th data coordinate (row-major over data axes) takes the r-th equal slice. */
 typedef struct {
   const char *name;
-  const char *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file);
-                          "all-ones": the program was compiled for ones, so the data file must hold only ones;
-                          "seed", "step", "microbatch": an i64 scalar that random ops draw from */
+  const char
+      *binding; /* "tokens", "tokens+1", "ones", "arange" or "" (must be in the data file);
+                   "all-ones": the program was compiled for ones, so the data file must hold only
+                   ones; "seed", "step", "microbatch": an i64 scalar that random ops draw from */
   int32_t type;
   int32_t rank;
   const int64_t *dims; /* of this rank's part */
   int32_t batch_dim;   /* -1: not split, the same on every rank */
   int32_t pad_;
-  int64_t bound;   /* values of this integer input must be in [0, bound) or `ignored`; 0: not checked */
+  int64_t
+      bound; /* values of this integer input must be in [0, bound) or `ignored`; 0: not checked */
   int64_t ignored; /* the label that the loss ignores; 0: none */
 } ShaleInput;
 
@@ -184,9 +192,9 @@ typedef enum {
 
 /* A collective of the compiled code, for messages, reports and byte counts. */
 typedef struct {
-  const char *name;    /* unit or value that it moves */
-  int32_t kind;        /* ShaleCollectiveKind */
-  int32_t axis;        /* index into axes */
+  const char *name; /* unit or value that it moves */
+  int32_t kind;     /* ShaleCollectiveKind */
+  int32_t axis;     /* index into axes */
   /* Bytes that one rank sends per run, with N ranks on the axis: all-gather and
    * reduce-scatter (N-1) * count * element size, all-reduce
    * 2 * (N-1) * ceil(count / N) * element size. */
@@ -210,7 +218,8 @@ typedef struct {
 
 /* A line of the memory plan; the sum of all lines is the planned peak per rank. */
 typedef struct {
-  const char *category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
+  const char *
+      category; /* parameters, gradients, optimizer, activations, communication, workspace, fixed */
   const char *what;
   const char *space; /* "device" or "host" */
   int64_t bytes;
@@ -230,9 +239,8 @@ typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to co
 
 /* A compiled function. `inputs` are in the order of ShaleProgram.inputs, `hyper` in
  * the order of .hyper, `metrics` in the order of the function's metric table. */
-typedef void (*ShaleFunction)(ShaleRank *rank, char *state, char *arena,
-                              const void *const *inputs, const float *hyper,
-                              float *metrics);
+typedef void (*ShaleFunction)(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
+                              const float *hyper, float *metrics);
 
 typedef struct {
   int32_t abi_version;
@@ -257,16 +265,19 @@ typedef struct {
   int32_t kept_count;
   int32_t slot_count;
   int32_t foreign_flag_count;
-  int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduce-scattered there (ZeRO-1) */
+  int32_t reduces_at_end; /* 1: gradients stay whole until the update and are reduce-scattered there
+                             (ZeRO-1) */
   const ShaleAxis *axes;
   const ShaleParameter *parameters;
   const ShaleGroup *groups;
   const ShaleState *states;
   const ShaleInput *inputs;
-  const char *const *slots;         /* names of the optimizer's state per parameter; part of checkpoints */
-  const char *const *foreign_flags; /* flags of other optimizers, without "--": they have no effect */
+  const char *const *slots; /* names of the optimizer's state per parameter; part of checkpoints */
+  const char *const
+      *foreign_flags; /* flags of other optimizers, without "--": they have no effect */
   const ShaleHyper *hyper;
-  const char *const *metrics;      /* loss, grad_norm, enable (1: the update was applied), and
+  const char *const
+      *metrics;                    /* loss, grad_norm, enable (1: the update was applied), and
                                       loss_scale if the loss is scaled: a run then continues after a skipped update */
   const char *const *eval_metrics; /* loss_sum, count, both over all ranks */
   const ShaleSite *sites;
@@ -280,11 +291,12 @@ typedef struct {
   int64_t arena_bytes;
   int64_t host_state_bytes; /* state in host memory; 0 unless something is offloaded */
   int64_t host_arena_bytes;
-  int64_t transfer_count; /* copies between device and host memory in all functions */
+  int64_t transfer_count;     /* copies between device and host memory in all functions */
   int64_t comm_scratch_bytes; /* the runtime's receive buffer; at least 128 bytes per
                                  rank of the largest axis, if that has two ranks */
   int64_t tokens_per_step;    /* of all ranks and micro-batches */
-  int64_t flops_per_step;     /* per rank: floating-point operations of the model, without recomputation */
+  int64_t
+      flops_per_step; /* per rank: floating-point operations of the model, without recomputation */
   /* A step of K micro-batches runs accumulate_first, K - 2 times accumulate_next, and
    * `step` for the last micro-batch. K = 1: `step` only, the others are NULL. K = 2:
    * accumulate_next is NULL. Neither of the accumulate functions writes metrics. */
@@ -296,7 +308,8 @@ typedef struct {
 
 extern const ShaleProgram shale_program;
 
-/* ---- Functions that compiled code calls. None returns after an error: the runtime reports it and exits. */
+/* ---- Functions that compiled code calls. None returns after an error: the runtime reports it and
+ * exits. */
 
 /* A generated kernel: processes rows [begin, end) of the buffers in `args`. */
 typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
@@ -307,27 +320,25 @@ void shale_note(ShaleRank *rank, const char *node);
 /* Runs `kernel` over [0, rows), split among threads at multiples of `grain` that depend
  * only on rows, grain and the number of threads. `name` is the kernel's name, for traces;
  * `args` holds `inputs` buffers that it reads, then `outputs` buffers that it writes. */
-void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
-                  void *const *args, int32_t inputs, int32_t outputs,
-                  int64_t rows, int64_t grain);
+void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
+                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain);
 
 /* Computes C[m,n] = op(A) * op(B) on all threads, row-major, with leading dimensions in
  * elements. A and B have type `type`: SHALE_F32 or a 16-bit float. C has type
  * `result_type`: `type` or SHALE_F32. Sums are f32, rounded once. */
-void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
-                int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
-                int32_t result_type);
+void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,
+                int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
+                int64_t ldc, int32_t type, int32_t result_type);
 
 /* Returns scratch memory of the calling thread for a kernel: `offset` bytes into a block
  * of at least `bytes`. The block stays valid until the thread requests a larger one. */
 void *shale_scratch(int64_t bytes, int64_t offset);
 
-/* Computes C = alpha * op(A) * op(B) + beta * C in f32 on the calling thread only, for use inside a kernel. */
-void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m,
-                       int64_t n, int64_t k, float alpha, const float *a,
-                       int64_t lda, const float *b, int64_t ldb, float beta,
-                       float *c, int64_t ldc);
+/* Computes C = alpha * op(A) * op(B) + beta * C in f32 on the calling thread only, for use inside a
+ * kernel. */
+void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n, int64_t k,
+                       float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                       float beta, float *c, int64_t ldc);
 
 /* Collectives: `site` indexes ShaleProgram.sites (axis and name). Start returns at
  * once; the buffers belong to the runtime until shale_wait(rank, site). All ranks start
@@ -335,14 +346,15 @@ void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m,
  * on timing. `count` is in elements, `type` a ShaleType. */
 
 /* recv[c*count ..] = `send` of the rank with coordinate c. send may be recv + own*count. */
-void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send,
-                            void *recv, int64_t count, int32_t type);
-/* recv[0..count) = sum over the axis' ranks of their send[own*count ..]. recv may be send + own*count. */
-void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
-                                void *recv, int64_t count, int32_t type);
+void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                            int64_t count, int32_t type);
+/* recv[0..count) = sum over the axis' ranks of their send[own*count ..]. recv may be send +
+ * own*count. */
+void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                                int64_t count, int32_t type);
 /* recv[0..count) = sum of send[0..count); recv may be send. */
-void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send,
-                            void *recv, int64_t count, int32_t type);
+void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                            int64_t count, int32_t type);
 /* Blocks until the collective that was started at `site` is complete. */
 void shale_wait(ShaleRank *rank, int32_t site);
 
@@ -353,11 +365,12 @@ void *shale_host_arena(ShaleRank *rank);
 /* Copies between device and host memory; `index` is below transfer_count. Start returns
  * at once; both buffers belong to the runtime until shale_transfer_wait(rank, index).
  * Copies run in the order in which they start, concurrently with kernels and collectives. */
-void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
-                          const void *source, int64_t bytes);
+void shale_transfer_start(ShaleRank *rank, int32_t index, void *target, const void *source,
+                          int64_t bytes);
 void shale_transfer_wait(ShaleRank *rank, int32_t index);
 
-/* Returns this rank's coordinate on `axis`, an index into ShaleProgram.axes; 0 if `axis` is negative. */
+/* Returns this rank's coordinate on `axis`, an index into ShaleProgram.axes; 0 if `axis` is
+ * negative. */
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis);
 
 #ifdef __cplusplus

@@ -21,7 +21,8 @@ OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
     return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
   if (isa<Elementwise>(op))
     for (OpOperand &operand : op->getOpOperands())
-      if (operand.get().getType() == op->getResult(index).getType() && !splatConstant(operand.get()))
+      if (operand.get().getType() == op->getResult(index).getType() &&
+          !splatConstant(operand.get()))
         return &operand;
   return nullptr;
 }
@@ -31,18 +32,23 @@ Value shale::viewed(Value value) {
     if (!isView(op))
       break;
     // getViewPlace looks up the unit, which a view of one operand does not need.
-    value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
+    value = op->getOperand(
+        op->getNumOperands() == 1
+            ? 0
+            : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
   }
   return value;
 }
 
 /// Returns the reader of the value or of its views that `better` prefers, or null.
-static Operation *pickReader(Value value, llvm::function_ref<bool(Operation *, Operation *)> better) {
+static Operation *pickReader(Value value,
+                             llvm::function_ref<bool(Operation *, Operation *)> better) {
   Operation *picked = nullptr;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner(), *reader = nullptr;
     if (isView(user)) // result i of a view of several operands is a view of operand i
-      reader = pickReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()), better);
+      reader = pickReader(user->getResult(user->getNumResults() == 1 ? 0 : use.getOperandNumber()),
+                          better);
     if (!reader)
       reader = user;
     if (!picked || better(reader, picked))

@@ -6,8 +6,8 @@
 
 namespace shale {
 
-/// Returns the constant that defines `value` if all its elements are equal, else null. Kernels compute such a constant
-/// instead of loading it.
+/// Returns the constant that defines `value` if all its elements are equal, else null. Kernels
+/// compute such a constant instead of loading it.
 nn::ConstantOp splatConstant(mlir::Value value);
 
 /// Returns the operand whose buffer result `index` may reuse, or null. A kernel may
@@ -18,8 +18,8 @@ mlir::OpOperand *aliasedOperand(mlir::Operation *op, unsigned index);
 /// Returns the value whose bytes `value` refers to, looking through any number of views.
 mlir::Value viewed(mlir::Value value);
 
-/// Return the first and the last op of the block that read `value` or a view of it, or null if there is none. A view
-/// without readers counts as a reader.
+/// Return the first and the last op of the block that read `value` or a view of it, or null if
+/// there is none. A view without readers counts as a reader.
 mlir::Operation *firstReader(mlir::Value value);
 mlir::Operation *lastReader(mlir::Value value);
 

@@ -14,8 +14,8 @@ enum class Fit { Best, First };
 } // namespace
 
 /// Places lifetimes in the given order.
-static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order, Fit fit,
-                                 int64_t alignment) {
+static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::ArrayRef<int64_t> order,
+                                 Fit fit, int64_t alignment) {
   struct Placed {
     int64_t from, to, begin, end;
   };
@@ -41,7 +41,8 @@ static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::Array
     int64_t from = best >= 0 ? best : end;
     layout.offsets[index] = from;
     layout.bytes = std::max(layout.bytes, from + bytes);
-    auto place = llvm::upper_bound(placed, from, [](int64_t offset, const Placed &other) { return offset < other.from; });
+    auto place = llvm::upper_bound(
+        placed, from, [](int64_t offset, const Placed &other) { return offset < other.from; });
     placed.insert(place, {from, from + bytes, lifetime.begin, lifetime.end});
   }
   return layout;
@@ -49,15 +50,16 @@ static ArenaLayout layOutInOrder(llvm::ArrayRef<Lifetime> lifetimes, llvm::Array
 
 /// Places the buffer with the highest end first in the next attempt, which often
 /// lets it move below the buffers that blocked it. The number of attempts is bounded.
-static void improve(ArenaLayout &best, llvm::SmallVector<int64_t> order, Fit fit, llvm::ArrayRef<Lifetime> lifetimes,
-                    int64_t least, int64_t alignment) {
+static void improve(ArenaLayout &best, llvm::SmallVector<int64_t> order, Fit fit,
+                    llvm::ArrayRef<Lifetime> lifetimes, int64_t least, int64_t alignment) {
   constexpr int64_t work = 30000000, most = 32;
   int64_t count = std::max<int64_t>(1, lifetimes.size());
   int64_t attempts = std::min(most, work / (count * count));
   ArenaLayout layout = best;
   for (int64_t i = 0; i < attempts && best.bytes > least; ++i) {
     auto top = std::find_if(order.begin(), order.end(), [&](int64_t index) {
-      return layout.offsets[index] + int64_t(llvm::alignTo(lifetimes[index].bytes, alignment)) == layout.bytes;
+      return layout.offsets[index] + int64_t(llvm::alignTo(lifetimes[index].bytes, alignment)) ==
+             layout.bytes;
     });
     if (top == order.begin() || top == order.end())
       return;
@@ -88,7 +90,8 @@ ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t align
   for (const auto &key : keys)
     for (Fit fit : {Fit::Best, Fit::First}) {
       llvm::SmallVector<int64_t> sorted = order;
-      std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return key(a) > key(b); });
+      std::stable_sort(sorted.begin(), sorted.end(),
+                       [&](int64_t a, int64_t b) { return key(a) > key(b); });
       ArenaLayout layout = layOutInOrder(lifetimes, sorted, fit, alignment);
       if (layout.bytes == least)
         return layout;
@@ -96,7 +99,8 @@ ArenaLayout shale::layOutArena(llvm::ArrayRef<Lifetime> lifetimes, int64_t align
     }
   auto less = [](const Attempt &a, const Attempt &b) { return a.layout.bytes < b.layout.bytes; };
   // A layout within 1 % of the lower bound is good enough.
-  if (Attempt &attempt = *llvm::min_element(attempts, less); attempt.layout.bytes - least <= least / 100)
+  if (Attempt &attempt = *llvm::min_element(attempts, less);
+      attempt.layout.bytes - least <= least / 100)
     return attempt.layout;
   for (Attempt &attempt : attempts)
     improve(attempt.layout, attempt.order, attempt.fit, lifetimes, least, alignment);

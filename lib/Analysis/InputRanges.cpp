@@ -18,7 +18,8 @@ static bool takes(const IndexRange &range, int64_t value) {
   return (value >= 0 && value < range.size) || range.also == value;
 }
 
-static std::optional<IndexRange> meet(const std::optional<IndexRange> &a, const std::optional<IndexRange> &b) {
+static std::optional<IndexRange> meet(const std::optional<IndexRange> &a,
+                                      const std::optional<IndexRange> &b) {
   if (!a || !b)
     return a ? a : b;
   IndexRange both{std::min(a->size, b->size)};

@@ -10,13 +10,16 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+static int64_t elements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
 
 std::optional<KernelRows> shale::findKernelRows(Block &body) {
   Operation *yield = body.getTerminator();
   auto split = [&](Operation &op) -> std::pair<int64_t, int64_t> {
     auto indexed = dyn_cast<Indexed>(op);
-    if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces || elements(op.getResult(0)) == 0)
+    if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces ||
+        elements(op.getResult(0)) == 0)
       return {0, 0};
     int64_t rows = elements(op.getResult(0)), columns = elements(op.getOperand(0)) / rows;
     bool fits = llvm::all_of(yield->getOperands(), [&](Value result) {
@@ -38,7 +41,8 @@ std::optional<KernelRows> shale::findKernelRows(Block &body) {
 
 namespace {
 
-/// Returns at most `most` numbers of [0, size), including both ends; all of them if they are at most `most`.
+/// Returns at most `most` numbers of [0, size), including both ends; all of them if they are at
+/// most `most`.
 SmallVector<int64_t> sample(int64_t size, int64_t most) {
   SmallVector<int64_t> picked;
   if (size <= most) {
@@ -63,7 +67,8 @@ public:
     b.setInsertionPointToEnd(&block);
     dependent.insert(argument);
     for (Operation &op : *argument.getParentBlock())
-      if (llvm::any_of(op.getOperands(), [&](Value operand) { return dependent.contains(operand); }))
+      if (llvm::any_of(op.getOperands(),
+                       [&](Value operand) { return dependent.contains(operand); }))
         dependent.insert_range(op.getResults());
   }
 
@@ -74,8 +79,8 @@ public:
   }
 
   struct Read {
-    int64_t index;     ///< -1: known only at run time
-    bool inReduction;  ///< read by a reduction of a row, which completes before the row is written
+    int64_t index;    ///< -1: known only at run time
+    bool inReduction; ///< read by a reduction of a row, which completes before the row is written
     bool operator<(const Read &other) const {
       return std::tie(index, inReduction) < std::tie(other.index, other.inReduction);
     }
@@ -110,7 +115,8 @@ public:
     return nothing;
   }
 
-  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient, LinearIndex &remainder) override {
+  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+              LinearIndex &remainder) override {
     if (!index.terms.empty() && divisor != 1) {
       quotient = remainder = LinearIndex::dim(kUnknown);
       return true;
@@ -125,7 +131,8 @@ public:
     return true;
   }
 
-  Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative, Value &condition) override {
+  Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative,
+                Value &condition) override {
     relative = index.plus(-lo);
     if (index.terms.empty())
       return index.constant >= lo && index.constant < hi ? Within::Always : Within::Never;
@@ -198,12 +205,15 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
         return "'" + probe.opaque->getName().getStringRef().str() + "' may read any element of it";
       for (const ReadProbe::Read &read : probe.reads) {
         int64_t row = index / std::max<int64_t>(1, otherCount / rowCount);
-        bool sameRow = read.index >= 0 && read.index / std::max<int64_t>(1, count / rowCount) == row;
+        bool sameRow =
+            read.index >= 0 && read.index / std::max<int64_t>(1, count / rowCount) == row;
         // An output with one value per row is written after the other elements of the row.
-        bool own = (otherCount == count && read.index == index) || (sameRow && (read.inReduction || count == rowCount));
+        bool own = (otherCount == count && read.index == index) ||
+                   (sameRow && (read.inReduction || count == rowCount));
         if (!own)
           return "element " + std::to_string(index) + " of a result depends on element " +
-                 (read.index < 0 ? std::string("known at run time only") : std::to_string(read.index));
+                 (read.index < 0 ? std::string("known at run time only")
+                                 : std::to_string(read.index));
       }
     }
   }

@@ -14,7 +14,8 @@ SmallVector<StringRef> shale::namesOf(nn::StateOp state) {
   SmallVector<StringRef> names{state.getSymName()};
   if (ArrayAttr more = state.getNamesAttr())
     for (Attribute name : more)
-      if (auto text = dyn_cast<StringAttr>(name); text && !llvm::is_contained(names, text.getValue()))
+      if (auto text = dyn_cast<StringAttr>(name);
+          text && !llvm::is_contained(names, text.getValue()))
         names.push_back(text.getValue());
   return names;
 }
@@ -43,7 +44,8 @@ static std::optional<StringRef> familyOf(StringRef scope) {
 std::vector<std::string> shale::findBlocks(ModuleOp module) {
   // The scopes of each family.
   llvm::StringMap<llvm::StringSet<>> indices;
-  auto states = llvm::make_filter_range(module.getOps<nn::StateOp>(), [](nn::StateOp state) { return !state.getOf(); });
+  auto states = llvm::make_filter_range(module.getOps<nn::StateOp>(),
+                                        [](nn::StateOp state) { return !state.getOf(); });
   for (nn::StateOp state : states)
     for (StringRef name : namesOf(state))
       for (StringRef scope : scopesOf(name, false))
@@ -67,7 +69,9 @@ std::vector<std::string> shale::findBlocks(ModuleOp module) {
   int64_t most = 0;
   for (auto &family : elements)
     most = std::max(most, family.second);
-  llvm::erase_if(blocks, [&](const std::string &block) { return elements.lookup(*familyOf(block)) < most / 10; });
+  llvm::erase_if(blocks, [&](const std::string &block) {
+    return elements.lookup(*familyOf(block)) < most / 10;
+  });
   return blocks;
 }
 
@@ -75,10 +79,12 @@ bool shale::isClass(StringRef full, StringRef name) {
   return full == name || (full.ends_with(name) && full.drop_back(name.size()).ends_with("."));
 }
 
-FailureOr<std::vector<std::string>> shale::scopesOfClass(ModuleOp module, StringRef name, StringRef option) {
+FailureOr<std::vector<std::string>> shale::scopesOfClass(ModuleOp module, StringRef name,
+                                                         StringRef option) {
   auto classes = module->getAttrOfType<DictionaryAttr>(nn::kClassesAttr);
   if (!classes || classes.empty())
-    return module.emitError(option) << ": the model does not say the classes of its modules; use match:REGEX";
+    return module.emitError(option)
+           << ": the model does not say the classes of its modules; use match:REGEX";
   std::vector<std::string> scopes;
   std::set<StringRef> known;
   for (NamedAttribute entry : classes) {
@@ -88,7 +94,7 @@ FailureOr<std::vector<std::string>> shale::scopesOfClass(ModuleOp module, String
       scopes.push_back(entry.getName().str());
   }
   if (scopes.empty())
-    return module.emitError(option) << ": no module is of class '" << name << "'; there are "
-                                    << llvm::join(known, ", ");
+    return module.emitError(option)
+           << ": no module is of class '" << name << "'; there are " << llvm::join(known, ", ");
   return scopes;
 }

@@ -104,14 +104,18 @@ private:
 /// Returns the state that a function argument holds, or null.
 FlatSymbolRefAttr stateOf(Value value) {
   auto argument = dyn_cast_or_null<BlockArgument>(value);
-  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  return function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr) : FlatSymbolRefAttr();
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  return function
+             ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr)
+             : FlatSymbolRefAttr();
 }
 
 /// The operations on one parameter's gradient in one function.
 class GradientPath {
 public:
-  GradientPath(ModuleOp module, FlatSymbolRefAttr parameter) : module(module), parameter(parameter) {}
+  GradientPath(ModuleOp module, FlatSymbolRefAttr parameter)
+      : module(module), parameter(parameter) {}
 
   /// Follows the gradient from its last value back to the ops that sum it up, then to the loss.
   void follow(Value gradient) {
@@ -143,7 +147,8 @@ public:
         }
         if (isa<Elementwise>(op)) {
           std::string name = op->getName().getStringRef().str(), type = nameOf(floatOf(value));
-          path.add({"then", name + " in " + type, llvm::json::Object{{"op", name}, {"type", type}}}, false);
+          path.add({"then", name + " in " + type, llvm::json::Object{{"op", name}, {"type", type}}},
+                   false);
         }
       }
       llvm::append_range(work, op->getOperands());
@@ -163,7 +168,8 @@ private:
     unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
     StringRef what = after < before ? "rounded" : after > before ? "widened" : "converted";
     path.add({"then", what.str() + " from " + nameOf(from) + " to " + nameOf(to),
-              llvm::json::Object{{"op", "nn.cast"}, {"from", nameOf(from)}, {"to", nameOf(to)}}}, false);
+              llvm::json::Object{{"op", "nn.cast"}, {"from", nameOf(from)}, {"to", nameOf(to)}}},
+             false);
   }
 
   void addSum(Operation *op, Value value) {
@@ -176,8 +182,11 @@ private:
       }
     std::string name = op->getName().getStringRef().str(), gives = nameOf(floatOf(value));
     std::string sum = nameOf(first ? accumulatorType(first) : floatOf(value));
-    sums.add({"gradient", name + " of " + types.text() + ", accumulated in " + sum + ", gives " + gives,
-              llvm::json::Object{{"op", name}, {"operands", types.json()}, {"accumulated", sum}, {"result", gives}}}, true);
+    sums.add(
+        {"gradient", name + " of " + types.text() + ", accumulated in " + sum + ", gives " + gives,
+         llvm::json::Object{
+             {"op", name}, {"operands", types.json()}, {"accumulated", sum}, {"result", gives}}},
+        true);
   }
 
   /// Adds a sum over micro-batches. Appends the gradient of this function's micro-batch to `work`.
@@ -191,10 +200,14 @@ private:
       for (OpOperand &own : op->getOpOperands()) {
         if (&own == &operand)
           continue;
-        std::string type = nameOf(floatOf(own.get())), sum = nameOf(accumulatorType(floatOf(own.get())));
+        std::string type = nameOf(floatOf(own.get())),
+                    sum = nameOf(accumulatorType(floatOf(own.get())));
         std::string kept = nameOf(floatOf(operand.get()));
-        path.add({"accumulated", type + " of each micro-batch, added in " + sum + ", kept in " + kept,
-                  llvm::json::Object{{"op", "accumulate"}, {"type", type}, {"added", sum}, {"kept", kept}}}, false);
+        path.add({"accumulated",
+                  type + " of each micro-batch, added in " + sum + ", kept in " + kept,
+                  llvm::json::Object{
+                      {"op", "accumulate"}, {"type", type}, {"added", sum}, {"kept", kept}}},
+                 false);
         work.push_back(own.get());
       }
       return true;
@@ -207,11 +220,18 @@ private:
     if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter)
       return;
     reduces = true;
-    std::string type = nameOf(floatOf(op->getOperand(0))), sum = nameOf(accumulatorType(floatOf(op->getOperand(0))));
+    std::string type = nameOf(floatOf(op->getOperand(0))),
+                sum = nameOf(accumulatorType(floatOf(op->getOperand(0))));
     int64_t ranks = dist::getMesh(module).getSize(op.getCollectiveAxis());
-    path.add({"reduced", type + " over " + std::to_string(ranks) + " ranks of " + op.getCollectiveAxis().str() + ", each sum in " + sum +
-                             " in rank order",
-              llvm::json::Object{{"op", "reduce"}, {"type", type}, {"added", sum}, {"axis", op.getCollectiveAxis()}, {"ranks", ranks}}}, false);
+    path.add({"reduced",
+              type + " over " + std::to_string(ranks) + " ranks of " +
+                  op.getCollectiveAxis().str() + ", each sum in " + sum + " in rank order",
+              llvm::json::Object{{"op", "reduce"},
+                                 {"type", type},
+                                 {"added", sum},
+                                 {"axis", op.getCollectiveAxis()},
+                                 {"ranks", ranks}}},
+             false);
   }
 
   /// Collects the types that the backward pass computes before the sums.
@@ -242,7 +262,8 @@ struct ParameterNumerics {
 
 /// Follows the gradient of an update and, through its accumulator, the gradients in the
 /// functions of earlier micro-batches.
-void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parameter, Value gradient, ParameterNumerics &all) {
+void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parameter, Value gradient,
+                    ParameterNumerics &all) {
   all.path.follow(gradient);
   bool earlierReduce = false;
   for (FlatSymbolRefAttr accumulator : all.path.accumulators)
@@ -251,7 +272,8 @@ void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parame
         continue;
       Operation *terminator = function.getBody().front().getTerminator();
       for (OpOperand &result : terminator->getOpOperands())
-        if (function.getResultAttrOfType<FlatSymbolRefAttr>(result.getOperandNumber(), nn::kStateAttr) == accumulator) {
+        if (function.getResultAttrOfType<FlatSymbolRefAttr>(result.getOperandNumber(),
+                                                            nn::kStateAttr) == accumulator) {
           GradientPath earlier(module, parameter);
           earlier.follow(result.get());
           earlierReduce |= earlier.reduces;
@@ -269,24 +291,30 @@ Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
   for (auto view : step.getOps<dist::UnitViewOp>())
     if (view.getParamAttr() == parameter)
       for (Operation *user : view->getUsers())
-        types.addOnce(floatOf(isa<nn::CastOp>(user) ? user->getResult(0) : Value(view.getResult())));
+        types.addOnce(
+            floatOf(isa<nn::CastOp>(user) ? user->getResult(0) : Value(view.getResult())));
   return types;
 }
 
 /// Adds the parameters of the updated group to `found`, by name.
-void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update, llvm::StringMap<ParameterNumerics> &found) {
+void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update,
+              llvm::StringMap<ParameterNumerics> &found) {
   Value parameter = update.getParameterOperand().get();
   while (Operation *slice = parameter.getDefiningOp())
     parameter = slice->getOperand(0);
   FlatSymbolRefAttr symbol = stateOf(parameter);
   auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
-  auto name = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
+  auto name =
+      state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   auto index = state ? state->getAttrOfType<IntegerAttr>(dist::kGroupAttr) : IntegerAttr();
   auto unit = name ? module.lookupSymbol<dist::UnitOp>(name.getAttr()) : dist::UnitOp();
   if (!unit || !index)
     return;
   for (auto segment : unit.getGroup(index.getInt()).getSegments().getAsRange<dist::SegmentAttr>()) {
-    ParameterNumerics all{segment.getParam().getValue().str(), nameOf(floatOf(parameter)), usedIn(step, segment.getParam()), {},
+    ParameterNumerics all{segment.getParam().getValue().str(),
+                          nameOf(floatOf(parameter)),
+                          usedIn(step, segment.getParam()),
+                          {},
                           GradientPath(module, segment.getParam())};
     followGradient(module, step, segment.getParam(), update.getGradientOperand().get(), all);
     for (OpOperand *moment : update.getStateOperands())
@@ -297,21 +325,30 @@ void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update, llvm::
 
 void print(const ParameterNumerics &all, int64_t ranks, raw_ostream &os) {
   os << all.name << "\n";
-  auto line = [&](StringRef title, const std::string &text) { os << "  " << llvm::left_justify(title, 12) << text << "\n"; };
+  auto line = [&](StringRef title, const std::string &text) {
+    os << "  " << llvm::left_justify(title, 12) << text << "\n";
+  };
   line("kept", all.kept + ", used in " + all.used.text());
   if (!all.path.before.empty())
     line("backward", "computed in " + all.path.before.text());
   all.path.sums.print(os);
   all.path.path.print(os);
   if (!all.path.reduces)
-    line("reduced", ranks > 1 ? "not: each rank has the whole sum" : "not: one rank has the whole batch");
-  line("update", all.states.empty() ? std::string("computed in f32") : "computed in f32; state in " + all.states.text());
+    line("reduced",
+         ranks > 1 ? "not: each rank has the whole sum" : "not: one rank has the whole batch");
+  line("update", all.states.empty() ? std::string("computed in f32")
+                                    : "computed in f32; state in " + all.states.text());
 }
 
 llvm::json::Object json(const ParameterNumerics &all) {
-  return llvm::json::Object{{"name", all.name}, {"kept", all.kept}, {"used", all.used.json()}, {"backward", all.path.before.json()},
-                            {"gradient", all.path.sums.json()}, {"then", all.path.path.json()},
-                            {"update", llvm::json::Object{{"computed", "f32"}, {"state", all.states.json()}}}};
+  return llvm::json::Object{
+      {"name", all.name},
+      {"kept", all.kept},
+      {"used", all.used.json()},
+      {"backward", all.path.before.json()},
+      {"gradient", all.path.sums.json()},
+      {"then", all.path.path.json()},
+      {"update", llvm::json::Object{{"computed", "f32"}, {"state", all.states.json()}}}};
 }
 
 } // namespace

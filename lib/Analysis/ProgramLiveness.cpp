@@ -47,9 +47,13 @@ LogicalResult ProgramLiveness::run(rt::FuncOp function, bool strict) {
         return op.emitOpError("accesses what is no rt.buffer");
       auto it = found.find(buffer);
       if (it == found.end()) {
-        if (strict && isa<MemoryEffects::Read>(instance.getEffect()) && buffer.getSpace() == rt::Space::Arena)
+        if (strict && isa<MemoryEffects::Read>(instance.getEffect()) &&
+            buffer.getSpace() == rt::Space::Arena)
           return op.emitOpError() << "reads '" << buffer.getName() << "' before it is written";
-        it = found.insert({buffer, LiveBuffer{buffer, rt::bufferBytes(buffer.getType()), begin, end}}).first;
+        it =
+            found
+                .insert({buffer, LiveBuffer{buffer, rt::bufferBytes(buffer.getType()), begin, end}})
+                .first;
       }
       it->second.end = std::max(it->second.end, end);
     }

@@ -1,9 +1,9 @@
 //===- ProgramSummary.cpp - Memory, traffic and work of a planned program -===//
 #include "lib/Analysis/ProgramSummary.h"
 #include "dialects/mem/Mem.h"
-#include "lib/Target/Target.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "lib/Analysis/Timeline.h"
+#include "lib/Target/Target.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,8 +27,10 @@ int64_t ProgramSummary::peakBytes() const { return peakBytes(false) + peakBytes(
 
 /// Returns the padding of a state in bytes: one rank's share of the padding of its group.
 static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
-  auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
-  auto unitName = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
+  auto state =
+      module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
+  auto unitName =
+      state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   auto index = state ? state->getAttrOfType<IntegerAttr>(dist::kGroupAttr) : IntegerAttr();
   auto unit = unitName ? module.lookupSymbol<dist::UnitOp>(unitName.getAttr()) : dist::UnitOp();
   if (!unit || !index)
@@ -38,7 +40,8 @@ static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
   for (auto segment : group.getSegments().getAsRange<dist::SegmentAttr>())
     used += segment.getCount();
   auto type = cast<RankedTensorType>(slot.getType());
-  int64_t parts = std::max<int64_t>(1, group.getCount() / std::max<int64_t>(1, type.getNumElements()));
+  int64_t parts =
+      std::max<int64_t>(1, group.getCount() / std::max<int64_t>(1, type.getNumElements()));
   return (group.getCount() - used) * nn::elementBytes(type.getElementType()) / parts;
 }
 
@@ -50,14 +53,16 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
         continue;
       int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
       bytes[slot.getCategory()] += size;
-      summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(), slot.getCategory(),
-                                 rt::Space::State, slot.getOffset(), size, paddingOf(module, slot), host});
+      summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(),
+                                 slot.getCategory(), rt::Space::State, slot.getOffset(), size,
+                                 paddingOf(module, slot), host});
     }
     int64_t sum = 0;
     for (auto [category, size] : bytes) {
-      summary.lines.push_back({category, category == rt::Category::Parameters  ? "parameters at rest"
-                                         : category == rt::Category::Gradients ? "gradient accumulators"
-                                                                               : "optimizer state",
+      summary.lines.push_back({category,
+                               category == rt::Category::Parameters  ? "parameters at rest"
+                               : category == rt::Category::Gradients ? "gradient accumulators"
+                                                                     : "optimizer state",
                                size, host, true});
       sum += size;
     }
@@ -73,7 +78,8 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
 static bool isUpdate(Operation &op) {
   auto writesState = [](Value output) {
     rt::BufferOp buffer = rt::allocationOf(output);
-    return buffer && buffer.getSpace() == rt::Space::State && buffer.getCategory() != rt::Category::Gradients;
+    return buffer && buffer.getSpace() == rt::Space::State &&
+           buffer.getCategory() != rt::Category::Gradients;
   };
   if (auto transfer = dyn_cast<rt::TransferOp>(op))
     return writesState(transfer.getTarget());
@@ -82,7 +88,8 @@ static bool isUpdate(Operation &op) {
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
   auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-  return (collective && collective.getCollectiveKind() == CollectiveKind::ReduceScatter) || (launch && llvm::any_of(launch.getOutputs(), writesState));
+  return (collective && collective.getCollectiveKind() == CollectiveKind::ReduceScatter) ||
+         (launch && llvm::any_of(launch.getOutputs(), writesState));
 }
 
 namespace {
@@ -99,7 +106,8 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   std::vector<const LiveBuffer *> gathered;
   for (const LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
-    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters && !op.getHost())
+    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters &&
+        !op.getHost())
       gathered.push_back(&buffer);
   }
   size_t most = 0;
@@ -115,11 +123,14 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   return most;
 }
 
-/// Returns the buffers that copies in flight at `position` write. Their contents are still in the source, too.
-static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness &liveness, int64_t position) {
+/// Returns the buffers that copies in flight at `position` write. Their contents are still in the
+/// source, too.
+static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness &liveness,
+                                      int64_t position) {
   DenseSet<Operation *> filled;
   for (auto transfer : function.getBody().front().getOps<rt::TransferOp>())
-    if (liveness.positions.lookup(transfer) < position && position < liveness.positions.lookup(*transfer.getToken().user_begin()))
+    if (liveness.positions.lookup(transfer) < position &&
+        position < liveness.positions.lookup(*transfer.getToken().user_begin()))
       filled.insert(rt::allocationOf(transfer.getTarget()));
   return filled;
 }
@@ -156,7 +167,9 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
     if (buffer.begin <= update && update <= buffer.end)
-      use.atUpdate.push_back({op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(), rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
+      use.atUpdate.push_back(
+          {op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(),
+           rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
   }
   return use;
 }
@@ -172,29 +185,42 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool hos
     if (use->peakBytes >= largest.peakBytes)
       largest = std::move(*use);
   }
-  static const char *const kDevice[] = {"units gathered, at the arena's peak", "gradients, at the arena's peak",
-                                      "optimizer state, at the arena's peak", "activations, at the arena's peak",
-                                      "packed gradients and copies on their way, at the arena's peak", "", ""};
-  static const char *const kHost[] = {"parameters, at the arena's peak", "gradients, at the arena's peak",
-                                      "optimizer state, at the arena's peak", "activations, at the arena's peak",
-                                      "copies on their way, at the arena's peak", "", ""};
+  static const char *const kDevice[] = {
+      "units gathered, at the arena's peak",
+      "gradients, at the arena's peak",
+      "optimizer state, at the arena's peak",
+      "activations, at the arena's peak",
+      "packed gradients and copies on their way, at the arena's peak",
+      "",
+      ""};
+  static const char *const kHost[] = {"parameters, at the arena's peak",
+                                      "gradients, at the arena's peak",
+                                      "optimizer state, at the arena's peak",
+                                      "activations, at the arena's peak",
+                                      "copies on their way, at the arena's peak",
+                                      "",
+                                      ""};
   for (auto [category, bytes] : largest.atPeak)
     summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host, true});
   int64_t whole = host ? summary.hostArenaBytes : summary.arenaBytes;
   if (whole > largest.peakBytes)
-    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host, true});
+    summary.lines.push_back(
+        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host, true});
   return success();
 }
 
 int64_t shale::callsPerStep(rt::FuncOp function) {
-  auto count = function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
+  auto count =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
   StringRef name = function.getSymName();
   if (name == "accumulate")
     return count ? count.getInt() - 2 : 0;
   return name == "step" || name == "accumulate_first";
 }
 
-static int64_t elementsOf(Value buffer) { return cast<MemRefType>(buffer.getType()).getNumElements(); }
+static int64_t elementsOf(Value buffer) {
+  return cast<MemRefType>(buffer.getType()).getNumElements();
+}
 
 /// Returns the first site of the bucket of a collective, or its own site if it has no bucket.
 static int64_t bucketOf(rt::CollectiveOpInterface start) {
@@ -210,11 +236,13 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
       StringRef axis = start.getAxisAttr().getValue();
       CollectiveKind kind = start.getCollectiveKind();
       int64_t size = dist::getAxisSize(module, axis), sent = start.getSentBytes(size);
-      summary.sites.push_back({start.getSite(), start.getName().str(), kind, axis.str(), sent, times, bucketOf(start), 1});
+      summary.sites.push_back({start.getSite(), start.getName().str(), kind, axis.str(), sent,
+                               times, bucketOf(start), 1});
       summary.sentBytes += times * sent;
       if (kind == CollectiveKind::AllGather)
         return;
-      int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) * nn::elementBytes(start.getSend().getType().getElementType());
+      int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) *
+                      nn::elementBytes(start.getSend().getType().getElementType());
       // The collectives of a bucket receive at the same time.
       int64_t &together = scratch[bucketOf(start)];
       together += 2 * (size - 1) * llvm::alignTo(slice, 64);
@@ -245,7 +273,9 @@ int64_t shale::callFlops(Operation *op) {
   if (auto gemm = dyn_cast<rt::GemmOp>(op))
     return gemm.getFlops();
   auto launch = dyn_cast<rt::LaunchOp>(op);
-  auto kernel = launch ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, launch.getKernelAttr()) : rt::KernelOp();
+  auto kernel = launch
+                    ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, launch.getKernelAttr())
+                    : rt::KernelOp();
   return kernel ? kernelFlops(kernel) : 0;
 }
 
@@ -268,7 +298,8 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
       rt::BufferOp target = rt::allocationOf(transfer.getTarget());
       summary.transfers += times;
       summary.transferredBytes += times * bytes;
-      summary.copies.push_back({int64_t(transfer.getIndex()), transfer.getName().str(), sourceNode(transfer.getLoc()), bytes, times,
+      summary.copies.push_back({int64_t(transfer.getIndex()), transfer.getName().str(),
+                                sourceNode(transfer.getLoc()), bytes, times,
                                 target && target.getHost()});
     });
     function.walk([&](rt::LaunchOp launch) {
@@ -298,7 +329,8 @@ static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
   costs.push_back({rt::Category::Fixed, "constants and inputs", constants + inputs});
   llvm::append_range(costs, target->getFixedCosts(module, summary.ranks, summary.threads));
   // Sort by category, like the lines of buffers.
-  llvm::stable_sort(costs, [](const FixedCost &a, const FixedCost &b) { return a.category < b.category; });
+  llvm::stable_sort(costs,
+                    [](const FixedCost &a, const FixedCost &b) { return a.category < b.category; });
   for (const FixedCost &cost : costs)
     if (cost.bytes)
       summary.lines.push_back({cost.category, cost.what, cost.bytes});
@@ -350,8 +382,8 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   os << "parameters    " << summary.parameters << ", " << summary.trained << " trained\n";
   if (summary.microbatches > 1)
     os << "micro-batches " << summary.microbatches << " a step\n";
-  os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches << " launches of "
-     << summary.kernels << " kernels, " << summary.gemms << " matrix products\n";
+  os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches
+     << " launches of " << summary.kernels << " kernels, " << summary.gemms << " matrix products\n";
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
   for (const CollectiveSite &site : summary.sites)
     if (site.times > 0) {
@@ -366,19 +398,25 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   if (summary.unitsAtOnce)
     os << "units         at most " << summary.unitsAtOnce << " whole or on their way at once\n";
   if (summary.recomputedFlops)
-    os << llvm::format("recomputed    %.4g flops a rank of these\n", double(summary.recomputedFlops));
+    os << llvm::format("recomputed    %.4g flops a rank of these\n",
+                       double(summary.recomputedFlops));
   if (summary.transfers)
-    os << "copies        a step, " << summary.transfers << " between device and host: " << summary.transferredBytes << " bytes\n";
+    os << "copies        a step, " << summary.transfers
+       << " between device and host: " << summary.transferredBytes << " bytes\n";
   bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
   for (bool host : {false, true}) {
     if (host && !offloads)
       break;
-    os << (host ? "host memory   of a rank, " : offloads ? "device memory of a rank, " : "memory        of a rank, ") << summary.ranks << " rank(s):\n";
+    os << (host       ? "host memory   of a rank, "
+           : offloads ? "device memory of a rank, "
+                      : "memory        of a rank, ")
+       << summary.ranks << " rank(s):\n";
     for (const PlanLine &line : summary.lines)
       if (line.host == host)
         os << "  " << llvm::left_justify(rt::stringifyCategory(line.category), 14)
            << llvm::format("%15lld  ", (long long)line.bytes) << line.what << "\n";
-    os << "  " << llvm::left_justify("peak", 14) << llvm::format("%15lld  ", (long long)summary.peakBytes(host))
+    os << "  " << llvm::left_justify("peak", 14)
+       << llvm::format("%15lld  ", (long long)summary.peakBytes(host))
        << mebibytes(summary.peakBytes(host)) << "\n";
   }
 }

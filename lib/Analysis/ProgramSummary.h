@@ -64,7 +64,6 @@ struct MemoryCopy {
 /// Returns the number of calls of a function per step.
 int64_t callsPerStep(rt::FuncOp function);
 
-
 struct ProgramSummary {
   std::vector<PlanLine> lines;
   std::vector<PlannedBuffer> buffers;

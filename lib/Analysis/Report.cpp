@@ -1,7 +1,7 @@
 //===- Report.cpp - A plan as text and JSON -------------------------------===//
 #include "lib/Analysis/Report.h"
-#include "lib/Analysis/MemoryPage.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Analysis/MemoryPage.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -11,15 +11,23 @@ using namespace mlir;
 using namespace shale;
 
 ReportForm shale::reportFormOf(StringRef path) {
-  return path.ends_with(".json") ? ReportForm::Json : path.ends_with(".html") ? ReportForm::Html : ReportForm::Text;
+  return path.ends_with(".json")   ? ReportForm::Json
+         : path.ends_with(".html") ? ReportForm::Html
+                                   : ReportForm::Text;
 }
 
 static StringRef memoryOf(bool host) { return host ? "host" : "device"; }
 
 static llvm::json::Object tensorJson(const LiveTensor &tensor) {
-  return llvm::json::Object{{"name", tensor.name}, {"node", tensor.source}, {"category", rt::stringifyCategory(tensor.category)},
-                            {"memory", memoryOf(tensor.host)}, {"space", rt::stringifySpace(tensor.space)}, {"bytes", tensor.bytes},
-                            {"offset", tensor.offset}, {"begin", tensor.begin}, {"end", tensor.end}};
+  return llvm::json::Object{{"name", tensor.name},
+                            {"node", tensor.source},
+                            {"category", rt::stringifyCategory(tensor.category)},
+                            {"memory", memoryOf(tensor.host)},
+                            {"space", rt::stringifySpace(tensor.space)},
+                            {"bytes", tensor.bytes},
+                            {"offset", tensor.offset},
+                            {"begin", tensor.begin},
+                            {"end", tensor.end}};
 }
 
 /// Returns the position of the first op of the forward, backward and update phase.
@@ -31,7 +39,8 @@ static llvm::json::Array phasesOf(const Timeline &timeline) {
     if (!phase || int(phase.getValue()) <= last)
       continue;
     last = int(phase.getValue());
-    phases.push_back(llvm::json::Object{{"name", nn::stringifyPhase(phase.getValue())}, {"begin", int64_t(position)}});
+    phases.push_back(llvm::json::Object{{"name", nn::stringifyPhase(phase.getValue())},
+                                        {"begin", int64_t(position)}});
   }
   return phases;
 }
@@ -41,53 +50,78 @@ static llvm::json::Array phasesOf(const Timeline &timeline) {
 static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Timeline> timelines) {
   llvm::json::Array lines, functions, state;
   for (const PlanLine &line : summary.lines)
-    lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)}, {"memory", memoryOf(line.host)},
-                                       {"what", line.what}, {"bytes", line.bytes}, {"held", line.held}});
+    lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)},
+                                       {"memory", memoryOf(line.host)},
+                                       {"what", line.what},
+                                       {"bytes", line.bytes},
+                                       {"held", line.held}});
   for (const Timeline &timeline : timelines) {
     llvm::json::Array tensors, ops;
     for (const LiveTensor &tensor : timeline.tensors)
       tensors.push_back(tensorJson(tensor));
     for (Operation *op : timeline.ops)
       ops.push_back(sourceNode(op->getLoc()));
-    functions.push_back(llvm::json::Object{{"name", timeline.function}, {"peak", timeline.peak}, {"peak_bytes", timeline.peakBytes},
-                                           {"host_peak", timeline.hostPeak}, {"host_peak_bytes", timeline.hostPeakBytes},
-                                           {"phases", phasesOf(timeline)}, {"tensors", std::move(tensors)}, {"ops", std::move(ops)}});
+    functions.push_back(llvm::json::Object{{"name", timeline.function},
+                                           {"peak", timeline.peak},
+                                           {"peak_bytes", timeline.peakBytes},
+                                           {"host_peak", timeline.hostPeak},
+                                           {"host_peak_bytes", timeline.hostPeakBytes},
+                                           {"phases", phasesOf(timeline)},
+                                           {"tensors", std::move(tensors)},
+                                           {"ops", std::move(ops)}});
   }
   if (!timelines.empty())
     for (const LiveTensor &tensor : timelines.front().state)
       state.push_back(tensorJson(tensor));
-  return llvm::json::Object{{"peak_bytes", summary.peakBytes()}, {"device_peak_bytes", summary.peakBytes(false)},
-                            {"host_peak_bytes", summary.peakBytes(true)}, {"state_bytes", summary.stateBytes},
-                            {"arena_bytes", summary.arenaBytes}, {"host_state_bytes", summary.hostStateBytes},
-                            {"host_arena_bytes", summary.hostArenaBytes}, {"ranks", summary.ranks}, {"lines", std::move(lines)},
-                            {"state", std::move(state)}, {"functions", std::move(functions)}};
+  return llvm::json::Object{{"peak_bytes", summary.peakBytes()},
+                            {"device_peak_bytes", summary.peakBytes(false)},
+                            {"host_peak_bytes", summary.peakBytes(true)},
+                            {"state_bytes", summary.stateBytes},
+                            {"arena_bytes", summary.arenaBytes},
+                            {"host_state_bytes", summary.hostStateBytes},
+                            {"host_arena_bytes", summary.hostArenaBytes},
+                            {"ranks", summary.ranks},
+                            {"lines", std::move(lines)},
+                            {"state", std::move(state)},
+                            {"functions", std::move(functions)}};
 }
 
-static void printMemory(const ProgramSummary &summary, ArrayRef<Timeline> timelines, raw_ostream &os) {
+static void printMemory(const ProgramSummary &summary, ArrayRef<Timeline> timelines,
+                        raw_ostream &os) {
   bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
-  os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes() << " bytes";
+  os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes()
+     << " bytes";
   if (offloads)
-    os << ", " << summary.peakBytes(false) << " of the device and " << summary.peakBytes(true) << " of the host";
+    os << ", " << summary.peakBytes(false) << " of the device and " << summary.peakBytes(true)
+       << " of the host";
   os << "\n";
   for (const PlanLine &line : summary.lines)
-    os << llvm::format("  %15lld  ", (long long)line.bytes) << llvm::left_justify(rt::stringifyCategory(line.category), 14)
-       << (!offloads ? "" : line.host ? "host    " : "device  ") << line.what << "\n";
+    os << llvm::format("  %15lld  ", (long long)line.bytes)
+       << llvm::left_justify(rt::stringifyCategory(line.category), 14)
+       << (!offloads   ? ""
+           : line.host ? "host    "
+                       : "device  ")
+       << line.what << "\n";
   for (const Timeline &timeline : timelines)
     for (bool host : {false, true}) {
       if (host && timeline.hostPeakBytes == 0)
         continue;
       int64_t peak = host ? timeline.hostPeak : timeline.peak;
-      os << "@" << timeline.function << ": " << (host ? timeline.hostPeakBytes : timeline.peakBytes) << " bytes of the "
-         << (host ? "host's " : "") << "arena live at op " << peak << " of " << timeline.ops.size()
+      os << "@" << timeline.function << ": " << (host ? timeline.hostPeakBytes : timeline.peakBytes)
+         << " bytes of the " << (host ? "host's " : "") << "arena live at op " << peak << " of "
+         << timeline.ops.size()
          << "\n  bytes            category      life           tensor (source node)\n";
       for (const LiveTensor *tensor : timeline.liveAt(peak, host))
-        os << llvm::format("  %15lld  ", (long long)tensor->bytes) << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
-           << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end), 15) << tensor->name
-           << (tensor->source.empty() ? "" : " (" + tensor->source + ")") << "\n";
+        os << llvm::format("  %15lld  ", (long long)tensor->bytes)
+           << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
+           << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end),
+                                 15)
+           << tensor->name << (tensor->source.empty() ? "" : " (" + tensor->source + ")") << "\n";
     }
 }
 
-LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary, ReportForm form, raw_ostream &os) {
+LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary, ReportForm form,
+                                  raw_ostream &os) {
   std::vector<Timeline> timelines;
   for (auto function : module.getOps<rt::FuncOp>()) {
     FailureOr<Timeline> timeline = timelineOf(function);
@@ -95,7 +129,8 @@ LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary
       return failure();
     timelines.push_back(std::move(*timeline));
   }
-  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  llvm::stable_sort(timelines,
+                    [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
   if (form == ReportForm::Text)
     return printMemory(summary, timelines, os), success();
   llvm::json::Value value = memoryJson(summary, timelines);
@@ -114,7 +149,9 @@ struct Exchange {
   double begin, seconds, exposed;
 
   std::string overlaps() const {
-    return ops == 0 ? "nothing" : std::to_string(ops) + " ops" + (longest.empty() ? "" : ", the longest at '" + longest + "'");
+    return ops == 0 ? "nothing"
+                    : std::to_string(ops) + " ops" +
+                          (longest.empty() ? "" : ", the longest at '" + longest + "'");
   }
 };
 
@@ -128,7 +165,8 @@ std::string nameOf(Operation *op) {
                   : op->getNumOperands()                 ? op->getOperands().back()
                                                          : Value();
   rt::BufferOp buffer = written ? rt::allocationOf(written) : rt::BufferOp();
-  return buffer && !buffer.getName().empty() ? buffer.getName().str() : op->getName().stripDialect().str();
+  return buffer && !buffer.getName().empty() ? buffer.getName().str()
+                                             : op->getName().stripDialect().str();
 }
 } // namespace
 
@@ -179,12 +217,14 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
     if (auto attr = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr))
       phase = nn::stringifyPhase(attr.getValue());
     if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op))
-      add(collective, collective.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr()))));
+      add(collective, collective.getSentBytes(std::max<int64_t>(
+                          1, dist::getAxisSize(module, collective.getAxisAttr()))));
   }
   return list;
 }
 
-LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, ReportForm form, raw_ostream &os) {
+LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, ReportForm form,
+                                         raw_ostream &os) {
   llvm::json::Array all;
   if (form != ReportForm::Json)
     os << "collectives of a rank; times by the rates of '" << rates.name << "', for ordering\n"
@@ -194,17 +234,31 @@ LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, Re
       os << "@" << function.getSymName() << "\n";
     for (const Exchange &e : exchangesOf(module, function, rates)) {
       if (form == ReportForm::Json) {
-        all.push_back(llvm::json::Object{{"function", e.function}, {"site", e.site}, {"kind", e.kind}, {"name", e.name}, {"axis", e.axis},
-                                         {"type", e.type}, {"bytes", e.bytes}, {"sent_bytes", e.sent}, {"start", e.start}, {"wait", e.wait},
-                                         {"phase", e.phase}, {"begin_seconds", e.begin}, {"seconds", e.seconds},
-                                         {"exposed_seconds", e.exposed}, {"overlapped_ops", e.ops}, {"overlapped_longest", e.longest},
+        all.push_back(llvm::json::Object{{"function", e.function},
+                                         {"site", e.site},
+                                         {"kind", e.kind},
+                                         {"name", e.name},
+                                         {"axis", e.axis},
+                                         {"type", e.type},
+                                         {"bytes", e.bytes},
+                                         {"sent_bytes", e.sent},
+                                         {"start", e.start},
+                                         {"wait", e.wait},
+                                         {"phase", e.phase},
+                                         {"begin_seconds", e.begin},
+                                         {"seconds", e.seconds},
+                                         {"exposed_seconds", e.exposed},
+                                         {"overlapped_ops", e.ops},
+                                         {"overlapped_longest", e.longest},
                                          {"overlapped_with", e.overlaps()}});
         continue;
       }
-      os << llvm::format("  %4lld  ", (long long)e.site) << llvm::left_justify(e.kind, 16) << llvm::left_justify(e.axis, 10)
-         << llvm::left_justify(e.type, 6) << llvm::format("%19lld  ", (long long)e.sent)
+      os << llvm::format("  %4lld  ", (long long)e.site) << llvm::left_justify(e.kind, 16)
+         << llvm::left_justify(e.axis, 10) << llvm::left_justify(e.type, 6)
+         << llvm::format("%19lld  ", (long long)e.sent)
          << llvm::left_justify(std::to_string(e.start) + "-" + std::to_string(e.wait), 12)
-         << llvm::left_justify(e.phase, 9) << llvm::format("%7.1f  %7.3f %10.3f  ", e.begin * 1e3, e.seconds * 1e3, e.exposed * 1e3)
+         << llvm::left_justify(e.phase, 9)
+         << llvm::format("%7.1f  %7.3f %10.3f  ", e.begin * 1e3, e.seconds * 1e3, e.exposed * 1e3)
          << e.name << " | " << e.overlaps() << "\n";
     }
   }

@@ -15,10 +15,12 @@ ReportForm reportFormOf(llvm::StringRef path);
 
 /// Reports the memory of one rank over the functions of a planned program: the parts of the
 /// peak and every tensor with its live range and source node. The HTML page draws it over time.
-mlir::LogicalResult reportMemory(mlir::ModuleOp module, const ProgramSummary &summary, ReportForm form, llvm::raw_ostream &os);
+mlir::LogicalResult reportMemory(mlir::ModuleOp module, const ProgramSummary &summary,
+                                 ReportForm form, llvm::raw_ostream &os);
 
 /// Reports every collective: its bytes, type, axis and time, and the ops that run during it.
-mlir::LogicalResult reportCommunication(mlir::ModuleOp module, const Rates &rates, ReportForm form, llvm::raw_ostream &os);
+mlir::LogicalResult reportCommunication(mlir::ModuleOp module, const Rates &rates, ReportForm form,
+                                        llvm::raw_ostream &os);
 
 } // namespace shale
 

@@ -1,7 +1,7 @@
 //===- TimeModel.cpp - Predicted time of a planned step -------------------===//
 #include "lib/Analysis/TimeModel.h"
-#include "lib/Analysis/ProgramSummary.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Analysis/ProgramSummary.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -30,7 +30,8 @@ static double passSeconds(Operation *op, const Rates &rates) {
 namespace {
 class Simulation {
 public:
-  Simulation(rt::FuncOp function, const Rates &rates) : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
+  Simulation(rt::FuncOp function, const Rates &rates)
+      : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
     for (auto kernel : module.getOps<rt::KernelOp>())
       flops[kernel.getSymNameAttr()] = kernelFlops(kernel);
   }
@@ -44,9 +45,11 @@ public:
   }
 
 private:
-  /// Places `op` on a stream once the stream is free and compute has reached the op. Returns its end.
+  /// Places `op` on a stream once the stream is free and compute has reached the op. Returns its
+  /// end.
   double place(Operation *op, TimedOp::Stream stream, double seconds, double delay) {
-    double begin = std::max(streams[stream], streams[TimedOp::Compute]) + delay, end = begin + seconds;
+    double begin = std::max(streams[stream], streams[TimedOp::Compute]) + delay,
+           end = begin + seconds;
     streams[stream] = end;
     step.ops.push_back({op, stream, begin, end});
     (stream == TimedOp::Compute ? step.computeSeconds
@@ -58,9 +61,14 @@ private:
   void visit(Operation *op) {
     if (op->getNumResults() == 1 && isa<rt::TokenType>(op->getResult(0).getType())) {
       auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-      auto sent = [&] { return collective.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr()))); };
-      ends[op->getResult(0)] = collective ? place(op, TimedOp::Communication, sent() / rates.link, rates.collective)
-                                          : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host, rates.launch);
+      auto sent = [&] {
+        return collective.getSentBytes(
+            std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr())));
+      };
+      ends[op->getResult(0)] =
+          collective ? place(op, TimedOp::Communication, sent() / rates.link, rates.collective)
+                     : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host,
+                             rates.launch);
       return;
     }
     for (Value operand : op->getOperands())
@@ -78,7 +86,8 @@ private:
       seconds = std::max(seconds, gemm.getFlops() / (half ? rates.halfFlops : rates.flops));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
       // Attention reaches half the rate of products; row kernels are bound by memory.
-      seconds = std::max(seconds, flops.lookup(launch.getKernelAttr().getAttr()) / (0.5 * rates.flops));
+      seconds =
+          std::max(seconds, flops.lookup(launch.getKernelAttr().getAttr()) / (0.5 * rates.flops));
     } else if (!isa<rt::CopyOp, rt::ZeroOp>(op) && op->getNumOperands() == 0) {
       return;
     }
@@ -96,7 +105,9 @@ private:
 };
 } // namespace
 
-TimedStep shale::timeFunction(rt::FuncOp function, const Rates &rates) { return Simulation(function, rates).run(); }
+TimedStep shale::timeFunction(rt::FuncOp function, const Rates &rates) {
+  return Simulation(function, rates).run();
+}
 
 double shale::predictSeconds(ModuleOp module, const Rates &rates) {
   bool hasStep = module.lookupSymbol<rt::FuncOp>("step") != nullptr;

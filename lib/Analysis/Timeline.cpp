@@ -32,7 +32,9 @@ std::string shale::sourcePlace(Location loc) {
   }
   auto line = dyn_cast<FileLineColLoc>(below);
   if (line && line.getLine() > 0) // locations in the model's own file have line 0
-    place += ((place.empty() ? "" : ", ") + line.getFilename().getValue() + ":" + Twine(line.getLine())).str();
+    place +=
+        ((place.empty() ? "" : ", ") + line.getFilename().getValue() + ":" + Twine(line.getLine()))
+            .str();
   return place;
 }
 
@@ -87,7 +89,8 @@ std::vector<const LiveTensor *> Timeline::liveAt(int64_t position, bool host) co
   for (const LiveTensor &tensor : tensors)
     if (tensor.host == host && tensor.begin <= position && position <= tensor.end)
       live.push_back(&tensor);
-  llvm::stable_sort(live, [](const LiveTensor *a, const LiveTensor *b) { return a->bytes > b->bytes; });
+  llvm::stable_sort(live,
+                    [](const LiveTensor *a, const LiveTensor *b) { return a->bytes > b->bytes; });
   return live;
 }
 
@@ -98,7 +101,8 @@ FailureOr<Timeline> shale::largestTimeline(ModuleOp module, bool host) {
     FailureOr<Timeline> timeline = timelineOf(function);
     if (failed(timeline))
       return failure();
-    if (host ? timeline->hostPeakBytes > largest.hostPeakBytes : timeline->peakBytes > largest.peakBytes)
+    if (host ? timeline->hostPeakBytes > largest.hostPeakBytes
+             : timeline->peakBytes > largest.peakBytes)
       largest = std::move(*timeline);
   }
   return largest;

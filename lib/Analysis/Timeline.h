@@ -33,8 +33,8 @@ struct Timeline {
   std::vector<LiveTensor> tensors; ///< buffers of the arenas, in order of first access
   std::vector<LiveTensor> state;   ///< states, live all the time
   std::vector<mlir::Operation *> ops;
-  int64_t peak = 0;                ///< position at which most bytes of the device's arena are live
-  int64_t peakBytes = 0;           ///< live bytes at that position, each buffer rounded up to the alignment
+  int64_t peak = 0;      ///< position at which most bytes of the device's arena are live
+  int64_t peakBytes = 0; ///< live bytes at that position, each buffer rounded up to the alignment
   int64_t hostPeak = 0, hostPeakBytes = 0; ///< the same for the host's arena
   /// Returns the tensors of one arena that are live at `position`, largest first.
   std::vector<const LiveTensor *> liveAt(int64_t position, bool host = false) const;

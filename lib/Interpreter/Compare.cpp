@@ -82,18 +82,21 @@ const NamedTensors *resultsOf(const Results &functions, StringRef name) {
   return it == functions.end() ? nullptr : &it->second;
 }
 
-/// Compares functions by name. Programs without a common function, such as a forward pass and its step, are compared by
-/// the results that both have; else a function that one of them lacks is a difference.
-LogicalResult comparePair(const Results &before, const Results &after, const CompareOptions &options,
-                          raw_ostream &report, double &worst) {
+/// Compares functions by name. Programs without a common function, such as a forward pass and its
+/// step, are compared by the results that both have; else a function that one of them lacks is a
+/// difference.
+LogicalResult comparePair(const Results &before, const Results &after,
+                          const CompareOptions &options, raw_ostream &report, double &worst) {
   if (llvm::none_of(before, [&](const auto &function) { return resultsOf(after, function.first); }))
-    return compareResults("all functions", merged(before), merged(after), options, report, /*common=*/true, &worst);
+    return compareResults("all functions", merged(before), merged(after), options, report,
+                          /*common=*/true, &worst);
   LogicalResult result = success();
   for (const auto &[name, results] : before) {
     const NamedTensors *others = resultsOf(after, name);
     if (!others)
       report << "@" << name << ": is gone\n";
-    if (!others || failed(compareResults("@" + name, results, *others, options, report, /*common=*/false, &worst)))
+    if (!others || failed(compareResults("@" + name, results, *others, options, report,
+                                         /*common=*/false, &worst)))
       result = failure();
   }
   for (const auto &[name, results] : after)
@@ -107,8 +110,7 @@ LogicalResult comparePair(const Results &before, const Results &after, const Com
 } // namespace
 
 FailureOr<NamedTensors> runFunction(ModuleOp module, StringRef function,
-                                    const CompareOptions &options,
-                                    LogicalValues &inputs) {
+                                    const CompareOptions &options, LogicalValues &inputs) {
   const ProgramAdapter &adapter = getAdapter(module);
   Options settings = options.interpreter;
   settings.ranks = adapter.rankCount(module, options.ranks);
@@ -120,10 +122,9 @@ FailureOr<NamedTensors> runFunction(ModuleOp module, StringRef function,
   return std::move(results.tensors);
 }
 
-LogicalResult compareResults(StringRef what, const NamedTensors &before,
-                             const NamedTensors &after,
-                             const CompareOptions &options, raw_ostream &report,
-                             bool common, double *largest) {
+LogicalResult compareResults(StringRef what, const NamedTensors &before, const NamedTensors &after,
+                             const CompareOptions &options, raw_ostream &report, bool common,
+                             double *largest) {
   int64_t compared = 0, differing = 0;
   double worst = 0;
   for (const auto &[name, a] : before) {
@@ -143,13 +144,11 @@ LogicalResult compareResults(StringRef what, const NamedTensors &before,
     ++differing;
     report << what << ": '" << name << "' differs";
     if (d.shapes)
-      report << " in type: " << a.shapeString() << " and "
-             << it->second.shapeString() << "\n";
+      report << " in type: " << a.shapeString() << " and " << it->second.shapeString() << "\n";
     else
-      report << llvm::format(
-          ": element %lld of %s is %.17g and %.17g, %.3g of the largest\n",
-          (long long)d.at, a.shapeString().c_str(), a.number(d.at),
-          it->second.number(d.at), d.relative);
+      report << llvm::format(": element %lld of %s is %.17g and %.17g, %.3g of the largest\n",
+                             (long long)d.at, a.shapeString().c_str(), a.number(d.at),
+                             it->second.number(d.at), d.relative);
   }
   if (!common)
     for (const auto &[name, b] : after)
@@ -157,8 +156,8 @@ LogicalResult compareResults(StringRef what, const NamedTensors &before,
         report << what << ": '" << name << "' is new\n";
         ++differing;
       }
-  report << what << ": " << compared << " values, " << differing
-         << " differ in " << (options.exact ? "their bits" : "value")
+  report << what << ": " << compared << " values, " << differing << " differ in "
+         << (options.exact ? "their bits" : "value")
          << llvm::format("; largest relative difference %.3g\n", worst);
   if (largest)
     *largest = std::max(*largest, worst);
@@ -182,7 +181,8 @@ static bool sameBits(const Results &a, const Results &b) {
 }
 
 /// Writes a line for each class of two or more programs with the same bits.
-static void reportBits(const std::vector<Results> &all, ArrayRef<std::string> names, raw_ostream &report) {
+static void reportBits(const std::vector<Results> &all, ArrayRef<std::string> names,
+                       raw_ostream &report) {
   std::vector<bool> told(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
     std::string line;

@@ -26,21 +26,16 @@ struct CompareOptions {
 
 /// Runs a function. Missing inputs are generated at random and added to
 /// `inputs`.
-mlir::FailureOr<NamedTensors> runFunction(mlir::ModuleOp module,
-                                          llvm::StringRef function,
-                                          const CompareOptions &options,
-                                          LogicalValues &inputs);
+mlir::FailureOr<NamedTensors> runFunction(mlir::ModuleOp module, llvm::StringRef function,
+                                          const CompareOptions &options, LogicalValues &inputs);
 
 /// Compares results by name; with `common` only those that both have. Writes a
 /// line for each difference and one with the counts. Fails if something
 /// differs or nothing can be compared.
 /// Raises `worst` to the largest relative difference if that is larger.
-mlir::LogicalResult compareResults(llvm::StringRef what,
-                                   const NamedTensors &before,
-                                   const NamedTensors &after,
-                                   const CompareOptions &options,
-                                   llvm::raw_ostream &report, bool common,
-                                   double *worst = nullptr);
+mlir::LogicalResult compareResults(llvm::StringRef what, const NamedTensors &before,
+                                   const NamedTensors &after, const CompareOptions &options,
+                                   llvm::raw_ostream &report, bool common, double *worst = nullptr);
 
 /// Runs all functions of each module once, on the same logical values, and
 /// compares every two modules by function and result name. Two modules without
@@ -50,8 +45,7 @@ mlir::LogicalResult compareResults(llvm::StringRef what,
 /// differs, one per class of identical bits, and one with the counts. Fails if
 /// something differs or two modules have nothing in common.
 mlir::LogicalResult compareModules(llvm::ArrayRef<mlir::ModuleOp> modules,
-                                   llvm::ArrayRef<std::string> names,
-                                   const CompareOptions &options,
+                                   llvm::ArrayRef<std::string> names, const CompareOptions &options,
                                    llvm::raw_ostream &report);
 
 } // namespace shale::interp

@@ -19,7 +19,8 @@ namespace shale::interp {
 using OpValues = DenseMap<Operation *, RankValues>;
 
 /// Runs a body. Ops in `known` are not evaluated; they keep their values.
-static FailureOr<OpValues> runBody(Interpreter &interpreter, Block &body, const RankValues &arguments, const OpValues &known) {
+static FailureOr<OpValues> runBody(Interpreter &interpreter, Block &body,
+                                   const RankValues &arguments, const OpValues &known) {
   OpValues values;
   for (Operation &op : body) {
     if (auto it = known.find(&op); it != known.end()) {
@@ -64,7 +65,8 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
   if (rowCount == 0)
     return success();
   OpValues known;
-  // Runs the kernel on the current memory and writes the elements of all results for which `picks(row, element)` is true.
+  // Runs the kernel on the current memory and writes the elements of all results for which
+  // `picks(row, element)` is true.
   auto pass = [&](function_ref<bool(int64_t, int64_t)> picks) -> LogicalResult {
     auto values = runBody(interpreter, body, readAll(op.getInputs()), known);
     if (failed(values))

@@ -48,19 +48,16 @@ Tensor &Call::result(unsigned i) {
 /// overflows.
 static int64_t typeBytes(Type type, int64_t perElement) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || !tensor.hasStaticShape() ||
-      !elementOf(tensor.getElementType()))
+  if (!tensor || !tensor.hasStaticShape() || !elementOf(tensor.getElementType()))
     return -1;
-  int64_t bytes = perElement ? perElement
-                             : bytesOf(*elementOf(tensor.getElementType()));
+  int64_t bytes = perElement ? perElement : bytesOf(*elementOf(tensor.getElementType()));
   for (int64_t size : tensor.getShape())
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return -1;
   return bytes;
 }
 
-static LogicalResult checkSizes(Operation *op, int64_t ranks, int64_t live,
-                                int64_t limit) {
+static LogicalResult checkSizes(Operation *op, int64_t ranks, int64_t live, int64_t limit) {
   int64_t total = live;
   for (Type type : op->getResultTypes()) {
     if (!isa<TensorType>(type))
@@ -69,15 +66,14 @@ static LogicalResult checkSizes(Operation *op, int64_t ranks, int64_t live,
     if (bytes < 0 || __builtin_mul_overflow(bytes, ranks, &bytes) ||
         __builtin_add_overflow(total, bytes, &total) || total > limit)
       return op->emitError("a result of type ")
-             << type << " on " << ranks << " ranks exceeds the interpreter's "
-             << (limit >> 20) << " MiB";
+             << type << " on " << ranks << " ranks exceeds the interpreter's " << (limit >> 20)
+             << " MiB";
   }
   return success();
 }
 
 FailureOr<RankValues> Interpreter::runOp(Operation *op, RankValues operands) {
-  const Registry::Evaluator *evaluator =
-      getRegistry().find(op->getName().getStringRef());
+  const Registry::Evaluator *evaluator = getRegistry().find(op->getName().getStringRef());
   if (!evaluator)
     return op->emitError("has no evaluator in the interpreter");
   if (failed(checkSizes(op, operands.size(), liveBytes, options.maxBytes)))
@@ -102,8 +98,7 @@ FailureOr<RankValues> Interpreter::runOp(Operation *op, RankValues operands) {
   return results;
 }
 
-FailureOr<RankValues> Interpreter::runBlock(Block &block,
-                                            RankValues arguments) {
+FailureOr<RankValues> Interpreter::runBlock(Block &block, RankValues arguments) {
   size_t ranks = arguments.size();
   DenseMap<Value, std::vector<Tensor>> values; // by rank
   DenseMap<Value, int64_t> uses;
@@ -148,8 +143,7 @@ FailureOr<RankValues> Interpreter::runBlock(Block &block,
   return block.getParentOp()->emitError("has a block without a terminator");
 }
 
-FailureOr<RankValues> Interpreter::run(func::FuncOp function,
-                                       RankValues arguments) {
+FailureOr<RankValues> Interpreter::run(func::FuncOp function, RankValues arguments) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("the interpreter runs functions of one block");
   if (depth >= kMaxDepth)
@@ -157,63 +151,51 @@ FailureOr<RankValues> Interpreter::run(func::FuncOp function,
   for (auto [rank, values] : llvm::enumerate(arguments)) {
     if (values.size() != function.getNumArguments())
       return function.emitError("takes ")
-             << function.getNumArguments() << " arguments, not "
-             << values.size();
+             << function.getNumArguments() << " arguments, not " << values.size();
     for (auto [i, tensor] : llvm::enumerate(values)) {
       auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
-      if (type && (!tensor || tensor.isToken() ||
-                   type.getShape() != tensor.shape() ||
+      if (type && (!tensor || tensor.isToken() || type.getShape() != tensor.shape() ||
                    elementOf(type.getElementType()) != tensor.element()))
         return function.emitError("argument ")
-               << i << " of rank " << rank << " is " << tensor.shapeString()
-               << ", not " << type;
+               << i << " of rank " << rank << " is " << tensor.shapeString() << ", not " << type;
     }
   }
   ++depth;
-  FailureOr<RankValues> results =
-      runBlock(function.getBody().front(), std::move(arguments));
+  FailureOr<RankValues> results = runBlock(function.getBody().front(), std::move(arguments));
   --depth;
   return results;
 }
 
 void registerFunctions(Registry &registry) {
-  registry.addLockstep<func::CallOp>(
-      [](MutableArrayRef<Call> calls) -> LogicalResult {
-        auto op = cast<func::CallOp>(calls[0].op);
-        auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-            op, op.getCalleeAttr());
-        if (!callee)
-          return op.emitError("calls no function");
-        RankValues arguments;
-        for (Call &call : calls)
-          arguments.push_back(std::move(call.operands));
-        auto results =
-            calls[0].interpreter.run(callee, std::move(arguments));
-        if (failed(results))
-          return failure();
-        for (auto [call, values] : llvm::zip(calls, *results))
-          call.results = std::move(values);
-        return success();
-      });
+  registry.addLockstep<func::CallOp>([](MutableArrayRef<Call> calls) -> LogicalResult {
+    auto op = cast<func::CallOp>(calls[0].op);
+    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
+    if (!callee)
+      return op.emitError("calls no function");
+    RankValues arguments;
+    for (Call &call : calls)
+      arguments.push_back(std::move(call.operands));
+    auto results = calls[0].interpreter.run(callee, std::move(arguments));
+    if (failed(results))
+      return failure();
+    for (auto [call, values] : llvm::zip(calls, *results))
+      call.results = std::move(values);
+    return success();
+  });
 }
 
 FailureOr<SmallVector<DenseElementsAttr>>
-interpretConstant(Operation *op, ArrayRef<ElementsAttr> operands,
-                  int64_t maxBytes) {
+interpretConstant(Operation *op, ArrayRef<ElementsAttr> operands, int64_t maxBytes) {
   // Folding is optional: an op that cannot be folded stays, without a
   // diagnostic.
-  ScopedDiagnosticHandler quiet(op->getContext(),
-                                [](Diagnostic &) { return success(); });
-  if (!getRegistry().find(op->getName().getStringRef()) ||
-      op->getNumRegions() != 0)
+  ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+  if (!getRegistry().find(op->getName().getStringRef()) || op->getNumRegions() != 0)
     return failure();
   int64_t total = 0;
-  for (Type type : llvm::concat<const Type>(
-           SmallVector<Type>(op->getOperandTypes()),
-           SmallVector<Type>(op->getResultTypes()))) {
+  for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
+                                            SmallVector<Type>(op->getResultTypes()))) {
     int64_t bytes = typeBytes(type, 0);
-    if (bytes < 0 || __builtin_add_overflow(total, bytes, &total) ||
-        total > maxBytes)
+    if (bytes < 0 || __builtin_add_overflow(total, bytes, &total) || total > maxBytes)
       return failure();
   }
   std::vector<Tensor> inputs;

@@ -33,10 +33,9 @@ class Interpreter;
 /// One op on one rank: its operands, and the results that the evaluator fills.
 class Call {
 public:
-  Call(mlir::Operation *op, Interpreter &interpreter, int64_t rank,
-       std::vector<Tensor> operands)
-      : op(op), interpreter(interpreter), rank(rank),
-        operands(std::move(operands)), results(op->getNumResults()) {}
+  Call(mlir::Operation *op, Interpreter &interpreter, int64_t rank, std::vector<Tensor> operands)
+      : op(op), interpreter(interpreter), rank(rank), operands(std::move(operands)),
+        results(op->getNumResults()) {}
 
   const Tensor &operand(unsigned i) const { return operands[i]; }
   /// Returns result i. The first access allocates it with the result's type.
@@ -52,8 +51,7 @@ public:
 class Registry {
 public:
   /// Evaluates an op on all ranks; calls[r] is the call of rank r.
-  using Evaluator =
-      std::function<mlir::LogicalResult(llvm::MutableArrayRef<Call> calls)>;
+  using Evaluator = std::function<mlir::LogicalResult(llvm::MutableArrayRef<Call> calls)>;
 
   /// Registers an op that is local to a rank: LogicalResult fn(OpT, Call &).
   template <typename OpT, typename Fn> void add(Fn fn) {
@@ -97,11 +95,9 @@ public:
   explicit Interpreter(Options options) : options(options) {}
 
   /// Runs a function; `arguments` has one entry per rank.
-  mlir::FailureOr<RankValues> run(mlir::func::FuncOp function,
-                                  RankValues arguments);
+  mlir::FailureOr<RankValues> run(mlir::func::FuncOp function, RankValues arguments);
   /// Runs a block up to its terminator and returns the terminator's operands.
-  mlir::FailureOr<RankValues> runBlock(mlir::Block &block,
-                                       RankValues arguments);
+  mlir::FailureOr<RankValues> runBlock(mlir::Block &block, RankValues arguments);
   /// Evaluates one op that has no successors on given operands.
   mlir::FailureOr<RankValues> runOp(mlir::Operation *op, RankValues operands);
 
@@ -126,8 +122,7 @@ private:
 /// not a dense constant, the op has no evaluator, or a result or operand has
 /// more than `maxBytes` bytes of its declared type.
 mlir::FailureOr<llvm::SmallVector<mlir::DenseElementsAttr>>
-interpretConstant(mlir::Operation *op,
-                  llvm::ArrayRef<mlir::ElementsAttr> operands,
+interpretConstant(mlir::Operation *op, llvm::ArrayRef<mlir::ElementsAttr> operands,
                   int64_t maxBytes);
 
 } // namespace shale::interp

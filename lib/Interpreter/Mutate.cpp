@@ -14,8 +14,8 @@ namespace {
 
 /// Returns a value of the collective's result type that a rank can compute from its
 /// own operand alone: its slice, or its piece repeated.
-Value localValue(OpBuilder &builder, Location loc, Value value,
-                 RankedTensorType wanted, StringRef axis) {
+Value localValue(OpBuilder &builder, Location loc, Value value, RankedTensorType wanted,
+                 StringRef axis) {
   auto type = [&] { return cast<RankedTensorType>(value.getType()); };
   auto withDim = [&](int64_t dim, int64_t size) {
     SmallVector<int64_t> shape(type().getShape());
@@ -24,15 +24,12 @@ Value localValue(OpBuilder &builder, Location loc, Value value,
   };
   for (int64_t dim = 0; dim < wanted.getRank(); ++dim)
     if (wanted.getDimSize(dim) < type().getDimSize(dim))
-      value = dist::SliceOp::create(
-          builder, loc, withDim(dim, wanted.getDimSize(dim)), value,
-          builder.getStringAttr(axis), builder.getI64IntegerAttr(dim));
+      value = dist::SliceOp::create(builder, loc, withDim(dim, wanted.getDimSize(dim)), value,
+                                    builder.getStringAttr(axis), builder.getI64IntegerAttr(dim));
   for (int64_t dim = 0; dim < wanted.getRank(); ++dim)
     if (wanted.getDimSize(dim) > type().getDimSize(dim)) {
-      SmallVector<Value> copies(wanted.getDimSize(dim) / type().getDimSize(dim),
-                                value);
-      value = nn::ConcatOp::create(builder, loc,
-                                   withDim(dim, wanted.getDimSize(dim)), copies,
+      SmallVector<Value> copies(wanted.getDimSize(dim) / type().getDimSize(dim), value);
+      value = nn::ConcatOp::create(builder, loc, withDim(dim, wanted.getDimSize(dim)), copies,
                                    builder.getI64IntegerAttr(dim));
     }
   if (type() != wanted)
@@ -48,9 +45,9 @@ void dropCollective(Collective collective) {
   Value input = start ? start.getInput() : op->getOperand(0);
   OpBuilder builder(place);
   Value result = place->getResult(0);
-  result.replaceAllUsesWith(localValue(
-      builder, op->getLoc(), input, cast<RankedTensorType>(result.getType()),
-      collective.getCollectiveAxis()));
+  result.replaceAllUsesWith(localValue(builder, op->getLoc(), input,
+                                       cast<RankedTensorType>(result.getType()),
+                                       collective.getCollectiveAxis()));
   place->erase();
   if (start)
     start->erase();
@@ -73,7 +70,8 @@ void dropPlanned(rt::CollectiveOpInterface start) {
     return rt::ViewOp::create(builder, loc, MemRefType::get({count}, element), buffer, bytes);
   };
   Value send = start.getSend(), recv = start.getRecv();
-  int64_t sent = start.getSend().getType().getNumElements(), received = start.getRecv().getType().getNumElements();
+  int64_t sent = start.getSend().getType().getNumElements(),
+          received = start.getRecv().getType().getNumElements();
   switch (start.getCollectiveKind()) {
   case CollectiveKind::AllGather:
     for (int64_t at = 0; at < received; at += sent)
@@ -141,10 +139,9 @@ private:
     int64_t counts[4] = {0, 0, 0, 0};
     for (Operation *op : ops)
       ++counts[tryWithout(op)];
-    report << ops.size() << " " << what << " deleted, one at a time: "
-           << counts[Results] << " times other results, "
-           << counts[Interpreter] << " refused when run, " << counts[Verifier]
-           << " refused by verifiers, " << counts[Nothing] << " unnoticed\n";
+    report << ops.size() << " " << what << " deleted, one at a time: " << counts[Results]
+           << " times other results, " << counts[Interpreter] << " refused when run, "
+           << counts[Verifier] << " refused by verifiers, " << counts[Nothing] << " unnoticed\n";
     return counts[Nothing] == 0;
   }
 
@@ -161,19 +158,17 @@ private:
     else
       copy->erase();
     // Errors are expected: do not print them.
-    ScopedDiagnosticHandler quiet(module.getContext(),
-                                  [](Diagnostic &) { return success(); });
+    ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
     if (failed(verify(*mutant)))
       return Verifier;
     std::string name = functionOf(op);
     auto results = runFunction(*mutant, name, options, inputs);
     if (failed(results))
       return Interpreter;
-    if (failed(compareResults("@" + name, original[name], *results, options,
-                              llvm::nulls(), /*common=*/false)))
+    if (failed(compareResults("@" + name, original[name], *results, options, llvm::nulls(),
+                              /*common=*/false)))
       return Results;
-    report << "@" << name << ": nothing notices that this is gone: "
-           << describe(op) << "\n";
+    report << "@" << name << ": nothing notices that this is gone: " << describe(op) << "\n";
     return Nothing;
   }
 
@@ -192,8 +187,7 @@ private:
 
 } // namespace
 
-LogicalResult mutateModule(ModuleOp module, const CompareOptions &options,
-                           raw_ostream &report) {
+LogicalResult mutateModule(ModuleOp module, const CompareOptions &options, raw_ostream &report) {
   return Mutation(module, options, report).run();
 }
 

@@ -12,8 +12,7 @@ namespace shale::interp {
 /// or have other results than the module. Writes a line for each deletion that
 /// is not detected and one with the counts. Fails if a deletion is not detected
 /// or if there is nothing to delete.
-mlir::LogicalResult mutateModule(mlir::ModuleOp module,
-                                 const CompareOptions &options,
+mlir::LogicalResult mutateModule(mlir::ModuleOp module, const CompareOptions &options,
                                  llvm::raw_ostream &report);
 
 } // namespace shale::interp

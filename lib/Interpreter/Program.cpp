@@ -45,14 +45,13 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
     bool other = known->isFloat() && isFloat(spec.element) && known->element() != spec.element;
     return other ? known->rounded(spec.element) : *known;
   }
-  bool isState =
-      !llvm::is_contained({nn::Role::Input, nn::Role::Label, nn::Role::Hyper,
-                           nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch},
-                          spec.role);
+  bool isState = !llvm::is_contained({nn::Role::Input, nn::Role::Label, nn::Role::Hyper,
+                                      nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch},
+                                     spec.role);
   if (!hasRoomFor(spec.shape))
     return emitError(loc) << "the value of '" << spec.name
-                          << "' and those before it exceed the interpreter's "
-                          << (maxBytes >> 20) << " MiB";
+                          << "' and those before it exceed the interpreter's " << (maxBytes >> 20)
+                          << " MiB";
   Tensor made;
   if (stateFromInit && isState) {
     auto read = readInit(spec, folder);
@@ -90,11 +89,9 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
   spec.element = *elementOf(type.getElementType());
   spec.shape.assign(type.getShape().begin(), type.getShape().end());
-  if (auto symbol =
-          function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
+  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
     spec.name = symbol.getValue().str();
-    if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(
-            function, symbol)) {
+    if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol)) {
       spec.role = state.getRole();
       spec.init = state.getInitAttr();
     }
@@ -104,8 +101,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   spec.name = name ? name.getValue().str() : "arg" + std::to_string(i);
   if (auto role = function.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr))
     spec.role = role.getValue();
-  if (auto binding =
-          function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
+  if (auto binding = function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
     spec.binding = binding.getValue().str();
   if (!isFloat(spec.element))
     boundByUses(function.getArgument(i), spec);
@@ -113,8 +109,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
 }
 
 std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
-  if (auto symbol =
-          function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr))
+  if (auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr))
     return symbol.getValue().str();
   if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr))
     return name.getValue().str();
@@ -125,9 +120,9 @@ std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
   return "result" + std::to_string(i);
 }
 
-FailureOr<std::vector<Tensor>>
-ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
-                             LogicalValues &inputs) const {
+FailureOr<std::vector<Tensor>> ProgramAdapter::packArgument(func::FuncOp function, unsigned i,
+                                                            int64_t ranks,
+                                                            LogicalValues &inputs) const {
   if (std::optional<FlatState> flat = FlatState::ofArgument(function, i))
     return flat->pack(ranks, inputs);
   ValueSpec spec = describeArgument(function, i);
@@ -136,8 +131,8 @@ ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
     return failure();
   if (whole->element() != spec.element)
     return function.emitError("the value of '")
-           << spec.name << "' is " << whole->shapeString() << ", argument " << i
-           << " is " << function.getArgumentTypes()[i];
+           << spec.name << "' is " << whole->shapeString() << ", argument " << i << " is "
+           << function.getArgumentTypes()[i];
   if (whole->shape() == ArrayRef<int64_t>(spec.shape))
     return std::vector<Tensor>(ranks, *whole);
   if (auto dim = function.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr)) {
@@ -148,35 +143,29 @@ ProgramAdapter::packArgument(func::FuncOp function, unsigned i, int64_t ranks,
     if (whole->shape() == ArrayRef<int64_t>(joined)) {
       std::vector<Tensor> slices;
       for (int64_t rank = 0; rank < ranks; ++rank)
-        slices.push_back(
-            whole->slice(dim.getInt(), data.indexOf(rank) * local, local));
+        slices.push_back(whole->slice(dim.getInt(), data.indexOf(rank) * local, local));
       return slices;
     }
   }
   return function.emitError("the value of '")
-         << spec.name << "' is " << whole->shapeString() << ", argument " << i
-         << " is " << function.getArgumentTypes()[i] << " on each of " << ranks
-         << " ranks";
+         << spec.name << "' is " << whole->shapeString() << ", argument " << i << " is "
+         << function.getArgumentTypes()[i] << " on each of " << ranks << " ranks";
 }
 
 LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
-                                           ArrayRef<Tensor> perRank,
-                                           LogicalValues &results) const {
+                                           ArrayRef<Tensor> perRank, LogicalValues &results) const {
   if (std::optional<FlatState> flat = FlatState::ofResult(function, i))
     return flat->unpack(perRank, results);
   std::string name = resultName(function, i);
   for (auto [rank, value] : llvm::enumerate(perRank))
     if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)
-      return function.emitError("result '")
-             << name << "' differs between ranks 0 and " << rank;
+      return function.emitError("result '") << name << "' differs between ranks 0 and " << rank;
   results.set(name, perRank[0]);
   return success();
 }
 
-LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name,
-                                  Interpreter &interpreter,
-                                  LogicalValues &inputs,
-                                  LogicalValues &results) const {
+LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name, Interpreter &interpreter,
+                                  LogicalValues &inputs, LogicalValues &results) const {
   auto function = module.lookupSymbol<func::FuncOp>(name);
   if (!function)
     return module.emitError("there is no function @") << name;
@@ -184,8 +173,8 @@ LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name,
   RankValues arguments(ranks);
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || !tensor.hasStaticShape() ||
-        !elementOf(tensor.getElementType()) || nn::tensorBytes(tensor) < 0 ||
+    if (!tensor || !tensor.hasStaticShape() || !elementOf(tensor.getElementType()) ||
+        nn::tensorBytes(tensor) < 0 ||
         nn::tensorBytes(tensor) > interpreter.options.maxBytes / ranks / 8)
       return function.emitError("argument ")
              << i << " of type " << type

@@ -43,9 +43,7 @@ public:
     auto it = tensors.find(name.str());
     return it == tensors.end() ? nullptr : &it->second;
   }
-  void set(llvm::StringRef name, Tensor value) {
-    tensors[name.str()] = std::move(value);
-  }
+  void set(llvm::StringRef name, Tensor value) { tensors[name.str()] = std::move(value); }
   /// Returns the value with the spec's name. If there is none, generates and
   /// stores it: states are read from their init with `stateFromInit`; all else
   /// is random and depends on seed and name alone. Fails after an error at
@@ -75,8 +73,7 @@ public:
 /// Returns a random value that depends on the spec and the seed alone.
 Tensor randomValue(const ValueSpec &spec, uint64_t seed);
 /// Returns the initial value of a state.
-llvm::Expected<Tensor> readInit(const ValueSpec &spec,
-                                llvm::StringRef folder);
+llvm::Expected<Tensor> readInit(const ValueSpec &spec, llvm::StringRef folder);
 /// Sets `limit` and `ignored` of an integer value by what it indexes.
 void boundByUses(mlir::Value value, ValueSpec &spec);
 
@@ -95,8 +92,7 @@ public:
   virtual std::vector<std::string> functions(mlir::ModuleOp module) const;
   /// Runs a function by name.
   virtual mlir::LogicalResult run(mlir::ModuleOp module, llvm::StringRef name,
-                                  Interpreter &interpreter,
-                                  LogicalValues &inputs,
+                                  Interpreter &interpreter, LogicalValues &inputs,
                                   LogicalValues &results) const;
 
 protected:
@@ -104,11 +100,10 @@ protected:
   static ValueSpec describeArgument(mlir::func::FuncOp function, unsigned i);
   static std::string resultName(mlir::func::FuncOp function, unsigned i);
   virtual mlir::FailureOr<std::vector<Tensor>>
-  packArgument(mlir::func::FuncOp function, unsigned i, int64_t ranks,
-               LogicalValues &inputs) const;
-  virtual mlir::LogicalResult
-  unpackResult(mlir::func::FuncOp function, unsigned i,
-               llvm::ArrayRef<Tensor> perRank, LogicalValues &results) const;
+  packArgument(mlir::func::FuncOp function, unsigned i, int64_t ranks, LogicalValues &inputs) const;
+  virtual mlir::LogicalResult unpackResult(mlir::func::FuncOp function, unsigned i,
+                                           llvm::ArrayRef<Tensor> perRank,
+                                           LogicalValues &results) const;
 };
 
 /// Creates the adapter for modules that hold rt.func (RtProgram.cpp).

@@ -20,17 +20,19 @@ LogicalResult RtMachine::prepare() {
   };
   int64_t total = 0;
   bool overflows = false;
-  for (StringRef name : {rt::kStateBytesAttr, rt::kArenaBytesAttr, rt::kHostStateBytesAttr, rt::kHostArenaBytesAttr})
+  for (StringRef name :
+       {rt::kStateBytesAttr, rt::kArenaBytesAttr, rt::kHostStateBytesAttr, rt::kHostArenaBytesAttr})
     overflows |= size(name) < 0 || __builtin_add_overflow(total, size(name), &total);
   for (auto constant : module.getOps<rt::ConstantOp>()) {
     int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
     if (bytes < 0 || !elementOf(constant.getValue().getElementType()))
       return constant.emitError("is no constant that the interpreter has");
-    overflows |= bytes > interpreter.options.maxBytes / 8 || __builtin_add_overflow(total, bytes, &total);
+    overflows |=
+        bytes > interpreter.options.maxBytes / 8 || __builtin_add_overflow(total, bytes, &total);
   }
-  if (overflows ||
-      total > interpreter.options.maxBytes / ranks)
-    return function.emitError("needs more memory than the interpreter's ") << (interpreter.options.maxBytes >> 20) << " MiB";
+  if (overflows || total > interpreter.options.maxBytes / ranks)
+    return function.emitError("needs more memory than the interpreter's ")
+           << (interpreter.options.maxBytes >> 20) << " MiB";
   memory.resize(ranks);
   for (Memory &own : memory) {
     own.state.assign(size(rt::kStateBytesAttr), char(kPoison));
@@ -67,7 +69,8 @@ static rt::SlotOp slotOf(rt::FuncOp function, StringRef state) {
 
 void RtMachine::setState(int64_t rank, StringRef state, const Tensor &value) {
   if (rt::SlotOp slot = slotOf(function, state))
-    if (Bytes &block = stateOf(memory[rank], slot); slot.getOffset() + value.byteSize() <= int64_t(block.size()))
+    if (Bytes &block = stateOf(memory[rank], slot);
+        slot.getOffset() + value.byteSize() <= int64_t(block.size()))
       value.toBytes(block.data() + slot.getOffset());
 }
 
@@ -81,7 +84,8 @@ void RtMachine::setHyper(int64_t rank, int64_t index, const Tensor &value) {
   std::memcpy(memory[rank].hyper.data() + 4 * index, &number, 4);
 }
 
-Tensor RtMachine::getState(int64_t rank, StringRef state, Element element, ArrayRef<int64_t> shape) const {
+Tensor RtMachine::getState(int64_t rank, StringRef state, Element element,
+                           ArrayRef<int64_t> shape) const {
   rt::SlotOp slot = slotOf(function, state);
   const Bytes &block = slot.getHost() ? memory[rank].hostState : memory[rank].state;
   return Tensor::fromBytes(element, shape, block.data() + slot.getOffset());
@@ -123,10 +127,13 @@ RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
 
 Tensor RtMachine::read(int64_t rank, Value buffer) {
   Span from = span(rank, buffer);
-  return Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(), from.bytes);
+  return Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(),
+                           from.bytes);
 }
 
-void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) { value.toBytes(span(rank, buffer).bytes); }
+void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) {
+  value.toBytes(span(rank, buffer).bytes);
+}
 
 RankValues RtMachine::readAll(ValueRange buffers) {
   RankValues values(ranks);
@@ -138,7 +145,8 @@ RankValues RtMachine::readAll(ValueRange buffers) {
 
 bool RtMachine::overlap(Value a, Value b) {
   Span left = span(0, a), right = span(0, b);
-  return left.bytes < right.bytes + rt::bufferBytes(right.type) && right.bytes < left.bytes + rt::bufferBytes(left.type);
+  return left.bytes < right.bytes + rt::bufferBytes(right.type) &&
+         right.bytes < left.bytes + rt::bufferBytes(left.type);
 }
 
 void RtMachine::poison(int64_t rank, Value buffer) {
@@ -182,9 +190,10 @@ static Value placeholder(OpBuilder &builder, Location loc, Value buffer, bool fl
 
 LogicalResult RtMachine::gemm(rt::GemmOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
-  Value a = placeholder(builder, op.getLoc(), op.getA(), false), b = placeholder(builder, op.getLoc(), op.getB(), false);
-  auto matmul = nn::MatmulOp::create(builder, op.getLoc(), rt::tensorType(op.getC().getType()), a, b,
-                                     op.getTransposeA(), op.getTransposeB());
+  Value a = placeholder(builder, op.getLoc(), op.getA(), false),
+        b = placeholder(builder, op.getLoc(), op.getB(), false);
+  auto matmul = nn::MatmulOp::create(builder, op.getLoc(), rt::tensorType(op.getC().getType()), a,
+                                     b, op.getTransposeA(), op.getTransposeB());
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
 }
 
@@ -201,7 +210,8 @@ void RtMachine::startReceiving(Value send, Value recv) {
 LogicalResult RtMachine::finish(Operation *start) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   Location loc = start->getLoc();
-  auto run = [&](Value send, Value recv, function_ref<Operation *(Value, RankedTensorType)> build) -> LogicalResult {
+  auto run = [&](Value send, Value recv,
+                 function_ref<Operation *(Value, RankedTensorType)> build) -> LogicalResult {
     // Collectives work on flat buffers, independent of their shapes.
     Value input = placeholder(builder, loc, send, true);
     auto type = rt::tensorType(recv.getType());
@@ -210,7 +220,8 @@ LogicalResult RtMachine::finish(Operation *start) {
     Operation *op = build(input, type);
     RankValues operands(ranks);
     for (int64_t rank = 0; rank < ranks; ++rank)
-      operands[rank].push_back(read(rank, send).reshaped(cast<RankedTensorType>(input.getType()).getShape()));
+      operands[rank].push_back(
+          read(rank, send).reshaped(cast<RankedTensorType>(input.getType()).getShape()));
     auto results = interpreter.runOp(op, std::move(operands));
     if (failed(results))
       return failure();
@@ -228,20 +239,23 @@ LogicalResult RtMachine::finish(Operation *start) {
   }
   auto collective = cast<rt::CollectiveOpInterface>(start);
   auto sum = dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum);
-  return run(collective.getSend(), collective.getRecv(), [&](Value input, RankedTensorType type) -> Operation * {
-    StringAttr axis = collective.getAxisAttr();
-    switch (collective.getCollectiveKind()) {
-    case CollectiveKind::AllGather:
-      return dist::AllGatherOp::create(builder, loc, type, input, axis, builder.getI64IntegerAttr(0));
-    case CollectiveKind::ReduceScatter:
-      return dist::ReduceScatterOp::create(builder, loc, type, sum, input, axis, builder.getI64IntegerAttr(0));
-    case CollectiveKind::AllReduce:
-      return dist::AllReduceOp::create(builder, loc, type, sum, input, axis);
-    case CollectiveKind::AllToAll:
-      break;
-    }
-    llvm_unreachable("rt has no all-to-all");
-  });
+  return run(collective.getSend(), collective.getRecv(),
+             [&](Value input, RankedTensorType type) -> Operation * {
+               StringAttr axis = collective.getAxisAttr();
+               switch (collective.getCollectiveKind()) {
+               case CollectiveKind::AllGather:
+                 return dist::AllGatherOp::create(builder, loc, type, input, axis,
+                                                  builder.getI64IntegerAttr(0));
+               case CollectiveKind::ReduceScatter:
+                 return dist::ReduceScatterOp::create(builder, loc, type, sum, input, axis,
+                                                      builder.getI64IntegerAttr(0));
+               case CollectiveKind::AllReduce:
+                 return dist::AllReduceOp::create(builder, loc, type, sum, input, axis);
+               case CollectiveKind::AllToAll:
+                 break;
+               }
+               llvm_unreachable("rt has no all-to-all");
+             });
 }
 
 LogicalResult RtMachine::execute(Operation *op) {

@@ -18,7 +18,8 @@ class RtMachine {
 public:
   /// `scratch` is a block of the module in which temporary ops for the interpreter are built.
   RtMachine(rt::FuncOp function, Interpreter &interpreter, mlir::Block *scratch)
-      : function(function), interpreter(interpreter), scratch(scratch), ranks(interpreter.options.ranks) {}
+      : function(function), interpreter(interpreter), scratch(scratch),
+        ranks(interpreter.options.ranks) {}
 
   /// Allocates the memory of all ranks. Fails after an error.
   mlir::LogicalResult prepare();
@@ -29,7 +30,8 @@ public:
 
   mlir::LogicalResult run();
 
-  Tensor getState(int64_t rank, llvm::StringRef state, Element element, llvm::ArrayRef<int64_t> shape) const;
+  Tensor getState(int64_t rank, llvm::StringRef state, Element element,
+                  llvm::ArrayRef<int64_t> shape) const;
   float getMetric(int64_t rank, int64_t index) const;
 
 private:
@@ -44,12 +46,15 @@ private:
     mlir::MemRefType type;
   };
 
-  static Bytes &stateOf(Memory &memory, rt::SlotOp slot) { return slot.getHost() ? memory.hostState : memory.state; }
+  static Bytes &stateOf(Memory &memory, rt::SlotOp slot) {
+    return slot.getHost() ? memory.hostState : memory.state;
+  }
   Span span(int64_t rank, mlir::Value buffer);
   Tensor read(int64_t rank, mlir::Value buffer);
   void write(int64_t rank, mlir::Value buffer, const Tensor &value);
   RankValues readAll(mlir::ValueRange buffers);
-  /// Whether two buffers share bytes on rank 0. Addresses differ between ranks only within slices of one allocation.
+  /// Whether two buffers share bytes on rank 0. Addresses differ between ranks only within slices
+  /// of one allocation.
   bool overlap(mlir::Value a, mlir::Value b);
   void poison(int64_t rank, mlir::Value buffer);
 

@@ -1,7 +1,7 @@
 //===- RtProgram.cpp - Runs planned programs on named logical values ------===//
-#include "lib/Interpreter/RtMachine.h"
-#include "lib/Interpreter/Program.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Interpreter/Program.h"
+#include "lib/Interpreter/RtMachine.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -28,8 +28,8 @@ public:
     return names;
   }
 
-  LogicalResult run(ModuleOp module, StringRef name, Interpreter &interpreter, LogicalValues &inputs,
-                    LogicalValues &results) const override;
+  LogicalResult run(ModuleOp module, StringRef name, Interpreter &interpreter,
+                    LogicalValues &inputs, LogicalValues &results) const override;
 };
 } // namespace
 
@@ -40,7 +40,8 @@ static func::FuncOp makeSignature(rt::FuncOp function) {
   // A planned module may have been read without any func.func, so the dialect may not be loaded.
   function->getContext()->getOrLoadDialect<func::FuncDialect>();
   auto type = cast<FunctionType>(*function.getSignature());
-  auto signature = func::FuncOp::create(builder, function.getLoc(), (function.getSymName() + "@signature").str(), type);
+  auto signature = func::FuncOp::create(builder, function.getLoc(),
+                                        (function.getSymName() + "@signature").str(), type);
   if (ArrayAttr attrs = function.getArgAttrsAttr())
     signature.setArgAttrsAttr(attrs);
   if (ArrayAttr attrs = function.getResAttrsAttr())
@@ -49,8 +50,8 @@ static func::FuncOp makeSignature(rt::FuncOp function) {
   return signature;
 }
 
-LogicalResult RtAdapter::run(ModuleOp module, StringRef name, Interpreter &interpreter, LogicalValues &inputs,
-                             LogicalValues &results) const {
+LogicalResult RtAdapter::run(ModuleOp module, StringRef name, Interpreter &interpreter,
+                             LogicalValues &inputs, LogicalValues &results) const {
   auto function = module.lookupSymbol<rt::FuncOp>(name);
   if (!function || !function.getSignature())
     return module.emitError("there is no planned function @") << name << " with a signature";

@@ -10,18 +10,15 @@ using namespace llvm;
 
 namespace shale::interp {
 
-static const char *const kTypeNames[] = {"F32", "F64", "BF16", "F16",
-                                         "I64", "I32", "BOOL"};
+static const char *const kTypeNames[] = {"F32", "F64", "BF16", "F16", "I64", "I32", "BOOL"};
 
 static Error bad(StringRef path, const Twine &what) {
   return createStringError(path + ": " + what);
 }
 
-static Expected<Tensor> readTensor(StringRef path, StringRef name,
-                                   const json::Object &entry, StringRef data) {
-  auto fail = [&](const Twine &what) {
-    return bad(path, "tensor '" + name + "' " + what);
-  };
+static Expected<Tensor> readTensor(StringRef path, StringRef name, const json::Object &entry,
+                                   StringRef data) {
+  auto fail = [&](const Twine &what) { return bad(path, "tensor '" + name + "' " + what); };
   std::optional<Element> element;
   StringRef type = entry.getString("dtype").value_or("");
   for (unsigned i = 0; i < std::size(kTypeNames); ++i)
@@ -42,8 +39,7 @@ static Expected<Tensor> readTensor(StringRef path, StringRef name,
     sizes.push_back(*size);
   }
   auto begin = (*range)[0].getAsInteger(), end = (*range)[1].getAsInteger();
-  if (!begin || !end || *begin < 0 || *end < *begin ||
-      *end > static_cast<int64_t>(data.size()))
+  if (!begin || !end || *begin < 0 || *end < *begin || *end > static_cast<int64_t>(data.size()))
     return fail("lies outside the file");
   if (*end - *begin != bytes)
     return fail("has " + Twine(*end - *begin) + " bytes, not " + Twine(bytes));
@@ -87,10 +83,9 @@ Error writeSafeTensors(StringRef path, const NamedTensors &tensors) {
   int64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
     int64_t end = offset + tensor.byteSize();
-    header[name] = json::Object{
-        {"dtype", kTypeNames[static_cast<int>(tensor.element())]},
-        {"shape", json::Array(tensor.shape())},
-        {"data_offsets", json::Array{offset, end}}};
+    header[name] = json::Object{{"dtype", kTypeNames[static_cast<int>(tensor.element())]},
+                                {"shape", json::Array(tensor.shape())},
+                                {"data_offsets", json::Array{offset, end}}};
     offset = end;
   }
   std::string text;

@@ -19,8 +19,7 @@ using NamedTensors = std::map<std::string, Tensor>;
 /// Reads all tensors. The error names the file and what is wrong with it.
 llvm::Expected<NamedTensors> readSafeTensors(llvm::StringRef path);
 
-llvm::Error writeSafeTensors(llvm::StringRef path,
-                             const NamedTensors &tensors);
+llvm::Error writeSafeTensors(llvm::StringRef path, const NamedTensors &tensors);
 
 } // namespace shale::interp
 

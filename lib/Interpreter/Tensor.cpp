@@ -72,8 +72,7 @@ int64_t bytesOf(Element element) {
 static llvm::APFloat toHalf(Element element, double value) {
   llvm::APFloat result(value);
   bool lost;
-  result.convert(element == Element::F16 ? llvm::APFloat::IEEEhalf()
-                                         : llvm::APFloat::BFloat(),
+  result.convert(element == Element::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
                  llvm::APFloat::rmNearestTiesToEven, &lost);
   return result;
 }
@@ -116,7 +115,8 @@ static const double *halfValues(Element element) {
       values[bits] = llvm::APFloat(semantics, llvm::APInt(16, bits)).convertToDouble();
     return values;
   };
-  static const std::vector<double> f16 = make(llvm::APFloat::IEEEhalf()), bf16 = make(llvm::APFloat::BFloat());
+  static const std::vector<double> f16 = make(llvm::APFloat::IEEEhalf()),
+                                   bf16 = make(llvm::APFloat::BFloat());
   return element == Element::F16 ? f16.data() : bf16.data();
 }
 
@@ -140,8 +140,7 @@ int64_t wrapInt(Element element, int64_t value) {
   return value;
 }
 
-Tensor::Tensor(Element element, ArrayRef<int64_t> shape)
-    : elementKind(element), dims(shape) {
+Tensor::Tensor(Element element, ArrayRef<int64_t> shape) : elementKind(element), dims(shape) {
   count = 1;
   bool overflows = false;
   for (int64_t size : shape)
@@ -149,8 +148,7 @@ Tensor::Tensor(Element element, ArrayRef<int64_t> shape)
   int64_t bytes;
   if (overflows || __builtin_mul_overflow(count ? count : 1, 8, &bytes))
     throw std::bad_alloc();
-  storage = std::shared_ptr<void>(::operator new(bytes),
-                                  [](void *p) { ::operator delete(p); });
+  storage = std::shared_ptr<void>(::operator new(bytes), [](void *p) { ::operator delete(p); });
 }
 
 Tensor Tensor::scalar(Element element, double value) {
@@ -161,8 +159,7 @@ Tensor Tensor::scalar(Element element, double value) {
 
 Tensor Tensor::token(std::vector<Tensor> pending) {
   Tensor result;
-  result.pendingTensors =
-      std::make_shared<std::vector<Tensor>>(std::move(pending));
+  result.pendingTensors = std::make_shared<std::vector<Tensor>>(std::move(pending));
   return result;
 }
 
@@ -209,8 +206,7 @@ Tensor Tensor::slice(int64_t dim, int64_t begin, int64_t length) const {
   SmallVector<int64_t> steps = strides();
   const Cell *from = cells();
   Cell *to = result.mutableCells();
-  walk(shape, steps, begin * steps[dim],
-       [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
+  walk(shape, steps, begin * steps[dim], [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
   return result;
 }
 
@@ -247,8 +243,7 @@ static void store(const From *from, int64_t count, char *bytes) {
   }
 }
 
-template <typename T, typename To>
-static void load(To *to, int64_t count, const char *bytes) {
+template <typename T, typename To> static void load(To *to, int64_t count, const char *bytes) {
   for (int64_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
@@ -278,8 +273,7 @@ void Tensor::toBytes(char *bytes) const {
   }
 }
 
-Tensor Tensor::fromBytes(Element element, ArrayRef<int64_t> shape,
-                         const char *bytes) {
+Tensor Tensor::fromBytes(Element element, ArrayRef<int64_t> shape, const char *bytes) {
   Tensor result(element, shape);
   int64_t count = result.size();
   switch (element) {
@@ -335,8 +329,7 @@ Tensor Tensor::fromAttr(ElementsAttr attr) {
   }
   int64_t *to = result.mutableInts();
   auto number = [&](const APInt &value) {
-    return *element == Element::I1 ? int64_t(value.getZExtValue())
-                                   : value.getSExtValue();
+    return *element == Element::I1 ? int64_t(value.getZExtValue()) : value.getSExtValue();
   };
   if (dense.isSplat())
     std::fill_n(to, result.size(), number(dense.getSplatValue<APInt>()));
@@ -370,8 +363,7 @@ DenseElementsAttr Tensor::toAttr(MLIRContext *context) const {
 }
 
 std::string Tensor::shapeString() const {
-  static const char *names[] = {"f32", "f64", "bf16", "f16",
-                                "i64", "i32", "i1"};
+  static const char *names[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i1"};
   std::string result;
   for (int64_t size : dims)
     result += std::to_string(size) + "x";

@@ -87,8 +87,7 @@ public:
   // Bytes as in memory and files: little-endian, of the declared type.
   int64_t byteSize() const { return count * bytesOf(elementKind); }
   void toBytes(char *bytes) const;
-  static Tensor fromBytes(Element element, llvm::ArrayRef<int64_t> shape,
-                          const char *bytes);
+  static Tensor fromBytes(Element element, llvm::ArrayRef<int64_t> shape, const char *bytes);
 
   /// Returns a null tensor for attributes that hold no elements (resources).
   static Tensor fromAttr(mlir::ElementsAttr attr);
@@ -109,8 +108,7 @@ private:
 /// Calls fn(i, offset) for each index of `shape` in row-major order. i is the
 /// number of the call from 0, offset is `base` plus the index times `strides`.
 template <typename Fn>
-void walk(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides,
-          int64_t base, Fn fn) {
+void walk(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, int64_t base, Fn fn) {
   for (int64_t size : shape)
     if (size == 0)
       return;

@@ -8,9 +8,10 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// Sets the hyper-parameters. `updates` is the number of previous steps without those that were skipped.
-static void setHypers(const TrainingOptions &options, const nn::Optimizer &optimizer, int64_t updates,
-                      LogicalValues &values) {
+/// Sets the hyper-parameters. `updates` is the number of previous steps without those that were
+/// skipped.
+static void setHypers(const TrainingOptions &options, const nn::Optimizer &optimizer,
+                      int64_t updates, LogicalValues &values) {
   auto set = [&](const char *name, double value) {
     Tensor scalar = Tensor::scalar(Element::F32, value);
     scalar.roundToElement();
@@ -19,7 +20,8 @@ static void setHypers(const TrainingOptions &options, const nn::Optimizer &optim
   auto known = nn::getHyperParameters(optimizer);
   auto flag = [&](StringRef name) {
     auto given = options.hypers.find(name);
-    auto own = llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
+    auto own =
+        llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
     return given != options.hypers.end() ? given->second : (*own)->value;
   };
   for (const nn::HyperParameter *hyper : known)
@@ -38,9 +40,8 @@ static void setHypers(const TrainingOptions &options, const nn::Optimizer &optim
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the
 /// scalars of random ops.
-static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options,
-                               int64_t batch, int64_t step, int64_t microbatch,
-                               LogicalValues &values) {
+static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options, int64_t batch,
+                               int64_t step, int64_t microbatch, LogicalValues &values) {
   auto scalar = [](int64_t value) {
     Tensor tensor(Element::I64, ArrayRef<int64_t>{});
     tensor.mutableInts()[0] = value;
@@ -51,15 +52,14 @@ static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options,
   values.set("random.microbatch", scalar(microbatch));
   for (const auto &[name, all] : options.batches) {
     if (all.rank() == 0 || batch >= all.dim(0))
-      return module.emitError("the batches of '")
-             << name << "' end before step " << step;
+      return module.emitError("the batches of '") << name << "' end before step " << step;
     values.set(name, all.slice(0, batch, 1).reshaped(all.shape().drop_front()));
   }
   return success();
 }
 
-LogicalResult train(ModuleOp module, const TrainingOptions &options,
-                    raw_ostream &log, NamedTensors &state) {
+LogicalResult train(ModuleOp module, const TrainingOptions &options, raw_ostream &log,
+                    NamedTensors &state) {
   auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
   const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
   const ProgramAdapter &adapter = getAdapter(module);
@@ -89,7 +89,9 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options,
     for (int64_t m = 0; m < microbatches; ++m) {
       if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))
         return failure();
-      StringRef function = m + 1 == microbatches ? "step" : m == 0 ? "accumulate_first" : "accumulate";
+      StringRef function = m + 1 == microbatches ? "step"
+                           : m == 0              ? "accumulate_first"
+                                                 : "accumulate";
       LogicalValues made;
       if (failed(adapter.run(module, function, interpreter, values, made)))
         return failure();

@@ -26,8 +26,7 @@ struct TrainingOptions {
 /// Runs `steps` training steps from the initial state, feeding the new state
 /// back. Writes one JSON object per step: step, loss, grad_norm, enable. Sets
 /// `state` to the state after the last step.
-mlir::LogicalResult train(mlir::ModuleOp module,
-                          const TrainingOptions &options,
+mlir::LogicalResult train(mlir::ModuleOp module, const TrainingOptions &options,
                           llvm::raw_ostream &log, NamedTensors &state);
 
 } // namespace shale::interp

@@ -1,6 +1,6 @@
 //===- Values.cpp - Generates initial and random values -------------------===//
-#include "lib/Interpreter/Program.h"
 #include "dialects/nn/Optimizers.h"
+#include "lib/Interpreter/Program.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -34,8 +34,8 @@ uint64_t hashName(StringRef name) {
   return hash;
 }
 
-/// Returns hyper-parameters under which a training step is well conditioned and every term of an update counts: the
-/// defaults, or a half where they are 0.
+/// Returns hyper-parameters under which a training step is well conditioned and every term of an
+/// update counts: the defaults, or a half where they are 0.
 double hyperValue(StringRef name) {
   if (name == "lr")
     return 1e-3;
@@ -96,14 +96,11 @@ void boundByUses(Value value, ValueSpec &spec) {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> work{value};
   std::optional<int64_t> limit;
-  auto atMost = [&](int64_t size) {
-    limit = std::min(limit.value_or(size), size);
-  };
+  auto atMost = [&](int64_t size) { limit = std::min(limit.value_or(size), size); };
   while (!work.empty()) {
     Value next = work.pop_back_val();
     auto type = dyn_cast<RankedTensorType>(next.getType());
-    if (!type || !isa<IntegerType>(type.getElementType()) ||
-        !seen.insert(next).second)
+    if (!type || !isa<IntegerType>(type.getElementType()) || !seen.insert(next).second)
       continue;
     for (OpOperand &use : next.getUses()) {
       Operation *op = use.getOwner();
@@ -116,8 +113,7 @@ void boundByUses(Value value, ValueSpec &spec) {
         if (range->also)
           spec.ignored = *range->also;
       } else if (auto cluster = dyn_cast<nn::ClusterOp>(op))
-        work.push_back(
-            cluster.getBody().getArgument(use.getOperandNumber()));
+        work.push_back(cluster.getBody().getArgument(use.getOperandNumber()));
       else
         llvm::append_range(work, op->getResults());
     }
@@ -126,8 +122,7 @@ void boundByUses(Value value, ValueSpec &spec) {
     spec.limit = *limit;
 }
 
-static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
-                                       StringRef folder) {
+static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec, StringRef folder) {
   SmallString<128> path(file.getPath());
   if (!llvm::sys::path::is_absolute(path) && !llvm::sys::fs::exists(path)) {
     path = folder;
@@ -151,22 +146,18 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return llvm::createStringError("its type is too large");
   if (bytes != file.getLength() || file.getOffset() < 0)
-    return llvm::createStringError(
-        "the file holds %lld bytes of it at %lld, its type has %lld",
-        (long long)file.getLength(), (long long)file.getOffset(),
-        (long long)bytes);
-  auto buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                  /*RequiresNullTerminator=*/false);
+    return llvm::createStringError("the file holds %lld bytes of it at %lld, its type has %lld",
+                                   (long long)file.getLength(), (long long)file.getOffset(),
+                                   (long long)bytes);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return llvm::createStringError(path.str() + ": " +
-                                   buffer.getError().message());
+    return llvm::createStringError(path.str() + ": " + buffer.getError().message());
   StringRef data = (*buffer)->getBuffer();
   if (static_cast<uint64_t>(file.getOffset()) > data.size() ||
       static_cast<uint64_t>(bytes) > data.size() - file.getOffset())
     return llvm::createStringError(path.str() + ": is too short for it");
-  Tensor stored =
-      Tensor::fromBytes(element, shape, data.data() + file.getOffset());
+  Tensor stored = Tensor::fromBytes(element, shape, data.data() + file.getOffset());
   if (other)
     stored = stored.rounded(spec.element);
   if (!transposed)
@@ -174,8 +165,7 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
   Tensor result(spec.element, spec.shape);
   Cell *to = result.mutableCells();
   const Cell *from = stored.cells();
-  walk(result.shape(), {1, shape[1]}, 0,
-       [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
+  walk(result.shape(), {1, shape[1]}, 0, [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
   return result;
 }
 

@@ -10,7 +10,8 @@ using llvm::StringRef;
 
 std::optional<int64_t> shale::parseByteSize(StringRef text) {
   static const std::pair<const char *, double> units[] = {
-      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}};
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
+      {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1}};
   StringRef number = text.trim();
   double unit = 1;
   for (auto [name, size] : units)
@@ -21,9 +22,11 @@ std::optional<int64_t> shale::parseByteSize(StringRef text) {
   number = number.rtrim();
   int64_t whole;
   if (unit == 1)
-    return number.getAsInteger(10, whole) || whole < 0 ? std::nullopt : std::optional<int64_t>(whole);
+    return number.getAsInteger(10, whole) || whole < 0 ? std::nullopt
+                                                       : std::optional<int64_t>(whole);
   double value;
-  if (number.empty() || number.find_first_not_of("0123456789.") != StringRef::npos || number.getAsDouble(value))
+  if (number.empty() || number.find_first_not_of("0123456789.") != StringRef::npos ||
+      number.getAsDouble(value))
     return std::nullopt;
   double bytes = std::floor(value * unit);
   return bytes < 0x1p62 ? std::optional<int64_t>(int64_t(bytes)) : std::nullopt;
@@ -56,8 +59,11 @@ std::string shale::parseMemoryLimit(StringRef text, bool oneMemory, MemoryLimit 
       size = name;
       name = oneMemory ? "sum" : "device";
     }
-    std::optional<int64_t> &slot = name.trim() == "host" ? limit.host : plain && oneMemory ? limit.sum : limit.device;
-    if ((!plain && name.trim() != "host" && name.trim() != "device") || slot || (plain && parts.size() > 1))
+    std::optional<int64_t> &slot = name.trim() == "host" ? limit.host
+                                   : plain && oneMemory  ? limit.sum
+                                                         : limit.device;
+    if ((!plain && name.trim() != "host" && name.trim() != "device") || slot ||
+        (plain && parts.size() > 1))
       return ("expects SIZE or device=SIZE,host=SIZE; got '" + text + "'").str();
     slot = parseByteSize(size);
     if (!slot)

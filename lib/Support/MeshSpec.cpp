@@ -43,19 +43,27 @@ std::string shale::parseMesh(StringRef text, MeshSpec &mesh) {
     int64_t count = 0;
     if (name.empty() || size.trim().getAsInteger(10, count) || count < 1 || count > kMostRanks ||
         (ranks *= count) > kMostRanks)
-      return ("mesh '" + text + "' is not of the form axis=size,axis=size with sizes from 1 on and at most 1048576 ranks")
+      return ("mesh '" + text +
+              "' is not of the form axis=size,axis=size with sizes from 1 on and at most 1048576 ranks")
           .str();
-    std::optional<dist::AxisKind> kind = axis.contains(':') ? dist::symbolizeAxisKind(word) : kindOfName(name);
+    std::optional<dist::AxisKind> kind =
+        axis.contains(':') ? dist::symbolizeAxisKind(word) : kindOfName(name);
     if (!kind && axis.contains(':'))
-      return ("mesh '" + text + "': axis '" + name + "' is of kind '" + word + "'; expected replica, shard or tensor").str();
+      return ("mesh '" + text + "': axis '" + name + "' is of kind '" + word +
+              "'; expected replica, shard or tensor")
+          .str();
     if (!kind)
-      return ("mesh '" + text + "' has an axis '" + name + "' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write " +
+      return ("mesh '" + text + "' has an axis '" + name +
+              "' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write " +
               name + ":replica, " + name + ":shard or " + name + ":tensor")
           .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();
     if (*kind == dist::AxisKind::Shard && mesh.has(*kind))
-      return ("mesh '" + text + "' has two axes of kind shard, '" + mesh.names[llvm::find(mesh.kinds, *kind) - mesh.kinds.begin()] + "' and '" + name + "'").str();
+      return ("mesh '" + text + "' has two axes of kind shard, '" +
+              mesh.names[llvm::find(mesh.kinds, *kind) - mesh.kinds.begin()] + "' and '" + name +
+              "'")
+          .str();
     mesh.names.push_back(name.str());
     mesh.kinds.push_back(*kind);
     mesh.sizes.push_back(count);

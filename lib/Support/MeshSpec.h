@@ -28,9 +28,9 @@ struct MeshSpec {
   int64_t ranksOf(dist::AxisKind kind) const;
 };
 
-/// Parses NAME=SIZE or NAME:KIND=SIZE, separated by commas: `replica=2,fsdp=4`, or with custom names
-/// `hosts:replica=2,gpus:shard=4`. The names replica, fsdp and tp have the kinds replica, shard and tensor.
-/// Returns an error, or an empty string.
+/// Parses NAME=SIZE or NAME:KIND=SIZE, separated by commas: `replica=2,fsdp=4`, or with custom
+/// names `hosts:replica=2,gpus:shard=4`. The names replica, fsdp and tp have the kinds replica,
+/// shard and tensor. Returns an error, or an empty string.
 std::string parseMesh(llvm::StringRef text, MeshSpec &mesh);
 
 } // namespace shale

@@ -32,8 +32,7 @@ llvm::Error checkParseDepth(llvm::MemoryBufferRef buffer) {
     }
     char c = text[i++];
     // -> >= <= == are not brackets.
-    bool isOperator = (i < text.size() && text[i] == '=') ||
-                      (i >= 2 && text[i - 2] == '-');
+    bool isOperator = (i < text.size() && text[i] == '=') || (i >= 2 && text[i - 2] == '-');
     if (c == '(' || c == '[' || c == '{' || (c == '<' && !isOperator))
       ++depth;
     else if (c == ')' || c == ']' || c == '}' || (c == '>' && !isOperator))
@@ -42,10 +41,9 @@ llvm::Error checkParseDepth(llvm::MemoryBufferRef buffer) {
       llvm::StringRef before = text.take_front(i);
       size_t line = before.count('\n') + 1;
       size_t column = i - (before.rfind('\n') + 1);
-      return llvm::createStringError(
-          buffer.getBufferIdentifier() + ":" + llvm::Twine(line) + ":" +
-          llvm::Twine(column) + ": brackets nest more than " +
-          llvm::Twine(kMaxParseDepth) + " deep");
+      return llvm::createStringError(buffer.getBufferIdentifier() + ":" + llvm::Twine(line) + ":" +
+                                     llvm::Twine(column) + ": brackets nest more than " +
+                                     llvm::Twine(kMaxParseDepth) + " deep");
     }
   }
   return llvm::Error::success();

@@ -10,24 +10,31 @@
 using namespace shale;
 namespace fs = llvm::sys::fs;
 
-/// Whether a library is part of glibc. Every Linux system provides these, and they must match its kernel and loader.
+/// Whether a library is part of glibc. Every Linux system provides these, and they must match its
+/// kernel and loader.
 static bool isPartOfGlibc(llvm::StringRef name) {
   llvm::StringRef stem = name.split(".so").first;
   return stem == "linux-vdso" || stem.starts_with("ld-linux") ||
-         llvm::is_contained({"libc", "libm", "libmvec", "libpthread", "libdl", "librt", "libresolv", "libutil", "libanl", "libnsl"}, stem);
+         llvm::is_contained({"libc", "libm", "libmvec", "libpthread", "libdl", "librt", "libresolv",
+                             "libutil", "libanl", "libnsl"},
+                            stem);
 }
 
-/// Lists the libraries that the loader would load. Its output has one `name => path (address)` per line.
-static bool listLibraries(llvm::StringRef program, llvm::SmallVectorImpl<std::string> &paths, std::string &error) {
+/// Lists the libraries that the loader would load. Its output has one `name => path (address)` per
+/// line.
+static bool listLibraries(llvm::StringRef program, llvm::SmallVectorImpl<std::string> &paths,
+                          std::string &error) {
   llvm::SmallString<128> list;
   if (std::error_code code = fs::createTemporaryFile("shale-libraries", "txt", list)) {
     error = "cannot make a temporary file: " + code.message();
     return false;
   }
   llvm::sys::RemoveFileOnSignal(list);
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(list), llvm::StringRef(list)};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(list),
+                                                llvm::StringRef(list)};
   constexpr llvm::StringLiteral loader = "/lib64/ld-linux-x86-64.so.2";
-  int status = llvm::sys::ExecuteAndWait(loader, {loader, "--list", program}, std::nullopt, redirects, 60, 0, &error);
+  int status = llvm::sys::ExecuteAndWait(loader, {loader, "--list", program}, std::nullopt,
+                                         redirects, 60, 0, &error);
   auto text = llvm::MemoryBuffer::getFile(list);
   llvm::SmallVector<llvm::StringRef> lines;
   if (text)
@@ -72,7 +79,8 @@ static std::error_code copyWhole(llvm::StringRef from, const llvm::Twine &to) {
 
 std::string shale::bundleFolder(llvm::StringRef program) { return (program + ".libs").str(); }
 
-bool shale::bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &bytes, std::string &error) {
+bool shale::bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &bytes,
+                            std::string &error) {
   llvm::SmallVector<std::string> libraries;
   llvm::SmallString<128> place(program);
   (void)fs::make_absolute(place); // the loader would search for a name without a slash

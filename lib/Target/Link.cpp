@@ -26,8 +26,8 @@ void shale::stopLinker() {
   kill(-session, SIGKILL);
 }
 
-bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
-                        std::string &error) {
+bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
+                        const LinkOptions &options, std::string &error) {
   std::string driver = options.compiler;
   if (driver.empty()) {
     for (const char *name : {"c++", "g++", "clang++", "clang++-22"})
@@ -42,7 +42,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   // Link to a temporary file, so that `output` only ever holds a complete program.
   llvm::SmallString<128> partial;
-  if (std::error_code code = llvm::sys::fs::getPotentiallyUniqueFileName(output + ".%%%%%%.partial", partial)) {
+  if (std::error_code code =
+          llvm::sys::fs::getPotentiallyUniqueFileName(output + ".%%%%%%.partial", partial)) {
     error = "cannot make a temporary file: " + code.message();
     return false;
   }
@@ -69,12 +70,15 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   llvm::sys::RemoveFileOnSignal(log);
   std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                llvm::StringRef(log)};
   std::string message;
   bool failed = false;
-  // The linker runs in its own session: signals to the compiler do not reach it, stopLinker() ends it.
-  llvm::sys::ProcessInfo process = llvm::sys::ExecuteNoWait(driver, views, std::nullopt, redirects, 0, &message, &failed,
-                                                            nullptr, /*DetachProcess=*/true);
+  // The linker runs in its own session: signals to the compiler do not reach it, stopLinker() ends
+  // it.
+  llvm::sys::ProcessInfo process =
+      llvm::sys::ExecuteNoWait(driver, views, std::nullopt, redirects, 0, &message, &failed,
+                               nullptr, /*DetachProcess=*/true);
   int status = -1;
   if (!failed) {
     linker = process.Pid;

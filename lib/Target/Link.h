@@ -10,26 +10,27 @@
 namespace shale {
 
 struct LinkOptions {
-  std::string compiler;              ///< compiler driver for linking; empty: c++, g++ or clang++ of the PATH
-  std::string runtime;               ///< path of libshale_rt.a
+  std::string compiler; ///< compiler driver for linking; empty: c++, g++ or clang++ of the PATH
+  std::string runtime;  ///< path of libshale_rt.a
   std::vector<std::string> libraries; ///< further arguments, in order
-  bool bundled = false;               ///< whether the program searches bundleFolder() for libraries first
+  bool bundled = false; ///< whether the program searches bundleFolder() for libraries first
 };
 
 /// Stops the running linker, if any. For use in signal handlers.
 void stopLinker();
 
-/// Links object files and the runtime to a program at `output`. Does not use a shell. Returns false with a message in
-/// `error` on failure.
-bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output, const LinkOptions &options,
-                 std::string &error);
+/// Links object files and the runtime to a program at `output`. Does not use a shell. Returns false
+/// with a message in `error` on failure.
+bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
+                 const LinkOptions &options, std::string &error);
 
 /// Returns the folder next to a program for its shared libraries: NAME.libs.
 std::string bundleFolder(llvm::StringRef program);
 
-/// Copies the shared libraries that `program` loads, except glibc's, to bundleFolder(). A program linked with `bundled`
-/// finds them there even if both are moved together. Sets `count` and `bytes` to the number and total size of the
-/// libraries. Returns false with a message in `error` on failure.
+/// Copies the shared libraries that `program` loads, except glibc's, to bundleFolder(). A program
+/// linked with `bundled` finds them there even if both are moved together. Sets `count` and `bytes`
+/// to the number and total size of the libraries. Returns false with a message in `error` on
+/// failure.
 bool bundleLibraries(llvm::StringRef program, int64_t &count, int64_t &bytes, std::string &error);
 
 } // namespace shale

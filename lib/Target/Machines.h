@@ -11,14 +11,14 @@ namespace shale {
 /// (lib/Analysis/TimeModel.h).
 struct Rates {
   const char *name;
-  double flops;     ///< f32 operations of matrix products
-  double halfFlops; ///< bf16 and f16 operations of matrix products
-  double memory;    ///< bytes read or written by kernels
-  double link;      ///< bytes that a rank sends to others
-  double host;      ///< bytes copied between device and host
-  double hostMemory; ///< bytes of host memory read or written by code on the host, per rank
-  double launch;    ///< latency in seconds of a kernel or product
-  double collective; ///< latency in seconds before a collective's first byte
+  double flops;       ///< f32 operations of matrix products
+  double halfFlops;   ///< bf16 and f16 operations of matrix products
+  double memory;      ///< bytes read or written by kernels
+  double link;        ///< bytes that a rank sends to others
+  double host;        ///< bytes copied between device and host
+  double hostMemory;  ///< bytes of host memory read or written by code on the host, per rank
+  double launch;      ///< latency in seconds of a kernel or product
+  double collective;  ///< latency in seconds before a collective's first byte
   bool oneMemory;     ///< whether host and device share one RAM
   const char *source; ///< source of the figures
 };

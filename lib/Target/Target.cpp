@@ -28,7 +28,8 @@ Registry &registry() {
 }
 } // namespace
 
-void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures, TargetFactory factory) {
+void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures,
+                               TargetFactory factory) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   if (llvm::any_of(registry().kinds, [&](const Kind &other) { return other.name == kind; }))
     return;

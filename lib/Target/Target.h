@@ -38,7 +38,8 @@ public:
 
   /// The full name as for --target, with "native" resolved: "cpu:x86-64-v4".
   llvm::StringRef getName() const { return name; }
-  /// The part of the name after the kind. The program checks at start that its machine has this architecture.
+  /// The part of the name after the kind. The program checks at start that its machine has this
+  /// architecture.
   llvm::StringRef getArchitecture() const { return llvm::StringRef(name).split(':').second; }
 
   // ---- how ops are implemented
@@ -47,45 +48,53 @@ public:
   virtual bool isLibraryCall(mlir::Operation *op) const = 0;
   /// Whether the op has a dedicated kernel with its own schedule.
   virtual bool hasOwnKernel(mlir::Operation *op) const = 0;
-  /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and results
-  /// are rounded once.
+  /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and
+  /// results are rounded once.
   virtual bool takesHalves(mlir::Operation *op) const = 0;
   /// Whether matrix products of 16-bit floats are faster than those of f32.
   virtual bool hasFastHalves() const = 0;
 
   // ---- code
 
-  /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block arguments
-  /// (the inputs) that ends in a yield (the outputs). Fails after an error if the target cannot compile it.
-  virtual mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body) const = 0;
-  /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to the LLVM
-  /// dialect with the ABI of ShaleKernel (include/shale/Runtime.h).
+  /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block
+  /// arguments (the inputs) that ends in a yield (the outputs). Fails after an error if the target
+  /// cannot compile it.
+  virtual mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
+                                                     mlir::Region &body) const = 0;
+  /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to
+  /// the LLVM dialect with the ABI of ShaleKernel (include/shale/Runtime.h).
   virtual mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const = 0;
   /// Compiles a program in the LLVM dialect to the bytes of an object file. Fails after an error.
-  virtual mlir::LogicalResult emitObject(mlir::ModuleOp module, llvm::SmallVectorImpl<char> &object) const = 0;
-  /// Returns the linker arguments for the libraries that the runtime needs on this target, in order.
+  virtual mlir::LogicalResult emitObject(mlir::ModuleOp module,
+                                         llvm::SmallVectorImpl<char> &object) const = 0;
+  /// Returns the linker arguments for the libraries that the runtime needs on this target, in
+  /// order.
   virtual std::vector<std::string> getLibraries() const = 0;
 
   // ---- costs
 
   /// Returns the memory that libraries and the process use per rank of a planned program.
-  virtual std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks, int64_t threads) const = 0;
+  virtual std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
+                                               int64_t threads) const = 0;
 
 private:
   std::string name;
 };
 
-/// Creates the target for an architecture ("native", "x86-64-v3"). Returns null with a message in `error` on failure.
+/// Creates the target for an architecture ("native", "x86-64-v3"). Returns null with a message in
+/// `error` on failure.
 using TargetFactory = std::unique_ptr<Target> (*)(llvm::StringRef architecture, std::string &error);
 
-/// Registers a kind of target; further calls for the same kind do nothing. `architectures` are listed in messages.
-void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures, TargetFactory factory);
+/// Registers a kind of target; further calls for the same kind do nothing. `architectures` are
+/// listed in messages.
+void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures,
+                        TargetFactory factory);
 
 /// Returns the full names of all targets, in the order of registration.
 std::vector<std::string> getTargetNames();
 
-/// Returns the target with a name, KIND:ARCHITECTURE. It lives as long as the process. Returns null with a message in
-/// `error` on failure.
+/// Returns the target with a name, KIND:ARCHITECTURE. It lives as long as the process. Returns null
+/// with a message in `error` on failure.
 const Target *findTarget(llvm::StringRef name, std::string &error);
 
 /// The default target of a module without `nn.target`. It does not depend on the host machine.

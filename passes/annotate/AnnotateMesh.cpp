@@ -11,8 +11,7 @@ namespace shale {
 #define GEN_PASS_DEF_ANNOTATEMESHPASS
 #include "passes/annotate/Passes.h.inc"
 
-static LogicalResult annotateMesh(ModuleOp module, StringRef text,
-                                  StringRef strategy, bool reshard,
+static LogicalResult annotateMesh(ModuleOp module, StringRef text, StringRef strategy, bool reshard,
                                   bool syncEveryMicrobatch) {
   MeshSpec spec;
   if (dist::getMesh(module))
@@ -21,21 +20,26 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text,
     return module.emitError(wrong);
   std::optional<dist::Strategy> kind = dist::parseStrategy(strategy);
   if (!kind)
-    return module.emitError("strategy '") << strategy << "' is none of none, optimizer, grad, full, hybrid";
+    return module.emitError("strategy '")
+           << strategy << "' is none of none, optimizer, grad, full, hybrid";
   if (strategy == "hybrid" && !spec.has(dist::AxisKind::Replica))
-    return module.emitError("strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4, not '") << text << "'";
+    return module.emitError(
+               "strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4, not '")
+           << text << "'";
   if (dist::splitsOptimizer(*kind) && !spec.has(dist::AxisKind::Shard))
-    return module.emitError("strategy '") << strategy << "' needs a mesh with a shard axis, for example fsdp=4, not '" << text << "'";
+    return module.emitError("strategy '")
+           << strategy << "' needs a mesh with a shard axis, for example fsdp=4, not '" << text
+           << "'";
   if (module.lookupSymbol("mesh"))
     return module.emitError("something is named @mesh already");
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   SmallVector<int32_t> kinds;
   for (dist::AxisKind axis : spec.kinds)
     kinds.push_back(int32_t(axis));
-  dist::MeshOp::create(builder, module.getLoc(), builder.getStringAttr("mesh"),
-                       builder.getStrArrayAttr(
-                           llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
-                       builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes));
+  dist::MeshOp::create(
+      builder, module.getLoc(), builder.getStringAttr("mesh"),
+      builder.getStrArrayAttr(llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
+      builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes));
   module->setAttr(dist::kStrategyAttr, dist::StrategyAttr::get(module.getContext(), *kind));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());
@@ -48,8 +52,8 @@ namespace {
 struct AnnotateMeshPass : impl::AnnotateMeshPassBase<AnnotateMeshPass> {
   using AnnotateMeshPassBase::AnnotateMeshPassBase;
   void runOnOperation() final {
-    if (failed(annotateMesh(getOperation(), mesh, strategy,
-                            reshardAfterForward, syncEveryMicrobatch)))
+    if (failed(
+            annotateMesh(getOperation(), mesh, strategy, reshardAfterForward, syncEveryMicrobatch)))
       signalPassFailure();
   }
 };

@@ -33,7 +33,8 @@ private:
     auto unknown = [&](StringRef flag, StringRef value, StringRef known) {
       return module.emitError("--") << flag << "-dtype '" << value << "' is none of " << known;
     };
-    const std::pair<StringRef, StringRef> words[] = {{"param", param}, {"reduce", reduce}, {"buffer", buffer}};
+    const std::pair<StringRef, StringRef> words[] = {
+        {"param", param}, {"reduce", reduce}, {"buffer", buffer}};
     SmallVector<Type> types;
     for (auto [flag, value] : words) {
       types.push_back(typeNamed(context, value));
@@ -45,7 +46,8 @@ private:
     if (optimizer != "f32" && optimizer != "bf16")
       return unknown("optimizer", optimizer, "f32, bf16");
     Type kept = master == "none" ? types[0] : Type(Float32Type::get(context));
-    auto policy = nn::PrecisionAttr::get(context, types[0], types[1], types[2], kept, typeNamed(context, optimizer));
+    auto policy = nn::PrecisionAttr::get(context, types[0], types[1], types[2], kept,
+                                         typeNamed(context, optimizer));
     if (!policy.isFull())
       module->setAttr(nn::kPrecisionAttr, policy);
     return success();

@@ -1,6 +1,6 @@
 //===- AnnotateRanges.cpp - Sets the ranges of integer inputs -------------===//
-#include "lib/Analysis/InputRanges.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/InputRanges.h"
 #include "passes/annotate/Passes.h"
 
 using namespace mlir;

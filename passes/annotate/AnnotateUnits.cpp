@@ -72,8 +72,7 @@ bool parseCount(StringRef text, int64_t &count) {
     factor = 1000000;
   else if (text.consume_back("G"))
     factor = 1000000000;
-  return !text.getAsInteger(10, count) && count > 0 &&
-         !llvm::MulOverflow(count, factor, count);
+  return !text.getAsInteger(10, count) && count > 0 && !llvm::MulOverflow(count, factor, count);
 }
 
 /// Returns the innermost unit that encloses a path, or root.
@@ -102,8 +101,8 @@ void visitUsers(ModuleOp module, const llvm::StringSet<> &units,
                 llvm::function_ref<void(StringRef, StringRef)> visit) {
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
-      auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
-          argument.getArgNumber(), nn::kStateAttr);
+      auto state =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
       if (!state)
         continue;
       for (Operation *user : argument.getUsers())

@@ -12,8 +12,7 @@ namespace shale {
 /// matches. Fails after an error that names `option` if `regex` is not a regular
 /// expression, or if it matches nothing; then the error lists the nearest names.
 mlir::FailureOr<llvm::SmallVector<nn::StateOp>>
-matchParameters(mlir::ModuleOp module, llvm::StringRef regex,
-                llvm::StringRef option);
+matchParameters(mlir::ModuleOp module, llvm::StringRef regex, llvm::StringRef option);
 
 } // namespace shale
 

@@ -25,13 +25,12 @@ struct AnnotateOptions {
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing
   std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
-  std::string masterDtype = "f32";                                           // f32, none
-  std::string optimizerDtype = "f32";                                        // f32, bf16
+  std::string masterDtype = "f32";                                          // f32, none
+  std::string optimizerDtype = "f32";                                       // f32, bf16
 };
 
 /// Sets the user's choices on the module as attributes.
-void buildAnnotatePipeline(mlir::OpPassManager &manager,
-                           const AnnotateOptions &options = {});
+void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &options = {});
 
 } // namespace shale
 

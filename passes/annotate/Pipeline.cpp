@@ -3,8 +3,7 @@
 
 namespace shale {
 
-void buildAnnotatePipeline(mlir::OpPassManager &manager,
-                           const AnnotateOptions &options) {
+void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &options) {
   // The mesh, and the strategy that splits state at rest.
   AnnotateMeshPassOptions mesh;
   mesh.mesh = options.mesh;

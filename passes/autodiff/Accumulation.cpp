@@ -1,7 +1,7 @@
 //===- Accumulation.cpp - Several micro-batches per step ------------------===//
-#include "passes/autodiff/StepBuilder.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/autodiff/Mean.h"
+#include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;
 using namespace shale;
@@ -12,8 +12,8 @@ void StepBuilder::findMean() {
   sum = terminator->getOperand(1), count = terminator->getOperand(2);
   if (isMean(loss, sum, count))
     return;
-  emitRemark(function.getLoc()) << "the loss is no sum over a count: the losses of the " << microbatches
-                                << " micro-batches of a step are averaged";
+  emitRemark(function.getLoc()) << "the loss is no sum over a count: the losses of the "
+                                << microbatches << " micro-batches of a step are averaged";
   PhaseScope forward(builder, nn::Phase::Forward);
   sum = loss;
   count = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1.0);
@@ -30,23 +30,28 @@ LogicalResult StepBuilder::accumulate() {
   return success();
 }
 
-FailureOr<nn::StateOp> StepBuilder::declareAccumulator(const Twine &name, Type type, nn::StateOp of, Location loc) {
+FailureOr<nn::StateOp> StepBuilder::declareAccumulator(const Twine &name, Type type, nn::StateOp of,
+                                                       Location loc) {
   std::string symbol = name.str();
   if (module.lookupSymbol(symbol))
-    return function.emitError("the name @\"") << symbol << "\" of an accumulator is taken", failure();
-  return nn::StateOp::create(builder, loc, builder.getStringAttr(symbol),
-                             nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator), /*slot=*/StringAttr(),
-                             TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
-                             of ? FlatSymbolRefAttr::get(of) : FlatSymbolRefAttr(), /*unit=*/StringAttr(),
-                             /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
+    return function.emitError("the name @\"") << symbol << "\" of an accumulator is taken",
+           failure();
+  return nn::StateOp::create(
+      builder, loc, builder.getStringAttr(symbol),
+      nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator), /*slot=*/StringAttr(),
+      TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+      of ? FlatSymbolRefAttr::get(of) : FlatSymbolRefAttr(), /*unit=*/StringAttr(),
+      /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
 }
 
-/// Declares one accumulator per trained parameter, in f32, and one each for the sum and the count of the loss.
+/// Declares one accumulator per trained parameter, in f32, and one each for the sum and the count
+/// of the loss.
 LogicalResult StepBuilder::declareAccumulators() {
   builder.setInsertionPoint(function);
   for (Trained &t : trained) {
     auto made = declareAccumulator(t.state.getSymName() + ".grad_accumulator",
-                                   t.state.getTensorType().clone(builder.getF32Type()), t.state, t.state.getLoc());
+                                   t.state.getTensorType().clone(builder.getF32Type()), t.state,
+                                   t.state.getLoc());
     if (failed(made))
       return failure();
     t.accumulator = *made;
@@ -59,8 +64,8 @@ LogicalResult StepBuilder::declareAccumulators() {
   return success();
 }
 
-/// Clones @step, which at this point ends with its gradients, and makes the clone add them to the accumulators (or start
-/// the sums if `first`) and return the sums.
+/// Clones @step, which at this point ends with its gradients, and makes the clone add them to the
+/// accumulators (or start the sums if `first`) and return the sums.
 void StepBuilder::makeAccumulate(StringRef name, bool first) {
   func::FuncOp step = function;
   IRMapping mapping;
@@ -74,9 +79,11 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attrs;
   for (Trained &t : trained) {
-    Value before = addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
+    Value before =
+        addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
     Value gradient = toF32(mapping.lookup(t.gradient));
-    results.push_back(nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(), t.state.getSymName(), gradient,
+    results.push_back(nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(),
+                                               t.state.getSymName(), gradient,
                                                first ? Value() : before));
     attrs.push_back(stateAttr(t.accumulator));
   }
@@ -91,15 +98,18 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
   function = step;
 }
 
-/// Adds the accumulators to the gradients, loss and count of the last micro-batch, which @step computes.
+/// Adds the accumulators to the gradients, loss and count of the last micro-batch, which @step
+/// computes.
 void StepBuilder::addAccumulators() {
   Operation *terminator = function.getBody().front().getTerminator();
   builder.setInsertionPoint(terminator);
   for (Trained &t : trained) {
     PhaseScope backward(builder, nn::Phase::Backward);
-    Value before = addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
+    Value before =
+        addArgument(t.accumulator.getTensorType(), stateAttr(t.accumulator), t.value.getLoc());
     Value gradient = toF32(t.gradient);
-    t.gradient = nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(), t.state.getSymName(), gradient, before);
+    t.gradient = nn::AccumulateOp::create(builder, t.state.getLoc(), gradient.getType(),
+                                          t.state.getSymName(), gradient, before);
     if (t.gradient.getType() != t.value.getType())
       t.gradient = nn::CastOp::create(builder, t.state.getLoc(), t.value.getType(), t.gradient);
   }

@@ -20,7 +20,8 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   void runOnOperation() override {
     const nn::Optimizer *found = nn::findOptimizer(optimizer);
     if (!found) {
-      getOperation().emitError("unknown optimizer '") << optimizer << "'; expected " << nn::listOptimizers(", ");
+      getOperation().emitError("unknown optimizer '")
+          << optimizer << "'; expected " << nn::listOptimizers(", ");
       return signalPassFailure();
     }
     if (failed(buildTrainingStep(getOperation(), *found, accumulate)))

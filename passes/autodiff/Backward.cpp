@@ -1,7 +1,7 @@
 //===- Backward.cpp - Gradients of the trained parameters -----------------===//
-#include "passes/autodiff/StepBuilder.h"
 #include "passes/autodiff/GradientBuilder.h"
 #include "passes/autodiff/Mean.h"
+#include "passes/autodiff/StepBuilder.h"
 #include "llvm/ADT/bit.h"
 
 using namespace mlir;
@@ -11,7 +11,8 @@ Value StepBuilder::seed(Value loss) {
   if (scale.value && divisor == 1)
     return scale.value;
   PhaseScope backward(builder, nn::Phase::Backward);
-  Value seed = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1 / divisor);
+  Value seed =
+      nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1 / divisor);
   if (scale.value)
     seed = nn::MulOp::create(builder, loss.getLoc(), scalarType(), scale.value, seed);
   return seed;
@@ -29,7 +30,8 @@ LogicalResult StepBuilder::buildBackward() {
     // Gradients are those of the sum: the step divides by its whole count.
     findMean();
     loss = sum;
-    // Count the labels of all micro-batches: each is a part of the step's mean, and their sum may be sent in f16.
+    // Count the labels of all micro-batches: each is a part of the step's mean, and their sum may
+    // be sent in f16.
     if (scale.value)
       divisor = countScale(count) * llvm::bit_ceil<uint64_t>(microbatches);
   }

@@ -13,8 +13,8 @@ void StepBuilder::makeEvaluate() {
   builder.insert(evaluate);
   Block &body = evaluate.getBody().front();
   body.getTerminator()->eraseOperand(0);
-  evaluate.setFunctionType(
-      builder.getFunctionType(evaluate.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  evaluate.setFunctionType(builder.getFunctionType(evaluate.getArgumentTypes(),
+                                                   body.getTerminator()->getOperandTypes()));
   evaluate.setAllResultAttrs(ArrayRef({metric("loss_sum"), metric("count")}));
   // Replace random ops by their form for evaluation.
   for (auto random : llvm::make_early_inc_range(body.getOps<Stochastic>()))

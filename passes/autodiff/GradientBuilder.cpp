@@ -20,8 +20,7 @@ static bool isFloatTensor(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-GradientBuilder::GradientBuilder(OpBuilder &builder, Block &block,
-                                 ArrayRef<Value> wanted)
+GradientBuilder::GradientBuilder(OpBuilder &builder, Block &block, ArrayRef<Value> wanted)
     : builder(builder), wanted(wanted.begin(), wanted.end()) {
   for (Operation &op : block)
     ops.push_back(&op);
@@ -31,8 +30,7 @@ GradientBuilder::GradientBuilder(OpBuilder &builder, Block &block,
 void GradientBuilder::markVaried() {
   varied.insert(wanted.begin(), wanted.end());
   for (Operation *op : ops)
-    if (llvm::any_of(op->getOperands(),
-                     [&](Value v) { return varied.contains(v); }))
+    if (llvm::any_of(op->getOperands(), [&](Value v) { return varied.contains(v); }))
       for (Value result : op->getResults())
         if (isFloatTensor(result))
           varied.insert(result);
@@ -42,8 +40,7 @@ void GradientBuilder::accumulate(Value value, Value gradient) {
   if (!current)
     seeds.push_back(value);
   Value &known = gradients[value];
-  known = known ? nn::AddOp::create(builder, gradient.getLoc(),
-                                    value.getType(), known, gradient)
+  known = known ? nn::AddOp::create(builder, gradient.getLoc(), value.getType(), known, gradient)
                 : gradient;
 }
 
@@ -51,12 +48,10 @@ namespace {
 
 /// Gives inserted ops the phase backward and the scope of `source`.
 struct PhaseListener : OpBuilder::Listener {
-  void notifyOperationInserted(Operation *op,
-                               OpBuilder::InsertPoint previous) override {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) override {
     if (previous.isSet())
       return; // moved, not created
-    op->setAttr(nn::kPhaseAttr,
-                nn::PhaseAttr::get(op->getContext(), nn::Phase::Backward));
+    op->setAttr(nn::kPhaseAttr, nn::PhaseAttr::get(op->getContext(), nn::Phase::Backward));
     if (source)
       if (Attribute scope = source->getAttr(nn::kScopeAttr))
         op->setAttr(nn::kScopeAttr, scope);
@@ -97,10 +92,8 @@ std::string pathTo(Operation *op, const Parents &parents) {
   std::reverse(names.begin(), names.end());
   if (names.size() > kPathLength) {
     size_t dropped = names.size() - kPathLength;
-    names.erase(names.begin() + kPathLength / 2,
-                names.begin() + kPathLength / 2 + dropped);
-    names.insert(names.begin() + kPathLength / 2,
-                 "(" + std::to_string(dropped) + " more)");
+    names.erase(names.begin() + kPathLength / 2, names.begin() + kPathLength / 2 + dropped);
+    names.insert(names.begin() + kPathLength / 2, "(" + std::to_string(dropped) + " more)");
   }
   return llvm::join(names, " -> ");
 }
@@ -109,11 +102,10 @@ std::string describe(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
     return "a value";
-  auto function =
-      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
   if (function)
-    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
-            argument.getArgNumber(), nn::kStateAttr))
+    if (auto state =
+            function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
       return "parameter '" + state.getValue().str() + "'";
   return "argument " + std::to_string(argument.getArgNumber());
 }
@@ -134,8 +126,8 @@ void GradientBuilder::visit(Operation *op) {
 
   SmallVector<Value> operandGrads(op->getNumOperands());
   auto differentiable = dyn_cast<Differentiable>(op);
-  if (!differentiable || failed(differentiable.buildGradient(
-                             builder, resultGrads, wantedOperands, operandGrads))) {
+  if (!differentiable ||
+      failed(differentiable.buildGradient(builder, resultGrads, wantedOperands, operandGrads))) {
     missing.push_back(op);
     // Use zero as the gradient, so that further missing gradients are found too.
     for (auto [operand, isWanted, grad] :
@@ -143,8 +135,7 @@ void GradientBuilder::visit(Operation *op) {
       if (isWanted)
         grad = zeroOf(operand);
   }
-  for (auto [operand, isWanted, grad] :
-       llvm::zip(op->getOperands(), wantedOperands, operandGrads))
+  for (auto [operand, isWanted, grad] : llvm::zip(op->getOperands(), wantedOperands, operandGrads))
     if (isWanted && grad)
       accumulate(operand, grad);
 }
@@ -169,10 +160,13 @@ std::string GradientBuilder::explainPath(Operation *op) const {
 LogicalResult GradientBuilder::reportMissing() const {
   Operation *first = missing.front();
   InFlightDiagnostic diag = emitError(first->getLoc())
-      << "no gradient: " << first->getName() << " lies on a path from a trained parameter to the loss";
-  diag.attachNote(first->getLoc()) << explainPath(first) << "; freeze it, or express the op in others";
+                            << "no gradient: " << first->getName()
+                            << " lies on a path from a trained parameter to the loss";
+  diag.attachNote(first->getLoc())
+      << explainPath(first) << "; freeze it, or express the op in others";
   for (Operation *op : ArrayRef(missing).drop_front().take_front(kMissingShown))
-    diag.attachNote(op->getLoc()) << "no gradient either: " << op->getName() << "; " << explainPath(op);
+    diag.attachNote(op->getLoc()) << "no gradient either: " << op->getName() << "; "
+                                  << explainPath(op);
   if (missing.size() > kMissingShown + 1)
     diag.attachNote(first->getLoc()) << "and " << missing.size() - kMissingShown - 1 << " more";
   return diag;

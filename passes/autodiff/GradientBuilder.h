@@ -17,8 +17,7 @@ namespace shale {
 /// op.
 class GradientBuilder {
 public:
-  GradientBuilder(mlir::OpBuilder &builder, mlir::Block &block,
-                  llvm::ArrayRef<mlir::Value> wanted);
+  GradientBuilder(mlir::OpBuilder &builder, mlir::Block &block, llvm::ArrayRef<mlir::Value> wanted);
 
   /// Adds `gradient` to the gradient of `value`, which has the same type.
   void accumulate(mlir::Value value, mlir::Value gradient);
@@ -26,9 +25,7 @@ public:
   /// have no gradient, after one error that lists them with their paths.
   mlir::LogicalResult run();
   /// Returns the gradient of `value`, or null if it is zero everywhere.
-  mlir::Value gradient(mlir::Value value) const {
-    return gradients.lookup(value);
-  }
+  mlir::Value gradient(mlir::Value value) const { return gradients.lookup(value); }
   /// Returns the reason why `value` has no gradient, as text for an error: the
   /// path of ops that depend on it, up to where the path ends.
   std::string explainMissing(mlir::Value value) const;

@@ -11,18 +11,22 @@ void StepBuilder::declareLossScale() {
   constexpr double first = 65536;
   auto declare = [&](StringRef name, double init) -> Scaling {
     builder.setInsertionPoint(function);
-    auto state = nn::StateOp::create(
-        builder, function.getLoc(), builder.getStringAttr(name),
-        nn::RoleAttr::get(builder.getContext(), nn::Role::LossScale), /*slot=*/StringAttr(), TypeAttr::get(scalarType()),
-        nn::FillAttr::get(builder.getContext(), builder.getF64FloatAttr(init)), /*names=*/ArrayAttr(),
-        /*of=*/FlatSymbolRefAttr(), /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
+    auto state =
+        nn::StateOp::create(builder, function.getLoc(), builder.getStringAttr(name),
+                            nn::RoleAttr::get(builder.getContext(), nn::Role::LossScale),
+                            /*slot=*/StringAttr(), TypeAttr::get(scalarType()),
+                            nn::FillAttr::get(builder.getContext(), builder.getF64FloatAttr(init)),
+                            /*names=*/ArrayAttr(),
+                            /*of=*/FlatSymbolRefAttr(), /*unit=*/StringAttr(),
+                            /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
     return {state, addArgument(scalarType(), stateAttr(state), function.getLoc()), Value()};
   };
   scale = declare("loss_scale", first);
   goodSteps = declare("loss_scale.good_steps", 0);
 }
 
-// As torch.amp.GradScaler: halves the scale after a skipped step, and doubles it after 2000 consecutive good ones.
+// As torch.amp.GradScaler: halves the scale after a skipped step, and doubles it after 2000
+// consecutive good ones.
 void StepBuilder::updateLossScale(Value enable) {
   Value good = binary<nn::AddOp>(goodSteps.value, constant(1));
   Value grows = compare(nn::Predicate::GE, good, constant(2000));

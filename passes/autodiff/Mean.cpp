@@ -13,8 +13,7 @@ bool isMean(Value loss, Value sum, Value count) {
     return false;
   auto atLeastOne = quotient.getRhs().getDefiningOp<nn::MaxOp>();
   return quotient.getRhs() == count ||
-         (atLeastOne &&
-          (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
+         (atLeastOne && (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
 }
 
 /// Returns the largest number that an op with a scalar result can count: the size of
@@ -41,7 +40,8 @@ double countScale(Value count) {
     if (!op || !seen.insert(op).second)
       continue;
     auto constant = dyn_cast<nn::ConstantOp>(op);
-    auto dense = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : DenseFPElementsAttr();
+    auto dense =
+        constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : DenseFPElementsAttr();
     if (dense && dense.isSplat())
       most = std::max(most, dense.getSplatValue<APFloat>().convertToDouble());
     else if (int64_t elements = countedElements(op))

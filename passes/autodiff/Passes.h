@@ -24,8 +24,7 @@ struct AutodiffOptions {
 };
 
 /// Builds the training step from the forward pass and verifies it.
-void buildAutodiffPipeline(mlir::OpPassManager &manager,
-                           const AutodiffOptions &options = {});
+void buildAutodiffPipeline(mlir::OpPassManager &manager, const AutodiffOptions &options = {});
 
 } // namespace shale
 

@@ -3,8 +3,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
 
-void shale::buildAutodiffPipeline(mlir::OpPassManager &manager,
-                                  const AutodiffOptions &options) {
+void shale::buildAutodiffPipeline(mlir::OpPassManager &manager, const AutodiffOptions &options) {
   // Build forward, backward and update of one step.
   AutodiffPassOptions autodiff;
   autodiff.optimizer = options.optimizer;

@@ -6,12 +6,14 @@ using namespace mlir;
 using namespace shale;
 
 DictionaryAttr StepBuilder::roleAndName(nn::Role role, StringRef name) {
-  return builder.getDictionaryAttr({builder.getNamedAttr(nn::kRoleAttr, nn::RoleAttr::get(builder.getContext(), role)),
-                                    builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(name))});
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr(nn::kRoleAttr, nn::RoleAttr::get(builder.getContext(), role)),
+       builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(name))});
 }
 
 DictionaryAttr StepBuilder::stateAttr(nn::StateOp state) {
-  return builder.getDictionaryAttr(builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(state)));
+  return builder.getDictionaryAttr(
+      builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(state)));
 }
 
 Value StepBuilder::addArgument(Type type, DictionaryAttr attrs, Location loc) {
@@ -20,7 +22,9 @@ Value StepBuilder::addArgument(Type type, DictionaryAttr attrs, Location loc) {
   return function.getArgument(index);
 }
 
-Value StepBuilder::constant(double value) { return nn::splat(builder, function.getLoc(), scalarType(), value); }
+Value StepBuilder::constant(double value) {
+  return nn::splat(builder, function.getLoc(), scalarType(), value);
+}
 
 Value StepBuilder::toF32(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -30,20 +34,23 @@ Value StepBuilder::toF32(Value value) {
 }
 
 Value StepBuilder::compare(nn::Predicate predicate, Value a, Value b) {
-  return nn::CompareOp::create(builder, function.getLoc(), nn::boolScalar(a.getType()), predicate, a, b);
+  return nn::CompareOp::create(builder, function.getLoc(), nn::boolScalar(a.getType()), predicate,
+                               a, b);
 }
 
 // |x| < infinity.
 Value StepBuilder::isFinite(Value scalar) {
   auto type = cast<RankedTensorType>(scalar.getType());
   Value magnitude = nn::AbsOp::create(builder, function.getLoc(), type, scalar);
-  Value infinity = nn::splat(builder, function.getLoc(), type, std::numeric_limits<double>::infinity());
+  Value infinity =
+      nn::splat(builder, function.getLoc(), type, std::numeric_limits<double>::infinity());
   return compare(nn::Predicate::LT, magnitude, infinity);
 }
 
 void StepBuilder::setResults(ValueRange results, ArrayRef<DictionaryAttr> attrs) {
   function.getBody().front().getTerminator()->setOperands(results);
-  function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
+  function.setFunctionType(
+      builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
   function.setAllResultAttrs(attrs);
 }
 

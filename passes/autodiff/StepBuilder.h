@@ -1,6 +1,7 @@
 //===- StepBuilder.h - Builds the functions of a training step ------------===//
 //
-// One file per concern: Evaluation, LossScale, Backward, Accumulation, Update. TrainingStep.cpp runs them in order.
+// One file per concern: Evaluation, LossScale, Backward, Accumulation, Update. TrainingStep.cpp
+// runs them in order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_AUTODIFF_STEPBUILDER_H
@@ -27,7 +28,8 @@ struct Trained {
 class PhaseScope : mlir::OpBuilder::Listener {
 public:
   PhaseScope(mlir::OpBuilder &builder, nn::Phase phase)
-      : builder(builder), outer(builder.getListener()), phase(nn::PhaseAttr::get(builder.getContext(), phase)) {
+      : builder(builder), outer(builder.getListener()),
+        phase(nn::PhaseAttr::get(builder.getContext(), phase)) {
     builder.setListener(this);
   }
   ~PhaseScope() { builder.setListener(outer); }
@@ -47,8 +49,10 @@ private:
 
 class StepBuilder {
 public:
-  StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward, const nn::Optimizer &optimizer, int64_t microbatches)
-      : module(module), function(forward), optimizer(optimizer), microbatches(microbatches), builder(module.getContext()) {}
+  StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward, const nn::Optimizer &optimizer,
+              int64_t microbatches)
+      : module(module), function(forward), optimizer(optimizer), microbatches(microbatches),
+        builder(module.getContext()) {}
 
   mlir::LogicalResult build();
 
@@ -70,8 +74,8 @@ private:
   // Accumulation.cpp: with several micro-batches per step.
   void findMean();
   mlir::LogicalResult accumulate();
-  mlir::FailureOr<nn::StateOp> declareAccumulator(const llvm::Twine &name, mlir::Type type, nn::StateOp of,
-                                                  mlir::Location loc);
+  mlir::FailureOr<nn::StateOp> declareAccumulator(const llvm::Twine &name, mlir::Type type,
+                                                  nn::StateOp of, mlir::Location loc);
   mlir::LogicalResult declareAccumulators();
   void makeAccumulate(llvm::StringRef name, bool first);
   void addAccumulators();
@@ -83,7 +87,9 @@ private:
   void finish(mlir::Value norm, mlir::Value enable);
 
   // StepBuilder.cpp
-  mlir::RankedTensorType scalarType() { return mlir::RankedTensorType::get({}, builder.getF32Type()); }
+  mlir::RankedTensorType scalarType() {
+    return mlir::RankedTensorType::get({}, builder.getF32Type());
+  }
   mlir::DictionaryAttr metric(llvm::StringRef name) { return roleAndName(nn::Role::Metric, name); }
   mlir::DictionaryAttr roleAndName(nn::Role role, llvm::StringRef name);
   mlir::DictionaryAttr stateAttr(nn::StateOp state);
@@ -114,17 +120,19 @@ private:
   /// The scalars of the optimizer's update, in the order of its operands.
   llvm::SmallVector<mlir::Value> hypers;
   mlir::Value clipGradNorm;
-  /// A state of loss scaling: the factor of the loss, or the number of consecutive good steps. State, argument, new value.
+  /// A state of loss scaling: the factor of the loss, or the number of consecutive good steps.
+  /// State, argument, new value.
   struct Scaling {
     nn::StateOp state;
     mlir::Value value, next;
   };
   Scaling scale, goodSteps;
-  /// Summed gradients could overflow f16 at loss scales that suit the mean. The seed is therefore divided by this power of
-  /// two, which is at least the number of labels per step, and unscaling multiplies by it again.
+  /// Summed gradients could overflow f16 at loss scales that suit the mean. The seed is therefore
+  /// divided by this power of two, which is at least the number of labels per step, and unscaling
+  /// multiplies by it again.
   double divisor = 1;
-  // With several micro-batches per step: the sum and the count whose quotient is the loss, of one micro-batch, later of the
-  // step.
+  // With several micro-batches per step: the sum and the count whose quotient is the loss, of one
+  // micro-batch, later of the step.
   mlir::Value sum, count;
   nn::StateOp sumState, countState;
 };

@@ -21,15 +21,14 @@ LogicalResult StepBuilder::checkForward() {
     if (module.lookupSymbol(name))
       return function.emitError("the module has a @") << name << " already";
   for (BlockArgument argument : function.getArguments()) {
-    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-        argument.getArgNumber(), nn::kStateAttr);
+    auto symbol =
+        function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
     if (!symbol)
       continue;
     auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
     if (!state || state.getTensorType() != argument.getType())
       return function.emitError("argument ")
-             << argument.getArgNumber() << " is not of the type of the state "
-             << symbol;
+             << argument.getArgNumber() << " is not of the type of the state " << symbol;
     if (state.isTrainedParameter()) {
       Trained next;
       next.state = state;
@@ -47,16 +46,19 @@ LogicalResult StepBuilder::build() {
     return failure();
   makeEvaluate();
   declareLossScale();
-  if (failed(buildBackward()) || (microbatches > 1 && failed(accumulate())) || failed(declareMoments()))
+  if (failed(buildBackward()) || (microbatches > 1 && failed(accumulate())) ||
+      failed(declareMoments()))
     return failure();
   buildUpdate();
   removeDeadCode(function.getBody().front());
   return success();
 }
 
-LogicalResult shale::buildTrainingStep(ModuleOp module, const nn::Optimizer &optimizer, int64_t microbatches) {
+LogicalResult shale::buildTrainingStep(ModuleOp module, const nn::Optimizer &optimizer,
+                                       int64_t microbatches) {
   if (microbatches < 1 || microbatches > 65535)
-    return module.emitError("a step must consume from 1 to 65535 micro-batches; got ") << microbatches;
+    return module.emitError("a step must consume from 1 to 65535 micro-batches; got ")
+           << microbatches;
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward)
     return module.emitError("there is no function @forward to train");

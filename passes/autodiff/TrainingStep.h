@@ -17,8 +17,7 @@ struct Optimizer;
 
 /// Replaces @forward by @step and @evaluate, and, if a step has several
 /// micro-batches, by the functions that accumulate; see AutodiffPass.
-llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module,
-                                      const nn::Optimizer &optimizer,
+llvm::LogicalResult buildTrainingStep(mlir::ModuleOp module, const nn::Optimizer &optimizer,
                                       int64_t microbatches);
 
 } // namespace shale

@@ -10,17 +10,21 @@ LogicalResult StepBuilder::declareMoments() {
     for (Trained &t : trained) {
       std::string name = (t.state.getSymName() + "." + slot).str();
       if (module.lookupSymbol(name))
-        return t.state.emitError("its ") << slot << " is to be named @\"" << name << "\", which is taken";
-      auto moment = nn::StateOp::create(builder, t.state.getLoc(), builder.getStringAttr(name),
-                                        nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
-                                        t.state.getTypeAttr(), /*init=*/Attribute(), /*names=*/ArrayAttr(),
-                                        FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
-                                        /*decay=*/FloatAttr());
+        return t.state.emitError("its ")
+               << slot << " is to be named @\"" << name << "\", which is taken";
+      auto moment = nn::StateOp::create(
+          builder, t.state.getLoc(), builder.getStringAttr(name),
+          nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
+          t.state.getTypeAttr(), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+          FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
+          /*decay=*/FloatAttr());
       t.moments.push_back(moment);
-      t.momentValues.push_back(addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));
+      t.momentValues.push_back(
+          addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));
     }
   auto hyper = [&](const nn::HyperParameter &hyper) {
-    return addArgument(scalarType(), roleAndName(nn::Role::Hyper, hyper.name), NameLoc::get(builder.getStringAttr(hyper.name)));
+    return addArgument(scalarType(), roleAndName(nn::Role::Hyper, hyper.name),
+                       NameLoc::get(builder.getStringAttr(hyper.name)));
   };
   for (const nn::HyperParameter &parameter : optimizer.hypers)
     hypers.push_back(hyper(parameter));
@@ -38,7 +42,8 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
   made.addOperands(hypers);
   made.addTypes(t.value.getType());
   made.addTypes(ValueRange(t.momentValues).getTypes());
-  made.addAttribute("decay", builder.getF64FloatAttr(t.state.getDecay().value_or(APFloat(1.0)).convertToDouble()));
+  made.addAttribute("decay", builder.getF64FloatAttr(
+                                 t.state.getDecay().value_or(APFloat(1.0)).convertToDouble()));
   t.results = builder.create(made)->getResults();
 }
 
@@ -76,7 +81,8 @@ void StepBuilder::buildUpdate() {
 }
 
 void StepBuilder::finish(Value norm, Value enable) {
-  SmallVector<Value> results{function.getBody().front().getTerminator()->getOperand(0), norm, enable};
+  SmallVector<Value> results{function.getBody().front().getTerminator()->getOperand(0), norm,
+                             enable};
   SmallVector<DictionaryAttr> attrs{metric("loss"), metric("grad_norm"), metric("enable")};
   if (scale.value) {
     results.push_back(scale.value);

@@ -21,25 +21,21 @@ LogicalResult verifyPhases(func::FuncOp function) {
 }
 
 /// Checks the arguments' states against their declarations and returns their names.
-FailureOr<llvm::StringSet<>> verifyArguments(ModuleOp module,
-                                             func::FuncOp function) {
+FailureOr<llvm::StringSet<>> verifyArguments(ModuleOp module, func::FuncOp function) {
   llvm::StringSet<> names;
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
     auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
     if (!symbol) {
       if (!function.getArgAttr(i, nn::kRoleAttr))
-        return function.emitError("argument ")
-               << i << " has neither nn.state nor nn.role";
+        return function.emitError("argument ") << i << " has neither nn.state nor nn.role";
       continue;
     }
     auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
     if (!state || state.getTensorType() != argument.getType())
-      return function.emitError("argument ")
-             << i << " is not of the type of its state " << symbol;
+      return function.emitError("argument ") << i << " is not of the type of its state " << symbol;
     if (!names.insert(symbol.getValue()).second)
-      return function.emitError("the state ")
-             << symbol << " is an argument twice";
+      return function.emitError("the state ") << symbol << " is an argument twice";
   }
   return names;
 }
@@ -48,14 +44,11 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
                             const llvm::StringSet<> &arguments) {
   llvm::StringSet<> states, metrics;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    if (auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(
-            i, nn::kStateAttr)) {
-      if (!arguments.contains(symbol.getValue()) ||
-          !states.insert(symbol.getValue()).second)
+    if (auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
+      if (!arguments.contains(symbol.getValue()) || !states.insert(symbol.getValue()).second)
         return function.emitError("the state ")
                << symbol << " is a result twice or without an argument";
-    } else if (auto name = function.getResultAttrOfType<StringAttr>(
-                   i, nn::kNameAttr)) {
+    } else if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr)) {
       metrics.insert(name.getValue());
     } else {
       return function.emitError("result ") << i << " has no name";
@@ -67,9 +60,8 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
   for (auto state : module.getOps<nn::StateOp>()) {
     if (state.getRole() == nn::Role::GradAccumulator)
       continue; // checked by verifyAccumulate
-    bool changes =
-        state.isTrainedParameter() ||
-        (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
+    bool changes = state.isTrainedParameter() ||
+                   (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
     if (changes != states.contains(state.getSymName()))
       return state.emitError(changes ? "is to be updated, but @step does not "
                                        "return it"
@@ -83,21 +75,16 @@ LogicalResult verifyAccumulate(ModuleOp module, func::FuncOp function,
                                const llvm::StringSet<> &arguments) {
   llvm::StringSet<> returned;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    auto symbol =
-        function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
-    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr())
-                        : nn::StateOp();
+    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
+    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
     if (!state || state.getRole() != nn::Role::GradAccumulator ||
-        !arguments.contains(symbol.getValue()) ||
-        !returned.insert(symbol.getValue()).second)
+        !arguments.contains(symbol.getValue()) || !returned.insert(symbol.getValue()).second)
       return function.emitError("result ")
              << i << " must be an accumulator that is an argument, once";
   }
   for (auto state : module.getOps<nn::StateOp>())
-    if (state.getRole() == nn::Role::GradAccumulator &&
-        !returned.contains(state.getSymName()))
-      return state.emitError("@")
-             << function.getSymName() << " does not return it";
+    if (state.getRole() == nn::Role::GradAccumulator && !returned.contains(state.getSymName()))
+      return state.emitError("@") << function.getSymName() << " does not return it";
   return success();
 }
 
@@ -114,15 +101,12 @@ struct VerifyStepPass : impl::VerifyStepPassBase<VerifyStepPass> {
       names.push_back("accumulate");
     for (const char *name : names) {
       auto function = module.lookupSymbol<func::FuncOp>(name);
-      if (!function || function.isExternal() ||
-          !function.getBody().hasOneBlock())
-        return module.emitError("there is no function @")
-               << name << " of one block";
+      if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+        return module.emitError("there is no function @") << name << " of one block";
       auto states = verifyArguments(module, function);
       if (failed(states) || failed(verifyPhases(function)))
         return failure();
-      if (name == StringRef("step") &&
-          failed(verifyResults(module, function, *states)))
+      if (name == StringRef("step") && failed(verifyResults(module, function, *states)))
         return failure();
       if (StringRef(name).starts_with("accumulate") &&
           failed(verifyAccumulate(module, function, *states)))

@@ -14,7 +14,8 @@ using namespace shale;
 
 nn::ClusterOp shale::isolate(Operation *op) {
   OpBuilder builder(op);
-  auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(), DenseI64ArrayAttr());
+  auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(),
+                                       op->getOperands(), DenseI64ArrayAttr());
   Block *body = builder.createBlock(&cluster.getBody());
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
@@ -51,14 +52,18 @@ struct ClusterKernelsPass : shale::impl::ClusterKernelsPassBase<ClusterKernelsPa
     SmallVector<Operation *> old = llvm::to_vector(llvm::make_pointer_range(*module.getBody()));
     SmallVector<nn::ClusterOp> different;
     module.walk([&](nn::ClusterOp cluster) {
-      if (llvm::none_of(different, [&](nn::ClusterOp other) { return equalKernels(cluster.getBody(), other.getBody()); }))
+      if (llvm::none_of(different, [&](nn::ClusterOp other) {
+            return equalKernels(cluster.getBody(), other.getBody());
+          }))
         different.push_back(cluster);
     });
     for (auto [i, cluster] : llvm::enumerate(different)) {
-      FailureOr<KernelInfo> info = target->generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody());
+      FailureOr<KernelInfo> info =
+          target->generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody());
       if (failed(info))
         return signalPassFailure();
-      emitRemark(cluster.getLoc()) << "kernel_" << i << ": " << info->rows << " rows, grain " << info->grain;
+      emitRemark(cluster.getLoc())
+          << "kernel_" << i << ": " << info->rows << " rows, grain " << info->grain;
     }
     for (Operation *op : old)
       op->erase();

@@ -1,6 +1,6 @@
 //===- KernelEquality.cpp - Structural equality of kernels ----------------===//
-#include "passes/codegen/Kernel.h"
 #include "mlir/IR/OperationSupport.h"
+#include "passes/codegen/Kernel.h"
 
 using namespace mlir;
 using namespace shale;
@@ -16,14 +16,16 @@ static DictionaryAttr meaning(Operation *op) {
 }
 
 static bool equalOps(Operation *lhs, Operation *rhs) {
-  return lhs->getName() == rhs->getName() && lhs->getPropertiesAsAttribute() == rhs->getPropertiesAsAttribute() &&
+  return lhs->getName() == rhs->getName() &&
+         lhs->getPropertiesAsAttribute() == rhs->getPropertiesAsAttribute() &&
          meaning(lhs) == meaning(rhs) && lhs->getResultTypes() == rhs->getResultTypes() &&
          lhs->getNumOperands() == rhs->getNumOperands();
 }
 
 bool shale::equalKernels(Region &lhs, Region &rhs) {
   Block &left = lhs.front(), &right = rhs.front();
-  if (left.getArgumentTypes() != right.getArgumentTypes() || left.getOperations().size() != right.getOperations().size())
+  if (left.getArgumentTypes() != right.getArgumentTypes() ||
+      left.getOperations().size() != right.getOperations().size())
     return false;
   DenseMap<Value, Value> same;
   for (auto [x, y] : llvm::zip(left.getArguments(), right.getArguments()))

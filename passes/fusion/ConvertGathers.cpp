@@ -18,7 +18,8 @@ static void convertGather(dist::UnitGatherOp gather) {
   if (shard.getElementType() == whole.getElementType())
     return;
   OpBuilder builder(gather);
-  auto cast = nn::CastOp::create(builder, gather.getLoc(), shard.clone(whole.getElementType()), gather.getInput());
+  auto cast = nn::CastOp::create(builder, gather.getLoc(), shard.clone(whole.getElementType()),
+                                 gather.getInput());
   for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
     if (Attribute attr = gather->getAttr(name))
       cast->setAttr(name, attr);

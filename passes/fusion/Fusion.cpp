@@ -19,7 +19,8 @@ int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).g
 /// Whether the op's result is larger than its operand, so that recomputing it costs
 /// less than reading it.
 bool isRepetition(Operation *op) {
-  return isFusible(op) && op->getNumOperands() == 1 && elements(op->getOperand(0)) < elements(op->getResult(0)) &&
+  return isFusible(op) && op->getNumOperands() == 1 &&
+         elements(op->getOperand(0)) < elements(op->getResult(0)) &&
          (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
 }
 
@@ -90,7 +91,8 @@ void duplicate(Block &block) {
 
 bool isWidening(Operation *op) {
   auto cast = dyn_cast<nn::CastOp>(op);
-  return cast && isHalf(cast.getInput().getType().getElementType()) && cast.getResult().getType().getElementType().isF32();
+  return cast && isHalf(cast.getInput().getType().getElementType()) &&
+         cast.getResult().getType().getElementType().isF32();
 }
 
 /// Moves casts of 16-bit values to f32 into the groups that read them, so that the
@@ -114,7 +116,8 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
         Operation *copy = builder.clone(*op);
         copy->setDiscardableAttrs(user->getDiscardableAttrDictionary());
         Access access = accessOf(user, use.getOperandNumber());
-        bool inPlace = access == Access::Same || access == Access::Rows || access == Access::Reduces;
+        bool inPlace =
+            access == Access::Same || access == Access::Rows || access == Access::Reduces;
         if (!inPlace || reader->prologue.contains(user))
           reader->prologue.insert(copy);
         reader->ops.insert(llvm::find(reader->ops, user), copy);
@@ -141,7 +144,8 @@ void stripAliases(FusionGroup &group) {
         return false;
       Operation *source = op->getOperand(0).getDefiningOp();
       bool entry = !source || !members.contains(source);
-      return entry || llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
+      return entry ||
+             llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
     };
     auto kept = llvm::remove_if(group.ops, atEdge);
     changed = kept != group.ops.end();
@@ -149,9 +153,9 @@ void stripAliases(FusionGroup &group) {
   }
 }
 
-/// Whether the value, and every value computed from it, is read only at the element that is being computed.
-/// Indirect readers count, too: a value computed from this one may also be read at another element, and is
-/// then computed a second time for that element.
+/// Whether the value, and every value computed from it, is read only at the element that is being
+/// computed. Indirect readers count, too: a value computed from this one may also be read at
+/// another element, and is then computed a second time for that element.
 bool isReadInPlace(Value value) {
   SmallVector<Value> work{value};
   DenseSet<Value> seen;
@@ -179,7 +183,8 @@ SmallVector<int64_t> findAliases(nn::ClusterOp cluster) {
     int64_t alias = -1;
     for (BlockArgument argument : body.getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (argument.getType() != output.getType() || taken.contains(number) || !isReadInPlace(argument))
+      if (argument.getType() != output.getType() || taken.contains(number) ||
+          !isReadInPlace(argument))
         continue;
       alias = number;
       taken.insert(number);
@@ -214,8 +219,9 @@ void buildCluster(const FusionGroup &group) {
   for (Operation *op : group.ops)
     if (!llvm::is_contained(locations, op->getLoc()))
       locations.push_back(op->getLoc());
-  auto cluster = nn::ClusterOp::create(builder, builder.getFusedLoc(locations), TypeRange(ValueRange(outputs)),
-                                       inputs.getArrayRef(), DenseI64ArrayAttr());
+  auto cluster =
+      nn::ClusterOp::create(builder, builder.getFusedLoc(locations), TypeRange(ValueRange(outputs)),
+                            inputs.getArrayRef(), DenseI64ArrayAttr());
   cluster->setDiscardableAttrs(last->getDiscardableAttrDictionary());
   Block *body = builder.createBlock(&cluster.getBody());
   IRMapping mapping;
@@ -239,7 +245,8 @@ void buildCluster(const FusionGroup &group) {
   if (llvm::any_of(aliases, [](int64_t alias) { return alias >= 0; }))
     cluster.setAliases(aliases);
   for (auto [output, result] : llvm::zip(outputs, cluster.getResults()))
-    output.replaceUsesWithIf(result, [&](OpOperand &use) { return !members.contains(use.getOwner()); });
+    output.replaceUsesWithIf(result,
+                             [&](OpOperand &use) { return !members.contains(use.getOwner()); });
 }
 
 /// Puts free ops with readers outside of clusters into clusters of their own. Constants
@@ -289,14 +296,16 @@ void remarkClusters(Block &block) {
     for (Operation &op : body.without_terminator()) {
       ++ops;
       for (Value result : op.getResults())
-        if (op.getNumOperands() > 0 && !llvm::is_contained(body.getTerminator()->getOperands(), result))
+        if (op.getNumOperands() > 0 &&
+            !llvm::is_contained(body.getTerminator()->getOperands(), result))
           saved += std::max<int64_t>(0, nn::tensorBytes(cast<RankedTensorType>(result.getType())));
     }
   }
   auto function = dyn_cast<func::FuncOp>(block.getParentOp());
   if (clusters)
-    emitRemark(block.getParentOp()->getLoc()) << "fusion: " << ops << " ops of @" << (function ? function.getSymName() : StringRef())
-                                              << " in " << clusters << " kernels; " << saved << " bytes are not written";
+    emitRemark(block.getParentOp()->getLoc())
+        << "fusion: " << ops << " ops of @" << (function ? function.getSymName() : StringRef())
+        << " in " << clusters << " kernels; " << saved << " bytes are not written";
 }
 
 } // namespace

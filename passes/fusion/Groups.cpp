@@ -7,7 +7,9 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+static int64_t elements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
 
 bool shale::isFusible(Operation *op) {
   if (isa<Elementwise>(op))
@@ -75,8 +77,8 @@ bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const
 
 /// Finds the domain in which the consumer reads the producer's value at the element
 /// that is being computed. Returns false if there is none.
-bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Value value, Operation *op, Access access,
-                   int64_t &rows, int64_t &columns) const {
+bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Value value,
+                   Operation *op, Access access, int64_t &rows, int64_t &columns) const {
   int64_t in = elements(value), out = elements(op->getResult(0));
   rows = columns = 0;
   switch (access) {
@@ -185,14 +187,16 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
 /// Whether two ops are in one phase. Merging phases would keep values that only the backward pass
 /// needs live from the forward pass on.
 static bool samePhase(Operation *producer, Operation *consumer) {
-  return producer->getDiscardableAttr(nn::kPhaseAttr) == consumer->getDiscardableAttr(nn::kPhaseAttr);
+  return producer->getDiscardableAttr(nn::kPhaseAttr) ==
+         consumer->getDiscardableAttr(nn::kPhaseAttr);
 }
 
 bool Groups::mergeEdge(Operation *op, unsigned number) {
   Value value = op->getOperand(number);
   Operation *source = value.getDefiningOp();
   auto producer = source ? groupOf.find(source) : groupOf.end(), consumer = groupOf.find(op);
-  if (producer == groupOf.end() || consumer == groupOf.end() || producer->second == consumer->second)
+  if (producer == groupOf.end() || consumer == groupOf.end() ||
+      producer->second == consumer->second)
     return false;
   int from = producer->second, to = consumer->second;
   if (auto indexed = dyn_cast<Indexed>(op); indexed && indexed.readsMemory(number))
@@ -205,7 +209,8 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   bool together = !groups[to].prologue.contains(op) &&
                   unify(groups[from], groups[to], value, op, access, rows, columns);
   bool once = access == Access::Once || access == Access::Folds;
-  bool before = !together && (once || (access == Access::Same && groups[to].prologue.contains(op))) &&
+  bool before = !together &&
+                (once || (access == Access::Same && groups[to].prologue.contains(op))) &&
                 isPrologue(groups[from], value, op);
   if ((!together && !before) || !samePhase(source, op) || hasDetour(from, to))
     return false;
@@ -229,7 +234,8 @@ std::vector<FusionGroup *> Groups::list() {
   std::vector<FusionGroup *> left;
   for (FusionGroup &group : groups)
     if (!group.ops.empty()) {
-      llvm::sort(group.ops, [&](Operation *x, Operation *y) { return order.lookup(x) < order.lookup(y); });
+      llvm::sort(group.ops,
+                 [&](Operation *x, Operation *y) { return order.lookup(x) < order.lookup(y); });
       left.push_back(&group);
     }
   return left;

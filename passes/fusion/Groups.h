@@ -19,7 +19,8 @@ namespace shale {
 bool isFusible(mlir::Operation *op);
 /// Whether the op has no operands and is computed wherever it is needed.
 bool isFree(mlir::Operation *op);
-/// Whether the result has the operand's elements in another shape. Such an op costs nothing outside of a kernel.
+/// Whether the result has the operand's elements in another shape. Such an op costs nothing outside
+/// of a kernel.
 bool isAlias(mlir::Operation *op);
 /// Returns how the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
@@ -31,11 +32,11 @@ struct FusionGroup {
   std::vector<mlir::Operation *> ops;
   /// Ops that are read through an index map, not at the domain's current element.
   llvm::DenseSet<mlir::Operation *> prologue;
-  int64_t count = 0;               ///< elements of every value if rows is 0
-  int64_t rows = 0, columns = 0;   ///< known once rows is not 0
-  bool loops = false;              ///< has a reduction that is not over rows
-  bool reduces = false;            ///< has any reduction
-  int first = 0, last = 0;         ///< positions of its first and last op
+  int64_t count = 0;             ///< elements of every value if rows is 0
+  int64_t rows = 0, columns = 0; ///< known once rows is not 0
+  bool loops = false;            ///< has a reduction that is not over rows
+  bool reduces = false;          ///< has any reduction
+  int first = 0, last = 0;       ///< positions of its first and last op
 };
 
 class Groups {
@@ -53,8 +54,8 @@ private:
   };
   bool mergeEdge(mlir::Operation *op, unsigned operand);
   bool fits(const FusionGroup &group, int64_t rows, int64_t columns) const;
-  bool unify(const FusionGroup &producer, const FusionGroup &consumer, mlir::Value value, mlir::Operation *op, Access access,
-             int64_t &rows, int64_t &columns) const;
+  bool unify(const FusionGroup &producer, const FusionGroup &consumer, mlir::Value value,
+             mlir::Operation *op, Access access, int64_t &rows, int64_t &columns) const;
   bool isPrologue(const FusionGroup &producer, mlir::Value value, mlir::Operation *op) const;
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;
@@ -68,7 +69,8 @@ private:
   /// By position in the block: the ops, and the positions of the ops that define their operands.
   std::vector<mlir::Operation *> ops;
   std::vector<llvm::SmallVector<int, 4>> sources;
-  /// State of hasDetour: for each position and each group, the number of the last walk that visited it.
+  /// State of hasDetour: for each position and each group, the number of the last walk that visited
+  /// it.
   mutable std::vector<int> seenOps, seenGroups;
   mutable int walk = 0;
   /// By position: the number of groups with ops on both sides of it. If it is 0,

@@ -23,7 +23,8 @@ class Trial {
 public:
   Trial(ModuleOp module, const Target &target) : module(module), target(target) {}
 
-  /// Returns why no kernel can be generated for `body`; empty if one can. The region must live until the trial ends.
+  /// Returns why no kernel can be generated for `body`; empty if one can. The region must live
+  /// until the trial ends.
   std::string refusal(Region &body) {
     for (auto &[other, reason] : known)
       if (equalKernels(body, *other))
@@ -49,7 +50,9 @@ private:
   SmallVector<std::pair<Region *, std::string>> known;
 };
 
-bool isOneOp(nn::ClusterOp cluster) { return llvm::hasSingleElement(cluster.getBody().front().without_terminator()); }
+bool isOneOp(nn::ClusterOp cluster) {
+  return llvm::hasSingleElement(cluster.getBody().front().without_terminator());
+}
 
 /// Replaces the cluster by its ops.
 void inlineCluster(nn::ClusterOp cluster) {
@@ -58,12 +61,14 @@ void inlineCluster(nn::ClusterOp cluster) {
   mapping.map(cluster.getBody().getArguments(), cluster.getInputs());
   for (Operation &op : cluster.getBody().front().without_terminator())
     builder.clone(op, mapping)->setDiscardableAttrs(cluster->getDiscardableAttrDictionary());
-  for (auto [result, yielded] : llvm::zip(cluster.getResults(), cluster.getBody().front().getTerminator()->getOperands()))
+  for (auto [result, yielded] :
+       llvm::zip(cluster.getResults(), cluster.getBody().front().getTerminator()->getOperands()))
     result.replaceAllUsesWith(mapping.lookup(yielded));
   cluster.erase();
 }
 
-/// A cluster, or an op with a dedicated kernel, and the reason why no kernel can be generated for it.
+/// A cluster, or an op with a dedicated kernel, and the reason why no kernel can be generated for
+/// it.
 using Refused = std::pair<Operation *, std::string>;
 
 SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
@@ -72,7 +77,8 @@ SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
   Trial trial(module, target);
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
-    if (isa<nn::ClusterOp>(op) || (target.hasOwnKernel(op) && !op->getParentOfType<nn::ClusterOp>()))
+    if (isa<nn::ClusterOp>(op) ||
+        (target.hasOwnKernel(op) && !op->getParentOfType<nn::ClusterOp>()))
       candidates.push_back(op);
   });
   for (Operation *op : candidates) {
@@ -109,7 +115,9 @@ LogicalResult report(MutableArrayRef<Refused> refused) {
     if (auto cluster = dyn_cast<nn::ClusterOp>(op))
       op = cluster.getBody().front().getTerminator()->getPrevNode();
   auto [first, why] = refused.front();
-  InFlightDiagnostic error = emitError(first->getLoc()) << "'" << first->getName() << "' has no kernel on this target: " << why;
+  InFlightDiagnostic error = emitError(first->getLoc())
+                             << "'" << first->getName()
+                             << "' has no kernel on this target: " << why;
   for (auto &[op, reason] : refused.drop_front().take_front(kShown))
     error.attachNote(op->getLoc()) << "'" << op->getName() << "' has none either: " << reason;
   if (refused.size() > kShown + 1)

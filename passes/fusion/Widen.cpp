@@ -19,14 +19,17 @@ bool isHalfTensor(Value value) {
   return tensor && isHalf(tensor.getElementType());
 }
 
-RankedTensorType wide(Value value) { return cast<RankedTensorType>(accumulatorType(value.getType())); }
+RankedTensorType wide(Value value) {
+  return cast<RankedTensorType>(accumulatorType(value.getType()));
+}
 
 /// Whether the op computes on 16-bit floats and the target does not support that.
 bool needsWidening(Operation *op, const Target &target) {
   auto precision = dyn_cast<Precision>(op);
   if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || target.takesHalves(op))
     return false;
-  return llvm::any_of(op->getOperands(), isHalfTensor) || llvm::any_of(op->getResults(), isHalfTensor);
+  return llvm::any_of(op->getOperands(), isHalfTensor) ||
+         llvm::any_of(op->getResults(), isHalfTensor);
 }
 
 /// Lets kernels that support 16-bit floats round their accumulated results if only the
@@ -35,11 +38,13 @@ void roundInKernels(Block &block, const Target &target) {
   for (nn::CastOp cast : llvm::make_early_inc_range(block.getOps<nn::CastOp>())) {
     auto sum = dyn_cast<OpResult>(cast.getInput());
     auto maker = sum ? dyn_cast<Precision>(sum.getOwner()) : Precision();
-    if (!maker || !target.takesHalves(maker) || maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates ||
-        !sum.hasOneUse() || !isHalfTensor(cast.getResult()) || cast.getInput().getType() != wide(cast.getResult()))
+    if (!maker || !target.takesHalves(maker) ||
+        maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates || !sum.hasOneUse() ||
+        !isHalfTensor(cast.getResult()) || cast.getInput().getType() != wide(cast.getResult()))
       continue;
     Type half = cast.getType().getElementType();
-    if (llvm::any_of(maker->getOperandTypes(), [&](Type type) { return getElementTypeOrSelf(type) != half; }))
+    if (llvm::any_of(maker->getOperandTypes(),
+                     [&](Type type) { return getElementTypeOrSelf(type) != half; }))
       continue;
     sum.setType(cast.getType());
     cast.getResult().replaceAllUsesWith(sum);
@@ -66,7 +71,8 @@ private:
 
   void widen(Operation *op) {
     OpBuilder builder(op);
-    // A cast costs nothing in the kernel of its reader; a cast shared by several readers would be stored.
+    // A cast costs nothing in the kernel of its reader; a cast shared by several readers would be
+    // stored.
     bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !target.hasOwnKernel(op);
     DenseMap<std::pair<Value, Attribute>, Value> own;
     for (OpOperand &operand : op->getOpOperands()) {

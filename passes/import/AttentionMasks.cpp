@@ -26,7 +26,8 @@ constexpr double kHidden = -9e3;
 
 /// Whether `number` is the lowest finite number of f32, bf16 or f16.
 static bool isLowest(double number) {
-  for (const llvm::fltSemantics *type : {&APFloat::IEEEsingle(), &APFloat::BFloat(), &APFloat::IEEEhalf()}) {
+  for (const llvm::fltSemantics *type :
+       {&APFloat::IEEEsingle(), &APFloat::BFloat(), &APFloat::IEEEhalf()}) {
     APFloat lowest = APFloat::getLargest(*type, /*Negative=*/true);
     bool inexact;
     lowest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
@@ -46,7 +47,8 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
   ArrayRef<int64_t> shape = attr.getType().getShape();
   int64_t rank = shape.size();
   int64_t rows = rank >= 2 ? shape[rank - 2] : 1, columns = rank >= 1 ? shape[rank - 1] : 1;
-  if (attr.getNumElements() == 0 || (rows != queries && rows != 1) || (columns != keys && columns != 1))
+  if (attr.getNumElements() == 0 || (rows != queries && rows != 1) ||
+      (columns != keys && columns != 1))
     return mask;
   // `hidden`: the element hides its score; `zero`: it adds nothing.
   bool causal = true, nothing = true, plain = true, rowAll = true;
@@ -67,7 +69,8 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
   };
   auto visitNumber = [&](double value) { visit(value <= kHidden, value == 0, std::isinf(value)); };
   ArrayRef<char> raw = attr.getRawData();
-  if (attr.getElementType().isF32() && !attr.isSplat() && int64_t(raw.size()) == 4 * attr.getNumElements()) {
+  if (attr.getElementType().isF32() && !attr.isSplat() &&
+      int64_t(raw.size()) == 4 * attr.getNumElements()) {
     for (int64_t i = 0; i < attr.getNumElements(); ++i) {
       float value;
       std::memcpy(&value, &raw[4 * i], 4);
@@ -106,8 +109,9 @@ DenseElementsAttr MaskCache::negated(DenseElementsAttr attr) {
     SmallVector<bool> values;
     for (bool value : attr.getValues<bool>())
       values.push_back(!value);
-    result = attr.isSplat() ? DenseElementsAttr::get(attr.getType(), bool(!attr.getSplatValue<bool>()))
-                            : DenseElementsAttr::get(attr.getType(), values);
+    result = attr.isSplat()
+                 ? DenseElementsAttr::get(attr.getType(), bool(!attr.getSplatValue<bool>()))
+                 : DenseElementsAttr::get(attr.getType(), values);
   }
   return result;
 }
@@ -138,7 +142,8 @@ static bool mayHaveGradient(Value value) {
     }
     auto argument = cast<BlockArgument>(next);
     auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    auto symbol = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr)
+    auto symbol = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(),
+                                                                          nn::kStateAttr)
                            : FlatSymbolRefAttr();
     auto module = symbol ? function->getParentOfType<ModuleOp>() : ModuleOp();
     auto state = module ? module.lookupSymbol<nn::StateOp>(symbol.getValue()) : nn::StateOp();
@@ -154,8 +159,8 @@ namespace {
 class Layers {
 public:
   Layers(Value scores, bool guarded, MaskCache &cache, PatternRewriter &rewriter)
-      : guarded(guarded), cache(cache), rewriter(rewriter), loc(scores.getLoc()), queries(tensor(scores).getDimSize(2)),
-        keys(tensor(scores).getDimSize(3)) {}
+      : guarded(guarded), cache(cache), rewriter(rewriter), loc(scores.getLoc()),
+        queries(tensor(scores).getDimSize(2)), keys(tensor(scores).getDimSize(3)) {}
 
   std::optional<MaskedScores> peel(Value scores);
 
@@ -195,7 +200,8 @@ bool Layers::leadsToProduct(Value value, int depth) const {
   if (auto sum = value.getDefiningOp<nn::AddOp>())
     return leadsToProduct(sum.getLhs(), depth + 1) || leadsToProduct(sum.getRhs(), depth + 1);
   if (auto choice = value.getDefiningOp<nn::SelectOp>())
-    return leadsToProduct(choice.getOnTrue(), depth + 1) || leadsToProduct(choice.getOnFalse(), depth + 1);
+    return leadsToProduct(choice.getOnTrue(), depth + 1) ||
+           leadsToProduct(choice.getOnFalse(), depth + 1);
   return false;
 }
 
@@ -217,7 +223,8 @@ Value Layers::joined(Value a, Value b, bool sum) {
     shape.push_back(std::max(x, y));
   for (Value *each : {&a, &b})
     if (tensor(*each).getShape() != ArrayRef<int64_t>(shape))
-      *each = nn::BroadcastOp::create(rewriter, loc, tensor(*each).clone(shape), *each, ArrayRef<int64_t>{0, 1, 2, 3});
+      *each = nn::BroadcastOp::create(rewriter, loc, tensor(*each).clone(shape), *each,
+                                      ArrayRef<int64_t>{0, 1, 2, 3});
   return sum ? Value(nn::AddOp::create(rewriter, loc, a.getType(), a, b))
              : Value(nn::AndOp::create(rewriter, loc, a.getType(), a, b));
 }
@@ -253,8 +260,9 @@ bool Layers::takeInfinite(Value condition, bool negated) {
 bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added) {
   if (std::isnan(hidden) || hidden > 0)
     return false;
-  // torch.onnx exports PyTorch's attention with a boolean mask as an addition of the lowest number and a guard against
-  // NaN. PyTorch itself uses -inf: a row that sees nothing is zero. Without -inf the guard would have no effect.
+  // torch.onnx exports PyTorch's attention with a boolean mask as an addition of the lowest number
+  // and a guard against NaN. PyTorch itself uses -inf: a row that sees nothing is zero. Without
+  // -inf the guard would have no effect.
   if (guarded && added && isLowest(hidden))
     hidden = -std::numeric_limits<double>::infinity();
   if (std::isinf(hidden)) {
@@ -326,7 +334,8 @@ bool Layers::takeChoice(nn::SelectOp choice, Value &scores) {
   if (!yes == !no)
     return false;
   scores = yes ? choice.getOnFalse() : choice.getOnTrue();
-  return takeHidden(choice.getCondition(), /*negated=*/bool(yes), yes ? *yes : *no, /*added=*/false);
+  return takeHidden(choice.getCondition(), /*negated=*/bool(yes), yes ? *yes : *no,
+                    /*added=*/false);
 }
 
 std::optional<MaskedScores> Layers::peel(Value scores) {
@@ -354,7 +363,8 @@ std::optional<MaskedScores> Layers::peel(Value scores) {
   return result;
 }
 
-std::optional<MaskedScores> recover::peelMasks(Value scores, bool guarded, MaskCache &cache, PatternRewriter &rewriter) {
+std::optional<MaskedScores> recover::peelMasks(Value scores, bool guarded, MaskCache &cache,
+                                               PatternRewriter &rewriter) {
   if (tensor(scores).getRank() != 4)
     return std::nullopt;
   return Layers(scores, guarded, cache, rewriter).peel(scores);

@@ -36,9 +36,9 @@ private:
 
 /// The operands and attributes of `nn.attention` that compute the scores.
 struct MaskedScores {
-  mlir::Value product;  ///< scale * q k^T
-  mlir::Value mask;     ///< added to the scores; rank 4, or null
-  mlir::Value seen;     ///< booleans, false hides; rank 4, or null
+  mlir::Value product;          ///< scale * q k^T
+  mlir::Value mask;             ///< added to the scores; rank 4, or null
+  mlir::Value seen;             ///< booleans, false hides; rank 4, or null
   std::optional<double> hidden; ///< replaces a hidden score, or is added to it; none: -inf
   bool added = false;           ///< whether `hidden` is added
   bool causal = false;
@@ -50,7 +50,8 @@ struct MaskedScores {
 /// are in between, or if a mask has a gradient. Builds ops with `rewriter` that
 /// combine several masks into one. `guarded`: NaNs of the softmax are replaced by
 /// zero.
-std::optional<MaskedScores> peelMasks(mlir::Value scores, bool guarded, MaskCache &cache, mlir::PatternRewriter &rewriter);
+std::optional<MaskedScores> peelMasks(mlir::Value scores, bool guarded, MaskCache &cache,
+                                      mlir::PatternRewriter &rewriter);
 
 } // namespace shale::recover
 

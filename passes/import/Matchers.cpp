@@ -6,18 +6,14 @@
 using namespace mlir;
 using namespace shale;
 
-bool recover::isClose(double a, double b) {
-  return std::abs(a - b) <= 1e-5 * std::abs(b) + 1e-12;
-}
+bool recover::isClose(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b) + 1e-12; }
 
 std::optional<double> recover::splatOf(Value value) {
   while (auto broadcast = value.getDefiningOp<nn::BroadcastOp>())
     value = broadcast.getInput();
   auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                       : DenseElementsAttr();
-  if (!attr || attr.getNumElements() == 0 ||
-      (!attr.isSplat() && attr.getNumElements() != 1) ||
+  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  if (!attr || attr.getNumElements() == 0 || (!attr.isSplat() && attr.getNumElements() != 1) ||
       !isa<FloatType>(attr.getElementType()))
     return std::nullopt;
   APFloat number = *attr.getValues<APFloat>().begin();
@@ -31,17 +27,14 @@ bool recover::isSplat(Value value, double number) {
   return splat && isClose(*splat, number);
 }
 
-bool recover::eitherOrder(Operation *op,
-                          llvm::function_ref<bool(Value, Value)> body) {
-  return body(op->getOperand(0), op->getOperand(1)) ||
-         body(op->getOperand(1), op->getOperand(0));
+bool recover::eitherOrder(Operation *op, llvm::function_ref<bool(Value, Value)> body) {
+  return body(op->getOperand(0), op->getOperand(1)) || body(op->getOperand(1), op->getOperand(0));
 }
 
 Value recover::peelScale(Value value, double &scale) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<nn::MulOp>(op)) {
-      std::optional<double> right = splatOf(op->getOperand(1)),
-                            left = splatOf(op->getOperand(0));
+      std::optional<double> right = splatOf(op->getOperand(1)), left = splatOf(op->getOperand(0));
       if (!right && !left)
         break;
       scale *= right ? *right : *left;

@@ -20,8 +20,7 @@ bool isClose(double a, double b);
 
 /// Calls `body` with the operands of a commutative op in both orders, until it
 /// returns true.
-bool eitherOrder(mlir::Operation *op,
-                 llvm::function_ref<bool(mlir::Value, mlir::Value)> body);
+bool eitherOrder(mlir::Operation *op, llvm::function_ref<bool(mlir::Value, mlir::Value)> body);
 
 /// Strips factors (mul and div by a splat) and multiplies `scale` by them.
 mlir::Value peelScale(mlir::Value value, double &scale);

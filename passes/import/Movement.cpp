@@ -34,7 +34,8 @@ static void splitFactor(Movement &movement, int64_t factor, int64_t size) {
         list.insert(at + 1, minor);
 }
 
-/// Regroups the result's factors to `shape`. Returns false if sizes are not divisible, or if there are no elements.
+/// Regroups the result's factors to `shape`. Returns false if sizes are not divisible, or if there
+/// are no elements.
 static bool reshape(Movement &movement, ArrayRef<int64_t> shape) {
   if (llvm::is_contained(shape, 0))
     return false;
@@ -122,7 +123,8 @@ void Movement::simplify() {
   for (Factors &list : from)
     for (size_t i = 0; i + 1 < list.size();) {
       int64_t major = list[i], minor = list[i + 1];
-      auto *group = llvm::find_if(to, [&](const Factors &one) { return llvm::is_contained(one, major); });
+      auto *group =
+          llvm::find_if(to, [&](const Factors &one) { return llvm::is_contained(one, major); });
       auto *at = llvm::find(*group, major);
       if (at + 1 == group->end() || at[1] != minor) {
         ++i;
@@ -146,11 +148,13 @@ void Movement::simplify() {
         factor = number[factor];
 }
 
-static Value reshaped(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> shape, Operation *like) {
+static Value reshaped(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> shape,
+                      Operation *like) {
   RankedTensorType type = tensor(value);
   if (type.getShape() == shape)
     return value;
-  auto op = nn::ReshapeOp::create(rewriter, like->getLoc(), RankedTensorType::get(shape, type.getElementType()), value);
+  auto op = nn::ReshapeOp::create(rewriter, like->getLoc(),
+                                  RankedTensorType::get(shape, type.getElementType()), value);
   inherit(like, op);
   return op;
 }
@@ -170,8 +174,9 @@ Value Movement::build(PatternRewriter &rewriter, Operation *like) const {
   Factors turned;
   for (int64_t factor : order)
     turned.push_back(sizes[factor]);
-  auto transpose = nn::TransposeOp::create(rewriter, like->getLoc(),
-                                           RankedTensorType::get(turned, tensor(value).getElementType()), value, order);
+  auto transpose = nn::TransposeOp::create(
+      rewriter, like->getLoc(), RankedTensorType::get(turned, tensor(value).getElementType()),
+      value, order);
   inherit(like, transpose);
   if (movesBatch())
     transpose->setAttr(kTurnsBatch, rewriter.getUnitAttr());

@@ -10,8 +10,8 @@ namespace shale::recover {
 /// Marks a transpose that moves the batch away from the front, while shale-sink-movement runs.
 inline constexpr const char *kTurnsBatch = "nn.turns_batch";
 
-/// The effect of a chain of reshapes and transposes on `source`: its dimensions are split into factors, which are
-/// reordered and merged. Factors have sizes above 1.
+/// The effect of a chain of reshapes and transposes on `source`: its dimensions are split into
+/// factors, which are reordered and merged. Factors have sizes above 1.
 struct Movement {
   mlir::Value source;
   /// Sizes of the factors, and the factors of each dimension of the source, major to minor.
@@ -19,7 +19,8 @@ struct Movement {
   llvm::SmallVector<llvm::SmallVector<int64_t>> from;
   /// The factors of each dimension of the result, major to minor.
   llvm::SmallVector<llvm::SmallVector<int64_t>> to;
-  /// Number of ops in the chain, and whether one of them moves the batch away from the front (kTurnsBatch).
+  /// Number of ops in the chain, and whether one of them moves the batch away from the front
+  /// (kTurnsBatch).
   int64_t length = 0;
   bool turnsBatch = false;
 
@@ -38,11 +39,13 @@ struct Movement {
   void simplify();
   /// Builds the source as a tensor with one dimension per factor.
   mlir::Value split(mlir::PatternRewriter &rewriter, mlir::Operation *like) const;
-  /// Builds the result by at most a reshape, a transpose and a reshape, with the location and scope of `like`.
+  /// Builds the result by at most a reshape, a transpose and a reshape, with the location and scope
+  /// of `like`.
   mlir::Value build(mlir::PatternRewriter &rewriter, mlir::Operation *like) const;
   /// Returns the number of ops that `build` creates.
   int64_t cost() const;
-  /// Returns the same movement of a value with one dimension per factor, in the order of the source.
+  /// Returns the same movement of a value with one dimension per factor, in the order of the
+  /// source.
   Movement ofSplit(mlir::Value value) const;
 };
 

@@ -17,8 +17,7 @@ struct ImportPipelineOptions {
 };
 
 /// Cleans up an imported module and recovers its ops.
-void buildImportPipeline(mlir::OpPassManager &manager,
-                         const ImportPipelineOptions &options = {});
+void buildImportPipeline(mlir::OpPassManager &manager, const ImportPipelineOptions &options = {});
 
 /// Registers the pipeline as `shale-import`.
 void registerImportPipeline();

@@ -17,8 +17,7 @@ static bool isCube(Value value, Value x) {
   auto product = value.getDefiningOp<nn::MulOp>();
   return product && eitherOrder(product, [&](Value a, Value b) {
            auto square = a.getDefiningOp<nn::MulOp>();
-           return b == x && square && square.getLhs() == x &&
-                  square.getRhs() == x;
+           return b == x && square && square.getLhs() == x && square.getRhs() == x;
          });
 }
 
@@ -30,18 +29,16 @@ static bool isGate(Value gate, Value x, bool &isTanh) {
              return false;
            double scale = 1;
            if (auto erf = bent.getDefiningOp<nn::ErfOp>())
-             return peelScale(erf.getInput(), scale) == x &&
-                    isClose(scale, std::sqrt(0.5)) && (isTanh = false, true);
+             return peelScale(erf.getInput(), scale) == x && isClose(scale, std::sqrt(0.5)) &&
+                    (isTanh = false, true);
            auto tanh = bent.getDefiningOp<nn::TanhOp>();
-           auto inner = tanh ? peelScale(tanh.getInput(), scale)
-                                   .getDefiningOp<nn::AddOp>()
-                             : nn::AddOp();
+           auto inner =
+               tanh ? peelScale(tanh.getInput(), scale).getDefiningOp<nn::AddOp>() : nn::AddOp();
            return inner && isClose(scale, std::sqrt(2 / M_PI)) &&
                   eitherOrder(inner,
                               [&](Value a, Value b) {
                                 double cubic = 1;
-                                return a == x &&
-                                       isCube(peelScale(b, cubic), x) &&
+                                return a == x && isCube(peelScale(b, cubic), x) &&
                                        isClose(cubic, 0.044715);
                               }) &&
                   (isTanh = true, true);
@@ -52,8 +49,7 @@ namespace {
 
 struct RecoverGelu : OpRewritePattern<nn::MulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MulOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::MulOp op, PatternRewriter &rewriter) const override {
     double scale = 1;
     auto product = peelScale(op, scale).getDefiningOp<nn::MulOp>();
     if (!product)
@@ -74,8 +70,7 @@ struct RecoverGelu : OpRewritePattern<nn::MulOp> {
     });
     if (!found)
       return failure();
-    auto gelu =
-        nn::GeluOp::create(rewriter, op.getLoc(), op.getType(), x, isTanh);
+    auto gelu = nn::GeluOp::create(rewriter, op.getLoc(), op.getType(), x, isTanh);
     inherit(op, gelu);
     rewriter.replaceOp(op, gelu);
     return success();
@@ -84,8 +79,7 @@ struct RecoverGelu : OpRewritePattern<nn::MulOp> {
 
 struct RecoverSilu : OpRewritePattern<nn::MulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MulOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::MulOp op, PatternRewriter &rewriter) const override {
     Value x;
     if (!eitherOrder(op, [&](Value a, Value b) {
           auto sigmoid = b.getDefiningOp<nn::SigmoidOp>();
@@ -100,8 +94,7 @@ struct RecoverSilu : OpRewritePattern<nn::MulOp> {
   }
 };
 
-struct RecoverActivationPass
-    : shale::impl::RecoverActivationPassBase<RecoverActivationPass> {
+struct RecoverActivationPass : shale::impl::RecoverActivationPassBase<RecoverActivationPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<RecoverGelu, RecoverSilu>(&getContext());

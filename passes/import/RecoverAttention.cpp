@@ -16,23 +16,19 @@ using namespace shale::recover;
 /// `value` if it is no such repetition.
 static Value peelGroups(Value value) {
   auto merge = value.getDefiningOp<nn::ReshapeOp>();
-  auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>()
-                      : nn::BroadcastOp();
+  auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
   if (!repeat || tensor(value).getRank() != 4 || tensor(repeat).getRank() != 5)
     return value;
-  ArrayRef<int64_t> wide = tensor(repeat).getShape(),
-                    out = tensor(value).getShape();
+  ArrayRef<int64_t> wide = tensor(repeat).getShape(), out = tensor(value).getShape();
   // [B, G, R, S, D]: only R is repeated.
-  if (wide[0] != out[0] || wide[1] * wide[2] != out[1] || wide[3] != out[2] ||
-      wide[4] != out[3])
+  if (wide[0] != out[0] || wide[1] * wide[2] != out[1] || wide[3] != out[2] || wide[4] != out[3])
     return value;
   Value source = repeat.getInput();
-  SmallVector<int64_t> sizes(5, 1),
-      grouped = {wide[0], wide[1], wide[3], wide[4]};
+  SmallVector<int64_t> sizes(5, 1), grouped = {wide[0], wide[1], wide[3], wide[4]};
   for (auto [i, dim] : llvm::enumerate(repeat.getDims()))
     sizes[dim] = tensor(source).getDimSize(i);
-  if (sizes[2] != 1 || sizes[0] != wide[0] || sizes[1] != wide[1] ||
-      sizes[3] != wide[3] || sizes[4] != wide[4])
+  if (sizes[2] != 1 || sizes[0] != wide[0] || sizes[1] != wide[1] || sizes[3] != wide[3] ||
+      sizes[4] != wide[4])
     return value;
   if (llvm::equal(tensor(source).getShape(), grouped))
     return source;
@@ -62,10 +58,8 @@ namespace {
 struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
   RecoverAttention(MLIRContext *context, MaskCache &cache)
       : OpRewritePattern(context), cache(cache) {}
-  LogicalResult matchAndRewrite(nn::MatmulOp op,
-                                PatternRewriter &rewriter) const override {
-    if (tensor(op).getRank() != 4 || op.getTransposeLhs() ||
-        op.getTransposeRhs())
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
+    if (tensor(op).getRank() != 4 || op.getTransposeLhs() || op.getTransposeRhs())
       return failure();
     Value weights = op.getLhs();
     auto dropout = weights.getDefiningOp<nn::DropoutOp>();
@@ -75,8 +69,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     bool guarded = false;
     if (auto select = weights.getDefiningOp<nn::SelectOp>()) {
       auto isNan = select.getCondition().getDefiningOp<nn::IsNanOp>();
-      if (!isNan || isNan.getInput() != select.getOnFalse() ||
-          splatOf(select.getOnTrue()) != 0.0)
+      if (!isNan || isNan.getInput() != select.getOnFalse() || splatOf(select.getOnTrue()) != 0.0)
         return failure();
       weights = select.getOnFalse();
       guarded = true;
@@ -99,34 +92,26 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
       return failure();
     if (transposed != swapped) { // the key is [B, H, D, S]: transpose it
       ArrayRef<int64_t> shape = tensor(key).getShape();
-      auto type =
-          RankedTensorType::get({shape[0], shape[1], shape[3], shape[2]},
-                                tensor(key).getElementType());
-      key = nn::TransposeOp::create(rewriter, op.getLoc(), type, key,
-                                    ArrayRef<int64_t>{0, 1, 3, 2});
+      auto type = RankedTensorType::get({shape[0], shape[1], shape[3], shape[2]},
+                                        tensor(key).getElementType());
+      key =
+          nn::TransposeOp::create(rewriter, op.getLoc(), type, key, ArrayRef<int64_t>{0, 1, 3, 2});
     }
-    Value value = op.getRhs(), groupedKey = peelGroups(key),
-          groupedValue = peelGroups(value);
-    if (tensor(groupedKey).getDimSize(1) ==
-        tensor(groupedValue).getDimSize(1)) {
+    Value value = op.getRhs(), groupedKey = peelGroups(key), groupedValue = peelGroups(value);
+    if (tensor(groupedKey).getDimSize(1) == tensor(groupedValue).getDimSize(1)) {
       key = groupedKey;
       value = groupedValue;
     }
-    auto lse = RankedTensorType::get(tensor(op).getShape().drop_back(),
-                                     tensor(op).getElementType());
-    auto unit = [&](bool set) {
-      return set ? rewriter.getUnitAttr() : UnitAttr();
-    };
+    auto lse =
+        RankedTensorType::get(tensor(op).getShape().drop_back(), tensor(op).getElementType());
+    auto unit = [&](bool set) { return set ? rewriter.getUnitAttr() : UnitAttr(); };
     auto attention = nn::AttentionOp::create(
-        rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value,
-        masked->mask, masked->seen,
-        dropout ? dropout->getOperands().drop_front() : ValueRange(),
-        masked->hidden ? rewriter.getF64FloatAttr(*masked->hidden)
-                       : FloatAttr(),
-        unit(masked->added), unit(guarded && masked->mayHideRows),
-        unit(masked->causal), rewriter.getF64FloatAttr(scale),
-        dropout ? nn::DropAttr::get(getContext(), dropout.getRatioAttr(),
-                                    dropout.getId(), {})
+        rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value, masked->mask,
+        masked->seen, dropout ? dropout->getOperands().drop_front() : ValueRange(),
+        masked->hidden ? rewriter.getF64FloatAttr(*masked->hidden) : FloatAttr(),
+        unit(masked->added), unit(guarded && masked->mayHideRows), unit(masked->causal),
+        rewriter.getF64FloatAttr(scale),
+        dropout ? nn::DropAttr::get(getContext(), dropout.getRatioAttr(), dropout.getId(), {})
                 : nn::DropAttr());
     inherit(softmax, attention);
     rewriter.replaceOp(op, attention.getResult());
@@ -135,8 +120,7 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
   MaskCache &cache;
 };
 
-struct RecoverAttentionPass
-    : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
+struct RecoverAttentionPass : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     MaskCache cache;

@@ -67,8 +67,7 @@ static Value normalized(Value value, Value &x, double &epsilon) {
     row = peelUnits(row);
     if (auto rsqrt = row.getDefiningOp<nn::RsqrtOp>())
       x = meanSquareOf(rsqrt.getInput(), epsilon);
-    else if (auto inverse = row.getDefiningOp<nn::DivOp>();
-             inverse && isSplat(inverse.getLhs(), 1))
+    else if (auto inverse = row.getDefiningOp<nn::DivOp>(); inverse && isSplat(inverse.getLhs(), 1))
       if (auto root = peelUnits(inverse.getRhs()).getDefiningOp<nn::SqrtOp>())
         x = meanSquareOf(root.getInput(), epsilon);
     if (x)
@@ -85,25 +84,22 @@ static Value rowVector(Value value) {
     return {};
   Value vector = peelUnits(broadcast.getInput());
   RankedTensorType type = tensor(vector);
-  bool isLast = !broadcast.getDims().empty() &&
-                broadcast.getDims().back() == tensor(value).getRank() - 1;
-  return isLast && type.getRank() == 1 &&
-                 type.getDimSize(0) == tensor(value).getShape().back()
+  bool isLast =
+      !broadcast.getDims().empty() && broadcast.getDims().back() == tensor(value).getRank() - 1;
+  return isLast && type.getRank() == 1 && type.getDimSize(0) == tensor(value).getShape().back()
              ? vector
              : Value();
 }
 
 static RankedTensorType rowsOf(Value x) {
-  return RankedTensorType::get(tensor(x).getShape().drop_back(),
-                               tensor(x).getElementType());
+  return RankedTensorType::get(tensor(x).getShape().drop_back(), tensor(x).getElementType());
 }
 
 namespace {
 
 struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MulOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::MulOp op, PatternRewriter &rewriter) const override {
     Value x, scale;
     double epsilon = 0;
     bool found = eitherOrder(op, [&](Value a, Value b) {
@@ -111,11 +107,9 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
       x = {};
       return scale && normalized(b, x, epsilon) == x && x;
     });
-    if (!found ||
-        x.getDefiningOp<nn::SubOp>()) // a layer norm without bias
+    if (!found || x.getDefiningOp<nn::SubOp>()) // a layer norm without bias
       return failure();
-    auto norm = nn::RmsNormOp::create(rewriter, op.getLoc(),
-                                      TypeRange{x.getType(), rowsOf(x)}, x,
+    auto norm = nn::RmsNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x)}, x,
                                       scale, rewriter.getF64FloatAttr(epsilon));
     inherit(op, norm);
     rewriter.replaceOp(op, norm.getResult());
@@ -127,14 +121,12 @@ struct RecoverRmsNorm : OpRewritePattern<nn::MulOp> {
 static Value centred(Value value) {
   auto difference = value.getDefiningOp<nn::SubOp>();
   Value row = difference ? peelRowBroadcast(difference.getRhs()) : Value();
-  return row && meanOf(row) == difference.getLhs() ? Value(difference.getLhs())
-                                                   : Value();
+  return row && meanOf(row) == difference.getLhs() ? Value(difference.getLhs()) : Value();
 }
 
 struct RecoverLayerNorm : OpRewritePattern<nn::AddOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::AddOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::AddOp op, PatternRewriter &rewriter) const override {
     Value x, scale, bias;
     double epsilon = 0;
     bool found = eitherOrder(op, [&](Value product, Value shift) {
@@ -151,9 +143,9 @@ struct RecoverLayerNorm : OpRewritePattern<nn::AddOp> {
     });
     if (!found)
       return failure();
-    auto norm = nn::LayerNormOp::create(
-        rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x), rowsOf(x)}, x,
-        scale, bias, rewriter.getF64FloatAttr(epsilon));
+    auto norm =
+        nn::LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), rowsOf(x), rowsOf(x)},
+                                x, scale, bias, rewriter.getF64FloatAttr(epsilon));
     inherit(op, norm);
     rewriter.replaceOp(op, norm.getResult());
     return success();

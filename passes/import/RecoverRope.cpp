@@ -16,24 +16,20 @@ using namespace shale::recover;
 /// over all leading dimensions; null unless both halves are equal.
 static DenseElementsAttr halfRows(Value value) {
   RankedTensorType out = tensor(value);
-  SmallVector<int64_t> dims =
-      llvm::to_vector(llvm::seq<int64_t>(0, out.getRank()));
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, out.getRank()));
   if (auto broadcast = value.getDefiningOp<nn::BroadcastOp>()) {
     dims.assign(broadcast.getDims().begin(), broadcast.getDims().end());
     value = broadcast.getInput();
   }
   auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                       : DenseElementsAttr();
+  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
   int64_t rank = out.getRank();
-  if (!attr || rank < 2 || dims.size() < 2 ||
-      !isa<FloatType>(attr.getElementType()))
+  if (!attr || rank < 2 || dims.size() < 2 || !isa<FloatType>(attr.getElementType()))
     return {};
   ArrayRef<int64_t> shape = attr.getType().getShape();
   int64_t rows = out.getDimSize(rank - 2), width = out.getDimSize(rank - 1);
-  if (dims.back() != rank - 1 || dims[dims.size() - 2] != rank - 2 ||
-      shape.back() != width || shape[shape.size() - 2] != rows ||
-      width % 2 != 0)
+  if (dims.back() != rank - 1 || dims[dims.size() - 2] != rank - 2 || shape.back() != width ||
+      shape[shape.size() - 2] != rows || width % 2 != 0)
     return {};
   int64_t plane = rows * width, half = width / 2, count = attr.getNumElements();
   ArrayRef<char> raw = attr.getRawData();
@@ -64,11 +60,9 @@ static bool isPart(Value value, Value x, int64_t from, int64_t size) {
     return false;
   ArrayRef<int64_t> shape = tensor(x).getShape();
   for (size_t i = 0; i + 1 < shape.size(); ++i)
-    if (slice.getStarts()[i] != 0 || slice.getLimits()[i] != shape[i] ||
-        slice.getStrides()[i] != 1)
+    if (slice.getStarts()[i] != 0 || slice.getLimits()[i] != shape[i] || slice.getStrides()[i] != 1)
       return false;
-  return slice.getStarts().back() == from &&
-         slice.getLimits().back() == from + size &&
+  return slice.getStarts().back() == from && slice.getLimits().back() == from + size &&
          slice.getStrides().back() == 1;
 }
 
@@ -76,24 +70,20 @@ static bool isPart(Value value, Value x, int64_t from, int64_t size) {
 static bool isRotated(Value value, Value x) {
   auto concat = value.getDefiningOp<nn::ConcatOp>();
   int64_t rank = tensor(x).getRank(), half = tensor(x).getShape().back() / 2;
-  if (!concat || concat.getInputs().size() != 2 ||
-      int64_t(concat.getDim()) != rank - 1)
+  if (!concat || concat.getInputs().size() != 2 || int64_t(concat.getDim()) != rank - 1)
     return false;
   auto neg = concat.getInputs()[0].getDefiningOp<nn::NegOp>();
-  return neg && isPart(neg.getInput(), x, half, half) &&
-         isPart(concat.getInputs()[1], x, 0, half);
+  return neg && isPart(neg.getInput(), x, half, half) && isPart(concat.getInputs()[1], x, 0, half);
 }
 
 namespace {
 
 struct RecoverRope : OpRewritePattern<nn::AddOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::AddOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::AddOp op, PatternRewriter &rewriter) const override {
     Value x, cosines, sines;
     bool found = eitherOrder(op, [&](Value plain, Value turned) {
-      auto a = plain.getDefiningOp<nn::MulOp>(),
-           b = turned.getDefiningOp<nn::MulOp>();
+      auto a = plain.getDefiningOp<nn::MulOp>(), b = turned.getDefiningOp<nn::MulOp>();
       return a && b && eitherOrder(a, [&](Value value, Value factor) {
                x = value;
                cosines = factor;

@@ -17,36 +17,29 @@ namespace {
 /// dimension of the transpose stays first and is only split.
 struct TransposeThroughReshape : OpRewritePattern<nn::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::ReshapeOp op, PatternRewriter &rewriter) const override {
     auto transpose = op.getInput().getDefiningOp<nn::TransposeOp>();
-    if (!transpose || transpose.getPerm().size() < 2 ||
-        transpose.getPerm()[0] != 0)
+    if (!transpose || transpose.getPerm().size() < 2 || transpose.getPerm()[0] != 0)
       return failure();
     auto inner = transpose.getInput().getDefiningOp<nn::ReshapeOp>();
     if (!inner)
       return failure();
-    ArrayRef<int64_t> out = tensor(op).getShape(),
-                      turned = tensor(transpose).getShape();
+    ArrayRef<int64_t> out = tensor(op).getShape(), turned = tensor(transpose).getShape();
     size_t tail = turned.size() - 1;
-    if (out.size() < turned.size() ||
-        out.take_back(tail) != turned.drop_front())
+    if (out.size() < turned.size() || out.take_back(tail) != turned.drop_front())
       return failure();
     // The leading dimensions of `out` are those that were merged.
     SmallVector<int64_t> shape(out.drop_back(tail)),
         perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     size_t lead = shape.size();
-    llvm::append_range(shape,
-                       tensor(transpose.getInput()).getShape().drop_front());
+    llvm::append_range(shape, tensor(transpose.getInput()).getShape().drop_front());
     for (int64_t p : transpose.getPerm().drop_front())
       perm.push_back(p - 1 + lead);
-    auto split = nn::ReshapeOp::create(
-        rewriter, op.getLoc(),
-        RankedTensorType::get(shape, tensor(op).getElementType()),
-        inner.getInput());
+    auto split = nn::ReshapeOp::create(rewriter, op.getLoc(),
+                                       RankedTensorType::get(shape, tensor(op).getElementType()),
+                                       inner.getInput());
     inherit(inner, split);
-    auto whole = nn::TransposeOp::create(rewriter, op.getLoc(), op.getType(),
-                                         split, perm);
+    auto whole = nn::TransposeOp::create(rewriter, op.getLoc(), op.getType(), split, perm);
     inherit(transpose, whole);
     rewriter.replaceOp(op, whole);
     return success();
@@ -55,8 +48,7 @@ struct TransposeThroughReshape : OpRewritePattern<nn::ReshapeOp> {
 
 struct ReshapeOfReshape : OpRewritePattern<nn::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::ReshapeOp op, PatternRewriter &rewriter) const override {
     if (op.getInput().getType() == op.getType()) {
       rewriter.replaceOp(op, op.getInput());
       return success();
@@ -64,16 +56,14 @@ struct ReshapeOfReshape : OpRewritePattern<nn::ReshapeOp> {
     auto inner = op.getInput().getDefiningOp<nn::ReshapeOp>();
     if (!inner)
       return failure();
-    rewriter.modifyOpInPlace(
-        op, [&] { op.getInputMutable().assign(inner.getInput()); });
+    rewriter.modifyOpInPlace(op, [&] { op.getInputMutable().assign(inner.getInput()); });
     return success();
   }
 };
 
 struct TransposeOfTranspose : OpRewritePattern<nn::TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::TransposeOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::TransposeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getInput().getDefiningOp<nn::TransposeOp>();
     if (!inner)
       return failure();
@@ -84,8 +74,7 @@ struct TransposeOfTranspose : OpRewritePattern<nn::TransposeOp> {
       rewriter.replaceOp(op, inner.getInput());
       return success();
     }
-    auto one = nn::TransposeOp::create(rewriter, op.getLoc(), op.getType(),
-                                       inner.getInput(), perm);
+    auto one = nn::TransposeOp::create(rewriter, op.getLoc(), op.getType(), inner.getInput(), perm);
     inherit(op, one);
     rewriter.replaceOp(op, one);
     return success();
@@ -95,17 +84,15 @@ struct TransposeOfTranspose : OpRewritePattern<nn::TransposeOp> {
 /// Folds a transpose of the last two dimensions into the matmul that reads it.
 struct MatmulOfTranspose : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(nn::MatmulOp op,
-                                PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
     auto swapped = [](Value value) -> Value {
       auto transpose = value.getDefiningOp<nn::TransposeOp>();
       if (!transpose)
         return {};
       SmallVector<int64_t> perm(transpose.getPerm());
       std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-      return llvm::equal(perm, llvm::seq<int64_t>(0, perm.size()))
-                 ? Value(transpose.getInput())
-                 : Value();
+      return llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())) ? Value(transpose.getInput())
+                                                                   : Value();
     };
     Value lhs = swapped(op.getLhs()), rhs = swapped(op.getRhs());
     if (!lhs && !rhs)
@@ -124,12 +111,12 @@ struct MatmulOfTranspose : OpRewritePattern<nn::MatmulOp> {
   }
 };
 
-struct SimplifyMovementPass
-    : shale::impl::SimplifyMovementPassBase<SimplifyMovementPass> {
+struct SimplifyMovementPass : shale::impl::SimplifyMovementPassBase<SimplifyMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<TransposeThroughReshape, ReshapeOfReshape,
-                 TransposeOfTranspose, MatmulOfTranspose>(&getContext());
+    patterns
+        .add<TransposeThroughReshape, ReshapeOfReshape, TransposeOfTranspose, MatmulOfTranspose>(
+            &getContext());
     applyPatterns(getOperation(), std::move(patterns));
   }
 };

@@ -42,7 +42,8 @@ struct SliceFirst : OpRewritePattern<nn::SliceOp> {
     if (!movement.movesBatch())
       return failure();
     ArrayRef<int64_t> shape = tensor(op.getInput()).getShape();
-    Factors limits = movement.sizes, starts(limits.size(), 0), strides(limits.size(), 1), sizes = limits;
+    Factors limits = movement.sizes, starts(limits.size(), 0), strides(limits.size(), 1),
+            sizes = limits;
     for (auto [dim, size] : llvm::enumerate(shape)) {
       if (tensor(op).getDimSize(dim) == size)
         continue;
@@ -55,25 +56,29 @@ struct SliceFirst : OpRewritePattern<nn::SliceOp> {
       sizes[factor] = tensor(op).getDimSize(dim);
     }
     Value split = movement.split(rewriter, op);
-    auto slice = nn::SliceOp::create(rewriter, op.getLoc(), RankedTensorType::get(sizes, tensor(op).getElementType()), split,
-                                     starts, limits, strides);
+    auto slice = nn::SliceOp::create(rewriter, op.getLoc(),
+                                     RankedTensorType::get(sizes, tensor(op).getElementType()),
+                                     split, starts, limits, strides);
     inherit(op, slice);
     rewriter.replaceOp(op, movement.ofSplit(slice).build(rewriter, op));
     return success();
   }
 };
 
-/// Returns the value, with one dimension per factor, that `movement` turns into `operand`; null if there is none. The
-/// operand is a splat, a broadcast along whole dimensions, or the result of the same movement. Without `build` creates no
-/// ops and returns `operand` if there is such a value.
-Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter, Operation *like, bool build) {
+/// Returns the value, with one dimension per factor, that `movement` turns into `operand`; null if
+/// there is none. The operand is a splat, a broadcast along whole dimensions, or the result of the
+/// same movement. Without `build` creates no ops and returns `operand` if there is such a value.
+Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter, Operation *like,
+              bool build) {
   RankedTensorType type = RankedTensorType::get(movement.sizes, tensor(operand).getElementType());
   auto dense = operand.getDefiningOp<nn::ConstantOp>();
   if (auto splat = dense ? dyn_cast<SplatElementsAttr>(dense.getValue()) : SplatElementsAttr())
-    return build ? Value(nn::ConstantOp::create(rewriter, like->getLoc(), splat.resizeSplat(type))) : operand;
+    return build ? Value(nn::ConstantOp::create(rewriter, like->getLoc(), splat.resizeSplat(type)))
+                 : operand;
   if (auto broadcast = operand.getDefiningOp<nn::BroadcastOp>()) {
     Factors shape, dims;
-    for (auto [size, dim] : llvm::zip(tensor(broadcast.getInput()).getShape(), broadcast.getDims())) {
+    for (auto [size, dim] :
+         llvm::zip(tensor(broadcast.getInput()).getShape(), broadcast.getDims())) {
       if (size == 1)
         continue;
       for (int64_t factor : movement.to[dim]) {
@@ -87,7 +92,8 @@ Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter
       return operand;
     Value input = broadcast.getInput();
     if (ArrayRef<int64_t>(shape) != tensor(input).getShape()) {
-      auto reshape = nn::ReshapeOp::create(rewriter, like->getLoc(), RankedTensorType::get(shape, type.getElementType()), input);
+      auto reshape = nn::ReshapeOp::create(
+          rewriter, like->getLoc(), RankedTensorType::get(shape, type.getElementType()), input);
       inherit(broadcast, reshape);
       input = reshape;
     }
@@ -112,14 +118,17 @@ struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
     for (Value operand : op->getOperands())
       if (Movement one = Movement::of(operand); !movement && one.movesBatch())
         movement = one;
-    if (!movement || llvm::any_of(op->getOperands(), [&](Value operand) { return !unmoved(*movement, operand, rewriter, op, false); }))
+    if (!movement || llvm::any_of(op->getOperands(), [&](Value operand) {
+          return !unmoved(*movement, operand, rewriter, op, false);
+        }))
       return failure();
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(unmoved(*movement, operand, rewriter, op, true));
     Operation *copy = rewriter.clone(*op);
     copy->setOperands(operands);
-    copy->getResult(0).setType(RankedTensorType::get(movement->sizes, tensor(op->getResult(0)).getElementType()));
+    copy->getResult(0).setType(
+        RankedTensorType::get(movement->sizes, tensor(op->getResult(0)).getElementType()));
     rewriter.replaceOp(op, movement->ofSplit(copy->getResult(0)).build(rewriter, op));
     return success();
   }
@@ -159,8 +168,9 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
   }
 };
 
-/// Returns the number of leading dimensions along which `op` computes independently: by its sharding rule they are
-/// parallel, and leading in the first operand and in every result. 0 for an op whose attributes may name dimensions.
+/// Returns the number of leading dimensions along which `op` computes independently: by its
+/// sharding rule they are parallel, and leading in the first operand and in every result. 0 for an
+/// op whose attributes may name dimensions.
 int64_t independentDims(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleOp>(op);
   if (!sharded || isa<Indexed, Elementwise, nn::MatmulOp>(op) || op->getNumOperands() == 0)
@@ -171,20 +181,26 @@ int64_t independentDims(Operation *op) {
   for (; count < first.size(); ++count) {
     if (first[count].size() != 1 || rule.factors[first[count][0]].kind != FactorKind::Parallel)
       break;
-    auto isThere = [&](const TensorFactors &one) { return count < one.size() && one[count] == first[count]; };
-    auto isElsewhere = [&](const TensorFactors &one) {
-      return llvm::any_of(one, [&](const auto &dim) { return llvm::is_contained(dim, first[count][0]); });
+    auto isThere = [&](const TensorFactors &one) {
+      return count < one.size() && one[count] == first[count];
     };
-    if (!llvm::all_of(rule.results, isThere) || llvm::any_of(llvm::drop_begin(rule.operands), isElsewhere))
+    auto isElsewhere = [&](const TensorFactors &one) {
+      return llvm::any_of(
+          one, [&](const auto &dim) { return llvm::is_contained(dim, first[count][0]); });
+    };
+    if (!llvm::all_of(rule.results, isThere) ||
+        llvm::any_of(llvm::drop_begin(rule.operands), isElsewhere))
       break;
   }
   return count;
 }
 
-/// Rewrites f(transpose(x)) to transpose(f(x)) for norms and softmax if only leading dimensions are permuted.
+/// Rewrites f(transpose(x)) to transpose(f(x)) for norms and softmax if only leading dimensions are
+/// permuted.
 struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
-  LogicalResult matchAndRewrite(ShardingRuleOp interface, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(ShardingRuleOp interface,
+                                PatternRewriter &rewriter) const override {
     Operation *op = interface;
     int64_t lead = independentDims(op);
     if (lead < 2)
@@ -217,13 +233,15 @@ struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
   }
 };
 
-/// The place of the batch in a value: a dimension, and the size of its part that is more major (T for rows [T B]).
+/// The place of the batch in a value: a dimension, and the size of its part that is more major (T
+/// for rows [T B]).
 struct BatchPlace {
   int64_t dim, outer;
 };
 
 /// Maps the place of the batch in `operand` to its place in `result`.
-std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &operand, BatchPlace place, const TensorFactors &result) {
+std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &operand,
+                                 BatchPlace place, const TensorFactors &result) {
   int64_t before = 1;
   for (int64_t factor : operand[place.dim]) {
     int64_t size = rule.factors[factor].size;
@@ -244,12 +262,13 @@ std::optional<BatchPlace> follow(const ShardingRule &rule, const TensorFactors &
   return std::nullopt;
 }
 
-/// Follows the batch from the arguments through the ops, by their sharding rules, and marks the transposes that move it
-/// away from the front.
+/// Follows the batch from the arguments through the ops, by their sharding rules, and marks the
+/// transposes that move it away from the front.
 void markTurns(func::FuncOp function) {
   llvm::DenseMap<Value, BatchPlace> batch;
   for (BlockArgument argument : function.getArguments())
-    if (auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr))
+    if (auto dim =
+            function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr))
       batch[argument] = {dim.getInt(), 1};
   function.walk([&](ShardingRuleOp op) {
     std::optional<ShardingRule> rule;
@@ -273,8 +292,8 @@ void markTurns(func::FuncOp function) {
 struct SinkMovementPass : shale::impl::SinkMovementPassBase<SinkMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst, ElementwiseFirst, ProductFirst,
-                 RowsFirst>(&getContext());
+    patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst,
+                 ElementwiseFirst, ProductFirst, RowsFirst>(&getContext());
     getOperation()->walk([](func::FuncOp function) { markTurns(function); });
     applyPatterns(getOperation(), std::move(patterns));
     getOperation()->walk([](nn::TransposeOp op) { op->removeAttr(kTurnsBatch); });

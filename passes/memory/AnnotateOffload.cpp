@@ -4,8 +4,8 @@
 #include "dialects/nn/NN.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Offload.h"
-#include "passes/memory/Spaces.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/Spaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -27,7 +27,8 @@ std::string parseOffload(StringRef text, OffloadPolicy &policy) {
   for (StringRef part : parts) {
     auto [kind, number] = part.split(':');
     if (!given.insert(kind).second || (given.contains("all") && given.size() > 1))
-      return "'" + text.str() + "' says twice what becomes of " + (kind == "all" || given.contains("all") ? "the same" : kind.str());
+      return "'" + text.str() + "' says twice what becomes of " +
+             (kind == "all" || given.contains("all") ? "the same" : kind.str());
     double fraction = 1;
     if (part.contains(':') && (number.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1)))
       return "expects a fraction from 0 to 1 after ':'; got '" + part.str() + "'";
@@ -42,8 +43,10 @@ std::string parseOffload(StringRef text, OffloadPolicy &policy) {
     else if (kind == "activations")
       policy.activations = fraction;
     else
-      return kind == "none" ? "'none' stands alone; got '" + text.str() + "'"
-                            : "'" + part.str() + "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
+      return kind == "none"
+                 ? "'none' stands alone; got '" + text.str() + "'"
+                 : "'" + part.str() +
+                       "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
   }
   return "";
 }
@@ -63,7 +66,8 @@ template <typename T> struct Candidate {
 /// Calls `take` on candidates, the largest first, until the ones taken have
 /// `fraction` of all bytes.
 template <typename T>
-void takeLargest(SmallVector<Candidate<T>> candidates, double fraction, function_ref<void(T)> take) {
+void takeLargest(SmallVector<Candidate<T>> candidates, double fraction,
+                 function_ref<void(T)> take) {
   llvm::stable_sort(candidates, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
   double total = 0, taken = 0;
   for (const auto &candidate : candidates)
@@ -87,11 +91,13 @@ void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) 
   llvm::MapVector<StringAttr, Candidate<SmallVector<nn::StateOp>>> together;
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
-      if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
+      if (auto symbol =
+              function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
         if (used.insert(symbol.getAttr()))
           if (auto state = module.lookupSymbol<nn::StateOp>(symbol))
             if (state->hasAttr(dist::kUnitAttr) && llvm::is_contained(roles, state.getRole())) {
-              auto &candidate = together[(state.getOfAttr() ? state.getOfAttr() : symbol).getAttr()];
+              auto &candidate =
+                  together[(state.getOfAttr() ? state.getOfAttr() : symbol).getAttr()];
               candidate.what.push_back(state);
               candidate.bytes += bytesOf(argument.getType());
             }
@@ -124,7 +130,8 @@ void annotateGradients(func::FuncOp function, double fraction) {
 /// Sets `later` to the first position after the forward pass at which the value or a
 /// view of it is read, -1 if there is none, and `forward` to the last such position
 /// in the forward pass.
-void findReads(Value value, const DenseMap<Operation *, int64_t> &positions, int64_t &forward, int64_t &later) {
+void findReads(Value value, const DenseMap<Operation *, int64_t> &positions, int64_t &forward,
+               int64_t &later) {
   for (Operation *user : value.getUsers()) {
     int64_t at = positions.lookup(user);
     if (isForward(user)) {
@@ -150,12 +157,13 @@ void annotateActivations(func::FuncOp function, double fraction) {
       if (auto tensor = dyn_cast<RankedTensorType>(type))
         moved += bytesOf(tensor);
     auto cost = dyn_cast<Cost>(op);
-    heavy.push_back((heavy.empty() ? 0 : heavy.back()) + (cost && cost.getFlops() / kIntensity >= moved));
+    heavy.push_back((heavy.empty() ? 0 : heavy.back()) +
+                    (cost && cost.getFlops() / kIntensity >= moved));
   }
   SmallVector<Candidate<Operation *>> candidates;
   for (Operation &op : function.getBody().front()) {
-    if (!isForward(&op) || isView(&op) || isa<Collective>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
-        op.hasAttr(mem::kRecomputeAttr))
+    if (!isForward(&op) || isView(&op) || isa<Collective>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>() || op.hasAttr(mem::kRecomputeAttr))
       continue;
     int64_t bytes = 0;
     for (Value result : op.getResults()) {

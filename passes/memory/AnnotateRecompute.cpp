@@ -97,7 +97,8 @@ FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex
   llvm::Regex pattern(regex);
   std::string reason;
   if (!pattern.isValid(reason))
-    return emitError(module.getLoc(), "--recompute match:") << regex << ": no regular expression: " << reason;
+    return emitError(module.getLoc(), "--recompute match:")
+           << regex << ": no regular expression: " << reason;
   llvm::SetVector<StringRef> found, all;
   for (auto state : module.getOps<nn::StateOp>())
     all.insert_range(scopesOf(state.getSymName(), false));
@@ -112,7 +113,8 @@ FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex
     for (StringRef scope : llvm::ArrayRef(all.getArrayRef()).take_front(8))
       list += (list.empty() ? "" : ", ") + scope.str();
     return emitError(module.getLoc(), "--recompute match:")
-           << regex << " matches no module scope; there are " << (list.empty() ? "none" : list) << (all.size() > 8 ? ", ..." : "");
+           << regex << " matches no module scope; there are " << (list.empty() ? "none" : list)
+           << (all.size() > 8 ? ", ..." : "");
   }
   std::vector<std::string> scopes;
   for (StringRef scope : found)
@@ -128,12 +130,16 @@ FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
     policy.kind = text == "selective" ? Policy::Selective : Policy::Block;
     policy.scopes = findBlocks(module);
     if (policy.kind == Policy::Block && policy.scopes.empty())
-      return emitError(module.getLoc(), "--recompute block: the model has no blocks (modules that repeat with an index); "
-                                        "use selective, class:NAME or match:REGEX");
+      return emitError(
+          module.getLoc(),
+          "--recompute block: the model has no blocks (modules that repeat with an index); "
+          "use selective, class:NAME or match:REGEX");
     if (text.consume_front("block:")) {
       double fraction;
       if (text.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1))
-        return emitError(module.getLoc(), "--recompute block: expects a fraction from 0 to 1 after ':'; got '") << text << "'";
+        return emitError(module.getLoc(),
+                         "--recompute block: expects a fraction from 0 to 1 after ':'; got '")
+               << text << "'";
       // When the first blocks are recomputed, the kept results of the last ones are already freed.
       policy.scopes.resize(std::ceil(fraction * policy.scopes.size()));
     }
@@ -142,7 +148,8 @@ FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
   policy.kind = Policy::Block;
   bool byName = text.consume_front("match:");
   if (!byName && !text.consume_front("class:"))
-    return emitError(module.getLoc(), "--recompute ") << text << " is none of none, block[:FRACTION], selective, class:NAME, match:REGEX";
+    return emitError(module.getLoc(), "--recompute ")
+           << text << " is none of none, block[:FRACTION], selective, class:NAME, match:REGEX";
   auto scopes = byName ? matchScopes(module, text) : scopesOfClass(module, text, "--recompute");
   if (failed(scopes))
     return failure();
@@ -168,6 +175,8 @@ struct AnnotateRecomputePass : impl::AnnotateRecomputePassBase<AnnotateRecompute
 
 } // namespace
 
-LogicalResult checkRecompute(ModuleOp module, StringRef policy) { return parsePolicy(module, policy); }
+LogicalResult checkRecompute(ModuleOp module, StringRef policy) {
+  return parsePolicy(module, policy);
+}
 
 } // namespace shale

@@ -19,23 +19,19 @@ Value viewedValue(Value value) {
     if (!isView(op))
       break;
     // Result i of a barrier is its operand i; other views have one operand and one result.
-    value = op->getOperand(op->getNumOperands() == 1
-                               ? 0
-                               : cast<OpResult>(value).getResultNumber());
+    value = op->getOperand(op->getNumOperands() == 1 ? 0 : cast<OpResult>(value).getResultNumber());
   }
   return value;
 }
 
 int Blocks::fromScope(StringRef scope) const {
   for (auto [index, name] : llvm::enumerate(names))
-    if (StringRef rest = scope;
-        rest.consume_front(name) && (rest.empty() || rest.front() == '.'))
+    if (StringRef rest = scope; rest.consume_front(name) && (rest.empty() || rest.front() == '.'))
       return index;
   return -1;
 }
 
-Blocks::Blocks(func::FuncOp function, std::vector<std::string> list)
-    : names(std::move(list)) {
+Blocks::Blocks(func::FuncOp function, std::vector<std::string> list) : names(std::move(list)) {
   constexpr int kUnknown = -2;
   SmallVector<Operation *> unscoped;
   llvm::DenseMap<StringAttr, int> known;

@@ -15,8 +15,7 @@ SmallVector<OpOperand *> UnitIntervals::usesOf(dist::UnitGatherOp gather) {
       uses.push_back(&use);
   }
   llvm::stable_sort(uses, [](OpOperand *a, OpOperand *b) {
-    return a->getOwner() != b->getOwner() &&
-           a->getOwner()->isBeforeInBlock(b->getOwner());
+    return a->getOwner() != b->getOwner() && a->getOwner()->isBeforeInBlock(b->getOwner());
   });
   return uses;
 }
@@ -60,8 +59,7 @@ void UnitIntervals::cut(ArrayRef<std::pair<int64_t, StringAttr>> uses) {
   }
 }
 
-int64_t UnitIntervals::foreignIntervals(StringAttr unit, int64_t after,
-                                        int64_t before) {
+int64_t UnitIntervals::foreignIntervals(StringAttr unit, int64_t after, int64_t before) {
   int64_t count = 0;
   for (auto &[other, list] : intervals)
     if (other != unit)
@@ -72,8 +70,7 @@ int64_t UnitIntervals::foreignIntervals(StringAttr unit, int64_t after,
 
 /// Returns the largest number of other units that are whole at one time between two
 /// positions. Units become whole where an interval begins, so only these are checked.
-int64_t UnitIntervals::mostWhole(StringAttr unit, int64_t after,
-                                 int64_t before) {
+int64_t UnitIntervals::mostWhole(StringAttr unit, int64_t after, int64_t before) {
   int64_t most = 0;
   auto countAt = [&](int64_t position) {
     int64_t count = 0;

@@ -27,8 +27,7 @@ static void gatherAgain(dist::UnitGatherOp gather, ArrayRef<OpOperand *> uses) {
       op->setAttr(nn::kPhaseAttr, phase);
     return op;
   };
-  auto barrier = mem::BarrierOp::create(builder, gather.getLoc(),
-                                        gather.getInput().getType(),
+  auto barrier = mem::BarrierOp::create(builder, gather.getLoc(), gather.getInput().getType(),
                                         gather.getInput());
   place(barrier);
   IRMapping mapping;
@@ -51,8 +50,7 @@ static void materialize(func::FuncOp function, int64_t bound) {
   for (dist::UnitGatherOp gather : gathers) {
     SmallVector<OpOperand *> uses = UnitIntervals::usesOf(gather);
     bool kept = false;
-    for (const Interval &interval :
-         intervals.of(gather.getUnitAttr().getAttr())) {
+    for (const Interval &interval : intervals.of(gather.getUnitAttr().getAttr())) {
       SmallVector<OpOperand *> inside;
       for (OpOperand *use : uses) {
         int64_t position = intervals.positionOf(use->getOwner());
@@ -67,15 +65,13 @@ static void materialize(func::FuncOp function, int64_t bound) {
     }
   }
   // Erase views whose users all moved to clones.
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::reverse(function.getBody().front())))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isa<dist::UnitViewOp>(op) && op.use_empty())
       op.erase();
 }
 
 namespace {
-struct MaterializeRecomputePass
-    : impl::MaterializeRecomputePassBase<MaterializeRecomputePass> {
+struct MaterializeRecomputePass : impl::MaterializeRecomputePassBase<MaterializeRecomputePass> {
   using MaterializeRecomputePassBase::MaterializeRecomputePassBase;
   void runOnOperation() final {
     // One after the other, not in parallel: blocks are found from the whole module.

@@ -27,12 +27,10 @@ mlir::LogicalResult checkRecompute(mlir::ModuleOp module, llvm::StringRef policy
 
 /// Appends the passes on modules that annotate ops according to the policies. They fail
 /// only if an option is wrong.
-void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager,
-                                 const MemoryOptions &options = {});
+void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager, const MemoryOptions &options = {});
 
 /// Appends the passes on modules that carry out the annotations, and the verifier.
-void buildMemoryPipeline(mlir::OpPassManager &manager,
-                         const MemoryOptions &options = {});
+void buildMemoryPipeline(mlir::OpPassManager &manager, const MemoryOptions &options = {});
 
 } // namespace shale
 

@@ -24,8 +24,7 @@ struct Slice {
 class SliceCloner {
 public:
   explicit SliceCloner(func::FuncOp function)
-      : function(function),
-        blocks(function, findBlocks(function->getParentOfType<ModuleOp>())) {}
+      : function(function), blocks(function, findBlocks(function->getParentOfType<ModuleOp>())) {}
   int64_t run();
 
 private:
@@ -85,14 +84,16 @@ Value SliceCloner::barrierInputs(Slice &slice, OpBuilder &builder, IRMapping &ma
   Value gradient;
   for (Value operand : anchor->getOperands())
     if (Operation *source = operand.getDefiningOp(); source && isBackward(source) &&
-        !source->hasTrait<OpTrait::ConstantLike>() && !inputs.contains(operand))
+                                                     !source->hasTrait<OpTrait::ConstantLike>() &&
+                                                     !inputs.contains(operand))
       gradient = operand;
   SmallVector<Value> operands(inputs.getArrayRef());
   if (gradient)
     operands.push_back(gradient);
   if (operands.empty())
     return {};
-  auto barrier = mem::BarrierOp::create(builder, anchor->getLoc(), TypeRange(ValueRange(operands)), operands);
+  auto barrier =
+      mem::BarrierOp::create(builder, anchor->getLoc(), TypeRange(ValueRange(operands)), operands);
   barrier->setAttr(nn::kPhaseAttr, anchor->getAttr(nn::kPhaseAttr));
   for (auto [input, result] : llvm::zip(inputs, barrier.getResults()))
     mapping.map(input, result);

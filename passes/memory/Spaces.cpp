@@ -10,13 +10,15 @@ namespace shale {
 
 static bool isHostState(Operation *from, Attribute symbol) {
   auto reference = dyn_cast_or_null<FlatSymbolRefAttr>(symbol);
-  auto state = reference ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(from, reference) : nn::StateOp();
+  auto state = reference ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(from, reference)
+                         : nn::StateOp();
   return state && state->hasAttr(mem::kSpaceAttr);
 }
 
 bool isHostArgument(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function && isHostState(function, function.getArgAttr(argument.getArgNumber(), nn::kStateAttr));
+  return function &&
+         isHostState(function, function.getArgAttr(argument.getArgNumber(), nn::kStateAttr));
 }
 
 bool isHostResult(func::FuncOp function, unsigned result) {
@@ -41,16 +43,20 @@ bool isOnHost(Value value) {
 /// Whether the value is a gradient accumulator whose home is host memory.
 static bool isHostAccumulator(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   if (!function || !isHostArgument(argument))
     return false;
-  auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol).getRole() == nn::Role::GradAccumulator;
+  auto symbol =
+      function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol).getRole() ==
+         nn::Role::GradAccumulator;
 }
 
 bool runsOnHost(Operation *op) {
   if (auto update = dyn_cast<OptimizerUpdate>(op))
-    return llvm::any_of(update.getStateOperands(), [](OpOperand *operand) { return isOnHost(operand->get()); });
+    return llvm::any_of(update.getStateOperands(),
+                        [](OpOperand *operand) { return isOnHost(operand->get()); });
   if (isa<Elementwise>(op) && llvm::any_of(op->getOperands(), isHostAccumulator))
     return true;
   return isa<ElementReduction>(op) && llvm::any_of(op->getOperands(), isOnHost);

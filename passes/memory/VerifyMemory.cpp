@@ -5,8 +5,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
-#include "passes/memory/Spaces.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/Spaces.h"
 
 using namespace mlir;
 
@@ -17,30 +17,25 @@ namespace shale {
 
 static LogicalResult verifyGathers(func::FuncOp function, int64_t bound) {
   UnitIntervals intervals(function, bound);
-  llvm::MapVector<std::pair<StringAttr, int64_t>,
-                  SmallVector<dist::UnitGatherOp>>
-      gathers;
+  llvm::MapVector<std::pair<StringAttr, int64_t>, SmallVector<dist::UnitGatherOp>> gathers;
   for (auto gather : function.getOps<dist::UnitGatherOp>())
-    gathers[{gather.getUnitAttr().getAttr(), gather.getGroup()}].push_back(
-        gather);
+    gathers[{gather.getUnitAttr().getAttr(), gather.getGroup()}].push_back(gather);
   for (auto &[key, list] : gathers) {
     int64_t expected = 1;
     if (list.front()->hasAttr(mem::kRecomputeAttr)) {
       expected = 0;
       for (const Interval &interval : intervals.of(key.first))
         expected += llvm::any_of(list, [&](dist::UnitGatherOp gather) {
-          return llvm::any_of(
-              UnitIntervals::usesOf(gather), [&](OpOperand *use) {
-                int64_t at = intervals.positionOf(use->getOwner());
-                return interval.begin <= at && at <= interval.end;
-              });
+          return llvm::any_of(UnitIntervals::usesOf(gather), [&](OpOperand *use) {
+            int64_t at = intervals.positionOf(use->getOwner());
+            return interval.begin <= at && at <= interval.end;
+          });
         });
     }
     if (static_cast<int64_t>(list.size()) != expected)
       return list.front().emitOpError("group ")
              << key.second << " of unit '" << key.first.getValue() << "' is gathered "
-             << list.size() << " times in @" << function.getSymName()
-             << ", expected " << expected;
+             << list.size() << " times in @" << function.getSymName() << ", expected " << expected;
   }
   return success();
 }
@@ -52,8 +47,10 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
       continue;
     for (Value operand : op.getOperands()) {
       Operation *source = viewedValue(operand).getDefiningOp();
-      if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) && !isa<Collective>(source)) {
-        InFlightDiagnostic diag = op.emitOpError("reads after the forward pass what is to be computed again");
+      if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) &&
+          !isa<Collective>(source)) {
+        InFlightDiagnostic diag =
+            op.emitOpError("reads after the forward pass what is to be computed again");
         diag.attachNote(source->getLoc()) << "made here";
         return diag;
       }
@@ -69,15 +66,18 @@ static LogicalResult verifyRecomputed(func::FuncOp function) {
     if (op.hasAttr(mem::kRecomputedAttr))
       for (Value operand : op.getOperands()) {
         Operation *source = operand.getDefiningOp();
-        if (!source || !(source->hasAttr(mem::kRecomputedAttr) || source->hasTrait<OpTrait::ConstantLike>() ||
-                         isa<mem::BarrierOp, dist::UnitGatherOp>(source) ||
-                         (isa<dist::UnitViewOp>(op) && isa<mem::ReloadOp>(source))))
-          return op.emitOpError("computes again, but no barrier parts them: operand ") << operand.getType() << " is read directly";
+        if (!source ||
+            !(source->hasAttr(mem::kRecomputedAttr) || source->hasTrait<OpTrait::ConstantLike>() ||
+              isa<mem::BarrierOp, dist::UnitGatherOp>(source) ||
+              (isa<dist::UnitViewOp>(op) && isa<mem::ReloadOp>(source))))
+          return op.emitOpError("computes again, but no barrier parts them: operand ")
+                 << operand.getType() << " is read directly";
       }
   return success();
 }
 
-/// Checks that each op's operands are in the memory where it runs, and new state in its home memory.
+/// Checks that each op's operands are in the memory where it runs, and new state in its home
+/// memory.
 static LogicalResult verifySpaces(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     bool leaves = op.hasTrait<OpTrait::IsTerminator>();
@@ -87,11 +87,13 @@ static LogicalResult verifySpaces(func::FuncOp function) {
       Value value = operand.get();
       if (isNumber(value) || value.getDefiningOp<nn::ConstantOp>())
         continue;
-      bool wanted = leaves ? isHostResult(function, operand.getOperandNumber())
-                           : isa<mem::ReloadOp>(op) || (!isa<mem::OffloadOp>(op) && runsOnHost(&op));
+      bool wanted = leaves
+                        ? isHostResult(function, operand.getOperandNumber())
+                        : isa<mem::ReloadOp>(op) || (!isa<mem::OffloadOp>(op) && runsOnHost(&op));
       if (isOnHost(value) != wanted)
-        return op.emitOpError("operand ") << operand.getOperandNumber() << " is in " << (wanted ? "device" : "host")
-                                          << " memory; it must be in " << (wanted ? "host" : "device") << " memory";
+        return op.emitOpError("operand ")
+               << operand.getOperandNumber() << " is in " << (wanted ? "device" : "host")
+               << " memory; it must be in " << (wanted ? "host" : "device") << " memory";
     }
   }
   return success();
@@ -101,12 +103,14 @@ static LogicalResult verifySpaces(func::FuncOp function) {
 /// between them is missing.
 static LogicalResult verifyBarriers(func::FuncOp function) {
   auto hash = [](Operation *op) {
-    return OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
-                                             OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+    return OperationEquivalence::computeHash(
+        op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue,
+        OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
   };
   auto equal = [](Operation *a, Operation *b) {
-    return OperationEquivalence::isEquivalentTo(a, b, OperationEquivalence::exactValueMatch, nullptr,
-                                                OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+    return OperationEquivalence::isEquivalentTo(
+        a, b, OperationEquivalence::exactValueMatch, nullptr,
+        OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
   };
   llvm::DenseMap<size_t, SmallVector<Operation *, 1>> annotated;
   for (Operation &op : function.getBody().front())
@@ -118,7 +122,8 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
       continue;
     for (Operation *other : it->second)
       if (other != &op && equal(other, &op)) {
-        InFlightDiagnostic diag = op.emitOpError("is another gather of the same: no barrier parts them");
+        InFlightDiagnostic diag =
+            op.emitOpError("is another gather of the same: no barrier parts them");
         diag.attachNote(other->getLoc()) << "the other one";
         return diag;
       }
@@ -146,8 +151,10 @@ static void remarkAgain(func::FuncOp function) {
     }
   }
   if (ops + again > 0)
-    emitRemark(function.getLoc()) << "memory: @" << function.getSymName() << " computes " << ops << " ops again (" << bytes << " bytes, "
-                                  << flops << " flops) and gathers " << again << " groups again (" << gathered << " bytes)";
+    emitRemark(function.getLoc()) << "memory: @" << function.getSymName() << " computes " << ops
+                                  << " ops again (" << bytes << " bytes, " << flops
+                                  << " flops) and gathers " << again << " groups again ("
+                                  << gathered << " bytes)";
 }
 
 namespace {
@@ -156,7 +163,8 @@ struct VerifyMemoryPass : impl::VerifyMemoryPassBase<VerifyMemoryPass> {
   void runOnOperation() final {
     if (getOperation().isExternal() || !getOperation().getBody().hasOneBlock())
       return;
-    if (failed(verifySpaces(getOperation())) || failed(verifyNotKept(getOperation())) || failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
+    if (failed(verifySpaces(getOperation())) || failed(verifyNotKept(getOperation())) ||
+        failed(verifyRecomputed(getOperation())) || failed(verifyBarriers(getOperation())) ||
         failed(verifyGathers(getOperation(), maxGathersInFlight)))
       return signalPassFailure();
     remarkAgain(getOperation());

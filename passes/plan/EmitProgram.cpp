@@ -7,10 +7,10 @@ using namespace shale;
 namespace {
 class Emitter {
 public:
-  Emitter(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets, KernelTable &kernels,
-          ProgramCounters &counters)
-      : function(function), placement(placement), offsets(offsets), kernels(kernels), counters(counters),
-        module(function->getParentOfType<ModuleOp>()), builder(function) {}
+  Emitter(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets,
+          KernelTable &kernels, ProgramCounters &counters)
+      : function(function), placement(placement), offsets(offsets), kernels(kernels),
+        counters(counters), module(function->getParentOfType<ModuleOp>()), builder(function) {}
 
   LogicalResult run();
 
@@ -22,8 +22,9 @@ private:
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
-  Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                     FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding = 0, bool host = false);
+  Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
+                     IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
+                     StringRef name, int64_t padding = 0, bool host = false);
   Value allocationBuffer(int64_t id);
   /// Returns a memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
@@ -83,13 +84,16 @@ rt::FuncOp Emitter::createFunction() {
     inputs.push_back(input.getDictionary(builder.getContext()));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr); role && role.getValue() == nn::Role::Metric) {
+    if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+        role && role.getValue() == nn::Role::Metric) {
       auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr);
       metrics.push_back(name ? name : builder.getStringAttr("metric " + Twine(i)));
     }
-  auto result = rt::FuncOp::create(builder, function.getLoc(), function.getSymNameAttr(), builder.getArrayAttr(inputs),
-                                   builder.getArrayAttr(hypers), builder.getArrayAttr(metrics),
-                                   TypeAttr::get(function.getFunctionType()), function.getArgAttrsAttr(), function.getResAttrsAttr());
+  auto result =
+      rt::FuncOp::create(builder, function.getLoc(), function.getSymNameAttr(),
+                         builder.getArrayAttr(inputs), builder.getArrayAttr(hypers),
+                         builder.getArrayAttr(metrics), TypeAttr::get(function.getFunctionType()),
+                         function.getArgAttrsAttr(), function.getResAttrsAttr());
   if (Attribute flops = function->getAttr(mem::kRecomputeFlopsAttr))
     result->setAttr(mem::kRecomputeFlopsAttr, flops);
   result.getBody().emplaceBlock();
@@ -107,14 +111,16 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
 }
 
 /// Creates a buffer at the top of the function. Buffers are in the order of first use.
-Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset, IntegerAttr index,
-                            FlatSymbolRefAttr symbol, rt::Category category, StringRef name, int64_t padding, bool host) {
+Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
+                            IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
+                            StringRef name, int64_t padding, bool host) {
   OpBuilder::InsertionGuard guard(builder);
   if (lastBuffer)
     builder.setInsertionPointAfter(lastBuffer);
   else
     builder.setInsertionPointToStart(&program.getBody().front());
-  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category, builder.getStringAttr(name), padding, host);
+  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category,
+                                     builder.getStringAttr(name), padding, host);
   lastBuffer = buffer;
   return buffer;
 }
@@ -141,8 +147,9 @@ Value Emitter::allocationBuffer(int64_t id) {
     category = slot.getCategory();
     symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
   }
-  return buffer = createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index, symbol, category, allocation.name,
-                               allocation.padding, allocation.host);
+  return buffer =
+             createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index,
+                          symbol, category, allocation.name, allocation.padding, allocation.host);
 }
 
 Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
@@ -175,7 +182,8 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
   Collective collective = start.getCollective();
   Operation *op = collective;
   auto unsupported = [&](const Twine &what) {
-    return op->emitOpError() << "the runtime has no " << what << "; flat groups and scalars over one axis are what it moves";
+    return op->emitOpError() << "the runtime has no " << what
+                             << "; flat groups and scalars over one axis are what it moves";
   };
   if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getDim() != 0)
     return unsupported("all-gather along another dimension than the first");
@@ -185,16 +193,20 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     if (scatter.getReduction() != dist::Reduction::Sum)
       return unsupported("reduce-scatter but of sums");
   }
-  if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction() != dist::Reduction::Sum)
+  if (auto reduce = dyn_cast<dist::AllReduceOp>(op);
+      reduce && reduce.getReduction() != dist::Reduction::Sum)
     return unsupported("all-reduce but of sums");
   Location loc = op->getLoc();
   Value result = start.getWait().getResult();
   Value send = bufferOf(start.getInput()), recv = bufferOf(result);
   IntegerAttr site = builder.getI64IntegerAttr(counters.sites++);
   auto axis = builder.getStringAttr(collective.getCollectiveAxis());
-  auto name = builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
-  if (auto gather = dyn_cast<dist::UnitGatherOp>(op); gather && send.getType() != recv.getType() &&
-      cast<MemRefType>(send.getType()).getElementType() != cast<MemRefType>(recv.getType()).getElementType())
+  auto name =
+      builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+  if (auto gather = dyn_cast<dist::UnitGatherOp>(op);
+      gather && send.getType() != recv.getType() &&
+      cast<MemRefType>(send.getType()).getElementType() !=
+          cast<MemRefType>(recv.getType()).getElementType())
     return unsupported("gather that converts the element type");
   Value token;
   auto type = rt::TokenType::get(builder.getContext());
@@ -233,7 +245,9 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
   int64_t end = 0;
   auto clear = [&](int64_t from, int64_t to) {
     if (from < to)
-      rt::ZeroOp::create(builder, pack.getLoc(), view(whole, from * bytes, MemRefType::get({to - from}, element), pack.getLoc()));
+      rt::ZeroOp::create(
+          builder, pack.getLoc(),
+          view(whole, from * bytes, MemRefType::get({to - from}, element), pack.getLoc()));
   };
   for (auto segment : group.getSegments().getAsRange<dist::SegmentAttr>()) {
     auto it = operands.find(segment.getParam().getAttr());
@@ -244,7 +258,8 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
     if (placement.packCopies(pack, it->second)) {
       Value source = bufferOf(pack.getInputs()[it->second]);
       auto type = cast<MemRefType>(source.getType());
-      rt::CopyOp::create(builder, pack.getLoc(), source, view(whole, segment.getOffset() * bytes, type, pack.getLoc()));
+      rt::CopyOp::create(builder, pack.getLoc(), source,
+                         view(whole, segment.getOffset() * bytes, type, pack.getLoc()));
     }
   }
   clear(end, group.getCount());
@@ -252,7 +267,9 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
 
 LogicalResult Emitter::emitReturn(func::ReturnOp op) {
   int64_t metrics = 0;
-  struct Write { Value source, target; };
+  struct Write {
+    Value source, target;
+  };
   SmallVector<Write> late;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
@@ -267,10 +284,12 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
         continue;
       auto type = cast<RankedTensorType>(value.getType());
       if (type.getRank() != 0)
-        return function.emitOpError() << "result " << index << " is a metric and must be a scalar; got " << type;
+        return function.emitOpError()
+               << "result " << index << " is a metric and must be a scalar; got " << type;
       auto name = function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr);
-      Value target = createBuffer(loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric, 0,
-          builder.getI64IntegerAttr(metric), {}, rt::Category::Fixed, name ? name.getValue() : "metric");
+      Value target = createBuffer(loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric,
+                                  0, builder.getI64IntegerAttr(metric), {}, rt::Category::Fixed,
+                                  name ? name.getValue() : "metric");
       if (type.getElementType().isF32())
         rt::CopyOp::create(builder, loc, bufferOf(value), target);
       else
@@ -280,15 +299,19 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
     auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
     if (!state)
       return function.emitOpError() << "result " << index << " is neither a metric nor state";
-    if (allocation.space == rt::Space::State && allocation.symbol == state.getAttr() && place.offset == 0 && !place.isSliced())
+    if (allocation.space == rt::Space::State && allocation.symbol == state.getAttr() &&
+        place.offset == 0 && !place.isSliced())
       continue;
     if (allocation.space == rt::Space::State)
-      return function.emitOpError() << "result " << index << " is the value of another state or a part of one; that is not supported";
+      return function.emitOpError()
+             << "result " << index
+             << " is the value of another state or a part of one; that is not supported";
     auto argument = llvm::find_if(function.getArguments(), [&](BlockArgument candidate) {
       return function.getArgAttr(candidate.getArgNumber(), nn::kStateAttr) == state;
     });
     if (argument == function.getArguments().end() || argument->getType() != value.getType())
-      return function.emitOpError() << "result " << index << " is state " << state << ", which no argument of its type brings";
+      return function.emitOpError() << "result " << index << " is state " << state
+                                    << ", which no argument of its type brings";
     late.push_back({bufferOf(value), bufferOf(*argument)});
   }
   for (Write write : late)
@@ -305,10 +328,11 @@ LogicalResult Emitter::emit(Operation *op) {
   }
   if (auto start = dyn_cast<mem::StartOp>(op)) {
     Value result = start.getWait().getResult();
-    auto name = builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
-    tokens[start.getPending()] =
-        rt::TransferOp::create(builder, op->getLoc(), rt::TokenType::get(builder.getContext()), bufferOf(start.getInput()),
-                               bufferOf(result), counters.transfers++, name);
+    auto name =
+        builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+    tokens[start.getPending()] = rt::TransferOp::create(
+        builder, op->getLoc(), rt::TokenType::get(builder.getContext()), bufferOf(start.getInput()),
+        bufferOf(result), counters.transfers++, name);
     return success();
   }
   if (auto wait = dyn_cast<mem::WaitOp>(op)) {
@@ -324,7 +348,8 @@ LogicalResult Emitter::emit(Operation *op) {
     return success();
   }
   if (auto coordinate = dyn_cast<dist::CoordinateOp>(op)) {
-    rt::CoordinateOp::create(builder, op->getLoc(), coordinate.getAxisAttr(), bufferOf(coordinate.getResult()));
+    rt::CoordinateOp::create(builder, op->getLoc(), coordinate.getAxisAttr(),
+                             bufferOf(coordinate.getResult()));
     return success();
   }
   if (isView(op))
@@ -332,8 +357,9 @@ LogicalResult Emitter::emit(Operation *op) {
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);
   if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && kernels.target.isLibraryCall(op)) {
-    rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
-                       matmul.getTransposeLhs(), matmul.getTransposeRhs());
+    rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()),
+                       bufferOf(matmul.getResult()), matmul.getTransposeLhs(),
+                       matmul.getTransposeRhs());
     return success();
   }
   if (!isa<nn::NNDialect>(op->getDialect()))
@@ -349,7 +375,8 @@ LogicalResult Emitter::run() {
   for (Operation &op : function.front()) {
     Operation *last = builder.getInsertionPoint()->getPrevNode();
     bool recomputed = op.walk([](Operation *part) {
-                          return part->hasAttr(mem::kRecomputedAttr) ? WalkResult::interrupt() : WalkResult::advance();
+                          return part->hasAttr(mem::kRecomputedAttr) ? WalkResult::interrupt()
+                                                                     : WalkResult::advance();
                         }).wasInterrupted();
     if (failed(emit(&op)))
       return failure();
@@ -365,7 +392,8 @@ LogicalResult Emitter::run() {
   return success();
 }
 
-LogicalResult shale::emitProgram(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets,
-                                 KernelTable &kernels, ProgramCounters &counters) {
+LogicalResult shale::emitProgram(func::FuncOp function, const Placement &placement,
+                                 ArrayRef<int64_t> offsets, KernelTable &kernels,
+                                 ProgramCounters &counters) {
   return Emitter(function, placement, offsets, kernels, counters).run();
 }

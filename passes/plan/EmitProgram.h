@@ -17,7 +17,8 @@ struct ProgramCounters {
 /// Emits an rt.func for `function` in front of it. offsets[i] is the arena offset of
 /// allocation i, in bytes. Emits an error on failure.
 mlir::LogicalResult emitProgram(mlir::func::FuncOp function, const Placement &placement,
-                                llvm::ArrayRef<int64_t> offsets, KernelTable &kernels, ProgramCounters &counters);
+                                llvm::ArrayRef<int64_t> offsets, KernelTable &kernels,
+                                ProgramCounters &counters);
 
 } // namespace shale
 

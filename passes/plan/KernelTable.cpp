@@ -24,9 +24,10 @@ static void dropOrigin(Block &block) {
 static uint64_t hashOf(Block &block) {
   llvm::hash_code hash = llvm::hash_value(block.getNumArguments());
   for (Operation &op : block) {
-    hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(
-        &op, OperationEquivalence::ignoreHashValue, OperationEquivalence::ignoreHashValue,
-        OperationEquivalence::IgnoreLocations));
+    hash = llvm::hash_combine(
+        hash, OperationEquivalence::computeHash(&op, OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::IgnoreLocations));
   }
   return hash;
 }
@@ -53,13 +54,16 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, L
   for (auto [it, end] = kernels.equal_range(hash); it != end; ++it)
     if (it->second.getBody().getArgumentTypes() == block.getArgumentTypes() &&
         it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
-        OperationEquivalence::isRegionEquivalentTo(&it->second.getBody(), &body, OperationEquivalence::IgnoreLocations))
+        OperationEquivalence::isRegionEquivalentTo(&it->second.getBody(), &body,
+                                                   OperationEquivalence::IgnoreLocations))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
   std::string name = nameOf(block) + "_" + std::to_string(kernels.size());
   builder.setInsertionPointToEnd(module.getBody());
-  auto kernel = rt::KernelOp::create(builder, loc, builder.getStringAttr(name),
+  auto kernel = rt::KernelOp::create(
+      builder, loc, builder.getStringAttr(name),
       TypeAttr::get(builder.getFunctionType(block.getArgumentTypes(), results)),
-      aliases.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(aliases), IntegerAttr(), IntegerAttr(), FlatSymbolRefAttr());
+      aliases.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(aliases), IntegerAttr(),
+      IntegerAttr(), FlatSymbolRefAttr());
   kernel.getBody().takeBody(body);
   kernels.emplace(hash, kernel);
   return FlatSymbolRefAttr::get(kernel.getSymNameAttr());
@@ -81,7 +85,8 @@ KernelTable::Use KernelTable::add(Operation *op) {
       continue;
     }
     // A dedicated kernel reads its operands from memory, constants included.
-    if (nn::ConstantOp constant = target.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
+    if (nn::ConstantOp constant =
+            target.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));
       continue;

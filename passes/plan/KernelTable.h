@@ -10,7 +10,8 @@ namespace shale {
 /// Creates `rt.kernel`s at the end of a module; equal bodies share one kernel.
 class KernelTable {
 public:
-  KernelTable(mlir::ModuleOp module, const Target &target) : target(target), module(module), builder(module.getContext()) {}
+  KernelTable(mlir::ModuleOp module, const Target &target)
+      : target(target), module(module), builder(module.getContext()) {}
 
   const Target &target;
 
@@ -27,7 +28,8 @@ public:
   Use addCast(mlir::Value scalar);
 
 private:
-  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases, mlir::Location loc);
+  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases,
+                                 mlir::Location loc);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

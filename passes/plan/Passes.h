@@ -17,7 +17,9 @@ namespace shale {
 #include "passes/plan/Passes.h.inc"
 
 struct PlanOptions : public mlir::PassPipelineOptions<PlanOptions> {
-  Option<int64_t> threads{*this, "threads", llvm::cl::desc("Threads per rank assumed by the memory plan"), llvm::cl::init(1)};
+  Option<int64_t> threads{*this, "threads",
+                          llvm::cl::desc("Threads per rank assumed by the memory plan"),
+                          llvm::cl::init(1)};
 };
 
 /// Appends plan: lowers scheduled nn (with clusters), dist and mem to rt.

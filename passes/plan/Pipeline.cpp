@@ -1,6 +1,6 @@
 //===- Pipeline.cpp - The plan stage --------------------------------------===//
-#include "passes/plan/Passes.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/plan/Passes.h"
 
 using namespace shale;
 

@@ -6,7 +6,9 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t bytesOf(Value value) { return nn::tensorBytes(cast<RankedTensorType>(value.getType())); }
+static int64_t bytesOf(Value value) {
+  return nn::tensorBytes(cast<RankedTensorType>(value.getType()));
+}
 
 std::string shale::describeValue(Value value) {
   Operation *op = value.getDefiningOp();
@@ -17,9 +19,11 @@ std::string shale::describeValue(Value value) {
       return "copy of " + describeValue(start.getInput());
   if (auto wait = dyn_cast<dist::WaitOp>(op))
     if (auto start = wait.getPending().getDefiningOp<dist::StartOp>())
-      return start.getCollective()->getName().stripDialect().str() + " of " + describeValue(start.getInput());
+      return start.getCollective()->getName().stripDialect().str() + " of " +
+             describeValue(start.getInput());
   std::string text;
-  if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr); scope && !scope.getValue().empty())
+  if (auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr);
+      scope && !scope.getValue().empty())
     text = scope.getValue().str() + " ";
   return text + op->getName().stripDialect().str();
 }
@@ -69,7 +73,9 @@ LogicalResult Placement::placeArguments() {
     auto role = function.getArgAttrOfType<nn::RoleAttr>(index, nn::kRoleAttr);
     auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
     if (!state && (!role || role.getValue() == nn::Role::Metric))
-      return function.emitOpError() << "argument " << index << " needs nn.state or the role input, label, hyper, seed, step or microbatch to be planned";
+      return function.emitOpError()
+             << "argument " << index
+             << " needs nn.state or the role input, label, hyper, seed, step or microbatch to be planned";
     int64_t id = add(argument, state ? state.getValue() : StringRef(name));
     Allocation &allocation = allocations[id];
     if (state) {
@@ -80,13 +86,16 @@ LogicalResult Placement::placeArguments() {
         allocation.category = categoryOf(declared.getRole());
       }
       if (!stateAllocations.try_emplace(state.getValue(), id).second)
-        return function.emitOpError() << "argument " << index << " brings state " << state << " a second time";
+        return function.emitOpError()
+               << "argument " << index << " brings state " << state << " a second time";
     } else if (role.getValue() == nn::Role::Hyper) {
       allocation.space = rt::Space::Hyper;
       allocation.index = hypers++;
       allocation.category = rt::Category::Fixed;
       if (!allocation.type.getElementType().isF32() || allocation.type.getRank() != 0)
-        return function.emitOpError() << "argument " << index << " is a hyper-parameter and must be tensor<f32>; got " << allocation.type;
+        return function.emitOpError()
+               << "argument " << index << " is a hyper-parameter and must be tensor<f32>; got "
+               << allocation.type;
     } else {
       allocation.space = rt::Space::Input;
       allocation.index = inputs++;
@@ -105,7 +114,8 @@ static bool overlap(const Place &a, int64_t aBytes, const Place &b, int64_t bByt
   return a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
 }
 
-/// Returns the op at which a use ends: operands of collectives and copies are in use until the wait.
+/// Returns the op at which a use ends: operands of collectives and copies are in use until the
+/// wait.
 static Operation *endOfUse(Operation *user) {
   if (auto start = dyn_cast<dist::StartOp>(user))
     return start.getWait();
@@ -116,7 +126,8 @@ static Operation *endOfUse(Operation *user) {
 
 bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, OpOperand *except) {
   int64_t position = positionOf(op);
-  // A sent value is live until the wait. That use does not prevent operating in place, other uses do.
+  // A sent value is live until the wait. That use does not prevent operating in place, other uses
+  // do.
   auto lastOtherUse = [&](Value value) {
     if (!except || value != except->get())
       return lastUseOf(value);
@@ -142,7 +153,8 @@ StringAttr Placement::stateThatBecomes(Value value) {
     for (OpOperand &use : values.pop_back_val().getUses()) {
       Operation *user = use.getOwner();
       if (isa<func::ReturnOp>(user)) {
-        if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), nn::kStateAttr))
+        if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(),
+                                                                         nn::kStateAttr))
           return state.getAttr();
       } else if (isView(user) && user->getNumOperands() == 1 &&
                  bytesOf(user->getResult(0)) == bytesOf(user->getOperand(0))) {
@@ -240,7 +252,8 @@ void Placement::placeStarted(dist::StartOp start) {
   case CollectiveKind::AllGather:
     // The operand is a slice that was updated in place: the result is its whole allocation.
     if (source.space == rt::Space::State && place.slices.size() == 1 &&
-        place.slices[0].axis.getValue() == collective.getCollectiveAxis() && place.slices[0].inner == 0 && stateThatBecomes(result) == source.symbol) {
+        place.slices[0].axis.getValue() == collective.getCollectiveAxis() &&
+        place.slices[0].inner == 0 && stateThatBecomes(result) == source.symbol) {
       Place whole;
       whole.allocation = place.allocation;
       whole.offset = place.offset;
@@ -256,10 +269,11 @@ void Placement::placeStarted(dist::StartOp start) {
   case CollectiveKind::ReduceScatter: {
     // With strategy optimizer packed gradients are live until the update anyway;
     // otherwise a result in place would keep the whole operand live.
-    if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena && place.offset == 0 &&
-        !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
+    if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena &&
+        place.offset == 0 && !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
         isDeadAfter(place, source.bytes, start, &operand)) {
-      place.slice(StringAttr::get(start.getContext(), collective.getCollectiveAxis()), bytesOf(result));
+      place.slice(StringAttr::get(start.getContext(), collective.getCollectiveAxis()),
+                  bytesOf(result));
       return take(place);
     }
     break;
@@ -312,8 +326,8 @@ void Placement::placePack(dist::UnitPackOp pack) {
     int64_t offset = group.getSegment(param.getValue()).getOffset() * element;
     Place place = placeOf(operand.get());
     Allocation &source = allocations[place.allocation];
-    bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 && !place.isSliced() &&
-                 source.bytes == bytesOf(operand.get());
+    bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 &&
+                 !place.isSliced() && source.bytes == bytesOf(operand.get());
     if (!whole || !isDeadAfter(place, source.bytes, pack, &operand)) {
       copies.insert({pack, operand.getOperandNumber()});
       continue;
@@ -331,10 +345,12 @@ void Placement::placeComputed(Operation *op) {
     std::optional<Place> state;
     if (!operand || !mayTake(op, *operand, result)) {
       auto isOnHost = [&](Value value) {
-        return cast<RankedTensorType>(value.getType()).getRank() > 0 && hasPlace(value) && allocations[placeOf(value).allocation].host;
+        return cast<RankedTensorType>(value.getType()).getRank() > 0 && hasPlace(value) &&
+               allocations[placeOf(value).allocation].host;
       };
       // Tensor results of ops that run on the host are on the host; scalars are in both memories.
-      bool host = cast<RankedTensorType>(result.getType()).getRank() > 0 && llvm::any_of(op->getOperands(), isOnHost);
+      bool host = cast<RankedTensorType>(result.getType()).getRank() > 0 &&
+                  llvm::any_of(op->getOperands(), isOnHost);
       state = placeOfState(op, result, host);
       if (!state) {
         allocations[add(result, describeValue(result))].host = host;
@@ -382,7 +398,8 @@ LogicalResult Placement::placeResults(Operation *op) {
 void Placement::placeMetrics() {
   int64_t index = 0;
   for (OpOperand &operand : function.front().getTerminator()->getOpOperands()) {
-    auto role = function.getResultAttrOfType<nn::RoleAttr>(operand.getOperandNumber(), nn::kRoleAttr);
+    auto role =
+        function.getResultAttrOfType<nn::RoleAttr>(operand.getOperandNumber(), nn::kRoleAttr);
     if (!role || role.getValue() != nn::Role::Metric)
       continue;
     Place place = placeOf(operand.get());
@@ -445,7 +462,8 @@ void Placement::nameCategories() {
     if (copy.space != rt::Space::Arena)
       continue;
     auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    bool updated = source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
+    bool updated =
+        source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
     // The operand of an all-reduce keeps its category.
     bool sent = llvm::any_of(result.getUsers(), [](Operation *user) {
       auto exchange = dyn_cast<dist::StartOp>(user);
@@ -463,7 +481,8 @@ LogicalResult Placement::run() {
   for (Operation &op : function.front()) {
     positions[&op] = ++position;
     auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    bool moves = isa<mem::StartOp, mem::WaitOp, dist::StartOp, dist::WaitOp, dist::UnitPackOp, dist::SliceOp>(op);
+    bool moves = isa<mem::StartOp, mem::WaitOp, dist::StartOp, dist::WaitOp, dist::UnitPackOp,
+                     dist::SliceOp>(op);
     if (updateBegin < 0 && phase && phase.getValue() == nn::Phase::Update && !moves)
       updateBegin = position;
   }

@@ -81,7 +81,9 @@ public:
   int64_t lastUseOf(mlir::Value value) const { return lastUses.lookup(value); }
 
   /// Whether operand `index` of a pack is not produced in place and must be copied.
-  bool packCopies(dist::UnitPackOp pack, unsigned index) const { return copies.count({pack, index}); }
+  bool packCopies(dist::UnitPackOp pack, unsigned index) const {
+    return copies.count({pack, index});
+  }
 
   std::vector<Allocation> allocations;
   /// The position of the first op of the update; the position of the return if there is none.
@@ -111,7 +113,8 @@ private:
   /// Returns the allocation of the state that `value` becomes if the old value has no
   /// readers, so that `value` can be computed in its place. Otherwise returns -1.
   int64_t unreadState(mlir::Value value);
-  /// Whether `state` is a gradient accumulator that the function does not return, so that it may be overwritten.
+  /// Whether `state` is a gradient accumulator that the function does not return, so that it may be
+  /// overwritten.
   bool isSpent(mlir::StringAttr state);
   Place resolve(Place place) const;
 

@@ -1,8 +1,8 @@
 //===- Plan.cpp - Lowers functions of tensors to rt -----------------------===//
-#include "passes/plan/EmitProgram.h"
-#include "passes/plan/Passes.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Arena.h"
+#include "passes/plan/EmitProgram.h"
+#include "passes/plan/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -18,7 +18,8 @@ namespace shale {
 static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, Type> &states) {
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
-      auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+      auto state =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
       if (!state)
         continue;
       Type &type = states[state.getAttr()];
@@ -73,7 +74,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
   using Base::Base;
 
   /// Plans one function. Returns the bytes of the arenas that it needs.
-  FailureOr<BlockBytes> planFunction(func::FuncOp function, KernelTable &kernels, ProgramCounters &counters) {
+  FailureOr<BlockBytes> planFunction(func::FuncOp function, KernelTable &kernels,
+                                     ProgramCounters &counters) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be planned"), failure();
     Placement placement(function);
@@ -85,7 +87,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       SmallVector<Lifetime> lifetimes;
       SmallVector<int64_t> ids;
       for (auto [id, allocation] : llvm::enumerate(placement.allocations))
-        if (allocation.space == rt::Space::Arena && allocation.host == host && allocation.into < 0 && allocation.end >= 0) {
+        if (allocation.space == rt::Space::Arena && allocation.host == host &&
+            allocation.into < 0 && allocation.end >= 0) {
           lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
           ids.push_back(id);
         }
@@ -96,9 +99,10 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       if (host && lifetimes.empty())
         continue;
       int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
-      emitRemark(function.getLoc()) << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
-                                    << layout.bytes << " bytes of " << (host ? "host arena; " : "arena; ") << live
-                                    << " are live at the peak, " << layout.bytes - live << " are gaps";
+      emitRemark(function.getLoc())
+          << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
+          << layout.bytes << " bytes of " << (host ? "host arena; " : "arena; ") << live
+          << " are live at the peak, " << layout.bytes - live << " are gaps";
     }
     if (failed(emitProgram(function, placement, offsets, kernels, counters)))
       return failure();
@@ -131,7 +135,9 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
     for (func::FuncOp function : functions)
       function.erase();
     Builder builder(module.getContext());
-    auto note = [&](StringRef name, int64_t bytes) { module->setAttr(name, builder.getI64IntegerAttr(bytes)); };
+    auto note = [&](StringRef name, int64_t bytes) {
+      module->setAttr(name, builder.getI64IntegerAttr(bytes));
+    };
     note(rt::kStateBytesAttr, stateBytes->device);
     note(rt::kArenaBytesAttr, arenaBytes.device);
     if (stateBytes->host || arenaBytes.host) {

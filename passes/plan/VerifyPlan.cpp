@@ -1,8 +1,8 @@
 //===- VerifyPlan.cpp - Exit contract of plan -----------------------------===//
-#include "passes/plan/Passes.h"
 #include "lib/Analysis/KernelReads.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/plan/Passes.h"
 
 using namespace mlir;
 using namespace shale;
@@ -21,8 +21,11 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
     llvm::erase_if(active, [&](LiveBuffer *other) { return other->end < buffer.begin; });
     for (LiveBuffer *other : active) {
       rt::BufferOp a = buffer.op, b = other->op;
-      if (a.getHost() == b.getHost() && a.getOffset() < b.getOffset() + other->bytes && b.getOffset() < a.getOffset() + buffer.bytes) {
-        InFlightDiagnostic diag = a.emitOpError() << "'" << a.getName() << "' shares bytes with a buffer that is live at once";
+      if (a.getHost() == b.getHost() && a.getOffset() < b.getOffset() + other->bytes &&
+          b.getOffset() < a.getOffset() + buffer.bytes) {
+        InFlightDiagnostic diag = a.emitOpError()
+                                  << "'" << a.getName()
+                                  << "' shares bytes with a buffer that is live at once";
         diag.attachNote(b.getLoc()) << "'" << b.getName() << "' at offset " << b.getOffset();
         return diag;
       }
@@ -33,23 +36,26 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
 }
 
 namespace {
-/// The place of a buffer: bytes [begin, begin + bytes) of a block, or a slice of these bytes. The offset of a
-/// slice depends on the rank.
+/// The place of a buffer: bytes [begin, begin + bytes) of a block, or a slice of these bytes. The
+/// offset of a slice depends on the rank.
 struct Span {
   rt::BufferOp block;
   int64_t begin = 0, bytes = 0;
-  SmallVector<std::tuple<StringRef, int64_t, int64_t>> slices; // axis, bytes of a slice, offset in it
+  SmallVector<std::tuple<StringRef, int64_t, int64_t>>
+      slices; // axis, bytes of a slice, offset in it
 
   bool sameBlock(const Span &other) const {
     rt::BufferOp a = block, b = other.block;
-    return a.getSpace() == b.getSpace() && a.getHost() == b.getHost() && a.getIndex() == b.getIndex() &&
+    return a.getSpace() == b.getSpace() && a.getHost() == b.getHost() &&
+           a.getIndex() == b.getIndex() &&
            (a.getSpace() == rt::Space::State || a.getSymbol() == b.getSymbol());
   }
   bool overlaps(const Span &other) const {
     return sameBlock(other) && begin < other.begin + other.bytes && other.begin < begin + bytes;
   }
   bool operator==(const Span &other) const {
-    return sameBlock(other) && begin == other.begin && bytes == other.bytes && slices == other.slices;
+    return sameBlock(other) && begin == other.begin && bytes == other.bytes &&
+           slices == other.slices;
   }
 };
 } // namespace
@@ -77,9 +83,11 @@ static Span spanOf(Value buffer) {
   return {op, placed ? int64_t(op.getOffset()) : 0, bytes, {}};
 }
 
-/// Fails if a launch writes over bytes that it reads, unless they are those of the input that its kernel may
-/// overwrite, or if a kernel reads an input after it has been overwritten.
-static LogicalResult verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols, DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
+/// Fails if a launch writes over bytes that it reads, unless they are those of the input that its
+/// kernel may overwrite, or if a kernel reads an input after it has been overwritten.
+static LogicalResult
+verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols,
+              DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
   auto kernel = symbols.lookup<rt::KernelOp>(launch.getKernel());
   ArrayRef<int64_t> aliases = kernel.getAliases().value_or(ArrayRef<int64_t>());
   SmallVector<Span> inputs = llvm::map_to_vector(launch.getInputs(), spanOf);
@@ -89,14 +97,15 @@ static LogicalResult verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols, De
       if (!output.overlaps(input))
         continue;
       if (result >= aliases.size() || aliases[result] != int64_t(argument) || !(output == input))
-        return launch.emitOpError() << "writes output " << result << " over input " << argument << ", which it reads";
+        return launch.emitOpError()
+               << "writes output " << result << " over input " << argument << ", which it reads";
       auto [hazard, isNew] = hazards.try_emplace({kernel, int64_t(result)});
       if (isNew)
         hazard->second = findHazard(kernel.getBody().front(), result, argument);
       if (hazard->second.empty())
         continue;
-      InFlightDiagnostic diag = launch.emitOpError() << "writes output " << result << " over input " << argument
-                                                     << ", but " << hazard->second;
+      InFlightDiagnostic diag = launch.emitOpError() << "writes output " << result << " over input "
+                                                     << argument << ", but " << hazard->second;
       diag.attachNote(kernel.getLoc()) << "kernel @" << kernel.getSymName();
       return diag;
     }

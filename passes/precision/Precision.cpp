@@ -29,10 +29,10 @@ bool isReal(Value value) {
 class Retyper {
 public:
   Retyper(func::FuncOp function, nn::PrecisionAttr policy)
-      : function(function), policy(policy), builder(function.getContext()), single(builder.getF32Type()),
-        loss(lossRegion(function)) {
-    // Sums of gradients are not rounded before they are cast to another type. If gradients are reduced in the type that
-    // matrix products return, the products round them.
+      : function(function), policy(policy), builder(function.getContext()),
+        single(builder.getF32Type()), loss(lossRegion(function)) {
+    // Sums of gradients are not rounded before they are cast to another type. If gradients are
+    // reduced in the type that matrix products return, the products round them.
     bool accumulates = function->getParentOfType<ModuleOp>()->hasAttr(nn::kAccumulateAttr);
     if (policy.getReduce() != policy.getParam() || accumulates)
       gradients = gradientRegion(function);
@@ -49,7 +49,8 @@ public:
     roundGradients(block);
     Operation *terminator = block.getTerminator();
     for (OpOperand &operand : terminator->getOpOperands())
-      if (function.getResultAttr(operand.getOperandNumber(), nn::kRoleAttr) && isReal(operand.get()))
+      if (function.getResultAttr(operand.getOperandNumber(), nn::kRoleAttr) &&
+          isReal(operand.get()))
         operand.set(castTo(operand.get(), single, terminator));
     function.setFunctionType(
         builder.getFunctionType(block.getArgumentTypes(), terminator->getOperandTypes()));
@@ -60,8 +61,10 @@ private:
   /// stored in a wider type than it is used in.
   void retypeArguments(Block &block) {
     for (BlockArgument argument : block.getArguments()) {
-      auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-      auto state = symbol ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol) : nn::StateOp();
+      auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+      auto state = symbol ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol)
+                          : nn::StateOp();
       if (!state || !isReal(argument))
         continue;
       setElement(argument, state.getTensorType().getElementType());
@@ -132,8 +135,8 @@ private:
       return made;
     builder.setInsertionPointAfter(constant);
     auto type = cast<RankedTensorType>(constant.getType()).clone(element);
-    nn::ConstantOp copy =
-        nn::splat(builder, constant.getLoc(), type, dense.getSplatValue<APFloat>().convertToDouble());
+    nn::ConstantOp copy = nn::splat(builder, constant.getLoc(), type,
+                                    dense.getSplatValue<APFloat>().convertToDouble());
     copy->setDiscardableAttrs(constant->getDiscardableAttrDictionary());
     return made = copy;
   }
@@ -146,7 +149,8 @@ private:
       return; // its result type is explicit
     if (isa<Elementwise>(op.getOperation()) && !full)
       return retypeElementwise(op);
-    bool movesLow = op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
+    bool movesLow =
+        op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
     Type follow = single;
     for (OpOperand &operand : op->getOpOperands())
       if (!full && isReal(operand.get()) && isHalf(elementOf(operand.get())) &&
@@ -237,7 +241,8 @@ private:
         if (!precision || user->getAttr(nn::kPhaseAttr) != phase)
           return false;
         if (isa<Elementwise>(user) ||
-            (isa<Indexed>(user) && precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Any))
+            (isa<Indexed>(user) &&
+             precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Any))
           continue;
         if (!precision.movesOnly() || user->getNumOperands() != 1)
           return false;
@@ -250,7 +255,8 @@ private:
   void retypeUpdate(OptimizerUpdate update) {
     auto precision = cast<Precision>(update.getOperation());
     for (OpOperand &operand : update->getOpOperands())
-      if (isReal(operand.get()) && precision.getOperandNumeric(operand.getOperandNumber()) == Numeric::Full)
+      if (isReal(operand.get()) &&
+          precision.getOperandNumeric(operand.getOperandNumber()) == Numeric::Full)
         operand.set(castTo(operand.get(), single, update));
     update->getResult(0).setType(update.getParameterOperand().get().getType());
     for (auto [i, state] : llvm::enumerate(update.getStateOperands()))
@@ -321,7 +327,8 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
     if (!policy || policy.isFull())
       return;
     for (auto state : module.getOps<nn::StateOp>())
-      if (Type type = storedType(state, policy); type && state.getTensorType().getElementType().isF32())
+      if (Type type = storedType(state, policy);
+          type && state.getTensorType().getElementType().isF32())
         state.setType(state.getTensorType().clone(type));
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock())

@@ -53,7 +53,8 @@ OpSet gradientRegion(func::FuncOp function) {
     if (!precision)
       return false;
     Numeric numeric = precision.getOperandNumeric(use.getOperandNumber());
-    return numeric == Numeric::Accumulates || (region.contains(user) && numeric == Numeric::Follows);
+    return numeric == Numeric::Accumulates ||
+           (region.contains(user) && numeric == Numeric::Follows);
   };
   for (Operation &op : llvm::reverse(function.getBody().front())) {
     auto precision = dyn_cast<Precision>(op);

@@ -19,8 +19,8 @@ Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).get
 /// is allowed.
 LogicalResult verifyCast(nn::CastOp cast) {
   auto inner = cast.getInput().getDefiningOp<nn::CastOp>();
-  if (inner && elementOf(inner.getInput()) == elementOf(cast.getResult()) && isHalf(elementOf(cast.getResult())) &&
-      elementOf(cast.getInput()).isF32())
+  if (inner && elementOf(inner.getInput()) == elementOf(cast.getResult()) &&
+      isHalf(elementOf(cast.getResult())) && elementOf(cast.getInput()).isF32())
     return cast.emitOpError("undoes the cast before it");
   return success();
 }
@@ -28,9 +28,11 @@ LogicalResult verifyCast(nn::CastOp cast) {
 LogicalResult verifyParameter(func::FuncOp function, BlockArgument argument, nn::StateOp state,
                               nn::PrecisionAttr policy) {
   if (argument.getType() != state.getTensorType())
-    return function.emitError("argument ") << argument.getArgNumber() << " is " << argument.getType() << ", its state '"
-                                           << state.getSymName() << "' " << state.getTensorType();
-  if (state.getRole() != nn::Role::Param || !elementOf(argument).isF32() || policy.getParam().isF32())
+    return function.emitError("argument ")
+           << argument.getArgNumber() << " is " << argument.getType() << ", its state '"
+           << state.getSymName() << "' " << state.getTensorType();
+  if (state.getRole() != nn::Role::Param || !elementOf(argument).isF32() ||
+      policy.getParam().isF32())
     return success();
   for (OpOperand &use : argument.getUses()) {
     auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
@@ -39,14 +41,16 @@ LogicalResult verifyParameter(func::FuncOp function, BlockArgument argument, nn:
     auto cast = dyn_cast<nn::CastOp>(use.getOwner());
     if (!cast || elementOf(cast.getResult()) != policy.getParam())
       return use.getOwner()->emitOpError("uses parameter '")
-             << state.getSymName() << "' in " << elementOf(argument) << ", not in " << policy.getParam();
+             << state.getSymName() << "' in " << elementOf(argument) << ", not in "
+             << policy.getParam();
   }
   return success();
 }
 
 LogicalResult verifyFunction(func::FuncOp function, nn::PrecisionAttr policy) {
   for (BlockArgument argument : function.getArguments())
-    if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
+    if (auto symbol =
+            function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
       if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol))
         if (failed(verifyParameter(function, argument, state, policy)))
           return failure();
@@ -56,10 +60,13 @@ LogicalResult verifyFunction(func::FuncOp function, nn::PrecisionAttr policy) {
         return failure();
     if (auto update = dyn_cast<OptimizerUpdate>(op))
       if (Type type = elementOf(update.getGradientOperand().get()); type != policy.getReduce())
-        return op.emitOpError("takes a gradient of ") << type << " where " << policy.getReduce() << " is reduced";
+        return op.emitOpError("takes a gradient of ")
+               << type << " where " << policy.getReduce() << " is reduced";
   }
-  for (auto [i, operand] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
-    if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr); role && isHalf(elementOf(operand)))
+  for (auto [i, operand] :
+       llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
+    if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+        role && isHalf(elementOf(operand)))
       return function.emitError("metric ") << i << " is " << operand.getType() << ", not f32";
   return success();
 }
@@ -71,7 +78,8 @@ struct VerifyPrecisionPass : impl::VerifyPrecisionPassBase<VerifyPrecisionPass> 
     if (!policy)
       return;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && function.getBody().hasOneBlock() && failed(verifyFunction(function, policy)))
+      if (!function.isExternal() && function.getBody().hasOneBlock() &&
+          failed(verifyFunction(function, policy)))
         return signalPassFailure();
   }
 };

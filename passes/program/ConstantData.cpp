@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace shale;
 
 ConstantData::ConstantData(ModuleOp module)
-    : module(module), builder(module.getContext()), pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
+    : module(module), builder(module.getContext()),
+      pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
 
 Datum ConstantData::integer(Type type, int64_t value) {
   Datum datum;
@@ -44,8 +45,8 @@ Datum ConstantData::string(StringRef text) {
     std::string bytes = text.str() + '\0';
     builder.setInsertionPointToEnd(module.getBody());
     auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size());
-    LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true, LLVM::Linkage::Private, it->second,
-                           builder.getStringAttr(bytes));
+    LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
+                           LLVM::Linkage::Private, it->second, builder.getStringAttr(bytes));
   }
   return address(it->second);
 }
@@ -77,7 +78,8 @@ Value ConstantData::emit(OpBuilder &at, const Datum &value) {
   Location loc = module.getLoc();
   switch (value.kind) {
   case Datum::Integer:
-    return LLVM::ConstantOp::create(at, loc, value.type, at.getIntegerAttr(value.type, value.integer));
+    return LLVM::ConstantOp::create(at, loc, value.type,
+                                    at.getIntegerAttr(value.type, value.integer));
   case Datum::Float:
     return LLVM::ConstantOp::create(at, loc, value.type, at.getFloatAttr(value.type, value.number));
   case Datum::Address:
@@ -89,13 +91,15 @@ Value ConstantData::emit(OpBuilder &at, const Datum &value) {
   }
   Value result = LLVM::UndefOp::create(at, loc, value.type);
   for (auto [i, field] : llvm::enumerate(value.fields))
-    result = LLVM::InsertValueOp::create(at, loc, result, emit(at, field), ArrayRef<int64_t>{int64_t(i)});
+    result = LLVM::InsertValueOp::create(at, loc, result, emit(at, field),
+                                         ArrayRef<int64_t>{int64_t(i)});
   return result;
 }
 
 LLVM::GlobalOp ConstantData::define(StringRef name, const Datum &value, LLVM::Linkage linkage) {
   builder.setInsertionPointToEnd(module.getBody());
-  auto global = LLVM::GlobalOp::create(builder, module.getLoc(), value.type, /*isConstant=*/true, linkage, name, Attribute());
+  auto global = LLVM::GlobalOp::create(builder, module.getLoc(), value.type, /*isConstant=*/true,
+                                       linkage, name, Attribute());
   OpBuilder at(global.getContext());
   at.createBlock(&global.getInitializerRegion());
   LLVM::ReturnOp::create(at, module.getLoc(), emit(at, value));

@@ -40,11 +40,13 @@ public:
   Datum string(llvm::StringRef text);
   /// Returns a struct of these fields that is not packed.
   Datum fields(std::vector<Datum> values);
-  /// Returns the address of an array of structs, strings or numbers of one type; null if `values` is empty.
+  /// Returns the address of an array of structs, strings or numbers of one type; null if `values`
+  /// is empty.
   Datum array(llvm::StringRef name, std::vector<Datum> values);
 
   /// Defines a global constant named `name`.
-  mlir::LLVM::GlobalOp define(llvm::StringRef name, const Datum &value, mlir::LLVM::Linkage linkage);
+  mlir::LLVM::GlobalOp define(llvm::StringRef name, const Datum &value,
+                              mlir::LLVM::Linkage linkage);
 
 private:
   Datum integer(mlir::Type type, int64_t value);

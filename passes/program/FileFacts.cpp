@@ -27,14 +27,18 @@ static double valueAt(FloatType type, const char *at) {
   return value.convertToDouble();
 }
 
-std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int64_t length, RankedTensorType type) {
-  auto read = [&](int64_t from, int64_t bytes) { return llvm::MemoryBuffer::getFileSlice(path, bytes, offset + from); };
+std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int64_t length,
+                                            RankedTensorType type) {
+  auto read = [&](int64_t from, int64_t bytes) {
+    return llvm::MemoryBuffer::getFileSlice(path, bytes, offset + from);
+  };
   FileFacts facts;
   auto head = read(0, std::min<int64_t>(length, SHALE_HASHED_BYTES));
   if (!head)
     return std::nullopt;
   StringRef bytes = (*head)->getBuffer();
-  facts.hash = llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
+  facts.hash =
+      llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
 
   auto element = dyn_cast<FloatType>(type.getElementType());
   int64_t count = type.getNumElements();
@@ -52,7 +56,8 @@ std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int6
   double first = 0, sum = 0, squares = 0;
   int64_t values = 0;
   for (int64_t b = 0; b < taken; ++b) {
-    int64_t begin = blocks * b / taken * kBlockElements, end = std::min(begin + kBlockElements, count);
+    int64_t begin = blocks * b / taken * kBlockElements,
+            end = std::min(begin + kBlockElements, count);
     auto slice = read(begin * size, (end - begin) * size);
     if (!slice)
       return std::nullopt;

@@ -18,7 +18,8 @@ struct FileFacts {
 /// from at most 2^20 values in blocks spread evenly over the file's part. `offset` and
 /// `length` are in bytes. The values have the element type of `type`, or f32 if only
 /// that fits `length`. Returns nullopt if the file cannot be read.
-std::optional<FileFacts> factsOfFile(llvm::StringRef path, int64_t offset, int64_t length, mlir::RankedTensorType type);
+std::optional<FileFacts> factsOfFile(llvm::StringRef path, int64_t offset, int64_t length,
+                                     mlir::RankedTensorType type);
 
 } // namespace shale
 

@@ -1,7 +1,7 @@
 //===- LowerProgram.cpp - Lowers rt to host code and tables ---------------===//
+#include "dialects/dist/Dist.h"
 #include "passes/program/Passes.h"
 #include "passes/program/Program.h"
-#include "dialects/dist/Dist.h"
 
 using namespace mlir;
 using namespace shale;

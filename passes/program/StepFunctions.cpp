@@ -1,8 +1,8 @@
 //===- StepFunctions.cpp - Lowers rt functions to runtime calls -----------===//
-#include "passes/program/Program.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Timeline.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "passes/program/Program.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -41,7 +41,8 @@ namespace {
 /// rank, state, arena, inputs, hyper, metrics (ShaleFunction).
 class FunctionLowering {
 public:
-  FunctionLowering(ModuleOp module, rt::FuncOp source) : module(module), source(source), b(module.getContext()) {}
+  FunctionLowering(ModuleOp module, rt::FuncOp source)
+      : module(module), source(source), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -54,16 +55,24 @@ private:
   void callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c);
   void lowerStart(rt::CollectiveOpInterface op);
 
-  Value i32(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value)); }
-  Value i64(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value)); }
-  Value f32(float value) { return LLVM::ConstantOp::create(b, loc, b.getF32Type(), b.getF32FloatAttr(value)); }
+  Value i32(int64_t value) {
+    return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value));
+  }
+  Value i64(int64_t value) {
+    return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value));
+  }
+  Value f32(float value) {
+    return LLVM::ConstantOp::create(b, loc, b.getF32Type(), b.getF32FloatAttr(value));
+  }
   Value advance(Value address, int64_t bytes) {
     if (bytes == 0)
       return address;
-    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{i64(bytes)});
+    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address,
+                               ArrayRef<LLVM::GEPArg>{i64(bytes)});
   }
   Value advanceBy(Value address, Value bytes) {
-    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{bytes});
+    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address,
+                               ArrayRef<LLVM::GEPArg>{bytes});
   }
   Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
   Value text(StringRef string);
@@ -91,7 +100,8 @@ LLVM::LLVMFuncOp FunctionLowering::declare(StringRef name, Type result, ArrayRef
     return known;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(module.getBody());
-  return LLVM::LLVMFuncOp::create(b, module.getLoc(), name, LLVM::LLVMFunctionType::get(result, arguments));
+  return LLVM::LLVMFuncOp::create(b, module.getLoc(), name,
+                                  LLVM::LLVMFunctionType::get(result, arguments));
 }
 
 Value FunctionLowering::call(StringRef name, Type result, ArrayRef<Value> arguments) {
@@ -109,19 +119,23 @@ Value FunctionLowering::text(StringRef string) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
     std::string bytes = string.str() + '\0';
-    LLVM::GlobalOp::create(b, module.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), true,
+    LLVM::GlobalOp::create(b, module.getLoc(),
+                           LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), true,
                            LLVM::Linkage::Private, symbol, b.getStringAttr(bytes));
   }
   return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
 }
 
-/// Passes the node of the model, or the name of the first output's buffer if there is no node (as for updates).
+/// Passes the node of the model, or the name of the first output's buffer if there is no node (as
+/// for updates).
 void FunctionLowering::note(Operation *op) {
   std::string node = sourceNode(op->getLoc());
-  if (auto launch = dyn_cast<rt::LaunchOp>(op); launch && node.empty() && !launch.getOutputs().empty())
+  if (auto launch = dyn_cast<rt::LaunchOp>(op);
+      launch && node.empty() && !launch.getOutputs().empty())
     if (rt::BufferOp buffer = rt::allocationOf(launch.getOutputs().front()))
       node = buffer.getName().str();
-  call("shale_note", LLVM::LLVMVoidType::get(b.getContext()), {function.getArgument(Rank), text(node)});
+  call("shale_note", LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), text(node)});
 }
 
 Value FunctionLowering::coordinate(StringRef axis) {
@@ -129,7 +143,8 @@ Value FunctionLowering::coordinate(StringRef axis) {
   if (!value) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
-    value = call("shale_coordinate", b.getI64Type(), {function.getArgument(Rank), i32(axisIndex(module, axis))});
+    value = call("shale_coordinate", b.getI64Type(),
+                 {function.getArgument(Rank), i32(axisIndex(module, axis))});
   }
   return value;
 }
@@ -149,13 +164,16 @@ void FunctionLowering::lowerBuffer(rt::BufferOp op) {
   Value address;
   switch (op.getSpace()) {
   case rt::Space::State:
-    address = advance(op.getHost() ? hostBlock("shale_host_state") : function.getArgument(State), op.getOffset());
+    address = advance(op.getHost() ? hostBlock("shale_host_state") : function.getArgument(State),
+                      op.getOffset());
     break;
   case rt::Space::Arena:
-    address = advance(op.getHost() ? hostBlock("shale_host_arena") : function.getArgument(Arena), op.getOffset());
+    address = advance(op.getHost() ? hostBlock("shale_host_arena") : function.getArgument(Arena),
+                      op.getOffset());
     break;
   case rt::Space::Input:
-    address = LLVM::LoadOp::create(b, loc, pointer(), advance(function.getArgument(Inputs), 8 * *op.getIndex()));
+    address = LLVM::LoadOp::create(b, loc, pointer(),
+                                   advance(function.getArgument(Inputs), 8 * *op.getIndex()));
     break;
   case rt::Space::Constant:
     address = LLVM::AddressOfOp::create(b, loc, pointer(), ("shale_" + *op.getSymbol()).str());
@@ -173,7 +191,8 @@ void FunctionLowering::lowerBuffer(rt::BufferOp op) {
 LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   auto kernel = module.lookupSymbol<rt::KernelOp>(op.getKernel());
   if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
-    return op.emitOpError() << op.getKernelAttr() << " has no code: rows, grain and function must be set";
+    return op.emitOpError() << op.getKernelAttr()
+                            << " has no code: rows, grain and function must be set";
   int64_t index = 0;
   for (Value buffer : op.getOperands())
     LLVM::StoreOp::create(b, loc, addresses.lookup(buffer), advance(launchArguments, 8 * index++));
@@ -181,31 +200,37 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   StringRef code = *kernel.getFunction();
   declare(code, none, {pointer(), i64Type, i64Type});
   Value address = LLVM::AddressOfOp::create(b, loc, pointer(), code);
-  call("shale_launch", none, {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
-                              i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()), i64(*kernel.getGrain())});
+  call("shale_launch", none,
+       {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
+        i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()),
+        i64(*kernel.getGrain())});
   return success();
 }
 
 void FunctionLowering::callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c) {
   rt::GemmOp::Shape shape = op.getShape();
   call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m), i64(shape.n),
-        i64(shape.k), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
+       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m),
+        i64(shape.n), i64(shape.k), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
         i64(op.getTransposeB() ? shape.k : shape.n), c, i64(shape.n),
-        i32(runtimeType(op.getA().getType().getElementType())), i32(runtimeType(op.getC().getType().getElementType()))});
+        i32(runtimeType(op.getA().getType().getElementType())),
+        i32(runtimeType(op.getC().getType().getElementType()))});
 }
 
 /// Emits one call per matrix product, in a loop if the batch has several.
 void FunctionLowering::lowerGemm(rt::GemmOp op) {
   rt::GemmOp::Shape shape = op.getShape();
-  Value a = addresses.lookup(op.getA()), bMatrix = addresses.lookup(op.getB()), c = addresses.lookup(op.getC());
+  Value a = addresses.lookup(op.getA()), bMatrix = addresses.lookup(op.getB()),
+        c = addresses.lookup(op.getC());
   if (shape.batch == 1)
     return callGemm(op, a, bMatrix, c);
   if (shape.batch == 0)
     return;
   Value begin = i64(0), end = i64(shape.batch), one = i64(1);
-  int64_t in = nn::elementBytes(op.getA().getType().getElementType()), out = nn::elementBytes(op.getC().getType().getElementType());
-  Value aStride = i64(in * shape.m * shape.k), bStride = i64(in * shape.k * shape.n), cStride = i64(out * shape.m * shape.n);
+  int64_t in = nn::elementBytes(op.getA().getType().getElementType()),
+          out = nn::elementBytes(op.getC().getType().getElementType());
+  Value aStride = i64(in * shape.m * shape.k), bStride = i64(in * shape.k * shape.n),
+        cStride = i64(out * shape.m * shape.n);
   Block *before = b.getInsertionBlock();
   Block *body = b.createBlock(&function.getBody(), function.getBody().end(), b.getI64Type(), loc);
   Block *after = b.createBlock(&function.getBody(), function.getBody().end());
@@ -213,7 +238,9 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   LLVM::BrOp::create(b, loc, begin, body);
   b.setInsertionPointToEnd(body);
   Value i = body->getArgument(0);
-  auto at = [&](Value base, Value stride) { return advanceBy(base, LLVM::MulOp::create(b, loc, i, stride)); };
+  auto at = [&](Value base, Value stride) {
+    return advanceBy(base, LLVM::MulOp::create(b, loc, i, stride));
+  };
   callGemm(op, at(a, aStride), at(bMatrix, bStride), at(c, cStride));
   Value next = LLVM::AddOp::create(b, loc, i, one);
   Value more = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::slt, next, end);
@@ -237,12 +264,15 @@ static StringRef startFunction(CollectiveKind kind) {
 
 void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
   call(startFunction(op.getCollectiveKind()), LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getSite()), addresses.lookup(op.getSend()), addresses.lookup(op.getRecv()),
-        i64(op.getCount()), i32(runtimeType(op.getSend().getType().getElementType()))});
+       {function.getArgument(Rank), i32(op.getSite()), addresses.lookup(op.getSend()),
+        addresses.lookup(op.getRecv()), i64(op.getCount()),
+        i32(runtimeType(op.getSend().getType().getElementType()))});
 }
 
 /// Returns the site of a token's collective.
-static int64_t siteOf(Value token) { return cast<rt::CollectiveOpInterface>(token.getDefiningOp()).getSite(); }
+static int64_t siteOf(Value token) {
+  return cast<rt::CollectiveOpInterface>(token.getDefiningOp()).getSite();
+}
 
 LogicalResult FunctionLowering::lower(Operation *op) {
   Type none = LLVM::LLVMVoidType::get(b.getContext());
@@ -254,7 +284,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         return success();
       })
       .Case([&](rt::ShardOp shard) {
-        Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()), i64(rt::bufferBytes(shard.getType())));
+        Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()),
+                                          i64(rt::bufferBytes(shard.getType())));
         addresses[shard.getResult()] = advanceBy(address(shard.getSource()), bytes);
         return success();
       })
@@ -262,12 +293,15 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
       .Case([&](rt::CopyOp copy) {
         LLVM::MemcpyOp::create(b, loc, address(copy.getTarget()), address(copy.getSource()),
-                               i64(rt::bufferBytes(copy.getSource().getType())), /*isVolatile=*/false);
+                               i64(rt::bufferBytes(copy.getSource().getType())),
+                               /*isVolatile=*/false);
         return success();
       })
       .Case([&](rt::ZeroOp zero) {
         Value value = LLVM::ConstantOp::create(b, loc, b.getI8Type(), b.getI8IntegerAttr(0));
-        LLVM::MemsetOp::create(b, loc, address(zero.getTarget()), value, i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType()))), false);
+        LLVM::MemsetOp::create(b, loc, address(zero.getTarget()), value,
+                               i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType()))),
+                               false);
         return success();
       })
       .Case([&](rt::CoordinateOp op) {
@@ -277,8 +311,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rt::CollectiveOpInterface start) { return lowerStart(start), success(); })
       .Case([&](rt::TransferOp transfer) {
         call("shale_transfer_start", none,
-             {function.getArgument(Rank), i32(transfer.getIndex()), address(transfer.getTarget()), address(transfer.getSource()),
-              i64(rt::bufferBytes(transfer.getSource().getType()))});
+             {function.getArgument(Rank), i32(transfer.getIndex()), address(transfer.getTarget()),
+              address(transfer.getSource()), i64(rt::bufferBytes(transfer.getSource().getType()))});
         return success();
       })
       .Case([&](rt::WaitOp wait) {
@@ -296,13 +330,16 @@ LogicalResult FunctionLowering::lower(Operation *op) {
 LogicalResult FunctionLowering::run() {
   Type none = LLVM::LLVMVoidType::get(b.getContext());
   b.setInsertionPoint(source);
-  function = LLVM::LLVMFuncOp::create(b, source.getLoc(), ("shale_" + source.getSymName()).str(),
-                                      LLVM::LLVMFunctionType::get(none, SmallVector<Type>(6, pointer())));
+  function =
+      LLVM::LLVMFuncOp::create(b, source.getLoc(), ("shale_" + source.getSymName()).str(),
+                               LLVM::LLVMFunctionType::get(none, SmallVector<Type>(6, pointer())));
   b.setInsertionPointToEnd(function.addEntryBlock(b));
   loc = source.getLoc();
   int64_t most = 1;
-  source.walk([&](rt::LaunchOp launch) { most = std::max<int64_t>(most, launch->getNumOperands()); });
-  launchArguments = LLVM::AllocaOp::create(b, loc, pointer(), pointer(), i64(most), /*alignment=*/8);
+  source.walk(
+      [&](rt::LaunchOp launch) { most = std::max<int64_t>(most, launch->getNumOperands()); });
+  launchArguments =
+      LLVM::AllocaOp::create(b, loc, pointer(), pointer(), i64(most), /*alignment=*/8);
   for (Operation &op : source.getBody().front()) {
     loc = op.getLoc();
     if (failed(lower(&op)))
@@ -322,7 +359,8 @@ static LogicalResult lowerConstants(ModuleOp module) {
     if (!elements || bytes < 0)
       return constant.emitOpError("is no dense constant");
     std::string data;
-    if (type.getElementType().isInteger(1)) { // bits are packed in the attribute, one byte each in memory
+    if (type.getElementType().isInteger(
+            1)) { // bits are packed in the attribute, one byte each in memory
       for (bool value : elements.getValues<bool>())
         data.push_back(char(value));
     } else {
@@ -331,8 +369,9 @@ static LogicalResult lowerConstants(ModuleOp module) {
         data.append(raw.data(), raw.size());
     }
     b.setInsertionPoint(constant);
-    auto global = LLVM::GlobalOp::create(b, constant.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), data.size()), true,
-                                         LLVM::Linkage::Private, ("shale_" + constant.getSymName()).str(), b.getStringAttr(data));
+    auto global = LLVM::GlobalOp::create(
+        b, constant.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), data.size()), true,
+        LLVM::Linkage::Private, ("shale_" + constant.getSymName()).str(), b.getStringAttr(data));
     global.setAlignment(rt::kAlignment);
     constant.erase();
   }

@@ -23,7 +23,8 @@ using namespace shale;
 namespace {
 class Tables {
 public:
-  Tables(ModuleOp module, const ProgramOptions &options) : module(module), options(options), data(module) {}
+  Tables(ModuleOp module, const ProgramOptions &options)
+      : module(module), options(options), data(module) {}
   LogicalResult run();
 
 private:
@@ -67,10 +68,13 @@ private:
 Datum Tables::axes() {
   std::vector<Datum> rows;
   if (dist::MeshOp mesh = dist::getMesh(module))
-    for (auto [name, kind, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getKinds(), mesh.getSizes()))
-      rows.push_back(data.fields({data.string(name.getValue()), data.i64(size), data.i32(kind), data.i32(0)}));
+    for (auto [name, kind, size] :
+         llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getKinds(), mesh.getSizes()))
+      rows.push_back(
+          data.fields({data.string(name.getValue()), data.i64(size), data.i32(kind), data.i32(0)}));
   else
-    rows.push_back(data.fields({data.string("ranks"), data.i64(1), data.i32(SHALE_AXIS_SHARD), data.i32(0)}));
+    rows.push_back(
+        data.fields({data.string("ranks"), data.i64(1), data.i32(SHALE_AXIS_SHARD), data.i32(0)}));
   axisCount = rows.size();
   return data.array("axes", std::move(rows));
 }
@@ -83,28 +87,39 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
   Type stored = place   ? place.elementTypeFor(type.getElementType(), type.getNumElements())
                 : dense ? dense.getElementType()
                         : type.getElementType();
-  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size, int64_t offset, int64_t length,
-                 const FileFacts &facts = {}) {
-    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size), data.i64(offset), data.i64(length),
-                        data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation), data.i32(runtimeType(stored)), data.i32(0)});
+  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size,
+                 int64_t offset, int64_t length, const FileFacts &facts = {}) {
+    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size),
+                        data.i64(offset), data.i64(length), data.i64(facts.hash),
+                        data.f64(facts.mean), data.f64(facts.deviation),
+                        data.i32(runtimeType(stored)), data.i32(0)});
   };
   if (nn::FileAttr file = place) {
     // The program may be started from another folder: the path must not be relative.
     SmallString<256> path(file.getPath());
     uint64_t size = 0;
     if (auto error = llvm::sys::fs::make_absolute(path))
-      return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(), failure();
+      return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(),
+             failure();
     auto error = llvm::sys::fs::file_size(path, size);
-    if (error == std::errc::no_such_file_or_directory) // the program exits with 66 if the file is still missing
-      return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), 0, file.getOffset(), file.getLength());
+    if (error == std::errc::no_such_file_or_directory) // the program exits with 66 if the file is
+                                                       // still missing
+      return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), 0, file.getOffset(),
+                 file.getLength());
     if (error)
-      return state.emitOpError("cannot find its initial values in ") << path << ": " << error.message(), failure();
+      return state.emitOpError("cannot find its initial values in ")
+                 << path << ": " << error.message(),
+             failure();
     if (uint64_t(file.getOffset()) > size || uint64_t(file.getLength()) > size - file.getOffset())
-      return state.emitOpError("its initial values end beyond ") << path << " of " << size << " bytes", failure();
-    std::optional<FileFacts> facts = factsOfFile(path, file.getOffset(), file.getLength(), type.clone(stored));
+      return state.emitOpError("its initial values end beyond ")
+                 << path << " of " << size << " bytes",
+             failure();
+    std::optional<FileFacts> facts =
+        factsOfFile(path, file.getOffset(), file.getLength(), type.clone(stored));
     if (!facts)
       return state.emitOpError("cannot read its initial values in ") << path, failure();
-    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(), file.getLength(), *facts);
+    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(),
+               file.getLength(), *facts);
   }
   if (dense) {
     interp::Tensor value = interp::Tensor::fromAttr(dense);
@@ -141,10 +156,15 @@ FailureOr<Datum> Tables::parameters() {
       aliases.push_back(data.null());
     RankedTensorType type = state.getTensorType();
     parameterIndex[state.getSymNameAttr()] = rows.size();
-    rows.push_back(data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
-                                data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
-                                data.i64(type.getNumElements()), data.i32(state.isTrainedParameter()), data.i32(state.getRole() != nn::Role::Buffer ? 0 : isTransient(state.getSymName()) ? 2 : 1),
-                                *init}));
+    rows.push_back(
+        data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
+                     data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()),
+                     dims(type.getShape()), data.i64(type.getNumElements()),
+                     data.i32(state.isTrainedParameter()),
+                     data.i32(state.getRole() != nn::Role::Buffer ? 0
+                              : isTransient(state.getSymName())   ? 2
+                                                                  : 1),
+                     *init}));
   }
   return data.array("parameters", std::move(rows));
 }
@@ -168,19 +188,26 @@ Datum Tables::kept() {
     uint64_t size = 0;
     if (known)
       (void)llvm::sys::fs::file_size(file.getPath(), size);
-    Datum init = data.fields({data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0), known ? data.string(file.getPath()) : data.null(), data.i64(size),
-                              data.i64(known ? file.getOffset() : 0), data.i64(known ? file.getLength() : 0), data.i64(facts.hash), data.f64(facts.mean),
-                              data.f64(facts.deviation), data.i32(known ? element : 0), data.i32(0)});
-    rows.push_back(data.fields({data.string(name), data.null(), data.i32(known ? element : -1), data.i32(known ? type.getRank() : 0),
-                                known ? dims(type.getShape()) : data.null(), data.i64(known ? type.getNumElements() : 0), data.i32(0), data.i32(1), init}));
+    Datum init =
+        data.fields({data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0),
+                     known ? data.string(file.getPath()) : data.null(), data.i64(size),
+                     data.i64(known ? file.getOffset() : 0), data.i64(known ? file.getLength() : 0),
+                     data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation),
+                     data.i32(known ? element : 0), data.i32(0)});
+    rows.push_back(data.fields(
+        {data.string(name), data.null(), data.i32(known ? element : -1),
+         data.i32(known ? type.getRank() : 0), known ? dims(type.getShape()) : data.null(),
+         data.i64(known ? type.getNumElements() : 0), data.i32(0), data.i32(1), init}));
   };
   if (auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers"))
     for (NamedAttribute entry : buffers) {
       auto fields = cast<DictionaryAttr>(entry.getValue());
-      if (!fields.getAs<BoolAttr>("persistent").getValue() || module.lookupSymbol<nn::StateOp>(entry.getName()))
+      if (!fields.getAs<BoolAttr>("persistent").getValue() ||
+          module.lookupSymbol<nn::StateOp>(entry.getName()))
         continue;
       auto type = fields.getAs<TypeAttr>("type");
-      add(entry.getName(), type ? cast<RankedTensorType>(type.getValue()) : RankedTensorType(), fields.getAs<nn::FileAttr>("init"));
+      add(entry.getName(), type ? cast<RankedTensorType>(type.getValue()) : RankedTensorType(),
+          fields.getAs<nn::FileAttr>("init"));
     }
   // Parameters that no op reads.
   if (auto absent = module->getAttrOfType<ArrayAttr>("nn.absent"))
@@ -195,10 +222,12 @@ FailureOr<Datum> Tables::groups() {
   auto segment = [&](int64_t parameter, double decay, int64_t offset, int64_t count) {
     return data.fields({data.i32(parameter), data.f32(decay), data.i64(offset), data.i64(count)});
   };
-  auto add = [&](std::pair<StringAttr, int64_t> key, StringRef name, int64_t count, std::vector<Datum> segments) {
+  auto add = [&](std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
+                 std::vector<Datum> segments) {
     groupIndex[key] = rows.size();
     int64_t size = segments.size();
-    rows.push_back(data.fields({data.string(name), data.i64(count), data.i32(size), data.i32(0), data.array("segments", std::move(segments))}));
+    rows.push_back(data.fields({data.string(name), data.i64(count), data.i32(size), data.i32(0),
+                                data.array("segments", std::move(segments))}));
   };
   for (auto unit : module.getOps<dist::UnitOp>())
     for (auto [index, group] : llvm::enumerate(unit.getGroups().getAsRange<dist::GroupAttr>())) {
@@ -206,10 +235,15 @@ FailureOr<Datum> Tables::groups() {
       for (auto attr : group.getSegments().getAsRange<dist::SegmentAttr>()) {
         auto it = parameterIndex.find(attr.getParam().getAttr());
         if (it == parameterIndex.end())
-          return unit.emitOpError("has a segment of ") << attr.getParam() << ", which is no parameter", failure();
-        segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(), attr.getCount()));
+          return unit.emitOpError("has a segment of ")
+                     << attr.getParam() << ", which is no parameter",
+                 failure();
+        segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(),
+                                   attr.getCount()));
       }
-      add({unit.getSymNameAttr(), int64_t(index)}, (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(), std::move(segments));
+      add({unit.getSymNameAttr(), int64_t(index)},
+          (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(),
+          std::move(segments));
     }
   // State outside of units is a group of its own.
   for (auto state : module.getOps<nn::StateOp>())
@@ -243,9 +277,12 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
   SmallVector<StringRef> names(step.getHyper().getAsValueRange<StringAttr>());
   std::vector<Datum> rows;
   for (StringRef name : names) {
-    auto found = llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
+    auto found =
+        llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
     if (found == known.end())
-      return step.emitOpError("reads '") << name << "', which is no hyper-parameter of optimizer '" << optimizer.name << "'", failure();
+      return step.emitOpError("reads '") << name << "', which is no hyper-parameter of optimizer '"
+                                         << optimizer.name << "'",
+             failure();
     const nn::HyperParameter &hyper = **found;
     int64_t source = SHALE_HYPER_FLAG, base = -1;
     if (hyper.source == nn::HyperSource::LearningRate)
@@ -253,10 +290,13 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
     if (hyper.source == nn::HyperSource::BiasCorrection) {
       source = SHALE_HYPER_BIAS_CORRECTION, base = llvm::find(names, hyper.text) - names.begin();
       if (base == int64_t(names.size()))
-        return step.emitOpError("reads '") << name << "' without '" << hyper.text << "', from which it is computed", failure();
+        return step.emitOpError("reads '")
+                   << name << "' without '" << hyper.text << "', from which it is computed",
+               failure();
     }
-    rows.push_back(data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value), data.f64(hyper.high),
-                                data.i32(hyper.highExcluded), data.i32(source), data.i32(base), data.i32(0)}));
+    rows.push_back(data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value),
+                                data.f64(hyper.high), data.i32(hyper.highExcluded),
+                                data.i32(source), data.i32(base), data.i32(0)}));
   }
   return data.array("hyper", std::move(rows));
 }
@@ -267,7 +307,8 @@ SmallVector<Attribute> Tables::foreignFlags(const nn::Optimizer &own) {
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter &hyper : optimizer->hypers)
       if (hyper.source == nn::HyperSource::Flag &&
-          llvm::none_of(own.hypers, [&](const nn::HyperParameter &mine) { return mine.name == hyper.name; }))
+          llvm::none_of(own.hypers,
+                        [&](const nn::HyperParameter &mine) { return mine.name == hyper.name; }))
         flags.insert(StringAttr::get(module.getContext(), hyper.flag()));
   return llvm::to_vector(flags);
 }
@@ -284,7 +325,8 @@ FailureOr<Datum> Tables::states() {
     // Gradients live within one step only: they are neither initialised nor saved.
     if (slot.getCategory() == rt::Category::Gradients)
       continue;
-    auto state = module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
+    auto state =
+        module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
     if (!state)
       return slot.emitOpError("belongs to no nn.state"), failure();
     std::pair<StringAttr, int64_t> key;
@@ -301,9 +343,11 @@ FailureOr<Datum> Tables::states() {
     int64_t axis = slot.getAxis() ? axisIndex(module, *slot.getAxis()) : -1;
     if (slot.getAxis() && axis < 0)
       return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
-    rows.push_back(data.fields({data.i32(it->second), data.i32(runtimeRole(state)),
-                                data.i32(runtimeType(type.getElementType())), data.i32(axis), data.i64(slot.getOffset() + (slot.getHost() ? hostStateBegin(module) : 0)),
-                                data.i64(type.getNumElements())}));
+    rows.push_back(
+        data.fields({data.i32(it->second), data.i32(runtimeRole(state)),
+                     data.i32(runtimeType(type.getElementType())), data.i32(axis),
+                     data.i64(slot.getOffset() + (slot.getHost() ? hostStateBegin(module) : 0)),
+                     data.i64(type.getNumElements())}));
   }
   stateCount = rows.size();
   return data.array("states", std::move(rows));
@@ -316,9 +360,11 @@ Datum Tables::inputs(rt::FuncOp step) {
     auto bound = input.getAs<IntegerAttr>("bound"), ignored = input.getAs<IntegerAttr>("ignored");
     rows.push_back(data.fields({data.string(input.getAs<StringAttr>("name").getValue()),
                                 data.string(input.getAs<StringAttr>("binding").getValue()),
-                                data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()), dims(type.getShape()),
-                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()), data.i32(0),
-                                data.i64(bound ? bound.getInt() : 0), data.i64(ignored ? ignored.getInt() : 0)}));
+                                data.i32(runtimeType(type.getElementType())),
+                                data.i32(type.getRank()), dims(type.getShape()),
+                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()),
+                                data.i32(0), data.i64(bound ? bound.getInt() : 0),
+                                data.i64(ignored ? ignored.getInt() : 0)}));
   }
   return data.array("inputs", std::move(rows));
 }
@@ -336,8 +382,10 @@ Datum Tables::sites(const ProgramSummary &summary) {
     int64_t kind = site.kind == CollectiveKind::AllGather       ? SHALE_ALL_GATHER
                    : site.kind == CollectiveKind::ReduceScatter ? SHALE_REDUCE_SCATTER
                                                                 : SHALE_ALL_REDUCE;
-    rows.push_back(data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)), data.i64(site.sentBytes),
-                                data.i64(site.times), data.i32(site.bucket), data.i32(site.bucketSize)}));
+    rows.push_back(
+        data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)),
+                     data.i64(site.sentBytes), data.i64(site.times), data.i32(site.bucket),
+                     data.i32(site.bucketSize)}));
   }
   return data.array("sites", std::move(rows));
 }
@@ -345,24 +393,28 @@ Datum Tables::sites(const ProgramSummary &summary) {
 Datum Tables::plan(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const PlanLine &line : summary.lines)
-    rows.push_back(data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what), data.string(line.host ? "host" : "device"), data.i64(line.bytes)}));
+    rows.push_back(
+        data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what),
+                     data.string(line.host ? "host" : "device"), data.i64(line.bytes)}));
   return data.array("plan", std::move(rows));
 }
 
 Datum Tables::buffers(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const PlannedBuffer &buffer : summary.buffers)
-    rows.push_back(data.fields({data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
-                                data.string((buffer.host ? "host " : "") + rt::stringifySpace(buffer.space).str()), data.i64(buffer.offset), data.i64(buffer.bytes),
-                                data.i64(buffer.padding)}));
+    rows.push_back(data.fields(
+        {data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
+         data.string((buffer.host ? "host " : "") + rt::stringifySpace(buffer.space).str()),
+         data.i64(buffer.offset), data.i64(buffer.bytes), data.i64(buffer.padding)}));
   return data.array("buffers", std::move(rows));
 }
 
 Datum Tables::transfers(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const MemoryCopy &copy : summary.copies)
-    rows.push_back(data.fields({data.string(copy.name), data.string(copy.source), data.i64(copy.bytes), data.i64(copy.times),
-                                data.i32(copy.toHost), data.i32(0)}));
+    rows.push_back(
+        data.fields({data.string(copy.name), data.string(copy.source), data.i64(copy.bytes),
+                     data.i64(copy.times), data.i32(copy.toHost), data.i32(0)}));
   return data.array("transfers", std::move(rows));
 }
 
@@ -371,7 +423,8 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
   if (step.getInputs().empty())
     return 0;
   auto input = cast<DictionaryAttr>(step.getInputs()[0]);
-  int64_t tokens = cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()).getNumElements();
+  int64_t tokens =
+      cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()).getNumElements();
   dist::MeshOp mesh = dist::getMesh(module);
   if (mesh && input.getAs<IntegerAttr>("batch_dim").getInt() >= 0)
     for (StringRef axis : mesh.getDataAxes())
@@ -379,11 +432,13 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
   return tokens;
 }
 
-/// Returns the usual name of the strategy: full sharding within each of several replicas is "hybrid".
+/// Returns the usual name of the strategy: full sharding within each of several replicas is
+/// "hybrid".
 StringRef Tables::strategyWord() {
   dist::Strategy strategy = dist::getStrategy(module);
   dist::MeshOp mesh = dist::getMesh(module);
-  bool hybrid = dist::splitsParameters(strategy) && mesh && mesh.getRanksOf(dist::AxisKind::Replica) > 1;
+  bool hybrid =
+      dist::splitsParameters(strategy) && mesh && mesh.getRanksOf(dist::AxisKind::Replica) > 1;
   return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 
@@ -398,7 +453,8 @@ LogicalResult Tables::run() {
   auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
   const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
   if (!optimizer)
-    return module.emitError("a program needs the attribute '") << nn::kOptimizerAttr << "', set by --shale-autodiff";
+    return module.emitError("a program needs the attribute '")
+           << nn::kOptimizerAttr << "', set by --shale-autodiff";
   FailureOr<ProgramSummary> summary = summarizeProgram(module);
   if (failed(summary))
     return failure();
@@ -419,7 +475,8 @@ LogicalResult Tables::run() {
     return data.string(attr ? attr.getValue() : otherwise);
   };
   auto function = [&](StringRef name) {
-    return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str()) : data.null();
+    return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str())
+                                                 : data.null();
   };
   const Target *target = targetOf(module);
   if (!target)
@@ -427,25 +484,65 @@ LogicalResult Tables::run() {
   FailureOr<Datum> hyperTable = hypers(step, *optimizer);
   if (failed(hyperTable))
     return failure();
-  ArrayAttr slotNames = ArrayAttr::get(module.getContext(), SmallVector<Attribute>(slots.begin(), slots.end()));
+  ArrayAttr slotNames =
+      ArrayAttr::get(module.getContext(), SmallVector<Attribute>(slots.begin(), slots.end()));
   ArrayAttr foreign = ArrayAttr::get(module.getContext(), foreignFlags(*optimizer));
-  ArrayAttr evalMetrics = evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
-  Datum program = data.fields({
-      data.i32(SHALE_ABI_VERSION), data.i32(summary->ranks), attribute("nn.model", "program"), data.string(target->getArchitecture()),
-      data.string(strategyWord()), data.string(optimizer->name), data.string(options.describe),
-      data.i32(axisCount), data.i32(parameterIndex.size()), data.i32(groupIndex.size()), data.i32(stateCount),
-      data.i32(step.getInputs().size()), data.i32(step.getHyper().size()), data.i32(step.getMetrics().size()),
-      data.i32(evalMetrics.size()), data.i32(summary->sites.size()), data.i32(summary->lines.size()),
-      data.i32(summary->buffers.size()), data.i32(summary->microbatches), data.i32(keptCount), data.i32(slotNames.size()), data.i32(foreign.size()), data.i32(dist::reducesAtEnd(dist::getStrategy(module))), axisTable, *parameterTable, *groupTable, *stateTable, inputs(step),
-      names("slots", slotNames), names("foreign_flags", foreign), *hyperTable, names("metrics", step.getMetrics()), names("eval_metrics", evalMetrics),
-      sites(*summary), plan(*summary), buffers(*summary), transfers(*summary), keptTable, data.i64(summary->stateBytes), data.i64(summary->arenaBytes),
-      data.i64(summary->hostStateBytes), data.i64(summary->hostArenaBytes), data.i64(int64_t(summary->copies.size())),
-      data.i64(summary->commScratchBytes), data.i64(tokensPerStep(step) * summary->microbatches),
-      data.i64(summary->flops - summary->recomputedFlops), function("accumulate_first"),
-      function("accumulate"), data.address("shale_step"),
-      evaluate ? data.address("shale_evaluate") : data.null()});
+  ArrayAttr evalMetrics =
+      evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
+  Datum program = data.fields({data.i32(SHALE_ABI_VERSION),
+                               data.i32(summary->ranks),
+                               attribute("nn.model", "program"),
+                               data.string(target->getArchitecture()),
+                               data.string(strategyWord()),
+                               data.string(optimizer->name),
+                               data.string(options.describe),
+                               data.i32(axisCount),
+                               data.i32(parameterIndex.size()),
+                               data.i32(groupIndex.size()),
+                               data.i32(stateCount),
+                               data.i32(step.getInputs().size()),
+                               data.i32(step.getHyper().size()),
+                               data.i32(step.getMetrics().size()),
+                               data.i32(evalMetrics.size()),
+                               data.i32(summary->sites.size()),
+                               data.i32(summary->lines.size()),
+                               data.i32(summary->buffers.size()),
+                               data.i32(summary->microbatches),
+                               data.i32(keptCount),
+                               data.i32(slotNames.size()),
+                               data.i32(foreign.size()),
+                               data.i32(dist::reducesAtEnd(dist::getStrategy(module))),
+                               axisTable,
+                               *parameterTable,
+                               *groupTable,
+                               *stateTable,
+                               inputs(step),
+                               names("slots", slotNames),
+                               names("foreign_flags", foreign),
+                               *hyperTable,
+                               names("metrics", step.getMetrics()),
+                               names("eval_metrics", evalMetrics),
+                               sites(*summary),
+                               plan(*summary),
+                               buffers(*summary),
+                               transfers(*summary),
+                               keptTable,
+                               data.i64(summary->stateBytes),
+                               data.i64(summary->arenaBytes),
+                               data.i64(summary->hostStateBytes),
+                               data.i64(summary->hostArenaBytes),
+                               data.i64(int64_t(summary->copies.size())),
+                               data.i64(summary->commScratchBytes),
+                               data.i64(tokensPerStep(step) * summary->microbatches),
+                               data.i64(summary->flops - summary->recomputedFlops),
+                               function("accumulate_first"),
+                               function("accumulate"),
+                               data.address("shale_step"),
+                               evaluate ? data.address("shale_evaluate") : data.null()});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }
 
-LogicalResult shale::defineProgramTables(ModuleOp module, const ProgramOptions &options) { return Tables(module, options).run(); }
+LogicalResult shale::defineProgramTables(ModuleOp module, const ProgramOptions &options) {
+  return Tables(module, options).run();
+}

@@ -18,5 +18,6 @@ LogicalResult shale::forEachBody(ModuleOp module, llvm::function_ref<void(Block 
 LogicalResult shale::checkGatherOptions(ModuleOp module, int64_t prefetch, int64_t mostInFlight) {
   if (prefetch >= 0 && mostInFlight >= 1)
     return success();
-  return module.emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ") << prefetch << " and " << mostInFlight;
+  return module.emitError("prefetch must be at least 0 and max-gathers-in-flight at least 1; got ")
+         << prefetch << " and " << mostInFlight;
 }

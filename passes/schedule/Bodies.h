@@ -7,11 +7,14 @@
 
 namespace shale {
 
-/// Runs `body` on the block of each function. Emits an error and fails if a function has several blocks.
-mlir::LogicalResult forEachBody(mlir::ModuleOp module, llvm::function_ref<void(mlir::Block &)> body);
+/// Runs `body` on the block of each function. Emits an error and fails if a function has several
+/// blocks.
+mlir::LogicalResult forEachBody(mlir::ModuleOp module,
+                                llvm::function_ref<void(mlir::Block &)> body);
 
 /// Emits an error and fails if `prefetch` is negative or `mostInFlight` is less than 1.
-mlir::LogicalResult checkGatherOptions(mlir::ModuleOp module, int64_t prefetch, int64_t mostInFlight);
+mlir::LogicalResult checkGatherOptions(mlir::ModuleOp module, int64_t prefetch,
+                                       int64_t mostInFlight);
 
 } // namespace shale
 

@@ -1,10 +1,10 @@
 //===- BucketReductions.cpp - Reduces gradients in buckets --------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Packs.h"
 #include "passes/schedule/Passes.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace shale;
@@ -14,11 +14,14 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 } // namespace shale
 
-static CollectiveKind kindOf(dist::StartOp start) { return start.getCollective().getCollectiveKind(); }
+static CollectiveKind kindOf(dist::StartOp start) {
+  return start.getCollective().getCollectiveKind();
+}
 
 static bool isReduction(Operation *op) {
   auto start = dyn_cast_or_null<dist::StartOp>(op);
-  return start && (kindOf(start) == CollectiveKind::ReduceScatter || kindOf(start) == CollectiveKind::AllReduce);
+  return start && (kindOf(start) == CollectiveKind::ReduceScatter ||
+                   kindOf(start) == CollectiveKind::AllReduce);
 }
 
 namespace {
@@ -73,12 +76,14 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
     if (!pack)
       continue;
     auto sent = cast<RankedTensorType>(start.getInput().getType());
-    Bucket next{kindOf(start), start.getCollective().getCollectiveAxis(), sent.getElementType(),
-                pack.getUnitAttr().getAttr(), nn::tensorBytes(sent), {}};
+    Bucket next{kindOf(start),         start.getCollective().getCollectiveAxis(),
+                sent.getElementType(), pack.getUnitAttr().getAttr(),
+                nn::tensorBytes(sent), {}};
     next.members.emplace_back(start);
     auto fits = [&](size_t index) {
       const Bucket &bucket = buckets[index];
-      return bucket.kind == next.kind && bucket.axis == next.axis && bucket.element == next.element &&
+      return bucket.kind == next.kind && bucket.axis == next.axis &&
+             bucket.element == next.element &&
              bool(bucket.members.front().second) == bool(next.members.front().second) &&
              (size > 0 || bucket.unit == next.unit);
     };
@@ -131,7 +136,8 @@ static void delayStart(dist::StartOp start, Operation *place) {
   SmallVector<Operation *> dependent;
   DenseSet<Operation *> known{start};
   for (Operation *op = start->getNextNode(); op && op != place; op = op->getNextNode())
-    if (llvm::any_of(op->getOperands(), [&](Value operand) { return known.contains(operand.getDefiningOp()); })) {
+    if (llvm::any_of(op->getOperands(),
+                     [&](Value operand) { return known.contains(operand.getDefiningOp()); })) {
       known.insert(op);
       dependent.push_back(op);
     }
@@ -185,8 +191,8 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   });
 }
 
-/// Adds the ops that compute the gradients of a pack in the place where they are packed, and the ops that
-/// compute the parts of sums among them.
+/// Adds the ops that compute the gradients of a pack in the place where they are packed, and the
+/// ops that compute the parts of sums among them.
 static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &makers) {
   SmallVector<Value> values(pack->getOperands());
   while (!values.empty()) {
@@ -246,7 +252,8 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
     Operation *next = placeAfter(index, 1), *place = beforeNextGradient(bucket, next);
     bool hasSecond = bool(bucket.members.front().second);
     bool sums = llvm::any_of(bucket.members, [](Reduction &member) { return member.sum; });
-    bool bounded = (isReduction(next) || place != next) && bucket.kind == CollectiveKind::ReduceScatter;
+    bool bounded =
+        (isReduction(next) || place != next) && bucket.kind == CollectiveKind::ReduceScatter;
     if (!bounded && !hasSecond && !sums)
       continue; // each is waited for where it is used
     for (Reduction &member : bucket.members)
@@ -283,7 +290,9 @@ struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<Bucke
       return signalPassFailure();
     }
     bool atEnd = dist::reducesAtEnd(dist::getStrategy(getOperation()));
-    if (failed(forEachBody(getOperation(), [&](Block &block) { bucketReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory"); })))
+    if (failed(forEachBody(getOperation(), [&](Block &block) {
+          bucketReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory");
+        })))
       signalPassFailure();
   }
 };

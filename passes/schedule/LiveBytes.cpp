@@ -172,7 +172,8 @@ void LiveBytes::sum() {
     live[i] += live[i - 1];
 }
 
-/// Returns the last position that reads or writes the buffer, ignoring the op `except`; -1 if there is none.
+/// Returns the last position that reads or writes the buffer, ignoring the op `except`; -1 if there
+/// is none.
 int LiveBytes::lastTouch(const Buffer &buffer, int except) const {
   int last = -1;
   for (ArrayRef<int> list : {ArrayRef<int>(buffer.makers), ArrayRef<int>(buffer.users)})
@@ -186,7 +187,8 @@ int LiveBytes::lastTouch(const Buffer &buffer, int except) const {
 int LiveBytes::limitOf(int op) const {
   int limit = size();
   for (Operation *user : ops[op]->getUsers())
-    limit = std::min(limit, positions[numbers.lookup(ops[op]->getBlock()->findAncestorOpInBlock(*user))]);
+    limit = std::min(limit,
+                     positions[numbers.lookup(ops[op]->getBlock()->findAncestorOpInBlock(*user))]);
   for (int overwriter : overwriters[op])
     limit = std::min(limit, positions[overwriter]);
   return limit;
@@ -232,14 +234,15 @@ int64_t LiveBytes::sumBehind(int op, int position) const {
     if (position > change.position)
       bytes += change.bytes;
   for (int id : touches[order[position]])
-    if (!buffers[id].makers.empty() && !llvm::is_contained(touches[op], id) && lastTouch(buffers[id], -1) == position)
+    if (!buffers[id].makers.empty() && !llvm::is_contained(touches[op], id) &&
+        lastTouch(buffers[id], -1) == position)
       bytes -= buffers[id].bytes;
   return bytes;
 }
 
 static bool mayBeDelayed(Operation *op) {
-  return op->getNumResults() > 0 && isMemoryEffectFree(op) && !isView(op) && !isa<PlacedAtUse, dist::UnitPackOp>(op) &&
-         !op->hasTrait<OpTrait::ConstantLike>();
+  return op->getNumResults() > 0 && isMemoryEffectFree(op) && !isView(op) &&
+         !isa<PlacedAtUse, dist::UnitPackOp>(op) && !op->hasTrait<OpTrait::ConstantLike>();
 }
 
 void LiveBytes::delay(int from) {
@@ -257,7 +260,8 @@ void LiveBytes::delay(int from) {
   int best = from;
   for (int to = from + 1; to < limit; ++to) {
     Operation *passed = ops[order[to]];
-    if (!isa<PlacedAtUse>(passed) && !isView(passed) && passed->hasAttr(nn::kPhaseAttr) && passed->getAttr(nn::kPhaseAttr) != phase)
+    if (!isa<PlacedAtUse>(passed) && !isView(passed) && passed->hasAttr(nn::kPhaseAttr) &&
+        passed->getAttr(nn::kPhaseAttr) != phase)
       break;
     now = std::max(now, live[to]);
     then = std::max(then, sumBefore(to));

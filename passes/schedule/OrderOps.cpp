@@ -1,11 +1,11 @@
 //===- OrderOps.cpp - Orders ops to lower the sum of live bytes -----------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/LiveBytes.h"
 #include "passes/schedule/Packs.h"
 #include "passes/schedule/Passes.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace shale;
@@ -34,8 +34,9 @@ static bool standsAtUse(Operation *op) {
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
 }
 
-/// Moves each op that is best placed at its use before the first of its users. Moving ops are collected by the staying op
-/// that they end up in front of, and are moved together: moving op by op would renumber the block again and again.
+/// Moves each op that is best placed at its use before the first of its users. Moving ops are
+/// collected by the staying op that they end up in front of, and are moved together: moving op by
+/// op would renumber the block again and again.
 static void sinkToUses(Block &block) {
   SmallVector<Operation *> ops;
   DenseMap<Operation *, int64_t> positions;

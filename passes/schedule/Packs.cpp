@@ -5,7 +5,9 @@
 using namespace mlir;
 using namespace shale;
 
-ArrayRef<int64_t> shale::shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shale::shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 dist::UnitPackOp shale::packOf(Value value) {
   Operation *op = value.getDefiningOp();
@@ -16,7 +18,8 @@ dist::UnitPackOp shale::packOf(Value value) {
   if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
     return nullptr;
   for (Value operand : op->getOperands())
-    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>(); pack && shapeOf(operand) == shapeOf(value))
+    if (auto pack = operand.getDefiningOp<dist::UnitPackOp>();
+        pack && shapeOf(operand) == shapeOf(value))
       return pack;
   return nullptr;
 }

@@ -9,8 +9,8 @@ namespace shale {
 /// Returns the shape of a tensor.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 
-/// Returns the packed gradient that `value` is, or that it is computed from by an op that adds earlier gradients
-/// or rounds; null for other values.
+/// Returns the packed gradient that `value` is, or that it is computed from by an op that adds
+/// earlier gradients or rounds; null for other values.
 dist::UnitPackOp packOf(mlir::Value value);
 
 } // namespace shale

@@ -18,16 +18,23 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 
 struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
-  Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"), llvm::cl::init(1)};
+  Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"),
+                           llvm::cl::init(1)};
   Option<int64_t> maxGathersInFlight{*this, "max-gathers-in-flight",
-                                     llvm::cl::desc("Units whole or on their way at once"), llvm::cl::init(2)};
-  Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("Bytes of gradients reduced together; 0: those of a unit"),
-                             llvm::cl::init(0)};
-  Option<std::string> order{*this, "order", llvm::cl::desc("overlap: a bucket is reduced while the next one is made; memory: before that"),
-                            llvm::cl::init("overlap")};
+                                     llvm::cl::desc("Units whole or on their way at once"),
+                                     llvm::cl::init(2)};
+  Option<int64_t> bucketSize{
+      *this, "bucket-size",
+      llvm::cl::desc("Bytes of gradients reduced together; 0: those of a unit"), llvm::cl::init(0)};
+  Option<std::string> order{
+      *this, "order",
+      llvm::cl::desc(
+          "overlap: a bucket is reduced while the next one is made; memory: before that"),
+      llvm::cl::init("overlap")};
 };
 
-/// Appends schedule: puts ops of nn (with clusters), dist and mem into the order in which each rank runs them.
+/// Appends schedule: puts ops of nn (with clusters), dist and mem into the order in which each rank
+/// runs them.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 
 void registerSchedulePasses();

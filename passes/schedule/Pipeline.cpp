@@ -1,7 +1,7 @@
 //===- Pipeline.cpp - The schedule stage ----------------------------------===//
-#include "passes/schedule/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/schedule/Passes.h"
 
 using namespace mlir;
 using namespace shale;
@@ -26,8 +26,8 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   gathers.prefetch = options.prefetch;
   gathers.maxGathersInFlight = options.maxGathersInFlight;
   pm.addPass(createPrefetchGathersPass(gathers));
-  // Copies between the memories are placed last: they depend on the places of the gathers and reductions that read
-  // them or produce their operands.
+  // Copies between the memories are placed last: they depend on the places of the gathers and
+  // reductions that read them or produce their operands.
   ScheduleTransfersPassOptions transfers;
   transfers.prefetch = options.prefetch;
   transfers.maxGathersInFlight = options.maxGathersInFlight;
@@ -37,5 +37,7 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
 
 void shale::registerSchedulePasses() {
   schedule_passes::registerSchedulePasses();
-  PassPipelineRegistration<ScheduleOptions>("shale-schedule", "Fix the order of ops and start communication early", buildSchedulePipeline);
+  PassPipelineRegistration<ScheduleOptions>("shale-schedule",
+                                            "Fix the order of ops and start communication early",
+                                            buildSchedulePipeline);
 }

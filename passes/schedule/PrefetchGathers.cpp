@@ -1,9 +1,9 @@
 //===- PrefetchGathers.cpp - Starts gathers ahead of use ----------------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Aliases.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -31,7 +31,8 @@ struct Gather {
 
 /// Returns the first position at which `gather` may be in flight: at most `prefetch`
 /// other units ahead of use and at most `most` units at once.
-static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int64_t prefetch, int64_t most) {
+static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int64_t prefetch,
+                             int64_t most) {
   if (prefetch <= 0)
     return gather.use;
   llvm::SmallSetVector<StringAttr, 4> ahead;
@@ -58,10 +59,12 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
 }
 
 /// Collects the ops that move with a gather, last first: those that only compute its shard from
-/// state (a barrier, a copy from the host, a cast). Returns false if the shard is computed otherwise.
+/// state (a barrier, a copy from the host, a cast). Returns false if the shard is computed
+/// otherwise.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
-  while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() && wouldOpBeTriviallyDead(maker)) {
+  while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() &&
+         wouldOpBeTriviallyDead(maker)) {
     makers.push_back(maker);
     maker = maker->getOperand(0).getDefiningOp();
   }
@@ -110,7 +113,9 @@ struct PrefetchGathersPass : public shale::impl::PrefetchGathersPassBase<Prefetc
   using Base::Base;
   void runOnOperation() override {
     if (failed(checkGatherOptions(getOperation(), prefetch, maxGathersInFlight)) ||
-        failed(forEachBody(getOperation(), [&](Block &block) { prefetchGathers(block, prefetch, maxGathersInFlight); })))
+        failed(forEachBody(getOperation(), [&](Block &block) {
+          prefetchGathers(block, prefetch, maxGathersInFlight);
+        })))
       signalPassFailure();
   }
 };

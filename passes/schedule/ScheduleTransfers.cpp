@@ -3,9 +3,9 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
+#include "mlir/IR/Builders.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -49,7 +49,8 @@ static void moveAfterMaker(mem::StartOp start) {
     start->moveAfter(last);
 }
 
-/// Moves the start in front of `place`, or behind the op that defines its operand if that comes later.
+/// Moves the start in front of `place`, or behind the op that defines its operand if that comes
+/// later.
 static void startAt(mem::StartOp start, Operation *place) {
   Operation *source = start.getInput().getDefiningOp();
   if (source && !source->isBeforeInBlock(place))
@@ -64,7 +65,8 @@ static bool isOfUpdate(mem::StartOp start) {
 }
 
 static bool isWantedLate(Transfer &transfer) {
-  return transfer.reader->hasTrait<OpTrait::IsTerminator>() || (transfer.start.getToHost() && !isOfUpdate(transfer.start));
+  return transfer.reader->hasTrait<OpTrait::IsTerminator>() ||
+         (transfer.start.getToHost() && !isOfUpdate(transfer.start));
 }
 
 /// Returns where copies for the first update start: at the last wait for a collective
@@ -76,8 +78,10 @@ static Operation *lead(Operation *place) {
   return place;
 }
 
-/// Returns `place`, or the first later position from which at most `most` units are whole, including this one.
-static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operation *place, int64_t most) {
+/// Returns `place`, or the first later position from which at most `most` units are whole,
+/// including this one.
+static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operation *place,
+                             int64_t most) {
   StringAttr unit = wholeUnit(wait);
   if (!unit)
     return place;
@@ -167,7 +171,8 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
         place = lead(next);
       }
     }
-    startAt(transfer.start, boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index), place, mostWhole));
+    startAt(transfer.start, boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index),
+                                       place, mostWhole));
   }
 }
 
@@ -177,19 +182,22 @@ static void remarkOverlap(Block &block) {
   int64_t started = 0, overlapped = 0;
   for (auto start : function.getOps<dist::StartOp>()) {
     ++started;
-    for (Operation *op = start->getNextNode(); op && op != start.getWait().getOperation(); op = op->getNextNode())
+    for (Operation *op = start->getNextNode(); op && op != start.getWait().getOperation();
+         op = op->getNextNode())
       if (!isa<dist::StartOp, dist::WaitOp>(op) && !isView(op)) {
         ++overlapped;
         break;
       }
   }
   if (started)
-    emitRemark(function.getLoc()) << "schedule: " << started << " collectives of @" << function.getSymName() << ", " << overlapped
+    emitRemark(function.getLoc()) << "schedule: " << started << " collectives of @"
+                                  << function.getSymName() << ", " << overlapped
                                   << " of them with work between start and wait";
 }
 
 namespace {
-struct ScheduleTransfersPass : public shale::impl::ScheduleTransfersPassBase<ScheduleTransfersPass> {
+struct ScheduleTransfersPass
+    : public shale::impl::ScheduleTransfersPassBase<ScheduleTransfersPass> {
   using Base::Base;
   void runOnOperation() override {
     if (failed(checkGatherOptions(getOperation(), prefetch, maxGathersInFlight)) ||

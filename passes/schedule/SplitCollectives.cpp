@@ -1,8 +1,8 @@
 //===- SplitCollectives.cpp - Splits collectives into start and wait ----===//
 #include "dialects/dist/Dist.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace shale;

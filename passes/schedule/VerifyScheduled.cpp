@@ -1,6 +1,6 @@
 //===- VerifyScheduled.cpp - Exit contract of schedule --------------------===//
-#include "passes/schedule/Passes.h"
 #include "dialects/mem/Mem.h"
+#include "passes/schedule/Passes.h"
 
 using namespace mlir;
 using namespace shale;

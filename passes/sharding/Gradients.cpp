@@ -65,8 +65,7 @@ Value Partitioner::addToAccumulator(Group &group, Value now) {
   now = castTo(now, group.accumulator.op.getTensorType().getElementType());
   if (values.begins)
     return now;
-  return nn::AddOp::create(builder, group.unit.getLoc(), values.accumulator,
-                           now);
+  return nn::AddOp::create(builder, group.unit.getLoc(), values.accumulator, now);
 }
 
 /// Packs the gradients of a group, partial over data axes, in the reduce type. With
@@ -86,8 +85,7 @@ LogicalResult Partitioner::packGradients(Group &group) {
       partialAxes.push_back(axis);
   if (group.partialAxes && *group.partialAxes != partialAxes)
     return function.emitError("gradients of unit '")
-           << group.unit.getSymName()
-           << "' are partial over other axes than in another function";
+           << group.unit.getSymName() << "' are partial over other axes than in another function";
   group.partialAxes = partialAxes;
   bool sumsWhole = values.accumulates && units.reduceOnce;
   if (sumsWhole && !partialAxes.empty()) {
@@ -108,9 +106,9 @@ LogicalResult Partitioner::packGradients(Group &group) {
     names.push_back(FlatSymbolRefAttr::get(param));
   }
   auto flat = RankedTensorType::get({group.attr.getCount()}, element);
-  values.packed = dist::UnitPackOp::create(
-      builder, group.unit.getLoc(), flat, group.unit.getSymName(), group.index,
-      builder.getArrayAttr(names), parts);
+  values.packed =
+      dist::UnitPackOp::create(builder, group.unit.getLoc(), flat, group.unit.getSymName(),
+                               group.index, builder.getArrayAttr(names), parts);
   if (sumsWhole)
     values.packed = addToAccumulator(group, values.packed);
   return success();
@@ -127,21 +125,19 @@ LogicalResult Partitioner::reduceGradients(Group &group) {
     return failure();
   Location loc = group.unit.getLoc();
   Value value = castTo(values.packed, group.attr.getReduce());
-  auto sliced = RankedTensorType::get(
-      {group.attr.getCount() / units.axisSize}, group.attr.getReduce());
+  auto sliced =
+      RankedTensorType::get({group.attr.getCount() / units.axisSize}, group.attr.getReduce());
   // Reduce over the storage axis first: the other axes then reduce less data.
   if (isSliced(group)) {
     if (llvm::is_contained(*group.partialAxes, units.axis))
-      value = dist::ReduceScatterOp::create(
-          builder, loc, sliced, dist::Reduction::Sum, value, units.axis, 0);
+      value = dist::ReduceScatterOp::create(builder, loc, sliced, dist::Reduction::Sum, value,
+                                            units.axis, 0);
     else
-      value =
-          dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
+      value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
   for (StringRef axis : *group.partialAxes)
     if (!isSliced(group) || axis != units.axis)
-      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum,
-                                        value, axis);
+      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
   return success();
 }
@@ -193,21 +189,20 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {
       --count;
-      if (Operation *rounding = operand.getDefiningOp(); roundings.erase(rounding) && failed(partitionOp(rounding)))
+      if (Operation *rounding = operand.getDefiningOp();
+          roundings.erase(rounding) && failed(partitionOp(rounding)))
         return failure();
       auto type = cast<RankedTensorType>(operand.getType());
       add({}, converted(operand, Layout::replicated(type.getRank())));
     }
   Value total;
   for (auto &[axes, operands] : classes) {
-    OperationState state(op->getLoc(), op->getName(), operands,
-                         op->getResultTypes(), op->getAttrs());
+    OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
+                         op->getAttrs());
     Value part = builder.create(state)->getResult(0);
     for (StringRef axis : axes)
-      part = dist::AllReduceOp::create(builder, op->getLoc(),
-                                       dist::Reduction::Sum, part, axis);
-    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part)
-                  : part;
+      part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
+    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
   }
   locals[op->getResult(0)] = {total, Layout::replicated(0)};
   return success();
@@ -230,9 +225,8 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
     return failure();
   OptimizerUpdate first = values.updates.front();
   Location loc = group.unit.getLoc();
-  llvm::SmallDenseSet<unsigned> own{
-      first.getParameterOperand().getOperandNumber(),
-      first.getGradientOperand().getOperandNumber()};
+  llvm::SmallDenseSet<unsigned> own{first.getParameterOperand().getOperandNumber(),
+                                    first.getGradientOperand().getOperandNumber()};
   for (OpOperand *operand : first.getStateOperands())
     own.insert(operand->getOperandNumber());
 
@@ -256,53 +250,48 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
           other->getOperand(operand.getOperandNumber()) != operand.get())
         return other->emitOpError("differs from the update of another "
                                   "parameter of group '")
-               << group.attr.getName().getValue() << "' of unit '"
-               << group.unit.getSymName() << "'";
+               << group.attr.getName().getValue() << "' of unit '" << group.unit.getSymName()
+               << "'";
     auto type = cast<RankedTensorType>(operand.get().getType());
-    operands.push_back(
-        converted(operand.get(), Layout::replicated(type.getRank())));
+    operands.push_back(converted(operand.get(), Layout::replicated(type.getRank())));
   }
   operands[first.getGradientOperand().getOperandNumber()] = values.gradient;
-  for (auto [operand, moment] :
-       llvm::zip(first.getStateOperands(), values.moments))
+  for (auto [operand, moment] : llvm::zip(first.getStateOperands(), values.moments))
     operands[operand->getOperandNumber()] = moment;
 
   SmallVector<Attribute> segments;
   for (Attribute entry : group.attr.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
-    segments.push_back(nn::SegmentAttr::get(
-        builder.getContext(), segment.getOffset(), segment.getCount(),
-        segment.getDecay()));
+    segments.push_back(nn::SegmentAttr::get(builder.getContext(), segment.getOffset(),
+                                            segment.getCount(), segment.getDecay()));
   }
   Value offset;
   if (isSliced(group)) {
     auto scalar = RankedTensorType::get({}, builder.getI64Type());
-    Value coordinate =
-        dist::CoordinateOp::create(builder, loc, scalar, units.axis);
+    Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
     int64_t slice = units.localCount(group, group.moments.front());
-    offset = nn::MulOp::create(builder, loc, coordinate,
-                               nn::splat(builder, loc, scalar, slice));
+    offset = nn::MulOp::create(builder, loc, coordinate, nn::splat(builder, loc, scalar, slice));
   }
   SmallVector<Type> types{param.getType()};
   for (Value moment : values.moments)
     types.push_back(moment.getType());
-  OperationState state(loc, first->getName(), operands, types,
-                       first->getAttrs());
+  OperationState state(loc, first->getName(), operands, types, first->getAttrs());
   state.propertiesAttr = first->getPropertiesAsAttribute();
   auto made = cast<OptimizerUpdate>(builder.create(state));
   made.setSegments(offset, builder.getArrayAttr(segments));
 
   values.results.assign(made->result_begin(), made->result_end());
   if (sliceParam)
-    values.results[0] = dist::AllGatherOp::create(
-        builder, loc, values.atRest.getType(), values.results[0], units.axis, 0);
+    values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
+                                                  values.results[0], units.axis, 0);
   if (group.copy.op) {
     // Rounded before it is sent.
     Value rounded = values.results[0];
     auto type = cast<RankedTensorType>(rounded.getType());
     rounded = nn::CastOp::create(builder, loc, type.clone(group.attr.getWire()), rounded);
     if (group.param.sliced)
-      rounded = dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded, units.axis, 0);
+      rounded =
+          dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded, units.axis, 0);
     values.newCopy = rounded;
   }
   return success();

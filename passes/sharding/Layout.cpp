@@ -20,9 +20,8 @@ Layout Layout::from(dist::ShardingAttr attr) {
   for (int64_t dim = 0; dim < attr.getRank(); ++dim)
     layout.dims.push_back(attr.getAxes(dim));
   for (NamedAttribute part : attr.getPartial())
-    layout.partial.emplace_back(
-        part.getName().getValue(),
-        cast<dist::ReductionAttr>(part.getValue()).getValue());
+    layout.partial.emplace_back(part.getName().getValue(),
+                                cast<dist::ReductionAttr>(part.getValue()).getValue());
   return layout;
 }
 
@@ -36,8 +35,7 @@ dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
   }
   SmallVector<NamedAttribute> parts;
   for (auto [axis, kind] : partial)
-    parts.emplace_back(StringAttr::get(context, axis),
-                       dist::ReductionAttr::get(context, kind));
+    parts.emplace_back(StringAttr::get(context, axis), dist::ReductionAttr::get(context, kind));
   return dist::ShardingAttr::get(context, ArrayAttr::get(context, lists),
                                  DictionaryAttr::get(context, parts));
 }
@@ -60,8 +58,7 @@ void Layout::removePartial(StringRef axis) {
   llvm::erase_if(partial, [&](auto &part) { return part.first == axis; });
 }
 
-RankedTensorType localType(RankedTensorType type, const Layout &layout,
-                           dist::MeshOp mesh) {
+RankedTensorType localType(RankedTensorType type, const Layout &layout, dist::MeshOp mesh) {
   SmallVector<int64_t> shape(type.getShape());
   for (auto [dim, axes] : llvm::enumerate(layout.dims))
     for (StringRef axis : axes)
@@ -98,8 +95,7 @@ ShardingRule getRule(Operation *op) {
   return rule;
 }
 
-static Layout splitLayout(const Assignment &assignment,
-                          const TensorFactors &tensor) {
+static Layout splitLayout(const Assignment &assignment, const TensorFactors &tensor) {
   Layout layout = Layout::replicated(tensor.size());
   for (auto [dim, factors] : llvm::enumerate(tensor))
     for (int64_t factor : factors)
@@ -109,18 +105,13 @@ static Layout splitLayout(const Assignment &assignment,
 }
 
 static bool hasFactor(const TensorFactors &tensor, int64_t factor) {
-  return llvm::any_of(tensor, [&](auto &factors) {
-    return llvm::is_contained(factors, factor);
-  });
+  return llvm::any_of(tensor, [&](auto &factors) { return llvm::is_contained(factors, factor); });
 }
 
 /// Sorts partial axes alphabetically, as attributes do.
-static void sortPartial(Layout &layout) {
-  llvm::sort(layout.partial);
-}
+static void sortPartial(Layout &layout) { llvm::sort(layout.partial); }
 
-Layout operandLayout(const ShardingRule &rule, const Assignment &assignment,
-                     unsigned i) {
+Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
   Layout layout = splitLayout(assignment, rule.operands[i]);
   for (auto &[axis, operands] : assignment.kept)
     if (llvm::is_contained(operands, static_cast<int64_t>(i)))
@@ -129,18 +120,15 @@ Layout operandLayout(const ShardingRule &rule, const Assignment &assignment,
   return layout;
 }
 
-Layout resultLayout(const ShardingRule &rule, const Assignment &assignment,
-                    unsigned i) {
+Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
   Layout layout = splitLayout(assignment, rule.results[i]);
   for (auto [factor, axes] : llvm::enumerate(assignment.factors)) {
     FactorKind kind = rule.factors[factor].kind;
-    if (hasFactor(rule.results[i], factor) ||
-        (kind != FactorKind::Sum && kind != FactorKind::Max))
+    if (hasFactor(rule.results[i], factor) || (kind != FactorKind::Sum && kind != FactorKind::Max))
       continue;
     for (const SplitAxis &axis : axes)
-      layout.partial.emplace_back(axis.name, kind == FactorKind::Sum
-                                                 ? dist::Reduction::Sum
-                                                 : dist::Reduction::Max);
+      layout.partial.emplace_back(axis.name, kind == FactorKind::Sum ? dist::Reduction::Sum
+                                                                     : dist::Reduction::Max);
   }
   for (auto &[axis, operands] : assignment.kept)
     layout.partial.emplace_back(axis, dist::Reduction::Sum);
@@ -148,8 +136,8 @@ Layout resultLayout(const ShardingRule &rule, const Assignment &assignment,
   return layout;
 }
 
-int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
-                    const Layout &layout, StringRef axis, dist::MeshOp mesh) {
+int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
+                    StringRef axis, dist::MeshOp mesh) {
   int64_t dim = layout.dimOf(axis);
   if (dim < 0)
     return -1;
@@ -176,11 +164,10 @@ static int64_t splitInto(const Assignment &assignment, int64_t factor) {
   return count;
 }
 
-bool canSplit(const ShardingRule &rule, const Assignment &assignment,
-              int64_t factor, int64_t size) {
+bool canSplit(const ShardingRule &rule, const Assignment &assignment, int64_t factor,
+              int64_t size) {
   const Factor &f = rule.factors[factor];
-  if (f.kind == FactorKind::Whole ||
-      f.size % (splitInto(assignment, factor) * size) != 0)
+  if (f.kind == FactorKind::Whole || f.size % (splitInto(assignment, factor) * size) != 0)
     return false;
   auto majorPartsDone = [&](const TensorFactors &tensor) {
     for (auto &factors : tensor)
@@ -193,12 +180,11 @@ bool canSplit(const ShardingRule &rule, const Assignment &assignment,
       }
     return true;
   };
-  return llvm::all_of(rule.operands, majorPartsDone) &&
-         llvm::all_of(rule.results, majorPartsDone);
+  return llvm::all_of(rule.operands, majorPartsDone) && llvm::all_of(rule.results, majorPartsDone);
 }
 
-SmallVector<int64_t> keptOperands(const ShardingRule &rule,
-                                  ArrayRef<Layout> operands, StringRef axis) {
+SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<Layout> operands,
+                                  StringRef axis) {
   SmallVector<int64_t> partial;
   for (auto [i, layout] : llvm::enumerate(operands))
     if (layout.partialOn(axis) == dist::Reduction::Sum)
@@ -206,22 +192,19 @@ SmallVector<int64_t> keptOperands(const ShardingRule &rule,
   if (partial.empty())
     return {};
   if (rule.additive ? partial == rule.linear
-                    : partial.size() == 1 &&
-                          llvm::is_contained(rule.linear, partial[0]))
+                    : partial.size() == 1 && llvm::is_contained(rule.linear, partial[0]))
     return partial;
   return {};
 }
 
 FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
-                                        ArrayRef<Layout> operands,
-                                        ArrayRef<Layout> results,
+                                        ArrayRef<Layout> operands, ArrayRef<Layout> results,
                                         dist::MeshOp mesh) {
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
   auto findFactor = [&](StringRef axis, bool partial) -> int64_t {
     for (auto [i, layout] : llvm::enumerate(results))
-      if (int64_t f = projectAxis(rule, rule.results[i], layout, axis, mesh);
-          f >= 0)
+      if (int64_t f = projectAxis(rule, rule.results[i], layout, axis, mesh); f >= 0)
         return f;
     for (auto [i, layout] : llvm::enumerate(operands)) {
       int64_t f = projectAxis(rule, rule.operands[i], layout, axis, mesh);
@@ -235,9 +218,8 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
     return -1;
   };
   for (StringRef axis : axesByPriority(mesh)) {
-    bool partial = llvm::any_of(results, [&](const Layout &layout) {
-      return layout.partialOn(axis).has_value();
-    });
+    bool partial = llvm::any_of(
+        results, [&](const Layout &layout) { return layout.partialOn(axis).has_value(); });
     int64_t factor = findFactor(axis, partial);
     int64_t size = mesh.getSize(axis);
     if (factor >= 0 && canSplit(rule, assignment, factor, size)) {
@@ -250,9 +232,8 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
   }
   for (auto [i, layout] : llvm::enumerate(results))
     if (!(resultLayout(rule, assignment, i) == layout))
-      return op->emitOpError("result ")
-             << i << " cannot be made as " << layout.toAttr(op->getContext())
-             << " from its operands";
+      return op->emitOpError("result ") << i << " cannot be made as "
+                                        << layout.toAttr(op->getContext()) << " from its operands";
   return assignment;
 }
 
@@ -271,18 +252,16 @@ void dropSingletons(Layout &layout, dist::MeshOp mesh) {
   auto singleton = [&](StringRef axis) { return mesh.getSize(axis) == 1; };
   for (AxisList &axes : layout.dims)
     llvm::erase_if(axes, singleton);
-  llvm::erase_if(layout.partial,
-                 [&](auto &part) { return singleton(part.first); });
+  llvm::erase_if(layout.partial, [&](auto &part) { return singleton(part.first); });
 }
 
 std::optional<Layout> getLayout(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto function =
-        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
     if (!function)
       return std::nullopt;
-    auto attr = function.getArgAttrOfType<dist::ShardingAttr>(
-        argument.getArgNumber(), dist::kShardingAttr);
+    auto attr =
+        function.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttr);
     return attr ? std::optional(Layout::from(attr)) : std::nullopt;
   }
   auto result = cast<OpResult>(value);

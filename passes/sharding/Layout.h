@@ -40,8 +40,8 @@ struct Layout {
 
 /// Returns the type of one rank's part of a value. Split sizes must be divisible by
 /// the sizes of their axes (verified).
-mlir::RankedTensorType localType(mlir::RankedTensorType type,
-                                 const Layout &layout, dist::MeshOp mesh);
+mlir::RankedTensorType localType(mlir::RankedTensorType type, const Layout &layout,
+                                 dist::MeshOp mesh);
 
 /// The axes that split each factor of an op.
 struct Assignment {
@@ -60,38 +60,31 @@ struct Assignment {
 ShardingRule getRule(mlir::Operation *op);
 
 /// Return the layout in which the op reads operand `i`, or computes result `i`.
-Layout operandLayout(const ShardingRule &rule, const Assignment &assignment,
-                     unsigned i);
-Layout resultLayout(const ShardingRule &rule, const Assignment &assignment,
-                    unsigned i);
+Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
+Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
 
 /// Returns the factor that `axis` splits in a tensor of `layout`. Returns -1 if the
 /// layout does not use the axis, or if the axes of its dimension do not align with
 /// the factors of the dimension.
-int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
-                    const Layout &layout, llvm::StringRef axis,
-                    dist::MeshOp mesh);
+int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
+                    llvm::StringRef axis, dist::MeshOp mesh);
 
 /// Whether an axis of `size` ranks may split `factor` in addition to `assignment`:
 /// the size divides the factor's remaining size, and wherever the factor is a minor
 /// part of a dimension, the more major parts are split completely.
-bool canSplit(const ShardingRule &rule, const Assignment &assignment,
-              int64_t factor, int64_t size);
+bool canSplit(const ShardingRule &rule, const Assignment &assignment, int64_t factor, int64_t size);
 
 /// Returns the operands that may stay partial on `axis`; every result is then
 /// partial too. Empty if the op needs whole sums.
-llvm::SmallVector<int64_t> keptOperands(const ShardingRule &rule,
-                                        llvm::ArrayRef<Layout> operands,
+llvm::SmallVector<int64_t> keptOperands(const ShardingRule &rule, llvm::ArrayRef<Layout> operands,
                                         llvm::StringRef axis);
 
 /// Finds the assignment that computes results with the layouts `results` from
 /// operands with the layouts `operands`. Fails after an error on `op` if there is
 /// none.
-mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op,
-                                              const ShardingRule &rule,
+mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op, const ShardingRule &rule,
                                               llvm::ArrayRef<Layout> operands,
-                                              llvm::ArrayRef<Layout> results,
-                                              dist::MeshOp mesh);
+                                              llvm::ArrayRef<Layout> results, dist::MeshOp mesh);
 
 /// Returns the axes of the mesh with more than one rank, data axes first. An axis of
 /// size one splits nothing and never appears in a layout.

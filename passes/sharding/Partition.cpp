@@ -12,15 +12,14 @@ namespace shale {
 #include "passes/sharding/Passes.h.inc"
 
 Partitioner::Partitioner(func::FuncOp function, dist::MeshOp mesh, Units &units)
-    : function(function), mesh(mesh), units(units),
-      builder(function.getContext(), &listener), groups(units.groups.size()) {
+    : function(function), mesh(mesh), units(units), builder(function.getContext(), &listener),
+      groups(units.groups.size()) {
   for (StringRef axis : axesByPriority(mesh))
     if (mesh.isDataAxis(axis))
       dataAxes.push_back(axis);
 }
 
-void Partitioner::Listener::notifyOperationInserted(Operation *op,
-                                                    OpBuilder::InsertPoint) {
+void Partitioner::Listener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
   if (!current || op == current || isa<func::FuncOp>(op))
     return;
   for (NamedAttribute attr : current->getDiscardableAttrs())
@@ -53,13 +52,12 @@ void Partitioner::makeSignature() {
     std::function<void(Value)> bind;
   };
   SmallVector<Argument> arguments, flat;
-  auto addFlat = [&](const FlatState &state, Group &group,
-                     std::function<void(Value)> bind) {
+  auto addFlat = [&](const FlatState &state, Group &group, std::function<void(Value)> bind) {
     nn::StateOp op = state.op;
     flat.push_back({RankedTensorType::get({units.localCount(group, state)},
                                           op.getTensorType().getElementType()),
-                    builder.getDictionaryAttr(builder.getNamedAttr(
-                        nn::kStateAttr, FlatSymbolRefAttr::get(op))),
+                    builder.getDictionaryAttr(
+                        builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(op))),
                     function.getLoc(), std::move(bind)});
   };
   size_t flatAt = ~size_t(0);
@@ -81,34 +79,28 @@ void Partitioner::makeSignature() {
     arguments.push_back(
         {localType(cast<RankedTensorType>(argument.getType()), layout, mesh),
          attrs.getDictionary(builder.getContext()), argument.getLoc(),
-         [this, argument, layout](Value value) {
-           locals[argument] = {value, layout};
-         }});
+         [this, argument, layout](Value value) { locals[argument] = {value, layout}; }});
   }
   for (Group &group : units.groups) {
     if (!used.contains(&group))
       continue;
     // If there is a copy, only the update reads the parameters themselves.
     if (!group.copy.op || valuesOf(group).updatesToCome > 0)
-      addFlat(group.param, group,
-              [&](Value value) { valuesOf(group).atRest = value; });
+      addFlat(group.param, group, [&](Value value) { valuesOf(group).atRest = value; });
     if (group.copy.op)
-      addFlat(group.copy, group,
-              [&](Value value) { valuesOf(group).whole = value; });
+      addFlat(group.copy, group, [&](Value value) { valuesOf(group).whole = value; });
   }
   for (Group &group : units.groups)
     if (valuesOf(group).accumulates)
-      addFlat(group.accumulator, group,
-              [&](Value value) { valuesOf(group).accumulator = value; });
+      addFlat(group.accumulator, group, [&](Value value) { valuesOf(group).accumulator = value; });
   size_t roles = 0;
   for (Group &group : units.groups)
     roles = std::max(roles, group.moments.size());
   for (size_t role = 0; role < roles; ++role)
     for (Group &group : units.groups)
       if (valuesOf(group).updatesToCome > 0 && role < group.moments.size())
-        addFlat(group.moments[role], group, [&](Value value) {
-          valuesOf(group).moments.push_back(value);
-        });
+        addFlat(group.moments[role], group,
+                [&](Value value) { valuesOf(group).moments.push_back(value); });
   if (!flat.empty())
     arguments.insert(arguments.begin() + flatAt, flat.begin(), flat.end());
 
@@ -130,11 +122,12 @@ void Partitioner::makeSignature() {
   builder.setInsertionPointToEnd(body);
 }
 
-/// Returns the gradient before its cast to the reduce type. The cast is delayed until the gradient is packed:
-/// a cast here would need the whole sum over ranks, reduced parameter by parameter.
+/// Returns the gradient before its cast to the reduce type. The cast is delayed until the gradient
+/// is packed: a cast here would need the whole sum over ranks, reduced parameter by parameter.
 Value Partitioner::beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<nn::CastOp>();
-  if (!cast || !llvm::all_of(cast->getUsers(), llvm::IsaPred<OptimizerUpdate, ElementReduction, nn::AccumulateOp>))
+  if (!cast || !llvm::all_of(cast->getUsers(),
+                             llvm::IsaPred<OptimizerUpdate, ElementReduction, nn::AccumulateOp>))
     return gradient;
   roundings.insert(cast);
   return cast.getInput();
@@ -152,11 +145,9 @@ LogicalResult Partitioner::collectUpdates() {
   };
   for (auto accumulate : function.getOps<nn::AccumulateOp>()) {
     auto [group, place] = units.find(accumulate.getParam());
-    if (!group || !group->accumulator.op ||
-        valuesOf(*group).gradients[place])
+    if (!group || !group->accumulator.op || valuesOf(*group).gradients[place])
       return accumulate.emitOpError("parameter '")
-             << accumulate.getParam()
-             << "' has no accumulator, or is accumulated twice";
+             << accumulate.getParam() << "' has no accumulator, or is accumulated twice";
     valuesOf(*group).accumulates = true;
     valuesOf(*group).begins = !accumulate.getInto();
     addGradient(group, place, beforeRounding(accumulate.getGradient()));
@@ -176,13 +167,11 @@ LogicalResult Partitioner::collectUpdates() {
   }
   for (Group &group : units.groups) {
     int64_t updates = valuesOf(group).updatesToCome,
-            count = std::max(updates, valuesOf(group).gradientsToCome),
-            all = group.params.size();
+            count = std::max(updates, valuesOf(group).gradientsToCome), all = group.params.size();
     if ((count != 0 && count != all) || (updates != 0 && updates != all))
       return function.emitError("updates or accumulates ")
-             << count << " of the " << group.params.size()
-             << " parameters of group '" << group.attr.getName().getValue()
-             << "' of unit '" << group.unit.getSymName() << "'";
+             << count << " of the " << group.params.size() << " parameters of group '"
+             << group.attr.getName().getValue() << "' of unit '" << group.unit.getSymName() << "'";
   }
   return success();
 }
@@ -198,8 +187,7 @@ Value Partitioner::view(Group &group, int64_t place) {
     values.whole = values.atRest;
     if (units.isGathered(group)) {
       auto gather = dist::UnitGatherOp::create(
-          builder, loc,
-          RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
+          builder, loc, RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
           values.atRest, group.unit.getSymName(), group.index, units.axis);
       if (!units.keepGathered)
         gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
@@ -208,10 +196,8 @@ Value Partitioner::view(Group &group, int64_t place) {
   }
   auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
   return dist::UnitViewOp::create(
-      builder, loc,
-      RankedTensorType::get(segment.getShape(), group.attr.getWire()),
-      values.whole, group.unit.getSymName(), group.index,
-      segment.getParam().getValue());
+      builder, loc, RankedTensorType::get(segment.getShape(), group.attr.getWire()), values.whole,
+      group.unit.getSymName(), group.index, segment.getParam().getValue());
 }
 
 Partitioner::Local Partitioner::local(Value old) {
@@ -256,33 +242,28 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   SmallVector<Layout, 4> operands, results;
   for (Value operand : op->getOperands()) {
     auto state = states.find(operand);
-    operands.push_back(state != states.end()
-                           ? state->second.first->layouts[state->second.second]
-                           : locals.lookup(operand).layout);
+    operands.push_back(state != states.end() ? state->second.first->layouts[state->second.second]
+                                             : locals.lookup(operand).layout);
   }
   for (Value result : op->getResults())
     results.push_back(*getLayout(result));
-  FailureOr<Assignment> assignment =
-      recoverAssignment(op, rule, operands, results, mesh);
+  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh);
   if (failed(assignment))
     return failure();
 
   LocalForm form;
   form.axes = assignment->factors;
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    form.operands.push_back(
-        converted(operand, operandLayout(rule, *assignment, i)));
+    form.operands.push_back(converted(operand, operandLayout(rule, *assignment, i)));
   for (auto [result, layout] : llvm::zip(op->getResults(), results))
-    form.types.push_back(
-        localType(cast<RankedTensorType>(result.getType()), layout, mesh));
+    form.types.push_back(localType(cast<RankedTensorType>(result.getType()), layout, mesh));
 
   SmallVector<Value> made;
   auto partitionable = dyn_cast<Partitionable>(op);
   if (isa<dist::ConstrainOp>(op)) {
     made = form.operands;
   } else if (partitionable && !assignment->splitsNothing()) {
-    FailureOr<SmallVector<Value>> values =
-        partitionable.partition(builder, form);
+    FailureOr<SmallVector<Value>> values = partitionable.partition(builder, form);
     if (failed(values))
       return failure();
     made = *values;
@@ -294,8 +275,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
       result.setType(type);
     made.assign(clone->result_begin(), clone->result_end());
   }
-  for (auto [old, value, layout] :
-       llvm::zip(op->getResults(), made, results))
+  for (auto [old, value, layout] : llvm::zip(op->getResults(), made, results))
     locals[old] = {value, layout};
   return success();
 }
@@ -310,14 +290,13 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
   };
   auto addState = [&](const FlatState &state, Value value) {
     nn::StateOp declared = state.op;
-    add(value, builder.getDictionaryAttr(builder.getNamedAttr(
-                   nn::kStateAttr, FlatSymbolRefAttr::get(declared))));
+    add(value, builder.getDictionaryAttr(
+                   builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(declared))));
   };
   bool statesAdded = false;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
-    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(
-        index, nn::kStateAttr);
+    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
     if (!symbol || isScalarState(symbol)) {
       auto type = cast<RankedTensorType>(operand.get().getType());
       DictionaryAttr attr = function.getResultAttrDict(index);
@@ -328,8 +307,7 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
     bool accumulated = operand.get().getDefiningOp<nn::AccumulateOp>();
     if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdate>())
       return function.emitError("result ")
-             << index << " is a new value of state " << symbol
-             << " that no optimizer update makes";
+             << index << " is a new value of state " << symbol << " that no optimizer update makes";
     if (statesAdded)
       continue;
     statesAdded = true;
@@ -351,8 +329,7 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
   }
   func::ReturnOp::create(builder, op->getLoc(), results);
   SmallVector<Type> types(ValueRange(results).getTypes());
-  fresh.setFunctionType(
-      builder.getFunctionType(fresh.getArgumentTypes(), types));
+  fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), types));
   fresh.setAllResultAttrs(attrs);
   return success();
 }
@@ -403,8 +380,9 @@ static void remarkUnits(ModuleOp module, const Units &units) {
       largest = size;
       name = cast<dist::UnitOp>(unit).getSymName();
     }
-  emitRemark(module.getLoc()) << "partition: " << bytes.size() << " units of " << all << " bytes, " << all - used
-                              << " of them padding; the largest is '" << name << "' with " << largest << " bytes";
+  emitRemark(module.getLoc()) << "partition: " << bytes.size() << " units of " << all << " bytes, "
+                              << all - used << " of them padding; the largest is '" << name
+                              << "' with " << largest << " bytes";
 }
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {

@@ -36,16 +36,15 @@ private:
     /// accumulator (an argument), or, with `begins`, start the sum.
     bool accumulates = false, begins = false;
     mlir::Value accumulator;
-    mlir::Value packed;                      // not yet reduced
-    mlir::Value gradient;                    // reduced; what the update reads
-    mlir::Value newCopy;                     // copy of the new parameters, or null
-    llvm::SmallVector<mlir::Value> results;  // new parameter, new moments
+    mlir::Value packed;                     // not yet reduced
+    mlir::Value gradient;                   // reduced; what the update reads
+    mlir::Value newCopy;                    // copy of the new parameters, or null
+    llvm::SmallVector<mlir::Value> results; // new parameter, new moments
   };
   /// Copies the attributes (phase, scope, policies) of the op that is being
   /// partitioned to the ops built for it, except for its shardings.
   struct Listener : mlir::OpBuilder::Listener {
-    void notifyOperationInserted(mlir::Operation *op,
-                                 mlir::OpBuilder::InsertPoint) override;
+    void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override;
     mlir::Operation *current = nullptr;
   };
 
@@ -86,7 +85,8 @@ private:
   llvm::DenseMap<mlir::Value, Local> locals;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> cache;
   llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // by old argument
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients; // groups by gradient before rounding
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>>
+      gradients; // groups by gradient before rounding
   /// Casts between a gradient and its update, norm or sum. The flat group is cast instead.
   llvm::DenseSet<mlir::Operation *> roundings;
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument

@@ -18,8 +18,7 @@ namespace shale {
 struct ShardingOptions {};
 
 /// Converts an annotated training step to the program of one rank.
-void buildShardingPipeline(mlir::OpPassManager &manager,
-                           const ShardingOptions &options = {});
+void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options = {});
 
 } // namespace shale
 

@@ -4,8 +4,7 @@
 namespace shale {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
-void buildShardingPipeline(mlir::OpPassManager &manager,
-                           const ShardingOptions &) {
+void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &) {
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());
   // ... in which its op can compute it.

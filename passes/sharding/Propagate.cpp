@@ -80,8 +80,7 @@ FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
     int64_t below = size / ranks * ranks;
     auto diag = emitError(argument.getLoc(), "a batch of ")
                 << size << " in input '" << (name ? name.getValue() : "?")
-                << "' does not divide over the " << ranks
-                << " ranks of the data axes: use ";
+                << "' does not divide over the " << ranks << " ranks of the data axes: use ";
     if (below > 0)
       diag << below << " or ";
     diag << below + ranks << ", or another multiple of " << ranks
@@ -96,8 +95,7 @@ LogicalResult Propagation::seedArguments() {
   llvm::StringMap<Layout> params;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (auto attr = function.getArgAttrOfType<dist::ShardingAttr>(
-            index, dist::kShardingAttr)) {
+    if (auto attr = function.getArgAttrOfType<dist::ShardingAttr>(index, dist::kShardingAttr)) {
       Layout layout = Layout::from(attr);
       dropSingletons(layout, mesh);
       fixed[argument] = layout;
@@ -107,16 +105,14 @@ LogicalResult Propagation::seedArguments() {
         return failure();
       fixed[argument] = *layout;
     }
-    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
-            index, nn::kStateAttr))
+    if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr))
       params[state.getValue()] = fixed[argument];
   }
   // Optimizer state has the layout of its parameter.
   for (BlockArgument argument : function.getArguments()) {
-    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-        argument.getArgNumber(), nn::kStateAttr);
-    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr())
-                        : nn::StateOp();
+    auto symbol =
+        function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
     if (state && state.getOf() && params.count(*state.getOf()))
       fixed[argument] = params[*state.getOf()];
   }
@@ -130,9 +126,7 @@ void Propagation::seedConstraint(dist::ConstrainOp op) {
   Layout layout = Layout::from(op.getSharding());
   dropSingletons(layout, mesh);
   for (StringRef axis : axes)
-    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis,
-                                mesh);
-        f >= 0)
+    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh); f >= 0)
       split(state, f, axis);
 }
 
@@ -146,8 +140,7 @@ Layout Propagation::layoutOf(Value value) {
   auto state = result ? states.find(result.getOwner()) : states.end();
   if (state == states.end())
     return Layout::replicated(rankOf(value));
-  return resultLayout(state->second.rule, state->second.assignment,
-                      result.getResultNumber());
+  return resultLayout(state->second.rule, state->second.assignment, result.getResultNumber());
 }
 
 bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
@@ -169,8 +162,7 @@ bool Propagation::forward(Operation *op, StringRef axis) {
   if (!isOpen(op, state, axis, mesh))
     return false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    int64_t factor = projectAxis(state.rule, state.rule.operands[i],
-                                 layoutOf(operand), axis, mesh);
+    int64_t factor = projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
     if (factor >= 0 && split(state, factor, axis))
       return true;
   }
@@ -187,11 +179,10 @@ bool Propagation::backward(Operation *op, StringRef axis) {
       auto user = states.find(use.getOwner());
       if (user == states.end())
         continue;
-      Layout wanted = operandLayout(user->second.rule, user->second.assignment,
-                                    use.getOperandNumber());
+      Layout wanted =
+          operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber());
       int64_t factor =
-          projectAxis(state.rule, state.rule.results[result.getResultNumber()],
-                      wanted, axis, mesh);
+          projectAxis(state.rule, state.rule.results[result.getResultNumber()], wanted, axis, mesh);
       if (factor >= 0 && split(state, factor, axis))
         return true;
     }
@@ -208,8 +199,7 @@ void Propagation::keepPartialSums() {
     for (Value operand : op.getOperands())
       operands.push_back(layoutOf(operand));
     for (StringRef axis : axes) {
-      if (it->second.assignment.factorOf(axis) >= 0 ||
-          isa<dist::ConstrainOp>(op))
+      if (it->second.assignment.factorOf(axis) >= 0 || isa<dist::ConstrainOp>(op))
         continue;
       SmallVector<int64_t> kept = keptOperands(it->second.rule, operands, axis);
       if (!kept.empty())

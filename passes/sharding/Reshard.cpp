@@ -46,9 +46,8 @@ void Transition::scatterPartial() {
       int64_t dim = to.dimOf(axis);
       if (dim < 0 || !isNext(dim, axis))
         continue;
-      value = dist::ReduceScatterOp::create(
-          builder, loc, scaled(dim, 1, mesh.getSize(axis)), kind, value, axis,
-          dim);
+      value = dist::ReduceScatterOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), kind,
+                                            value, axis, dim);
       now.dims[dim].push_back(axis);
       now.removePartial(axis);
       changed = true;
@@ -84,9 +83,9 @@ void Transition::exchange() {
       SmallVector<int64_t> shape(type.getShape());
       shape[target] /= size;
       shape[source] *= size;
-      value = dist::AllToAllOp::create(
-          builder, loc, RankedTensorType::get(shape, type.getElementType()),
-          value, axis, target, source);
+      value = dist::AllToAllOp::create(builder, loc,
+                                       RankedTensorType::get(shape, type.getElementType()), value,
+                                       axis, target, source);
       now.dims[source].pop_back();
       now.dims[target].push_back(axis);
       changed = true;
@@ -100,12 +99,10 @@ void Transition::gather() {
   for (auto [dim, axes] : llvm::enumerate(now.dims)) {
     const AxisList &want = to.dims[dim];
     while (!axes.empty() &&
-           !(axes.size() <= want.size() &&
-             std::equal(axes.begin(), axes.end(), want.begin()))) {
+           !(axes.size() <= want.size() && std::equal(axes.begin(), axes.end(), want.begin()))) {
       StringRef axis = axes.pop_back_val();
-      value = dist::AllGatherOp::create(builder, loc,
-                                        scaled(dim, mesh.getSize(axis), 1),
-                                        value, axis, dim);
+      value = dist::AllGatherOp::create(builder, loc, scaled(dim, mesh.getSize(axis), 1), value,
+                                        axis, dim);
     }
   }
 }
@@ -115,14 +112,14 @@ void Transition::slice() {
   for (auto [dim, axes] : llvm::enumerate(now.dims))
     while (axes.size() < to.dims[dim].size()) {
       StringRef axis = to.dims[dim][axes.size()];
-      value = dist::SliceOp::create(
-          builder, loc, scaled(dim, 1, mesh.getSize(axis)), value, axis, dim);
+      value =
+          dist::SliceOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), value, axis, dim);
       axes.push_back(axis);
     }
 }
 
-Value reshard(OpBuilder &builder, Location loc, Value value, Layout from,
-              const Layout &to, dist::MeshOp mesh) {
+Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const Layout &to,
+              dist::MeshOp mesh) {
   Transition transition{builder, loc, value, std::move(from), to, mesh};
   transition.scatterPartial();
   transition.reducePartial();

@@ -13,9 +13,8 @@ inline namespace sharding {
 /// (P -> R) partial values, then moves splits to another dimension by all-to-all
 /// (S -> S), all-gathers splits (S -> R), and slices replicated values (R -> S).
 /// `to` may be partial only on axes on which `from` is.
-mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc,
-                    mlir::Value value, Layout from, const Layout &to,
-                    dist::MeshOp mesh);
+mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, Layout from,
+                    const Layout &to, dist::MeshOp mesh);
 
 } // namespace sharding
 } // namespace shale

@@ -15,8 +15,7 @@ static constexpr int64_t kSegmentAlignment = 64;
 class UnitsBuilder {
 public:
   UnitsBuilder(ModuleOp module, dist::MeshOp mesh)
-      : module(module), mesh(mesh), symbols(module),
-        builder(module.getContext()) {}
+      : module(module), mesh(mesh), symbols(module), builder(module.getContext()) {}
   FailureOr<Units> build();
 
 private:
@@ -37,9 +36,8 @@ private:
   LogicalResult readUpdate(OptimizerUpdate update, func::FuncOp function);
   LogicalResult place(nn::StateOp state);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
-  FlatState declare(const std::string &name, nn::Role role, Type element,
-                    dist::UnitOp unit, int64_t index, dist::GroupAttr group,
-                    bool sliced, FlatSymbolRefAttr of);
+  FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
+                    int64_t index, dist::GroupAttr group, bool sliced, FlatSymbolRefAttr of);
   LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
 
   ModuleOp module;
@@ -60,38 +58,36 @@ LogicalResult UnitsBuilder::readStrategy() {
   units.strategy = dist::getStrategy(module);
   units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
   // If gradients are whole at rest, reducing each micro-batch saves no memory.
-  units.reduceOnce = module->hasAttr(dist::kReduceOnceAttr) ||
-                     !dist::splitsGradients(units.strategy);
+  units.reduceOnce =
+      module->hasAttr(dist::kReduceOnceAttr) || !dist::splitsGradients(units.strategy);
   units.axis = mesh.getShardAxis();
   units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
-    return mesh.emitError("strategy '") << dist::stringifyStrategy(units.strategy) << "' needs an axis of kind shard, which the mesh does not have";
+    return mesh.emitError("strategy '")
+           << dist::stringifyStrategy(units.strategy)
+           << "' needs an axis of kind shard, which the mesh does not have";
   return success();
 }
 
 /// Records the parameter that an update trains, its decay and its optimizer state.
-LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update,
-                                       func::FuncOp function) {
+LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update, func::FuncOp function) {
   auto stateOf = [&](Value value) -> nn::StateOp {
     auto argument = dyn_cast<BlockArgument>(value);
     if (!argument || argument.getOwner() != &function.getBody().front())
       return nullptr;
-    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-        argument.getArgNumber(), nn::kStateAttr);
-    return symbol ? symbols.lookup<nn::StateOp>(symbol.getAttr())
-                  : nn::StateOp();
+    auto symbol =
+        function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+    return symbol ? symbols.lookup<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
   };
   nn::StateOp param = stateOf(update.getParameterOperand().get());
   if (!param)
     return update->emitOpError("must update a parameter that is an argument");
   auto [it, inserted] = trained.try_emplace(param.getSymName());
   if (!inserted)
-    return update->emitOpError("updates parameter '")
-           << param.getSymName() << "' a second time";
+    return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
   it->second.decay = update.getDecayFactor();
   reduced[param.getSymName()] =
-      cast<RankedTensorType>(update.getGradientOperand().get().getType())
-          .getElementType();
+      cast<RankedTensorType>(update.getGradientOperand().get().getType()).getElementType();
   for (OpOperand *operand : update.getStateOperands()) {
     nn::StateOp moment = stateOf(operand->get());
     if (!moment)
@@ -121,14 +117,13 @@ static Type usedType(BlockArgument argument) {
 LogicalResult UnitsBuilder::readFunctions() {
   for (auto function : module.getOps<func::FuncOp>()) {
     for (BlockArgument argument : function.getArguments()) {
-      auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(
-          argument.getArgNumber(), nn::kStateAttr);
+      auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
       if (!symbol)
         continue;
       if (!symbols.lookup<nn::StateOp>(symbol.getAttr()))
         return function.emitError("argument ")
-               << argument.getArgNumber() << " refers to " << symbol
-               << ", which is no state";
+               << argument.getArgNumber() << " refers to " << symbol << ", which is no state";
       Layout layout = *getLayout(argument);
       if (!layout.partial.empty())
         return function.emitError("state ") << symbol << " cannot be partial";
@@ -138,8 +133,7 @@ LogicalResult UnitsBuilder::readFunctions() {
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
                    << "': how it is stored is the strategy's affair";
-      auto [use, first] =
-          used.try_emplace(symbol.getValue(), usedType(argument));
+      auto [use, first] = used.try_emplace(symbol.getValue(), usedType(argument));
       if (!first && use->second != usedType(argument))
         use->second = Type();
       auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);
@@ -158,9 +152,8 @@ LogicalResult UnitsBuilder::readFunctions() {
 LogicalResult UnitsBuilder::place(nn::StateOp state) {
   PlannedUnit &unit = planned[state.getUnit().value_or("root")];
   auto it = layouts.find(state.getSymName());
-  Layout layout = it != layouts.end()
-                      ? it->second
-                      : Layout::replicated(state.getTensorType().getRank());
+  Layout layout =
+      it != layouts.end() ? it->second : Layout::replicated(state.getTensorType().getRank());
   AxisList axes;
   for (const AxisList &list : layout.dims)
     axes.append(list);
@@ -174,8 +167,8 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   if (!reduce)
     reduce = type;
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
-    return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained && g.buffer == buffer &&
-           g.axes == axes;
+    return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained &&
+           g.buffer == buffer && g.axes == axes;
   });
   if (group == unit.groups.end()) {
     PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, axes, {}, {}};
@@ -201,9 +194,8 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
 /// Assigns each parameter its offset. Pads the group to a multiple of the axis' size.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   // A parameter is aligned in each of the group's types.
-  int64_t smallest =
-      std::min({nn::elementBytes(group.type), nn::elementBytes(group.wire),
-                nn::elementBytes(group.reduce)});
+  int64_t smallest = std::min(
+      {nn::elementBytes(group.type), nn::elementBytes(group.wire), nn::elementBytes(group.reduce)});
   int64_t alignment = std::max<int64_t>(kSegmentAlignment / smallest, 1);
   SmallVector<Attribute> segments;
   int64_t end = 0;
@@ -211,29 +203,25 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
     auto type = localType(param.getTensorType(), layout, mesh);
     int64_t offset = llvm::alignTo(end, alignment);
     int64_t count = nn::tensorBytes(type) / nn::elementBytes(group.type);
-    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, count, end) ||
-        end > INT64_MAX / 64)
+    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, count, end) || end > INT64_MAX / 64)
       return param.emitError("is too large to be stored in a unit");
     auto it = trained.find(param.getSymName());
     segments.push_back(dist::SegmentAttr::get(
-        module.getContext(),
-        FlatSymbolRefAttr::get(module.getContext(), param.getSymName()), offset,
-        builder.getDenseI64ArrayAttr(type.getShape()),
+        module.getContext(), FlatSymbolRefAttr::get(module.getContext(), param.getSymName()),
+        offset, builder.getDenseI64ArrayAttr(type.getShape()),
         builder.getF64FloatAttr(it != trained.end() ? it->second.decay : 1)));
   }
   SmallVector<Attribute> axes;
   for (StringRef axis : group.axes)
     axes.push_back(builder.getStringAttr(axis));
-  return dist::GroupAttr::get(
-      module.getContext(), builder.getStringAttr(group.name), group.type,
-      group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-      llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments));
+  return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
+                              group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
+                              llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments));
 }
 
-FlatState UnitsBuilder::declare(const std::string &name, nn::Role role,
-                                Type element, dist::UnitOp unit, int64_t index,
-                                dist::GroupAttr group, bool sliced,
-                                FlatSymbolRefAttr of) {
+FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
+                                dist::UnitOp unit, int64_t index, dist::GroupAttr group,
+                                bool sliced, FlatSymbolRefAttr of) {
   auto op = nn::StateOp::create(
       builder, unit.getLoc(), builder.getStringAttr(name),
       nn::RoleAttr::get(module.getContext(), role), /*slot=*/StringAttr(),
@@ -249,8 +237,7 @@ FlatState UnitsBuilder::declare(const std::string &name, nn::Role role,
   return {op, sliced};
 }
 
-LogicalResult UnitsBuilder::declareUnit(StringRef name,
-                                        PlannedUnit &planned) {
+LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
   SmallVector<dist::GroupAttr> attrs;
   for (PlannedGroup &group : planned.groups) {
     FailureOr<dist::GroupAttr> attr = layOut(group);
@@ -260,8 +247,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
   }
   builder.setInsertionPoint(*module.getOps<func::FuncOp>().begin());
   auto unit = dist::UnitOp::create(
-      builder, module.getLoc(), builder.getStringAttr(name),
-      FlatSymbolRefAttr::get(mesh),
+      builder, module.getLoc(), builder.getStringAttr(name), FlatSymbolRefAttr::get(mesh),
       units.axis.empty() ? StringAttr() : builder.getStringAttr(units.axis),
       builder.getArrayAttr(SmallVector<Attribute>(attrs.begin(), attrs.end())));
   unit->remove();
@@ -279,34 +265,31 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name,
     // Parameters that are stored in a wider type than they are used in may be
     // split by every strategy that splits something: uses read the copy.
     bool copied = group.wire != group.type && !dist::splitsParameters(units.strategy);
-    made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param,
-                         group.type, unit, index, attrs[index],
+    made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
+                         index, attrs[index],
                          splits && !group.buffer &&
                              (dist::splitsParameters(units.strategy) ||
                               (copied && dist::splitsOptimizer(units.strategy))),
                          FlatSymbolRefAttr());
     if (copied) {
-      made.copy = declare(base + ".copy", nn::Role::Param, group.wire, unit,
-                          index, attrs[index], /*sliced=*/false,
-                          FlatSymbolRefAttr());
-      made.copy.op->setAttr(dist::kCopyAttr,
-                            FlatSymbolRefAttr::get(made.param.op));
+      made.copy = declare(base + ".copy", nn::Role::Param, group.wire, unit, index, attrs[index],
+                          /*sliced=*/false, FlatSymbolRefAttr());
+      made.copy.op->setAttr(dist::kCopyAttr, FlatSymbolRefAttr::get(made.param.op));
     }
     if (group.trained)
-      for (nn::StateOp moment :
-           trained[group.params.front().getSymName()].moments) {
-        made.moments.push_back(declare(
-            base + "." + moment.getSlot()->str(),
-            moment.getRole(), moment.getTensorType().getElementType(), unit, index, attrs[index],
-            splits && dist::splitsOptimizer(units.strategy),
-            FlatSymbolRefAttr::get(made.param.op)));
+      for (nn::StateOp moment : trained[group.params.front().getSymName()].moments) {
+        made.moments.push_back(declare(base + "." + moment.getSlot()->str(), moment.getRole(),
+                                       moment.getTensorType().getElementType(), unit, index,
+                                       attrs[index],
+                                       splits && dist::splitsOptimizer(units.strategy),
+                                       FlatSymbolRefAttr::get(made.param.op)));
         made.moments.back().op.setSlotAttr(moment.getSlotAttr());
       }
     if (group.trained && accumulated.contains(group.params.front().getSymName()))
-      made.accumulator = declare(
-          base + ".grad_accumulator", nn::Role::GradAccumulator,
-          accumulated.lookup(group.params.front().getSymName()), unit, index, attrs[index],
-          splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
+      made.accumulator =
+          declare(base + ".grad_accumulator", nn::Role::GradAccumulator,
+                  accumulated.lookup(group.params.front().getSymName()), unit, index, attrs[index],
+                  splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
     for (auto [i, param] : llvm::enumerate(group.params))
       units.places[param.getSymName()] = {units.groups.size(), i};
     units.groups.push_back(std::move(made));

@@ -54,8 +54,7 @@ class Units {
 public:
   /// Groups the parameters of the module and declares `dist.unit`s and flat states.
   /// Fails after an error.
-  static mlir::FailureOr<Units> build(mlir::ModuleOp module,
-                                      dist::MeshOp mesh);
+  static mlir::FailureOr<Units> build(mlir::ModuleOp module, dist::MeshOp mesh);
 
   dist::Strategy strategy = dist::Strategy::None;
   /// The shard axis of the mesh, over which groups are split at rest; empty if the

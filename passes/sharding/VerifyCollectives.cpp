@@ -21,7 +21,8 @@ static std::string lackFor(Operation *op) {
     if (scatter.getReduction() != dist::Reduction::Sum)
       return "reduce-scatter but of sums";
   }
-  if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getReduction() != dist::Reduction::Sum)
+  if (auto reduce = dyn_cast<dist::AllReduceOp>(op);
+      reduce && reduce.getReduction() != dist::Reduction::Sum)
     return "all-reduce but of sums";
   return isa<dist::AllToAllOp>(op) ? "all-to-all" : "";
 }
@@ -31,8 +32,9 @@ static LogicalResult verify(Collective collective) {
   if (lack.empty() || collective->use_empty())
     return success();
   return collective->emitError("needs ")
-         << collective->getOperand(0).getType() << ", which is split over axis '" << collective.getCollectiveAxis()
-         << "', in another layout, and the runtime has no " << lack
+         << collective->getOperand(0).getType() << ", which is split over axis '"
+         << collective.getCollectiveAxis() << "', in another layout, and the runtime has no "
+         << lack
          << ": the batch is split along a dimension that this op needs whole; name the dimension of the examples "
             "with --batch-dim INPUT:D, or leave that flag out";
 }
@@ -41,8 +43,9 @@ namespace {
 struct VerifyCollectivesPass : impl::VerifyCollectivesPassBase<VerifyCollectivesPass> {
   using VerifyCollectivesPassBase::VerifyCollectivesPassBase;
   void runOnOperation() final {
-    WalkResult result = getOperation().walk(
-        [](Collective collective) { return failed(verify(collective)) ? WalkResult::interrupt() : WalkResult::advance(); });
+    WalkResult result = getOperation().walk([](Collective collective) {
+      return failed(verify(collective)) ? WalkResult::interrupt() : WalkResult::advance();
+    });
     if (result.wasInterrupted())
       signalPassFailure();
   }

@@ -22,8 +22,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
   for (OpResult result : op.getResults()) {
     std::optional<Layout> layout = getLayout(result);
     if (!layout)
-      return op.emitOpError("result ")
-             << result.getResultNumber() << " has no sharding";
+      return op.emitOpError("result ") << result.getResultNumber() << " has no sharding";
     results.push_back(*layout);
   }
   if (isa<OptimizerUpdate, ElementReduction, nn::AccumulateOp>(op))
@@ -36,8 +35,7 @@ static LogicalResult verifySharded(func::FuncOp function, dist::MeshOp mesh) {
     return function.emitError("must have one block to be partitioned");
   for (BlockArgument argument : function.getArguments())
     if (isa<RankedTensorType>(argument.getType()) && !getLayout(argument))
-      return function.emitError("argument ")
-             << argument.getArgNumber() << " has no sharding";
+      return function.emitError("argument ") << argument.getArgNumber() << " has no sharding";
   for (Operation &op : function.getBody().front().without_terminator())
     if (failed(verifyOp(op, mesh)))
       return failure();

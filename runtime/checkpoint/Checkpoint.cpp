@@ -24,9 +24,7 @@ constexpr int64_t chunkBytes = 1 << 20;
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
 
-std::string stepName(int64_t step) {
-  return format("step-%08lld", (long long)step);
-}
+std::string stepName(int64_t step) { return format("step-%08lld", (long long)step); }
 
 /// Returns the step in a folder's name; -1 if the name is not that of a complete checkpoint.
 int64_t stepOf(const std::string &name) {
@@ -45,17 +43,14 @@ uint64_t checksumOf(const void *data, int64_t bytes) {
 void checkSpace(const std::string &folder, int64_t bytes) {
   struct statvfs info;
   if (statvfs(folder.c_str(), &info) == 0 &&
-      static_cast<uint64_t>(info.f_bavail) * info.f_frsize <
-          static_cast<uint64_t>(bytes))
-    fail(SHALE_EXIT_IO, "no room for a checkpoint of %lld bytes in '%s'",
-         (long long)bytes, folder.c_str());
+      static_cast<uint64_t>(info.f_bavail) * info.f_frsize < static_cast<uint64_t>(bytes))
+    fail(SHALE_EXIT_IO, "no room for a checkpoint of %lld bytes in '%s'", (long long)bytes,
+         folder.c_str());
 }
 
 /// Writes this rank's pieces to one file; returns their manifest entries.
-std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
-                                    const char *state,
-                                    const std::string &folder,
-                                    const std::vector<Piece> &all) {
+std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const char *state,
+                                    const std::string &folder, const std::vector<Piece> &all) {
   std::vector<Piece> own;
   int64_t bytes = 0;
   for (const Piece &piece : all)
@@ -92,8 +87,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank,
 }
 
 /// Returns the manifest entries of the files that rank 0 has just written in the full form.
-std::vector<StoredPiece> describeFull(const ShaleProgram &program,
-                                      const std::string &folder,
+std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::string &folder,
                                       const std::vector<std::string> &names) {
   std::set<std::string> parameters; // first names only: aliases are copies
   for (int p = 0; p < program.parameter_count; ++p)
@@ -129,27 +123,24 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program,
 
 /// Renames the folder into place; an existing one of the same step is exchanged with
 /// it atomically.
-void commit(const std::string &temporary, const std::string &final,
-            const std::string &parent) {
+void commit(const std::string &temporary, const std::string &final, const std::string &parent) {
   syncFolder(temporary);
   int status = rename(temporary.c_str(), final.c_str());
   if (status != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
-    status = renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final.c_str(),
-                       RENAME_EXCHANGE);
+    status = renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE);
     if (status == 0)
       removeTree(temporary);
   }
   if (status != 0)
-    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(),
-         final.c_str(), strerror(errno));
+    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(), final.c_str(),
+         strerror(errno));
   syncFolder(parent);
 }
 
 /// Removes the temporary folders of interrupted saves; the run holds the lock.
 void removeStale(const std::string &parent) {
   for (const std::string &name : listFolder(parent))
-    if (name.compare(0, 5, "step-") == 0 &&
-        name.find(temporaryMark) != std::string::npos)
+    if (name.compare(0, 5, "step-") == 0 && name.find(temporaryMark) != std::string::npos)
       removeTree(parent + "/" + name);
 }
 
@@ -211,9 +202,8 @@ std::string brokenCheckpoint(const std::string &out) {
 }
 
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
-                    Communicator &communicator, const std::string &out,
-                    const std::string &form, int64_t fileBytes, int64_t keep,
-                    Position position) {
+                    Communicator &communicator, const std::string &out, const std::string &form,
+                    int64_t fileBytes, int64_t keep, Position position) {
   std::string parent = root(out);
   std::string final = parent + "/" + stepName(position.step);
   std::string temporary = final + temporaryMark + "new";
@@ -235,8 +225,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
       options.whole = true;
       full = exportTensors(program, rank, state, communicator, options);
       options.optimizer = true;
-      for (const std::string &name :
-           exportTensors(program, rank, state, communicator, options))
+      for (const std::string &name : exportTensors(program, rank, state, communicator, options))
         full.push_back(name);
     } catch (const Error &error) {
       if (error.code != SHALE_EXIT_IO)
@@ -251,8 +240,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
   }
   if (form != "full")
     together(communicator, trouble, [&] {
-      pieces = writeShard(program, rank, state, temporary,
-                          piecesOf(program, /*spread=*/true));
+      pieces = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true));
     });
   std::vector<std::string> texts;
   if (trouble.empty())
@@ -267,8 +255,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
         manifest.pieces.push_back(std::move(piece));
     for (const StoredPiece &piece : manifest.pieces)
       if (!manifest.files.count(piece.file))
-        manifest.files[piece.file] =
-            InputFile(temporary + "/" + piece.file).size();
+        manifest.files[piece.file] = InputFile(temporary + "/" + piece.file).size();
     std::string text = manifestText(program, manifest);
     OutputFile file(temporary + "/manifest.json");
     file.append(text.data(), text.size());

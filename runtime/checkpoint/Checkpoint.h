@@ -20,12 +20,12 @@ namespace shale::rt {
 
 /// Position of a run: everything that is not in the state block.
 struct Position {
-  int64_t step = 0; // the step to run next
+  int64_t step = 0;    // the step to run next
   int64_t updates = 0; // optimizer updates so far: steps minus skipped ones
-  int64_t row = 0;  // next row in the order of the data
+  int64_t row = 0;     // next row in the order of the data
   uint64_t seed = 0;
   std::map<std::string, std::string> flags; // flags that affect the result of training
-  std::string folder; // the checkpoint it was read from
+  std::string folder;                       // the checkpoint it was read from
 };
 
 /// Returns the folders of the complete checkpoints below `out`, oldest first.
@@ -37,8 +37,7 @@ std::string brokenCheckpoint(const std::string &out);
 
 /// Returns the position of the checkpoint that `how` (--resume's value) refers to, or
 /// nothing if there is none or it cannot be read.
-std::optional<Position> newestPosition(const std::string &out,
-                                       const std::string &how);
+std::optional<Position> newestPosition(const std::string &out, const std::string &how);
 
 /// Saves a checkpoint. Every rank calls it. `form`: "sharded", "full" (rank 0 writes
 /// everything) or "both" (sharded, and the full state beside it). The full form is a
@@ -46,16 +45,14 @@ std::optional<Position> newestPosition(const std::string &out,
 /// the optimizer state beside it. Older checkpoints beyond `keep` are removed once the
 /// new one is on disk. On failure nothing remains of the new one and all ranks throw.
 void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
-                    Communicator &communicator, const std::string &out,
-                    const std::string &form, int64_t fileBytes, int64_t keep,
-                    Position position);
+                    Communicator &communicator, const std::string &out, const std::string &form,
+                    int64_t fileBytes, int64_t keep, Position position);
 
 /// Loads a checkpoint. Every rank calls it. `how` is --resume's value. Returns false if
 /// the run starts from the beginning. With "auto" a damaged newest checkpoint is
 /// skipped for the one before it; otherwise damage is exit code 65.
-bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
-                    Communicator &communicator, const std::string &out,
-                    const std::string &how, Position &position);
+bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communicator &communicator,
+                    const std::string &out, const std::string &how, Position &position);
 
 } // namespace shale::rt
 

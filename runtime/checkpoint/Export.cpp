@@ -26,14 +26,12 @@ struct Tensor {
 
 /// Returns the tensors to write. The list is the same on every rank except for kept
 /// tensors, which only rank 0 has and no rank sends.
-std::vector<Tensor> tensorsOf(const ShaleProgram &program,
-                              const ExportOptions &options) {
+std::vector<Tensor> tensorsOf(const ShaleProgram &program, const ExportOptions &options) {
   std::vector<Tensor> tensors;
   for (const Piece &piece : piecesOf(program, /*spread=*/false)) {
     bool param = piece.role == SHALE_ROLE_PARAM;
     const ShaleParameter &parameter = program.parameters[piece.parameter];
-    if (param == options.optimizer ||
-        (param && parameter.buffer == 2 && !options.whole))
+    if (param == options.optimizer || (param && parameter.buffer == 2 && !options.whole))
       continue;
     if (!tensors.empty() && tensors.back().pieces[0].parameter == piece.parameter &&
         tensors.back().pieces[0].role == piece.role) {
@@ -41,8 +39,8 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
       continue;
     }
     Tensor tensor;
-    tensor.name = param ? parameter.name
-                        : std::string(roleName(program, piece.role)) + "/" + parameter.name;
+    tensor.name =
+        param ? parameter.name : std::string(roleName(program, piece.role)) + "/" + parameter.name;
     tensor.type = param ? static_cast<Dtype>(parameter.type) : piece.type;
     tensor.shape.assign(parameter.dims, parameter.dims + parameter.rank);
     tensor.bytes = parameter.count * sizeOf(tensor.type);
@@ -51,8 +49,7 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
   }
   // The other names of tied parameters follow: safetensors does not allow shared bytes.
   for (size_t i = 0, n = tensors.size(); i < n && !options.optimizer; ++i) {
-    const ShaleParameter &parameter =
-        program.parameters[tensors[i].pieces[0].parameter];
+    const ShaleParameter &parameter = program.parameters[tensors[i].pieces[0].parameter];
     for (auto alias = parameter.aliases; alias && *alias; ++alias) {
       tensors.push_back(tensors[i]);
       tensors.back().name = *alias;
@@ -64,8 +61,7 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program,
 }
 
 /// Assigns consecutive tensors to files of at most `most` bytes.
-std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tensors,
-                                                 int64_t most) {
+std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tensors, int64_t most) {
   std::vector<std::vector<const Tensor *>> files(1);
   int64_t bytes = 0;
   for (const Tensor &tensor : tensors) {
@@ -81,8 +77,8 @@ std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tens
 
 /// Sends a piece to rank 0, which passes its chunks to `use`.
 template <typename Use>
-void bring(const Piece &piece, int rank, const char *state,
-           Communicator &communicator, std::vector<char> &buffer, Use use) {
+void bring(const Piece &piece, int rank, const char *state, Communicator &communicator,
+           std::vector<char> &buffer, Use use) {
   int64_t element = sizeOf(piece.type), count = piece.end - piece.begin;
   for (int64_t at = 0; at < count; at += chunkElements) {
     int64_t n = std::min(chunkElements, count - at);
@@ -99,8 +95,7 @@ void bring(const Piece &piece, int rank, const char *state,
   }
 }
 
-void copyKept(const KeptTensor &kept, SafetensorsWriter &writer,
-              std::vector<char> &buffer) {
+void copyKept(const KeptTensor &kept, SafetensorsWriter &writer, std::vector<char> &buffer) {
   InputFile file(kept.file);
   int64_t most = buffer.size();
   for (int64_t at = 0; at < kept.bytes; at += most) {
@@ -116,8 +111,7 @@ void removeOthers(const std::string &folder, const std::string &base,
   for (const std::string &name : listFolder(folder)) {
     bool ours = name == base + ".safetensors" ||
                 (name.compare(0, base.size() + 1, base + "-") == 0 &&
-                 name.find("-of-") != std::string::npos &&
-                 name.size() > 12 &&
+                 name.find("-of-") != std::string::npos && name.size() > 12 &&
                  name.compare(name.size() - 12, 12, ".safetensors") == 0);
     if (ours && std::find(names.begin(), names.end(), name) == names.end())
       unlink((folder + "/" + name).c_str());
@@ -127,15 +121,12 @@ void removeOthers(const std::string &folder, const std::string &base,
 }
 } // namespace
 
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
-                                       const char *state,
-                                       Communicator &communicator,
-                                       const ExportOptions &options) {
+std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const char *state,
+                                       Communicator &communicator, const ExportOptions &options) {
   std::vector<Tensor> tensors = tensorsOf(program, options);
   if (tensors.empty())
     return {};
-  std::vector<std::vector<const Tensor *>> files =
-      filesOf(tensors, options.fileBytes);
+  std::vector<std::vector<const Tensor *>> files = filesOf(tensors, options.fileBytes);
   const std::string base = options.optimizer ? "optimizer" : "model";
   std::string trouble;
   // If rank 0 cannot write, the other ranks still send everything and get the error at
@@ -155,12 +146,10 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
                                   {"weight_map", nlohmann::json::object()}};
   int64_t total = 0;
   for (size_t f = 0; f < files.size(); ++f) {
-    names.push_back(files.size() == 1
-                        ? base + ".safetensors"
-                        : format("%s-%05zu-of-%05zu.safetensors", base.c_str(),
-                                 f + 1, files.size()));
-    temporaries.push_back(options.folder + "/" + names[f] +
-                          format(".tmp-%d", (int)getpid()));
+    names.push_back(files.size() == 1 ? base + ".safetensors"
+                                      : format("%s-%05zu-of-%05zu.safetensors", base.c_str(), f + 1,
+                                               files.size()));
+    temporaries.push_back(options.folder + "/" + names[f] + format(".tmp-%d", (int)getpid()));
     SafetensorsWriter writer;
     attempt([&] {
       for (const Tensor *tensor : files[f])
@@ -173,13 +162,12 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
       if (tensor->kept)
         attempt([&] { copyKept(*tensor->kept, writer, buffer); });
       for (const Piece &piece : tensor->pieces)
-        bring(piece, rank, state, communicator, buffer,
-              [&](const char *data, int64_t n) {
-                attempt([&] {
-                  convert(piece.type, data, tensor->type, converted.data(), n);
-                  writer.append(converted.data(), n * sizeOf(tensor->type));
-                });
-              });
+        bring(piece, rank, state, communicator, buffer, [&](const char *data, int64_t n) {
+          attempt([&] {
+            convert(piece.type, data, tensor->type, converted.data(), n);
+            writer.append(converted.data(), n * sizeOf(tensor->type));
+          });
+        });
     }
     attempt([&] { writer.finish(); });
   }
@@ -188,8 +176,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
       renameFile(temporaries[f], options.folder + "/" + names[f]);
     index["metadata"]["total_size"] = total;
     if (files.size() > 1)
-      replaceFile(options.folder + "/" + base + ".safetensors.index.json",
-                  index.dump(2) + "\n");
+      replaceFile(options.folder + "/" + base + ".safetensors.index.json", index.dump(2) + "\n");
     removeOthers(options.folder, base, names);
   });
   if (!trouble.empty())
@@ -197,8 +184,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
       unlink(temporary.c_str());
   if (communicator.agree(!trouble.empty()))
     fail(SHALE_EXIT_IO, "%s",
-         trouble.empty() ? "rank 0 could not write the model"
-                         : trouble.c_str());
+         trouble.empty() ? "rank 0 could not write the model" : trouble.c_str());
   return names;
 }
 

@@ -27,10 +27,8 @@ struct ExportOptions {
 /// names only when all of them are complete: NAME.safetensors, or
 /// NAME-00001-of-0000N.safetensors and, last, NAME.safetensors.index.json. Returns
 /// the names of the files with tensors, on rank 0.
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank,
-                                       const char *state,
-                                       Communicator &communicator,
-                                       const ExportOptions &options);
+std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const char *state,
+                                       Communicator &communicator, const ExportOptions &options);
 
 } // namespace shale::rt
 

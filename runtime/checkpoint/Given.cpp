@@ -60,9 +60,8 @@ std::string guessRename(const std::vector<std::string> &missing,
         continue;
       std::string prefix = name.substr(0, n - m);
       if (prefix.back() == '.' &&
-          std::all_of(shorter.begin(), shorter.end(), [&](const auto &other) {
-            return names.count(prefix + other) != 0;
-          }))
+          std::all_of(shorter.begin(), shorter.end(),
+                      [&](const auto &other) { return names.count(prefix + other) != 0; }))
         return prefix;
     }
     return "";
@@ -79,16 +78,14 @@ std::string renamed(std::string name, const std::vector<std::string> &renames) {
   for (const std::string &rule : renames) {
     size_t at = rule.rfind('=');
     if (at == std::string::npos)
-      fail(SHALE_EXIT_USAGE, "--init-map takes OLD=NEW, not '%s'",
-           rule.c_str());
+      fail(SHALE_EXIT_USAGE, "--init-map takes OLD=NEW, not '%s'", rule.c_str());
     try {
       std::regex pattern(rule.substr(0, at));
       name = std::regex_replace(name, pattern, rule.substr(at + 1),
                                 std::regex_constants::match_continuous |
                                     std::regex_constants::format_first_only);
     } catch (const std::regex_error &error) {
-      fail(SHALE_EXIT_USAGE,
-           "--init-map '%s': what is before '=' is no regular expression (%s)",
+      fail(SHALE_EXIT_USAGE, "--init-map '%s': what is before '=' is no regular expression (%s)",
            rule.c_str(), error.what());
     }
     if (name.empty())
@@ -97,8 +94,7 @@ std::string renamed(std::string name, const std::vector<std::string> &renames) {
   return name;
 }
 
-GivenWeights::GivenWeights(const ShaleProgram &program,
-                           const std::string &source,
+GivenWeights::GivenWeights(const ShaleProgram &program, const std::string &source,
                            const std::vector<std::string> &renames) {
   renamed("x", renames); // report errors in the flag first
   open(source);
@@ -109,28 +105,24 @@ void GivenWeights::open(const std::string &source) {
   const std::string index = "model.safetensors.index.json";
   auto ends = [&](const char *with) {
     size_t n = std::strlen(with);
-    return source.size() >= n &&
-           source.compare(source.size() - n, n, with) == 0;
+    return source.size() >= n && source.compare(source.size() - n, n, with) == 0;
   };
   if (isFolder(source)) {
     if (exists(source + "/" + index))
       return openIndex(source + "/" + index);
     std::string one = source + "/model.safetensors";
     if (!exists(one))
-      fail(SHALE_EXIT_NO_INPUT,
-           "--init: '%s' has neither model.safetensors nor %s%s", source.c_str(),
-           index.c_str(),
-           exists(source + "/pytorch_model.bin")
-               ? "; save pytorch_model.bin again with "
-                 "save_pretrained(..., safe_serialization=True)"
-               : "");
+      fail(SHALE_EXIT_NO_INPUT, "--init: '%s' has neither model.safetensors nor %s%s",
+           source.c_str(), index.c_str(),
+           exists(source + "/pytorch_model.bin") ? "; save pytorch_model.bin again with "
+                                                   "save_pretrained(..., safe_serialization=True)"
+                                                 : "");
     files.push_back(std::make_unique<SafetensorsReader>(one));
   } else if (ends(".index.json")) {
     return openIndex(source);
   } else {
     if (!exists(source))
-      fail(SHALE_EXIT_NO_INPUT, "--init: there is no file or folder '%s'",
-           source.c_str());
+      fail(SHALE_EXIT_NO_INPUT, "--init: there is no file or folder '%s'", source.c_str());
     files.push_back(std::make_unique<SafetensorsReader>(source));
   }
   for (const auto &[name, info] : files[0]->tensors())
@@ -145,14 +137,13 @@ void GivenWeights::openIndex(const std::string &path) {
     for (const auto &[name, file] : index.at("weight_map").items())
       fileOf[name] = file.get<std::string>();
   } catch (const std::exception &error) {
-    fail(SHALE_EXIT_DATA, "'%s' is no index of safetensors files: %s",
-         path.c_str(), error.what());
+    fail(SHALE_EXIT_DATA, "'%s' is no index of safetensors files: %s", path.c_str(), error.what());
   }
   std::map<std::string, SafetensorsReader *> readers;
   for (const auto &[name, file] : fileOf) {
     if (file.empty() || file[0] == '.' || file.find('/') != std::string::npos)
-      fail(SHALE_EXIT_DATA, "'%s' names a file outside its folder: '%s'",
-           path.c_str(), file.c_str());
+      fail(SHALE_EXIT_DATA, "'%s' names a file outside its folder: '%s'", path.c_str(),
+           file.c_str());
     SafetensorsReader *&reader = readers[file];
     if (!reader) {
       files.push_back(std::make_unique<SafetensorsReader>(parentOf(path) + "/" + file));
@@ -176,8 +167,10 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
   std::vector<std::string> missing, left, other;
   for (const Tensor &tensor : all) {
     if (!renames.empty() && tensor.name.size() > nameLimit)
-      fail(SHALE_EXIT_DATA, "'%s': a tensor's name has %zu bytes, too many for "
-           "--init-map", tensor.file->path().c_str(), tensor.name.size());
+      fail(SHALE_EXIT_DATA,
+           "'%s': a tensor's name has %zu bytes, too many for "
+           "--init-map",
+           tensor.file->path().c_str(), tensor.name.size());
     std::string name = renamed(tensor.name, renames);
     if (name.empty())
       continue;
@@ -192,23 +185,21 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     }
     const ShaleParameter &parameter = program.parameters[known->second];
     if (tensor.info.shape != shapeOf(parameter)) {
-      other.push_back(name + " is " + shapeText(tensor.info.shape) +
-                      " there and " + shapeText(shapeOf(parameter)) +
-                      " in the program");
+      other.push_back(name + " is " + shapeText(tensor.info.shape) + " there and " +
+                      shapeText(shapeOf(parameter)) + " in the program");
       continue;
     }
     Dtype type = static_cast<Dtype>(parameter.type);
     if (isInteger(type) != isInteger(tensor.info.type)) {
-      other.push_back(name + " is " + nameOf(tensor.info.type) + " there and " +
-                      nameOf(type) + " in the program");
+      other.push_back(name + " is " + nameOf(tensor.info.type) + " there and " + nameOf(type) +
+                      " in the program");
       continue;
     }
     Tensor &place = found[known->second];
     if (!place.file)
       place = tensor;
     else if (renamed(place.name, renames) == name)
-      other.push_back(name + " is there twice, as " + place.name + " and " +
-                      tensor.name);
+      other.push_back(name + " is there twice, as " + place.name + " and " + tensor.name);
     else
       tied.emplace_back(place, tensor);
   }
@@ -217,8 +208,8 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     if (found[p].file || !isWeight(program, p))
       continue;
     bool listed = std::any_of(other.begin(), other.end(), [&](const auto &text) {
-      return text.compare(0, std::strlen(parameter.name) + 1,
-                          parameter.name + std::string(" ")) == 0;
+      return text.compare(0, std::strlen(parameter.name) + 1, parameter.name + std::string(" ")) ==
+             0;
     });
     if (parameter.buffer)
       buffers.push_back(parameter.name);
@@ -233,8 +224,8 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
   if (!left.empty())
     text += format(" Left over (%zu): ", left.size()) + listText(left) + ".";
   if (!other.empty())
-    text += format(" Of another shape or type (%zu; nothing is transposed): ",
-                   other.size()) + listText(other) + ".";
+    text += format(" Of another shape or type (%zu; nothing is transposed): ", other.size()) +
+            listText(other) + ".";
   std::string guess = guessRename(missing, left);
   if (!guess.empty() && renames.empty())
     text += " The names fit with --init-map '" + guess + "'";
@@ -259,8 +250,8 @@ void GivenWeights::checkTied() const {
            "'%s' and '%s' are one tied parameter of the program but hold other "
            "values in '%s': export the model with these weights, or leave one "
            "out with --init-map '%s='",
-           first.name.c_str(), second.name.c_str(),
-           second.file->path().c_str(), second.name.c_str());
+           first.name.c_str(), second.name.c_str(), second.file->path().c_str(),
+           second.name.c_str());
   }
 }
 
@@ -275,12 +266,10 @@ void copyModelFiles(const std::string &source, const std::string &target) {
       size_t n = std::strlen(with);
       return name.size() > n && name.compare(name.size() - n, n, with) == 0;
     };
-    bool describes = (ends(".json") && !ends(".index.json")) || ends(".jinja") ||
-                     ends(".model") || ends(".tiktoken") || name == "merges.txt" ||
-                     name == "vocab.txt";
+    bool describes = (ends(".json") && !ends(".index.json")) || ends(".jinja") || ends(".model") ||
+                     ends(".tiktoken") || name == "merges.txt" || name == "vocab.txt";
     std::string path = source + "/" + name;
-    if (!describes || name[0] == '.' ||
-        !std::filesystem::is_regular_file(path, error))
+    if (!describes || name[0] == '.' || !std::filesystem::is_regular_file(path, error))
       continue;
     replaceFile(target + "/" + name, readText(path, copyLimit));
   }

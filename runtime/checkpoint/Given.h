@@ -46,7 +46,7 @@ private:
              const std::vector<std::string> &renames);
 
   std::vector<std::unique_ptr<SafetensorsReader>> files;
-  std::vector<Tensor> all; // of the files, by name
+  std::vector<Tensor> all;   // of the files, by name
   std::vector<Tensor> found; // by parameter
   std::vector<std::pair<Tensor, Tensor>> tied;
   std::vector<std::string> buffers;

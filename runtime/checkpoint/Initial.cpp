@@ -34,7 +34,8 @@ InputFile openInitial(const ShaleInit &init) {
   if (!exists(path) && exists(beside))
     path = beside;
   if (!exists(path) && path == beside)
-    fail(SHALE_EXIT_NO_INPUT, "the initial weights are not at '%s'; put the file there, or pass --init", path.c_str());
+    fail(SHALE_EXIT_NO_INPUT,
+         "the initial weights are not at '%s'; put the file there, or pass --init", path.c_str());
   if (!exists(path))
     fail(SHALE_EXIT_NO_INPUT,
          "the initial weights are neither at '%s' nor at '%s'; put the file at "
@@ -42,11 +43,10 @@ InputFile openInitial(const ShaleInit &init) {
          init.file ? init.file : "", beside.c_str());
   InputFile file(path);
   if (init.file_size > 0 && file.size() != init.file_size)
-    fail(
-        SHALE_EXIT_DATA,
-        "'%s' has %lld bytes, at compile time it had %lld: compile the program "
-        "again for this model",
-        path.c_str(), (long long)file.size(), (long long)init.file_size);
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld bytes, at compile time it had %lld: compile the program "
+         "again for this model",
+         path.c_str(), (long long)file.size(), (long long)init.file_size);
   return file;
 }
 
@@ -70,9 +70,7 @@ void checkHash(const ShaleParameter &parameter, const InputFile &file) {
          file.path().c_str(), parameter.name);
 }
 
-Dtype fileType(const ShaleParameter &parameter) {
-  return static_cast<Dtype>(parameter.init.type);
-}
+Dtype fileType(const ShaleParameter &parameter) { return static_cast<Dtype>(parameter.init.type); }
 
 /// Location of the values of a whole parameter, all in one type.
 struct Source {
@@ -86,15 +84,16 @@ struct Source {
 /// The source of the initial weights, as chosen by --init.
 class Origin {
 public:
-  Origin(const ShaleProgram &program, const InitOptions &init)
-      : program(program) {
+  Origin(const ShaleProgram &program, const InitOptions &init) : program(program) {
     const std::string mark = "random:";
     if (init.source.compare(0, mark.size(), mark) == 0) {
       std::string digits = init.source.substr(mark.size());
       if (digits.empty() || digits.size() > 18 ||
           digits.find_first_not_of("0123456789") != std::string::npos)
-        fail(SHALE_EXIT_USAGE, "--init random:SEED takes a whole number, not "
-             "'%s'", digits.c_str());
+        fail(SHALE_EXIT_USAGE,
+             "--init random:SEED takes a whole number, not "
+             "'%s'",
+             digits.c_str());
       random = true;
       seed = std::strtoull(digits.c_str(), nullptr, 10);
       checkStatistics();
@@ -108,17 +107,14 @@ public:
   bool draws(int p) const {
     const ShaleParameter &parameter = program.parameters[p];
     return random && !parameter.buffer && isWeight(program, p) &&
-           parameter.init.kind != SHALE_INIT_FILL &&
-           !isInteger(static_cast<Dtype>(parameter.type));
+           parameter.init.kind != SHALE_INIT_FILL && !isInteger(static_cast<Dtype>(parameter.type));
   }
   bool fills(int p) const {
-    return !(given && given->of(p).file) &&
-           program.parameters[p].init.kind == SHALE_INIT_FILL;
+    return !(given && given->of(p).file) && program.parameters[p].init.kind == SHALE_INIT_FILL;
   }
   /// Whether the values are stored in the program itself.
   bool brings(int p) const {
-    return !(given && given->of(p).file) &&
-           program.parameters[p].init.kind == SHALE_INIT_DATA;
+    return !(given && given->of(p).file) && program.parameters[p].init.kind == SHALE_INIT_DATA;
   }
   /// Returns the source of any other parameter.
   Source of(int p) {
@@ -130,18 +126,15 @@ public:
     const ShaleInit &init = parameter.init;
     Dtype type = fileType(parameter);
     if (init.length != parameter.count * sizeOf(type))
-      fail(SHALE_EXIT_DATA,
-           "initial value of '%s' has %lld bytes, expected %lld",
-           parameter.name, (long long)init.length,
-           (long long)(parameter.count * sizeOf(type)));
+      fail(SHALE_EXIT_DATA, "initial value of '%s' has %lld bytes, expected %lld", parameter.name,
+           (long long)init.length, (long long)(parameter.count * sizeOf(type)));
     if (init.kind == SHALE_INIT_DATA)
       return {nullptr, type, 0, false, init.file};
     auto found = files.find(init.file ? init.file : "");
     if (found == files.end())
       found = files.emplace(init.file ? init.file : "", openInitial(init)).first;
     checkHash(parameter, found->second);
-    return {&found->second, type, init.offset,
-            init.transposed && parameter.rank == 2};
+    return {&found->second, type, init.offset, init.transposed && parameter.rank == 2};
   }
 
   const ShaleProgram &program;
@@ -184,8 +177,7 @@ double drawn(uint64_t key, int64_t element) {
   constexpr uint64_t mask = (uint64_t(1) << bits) - 1;
   uint64_t sum = 0;
   for (uint64_t word = 0; word < 4; ++word) {
-    uint64_t x = mix(key + (4 * static_cast<uint64_t>(element) + word + 1) *
-                               0x9e3779b97f4a7c15ull);
+    uint64_t x = mix(key + (4 * static_cast<uint64_t>(element) + word + 1) * 0x9e3779b97f4a7c15ull);
     sum += (x & mask) + (x >> bits & mask) + (x >> 2 * bits & mask);
   }
   return (static_cast<double>(sum) - 6.0 * mask) / (uint64_t(1) << bits);
@@ -207,11 +199,8 @@ public:
       uint64_t key = keyOf(origin.seed, parameter.name);
       for (int64_t e = piece.begin; e < piece.end; ++e) {
         // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
-        float value = static_cast<float>(
-            init.mean +
-            init.deviation * drawn(key, e));
-        convert(Dtype::F32, &value, piece.type,
-                target + (e - piece.begin) * size, 1);
+        float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
+        convert(Dtype::F32, &value, piece.type, target + (e - piece.begin) * size, 1);
       }
       return;
     }
@@ -237,13 +226,13 @@ private:
   void readPlain(const Piece &piece, const Source &source, char *target) {
     int64_t element = sizeOf(source.type), step = chunkBytes / element;
     if (source.data) {
-      convert(source.type, source.data + piece.begin * element, piece.type, target, piece.end - piece.begin);
+      convert(source.type, source.data + piece.begin * element, piece.type, target,
+              piece.end - piece.begin);
       return;
     }
     for (int64_t at = piece.begin; at < piece.end; at += step) {
       int64_t n = std::min(step, piece.end - at);
-      source.file->readAt(source.offset + at * element, buffer.data(),
-                          n * element);
+      source.file->readAt(source.offset + at * element, buffer.data(), n * element);
       convert(source.type, buffer.data(), piece.type,
               target + (at - piece.begin) * sizeOf(piece.type), n);
     }
@@ -252,18 +241,16 @@ private:
   /// Reads a piece of a transposed parameter. The file holds [columns, rows]: for each
   /// column, one contiguous range covers the rows of the piece. Tall pieces are read in
   /// strips of rows.
-  void readTransposed(const Piece &piece, const ShaleParameter &parameter,
-                      const Source &source, char *target) {
-    int64_t size = sizeOf(source.type), rows = parameter.dims[0],
-            columns = parameter.dims[1];
+  void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source,
+                      char *target) {
+    int64_t size = sizeOf(source.type), rows = parameter.dims[0], columns = parameter.dims[1];
     int64_t firstRow = piece.begin / columns;
     int64_t lastRow = (piece.end - 1) / columns + 1;
     int64_t strip = chunkBytes / size;
     for (int64_t top = firstRow; top < lastRow; top += strip) {
       int64_t height = std::min(strip, lastRow - top);
       for (int64_t c = 0; c < columns; ++c) {
-        source.file->readAt(source.offset + (c * rows + top) * size,
-                            buffer.data(), height * size);
+        source.file->readAt(source.offset + (c * rows + top) * size, buffer.data(), height * size);
         for (int64_t r = 0; r < height; ++r) {
           int64_t element = (top + r) * columns + c;
           if (element >= piece.begin && element < piece.end)
@@ -281,8 +268,7 @@ private:
 
 } // namespace
 
-void readInitial(const ShaleProgram &program, const InitOptions &init, int rank,
-                 char *state) {
+void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, char *state) {
   Reader reader(program, init);
   for (const Piece &piece : localPieces(program, rank))
     if (piece.role == SHALE_ROLE_PARAM || piece.role == SHALE_ROLE_LOSS_SCALE)
@@ -295,8 +281,7 @@ std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
     if (!origin.draws(p) && !origin.fills(p) && !origin.brings(p))
       origin.of(p);
   if (origin.random)
-    return format("initial weights: drawn with seed %llu",
-                  (unsigned long long)origin.seed);
+    return format("initial weights: drawn with seed %llu", (unsigned long long)origin.seed);
   if (!origin.given)
     return "";
   origin.given->checkTied();

@@ -12,15 +12,14 @@
 namespace shale::rt {
 
 struct InitOptions {
-  std::string source; // a file, a folder, "random:SEED", or empty: the model's files
+  std::string source;               // a file, a folder, "random:SEED", or empty: the model's files
   std::vector<std::string> renames; // OLD=NEW, see checkpoint/Given.h
 };
 
 /// Fills this rank's parameters; reads only the elements that it stores. The model's
 /// own file is read from its path at compile time, else from beside the program. Fails
 /// with exit code 66 if it is missing, 65 if its size or values differ.
-void readInitial(const ShaleProgram &program, const InitOptions &init, int rank,
-                 char *state);
+void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, char *state);
 
 /// Checks what can be checked without reading all values: the files exist, are those
 /// of compile time (by their size and the beginning of each parameter), and hold what

@@ -13,17 +13,13 @@ namespace shale::rt {
 namespace {
 constexpr int64_t chunkBytes = 1 << 20;
 
-std::string storePath(const std::string &out) {
-  return out + "/.kept.safetensors";
-}
+std::string storePath(const std::string &out) { return out + "/.kept.safetensors"; }
 } // namespace
 
-void storeKept(const ShaleProgram &program, const InitOptions &init,
-               const std::string &out) {
+void storeKept(const ShaleProgram &program, const InitOptions &init, const std::string &out) {
   std::string path = storePath(out);
   unlink(path.c_str()); // of another run
-  if (program.kept_count == 0 || init.source.empty() ||
-      init.source.compare(0, 7, "random:") == 0)
+  if (program.kept_count == 0 || init.source.empty() || init.source.compare(0, 7, "random:") == 0)
     return;
   GivenWeights given(program, init.source, init.renames);
   if (given.carried().empty())
@@ -44,8 +40,7 @@ void storeKept(const ShaleProgram &program, const InitOptions &init,
   renameFile(temporary, path);
 }
 
-std::vector<KeptTensor> findKept(const ShaleProgram &program,
-                                 const std::string &out,
+std::vector<KeptTensor> findKept(const ShaleProgram &program, const std::string &out,
                                  std::vector<std::string> &missing) {
   std::vector<KeptTensor> kept;
   std::optional<SafetensorsReader> store;
@@ -55,8 +50,8 @@ std::vector<KeptTensor> findKept(const ShaleProgram &program,
     const ShaleParameter &row = program.kept[k];
     const TensorInfo *info = store ? store->find(row.name) : nullptr;
     if (info) {
-      kept.push_back({row.name, info->type, info->shape, store->file().path(),
-                      info->offset, info->bytes});
+      kept.push_back(
+          {row.name, info->type, info->shape, store->file().path(), info->offset, info->bytes});
       continue;
     }
     if (row.type < 0 || !row.init.file) {
@@ -66,9 +61,11 @@ std::vector<KeptTensor> findKept(const ShaleProgram &program,
     try {
       // The beginning of the values is not checked here: the check of the parameters
       // detects another file of the same size.
-      kept.push_back({row.name, static_cast<Dtype>(row.type),
+      kept.push_back({row.name,
+                      static_cast<Dtype>(row.type),
                       {row.dims, row.dims + row.rank},
-                      openInitial(row.init).path(), row.init.offset,
+                      openInitial(row.init).path(),
+                      row.init.offset,
                       row.init.length});
     } catch (const Error &) {
       missing.push_back(row.name); // training does not need the model's files

@@ -22,13 +22,11 @@ struct KeptTensor {
 
 /// Copies the kept tensors in --init's files to the output folder, where a resumed run
 /// finds them. Rank 0 calls it at the start of a run.
-void storeKept(const ShaleProgram &program, const InitOptions &init,
-               const std::string &out);
+void storeKept(const ShaleProgram &program, const InitOptions &init, const std::string &out);
 
 /// Returns the kept tensors whose values are known: stored by storeKept(), or in the
 /// model's own file. Sets `missing` to the names of the others.
-std::vector<KeptTensor> findKept(const ShaleProgram &program,
-                                 const std::string &out,
+std::vector<KeptTensor> findKept(const ShaleProgram &program, const std::string &out,
                                  std::vector<std::string> &missing);
 
 } // namespace shale::rt

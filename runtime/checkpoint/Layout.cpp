@@ -10,9 +10,8 @@ namespace shale::rt {
 
 namespace {
 /// Appends the pieces of group elements [low, high) that start at `offset`.
-void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
-              int64_t high, int64_t offset, int rank,
-              std::vector<Piece> &pieces) {
+void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low, int64_t high,
+              int64_t offset, int rank, std::vector<Piece> &pieces) {
   const ShaleGroup &group = program.groups[state.group];
   for (int s = 0; s < group.segment_count; ++s) {
     const ShaleSegment &segment = group.segments[s];
@@ -41,25 +40,23 @@ bool stands(const ShaleProgram &program, int index) {
   const ShaleState &own = program.states[index];
   auto key = [&](int i) {
     const ShaleState &state = program.states[i];
-    return std::make_tuple(-sizeOf(static_cast<Dtype>(state.type)),
-                           -axisSize(program, state), i);
+    return std::make_tuple(-sizeOf(static_cast<Dtype>(state.type)), -axisSize(program, state), i);
   };
   for (int i = 0; i < program.state_count; ++i)
-    if (program.states[i].group == own.group &&
-        program.states[i].role == own.role && key(i) < key(index))
+    if (program.states[i].group == own.group && program.states[i].role == own.role &&
+        key(i) < key(index))
       return false;
   return true;
 }
 
-void addSharded(const ShaleProgram &program, const ShaleState &state,
-                std::vector<Piece> &pieces) {
+void addSharded(const ShaleProgram &program, const ShaleState &state, std::vector<Piece> &pieces) {
   // Ranks that differ on other axes hold the same elements: use those with coordinate 0 there.
   int64_t stride = 1;
   for (int a = program.axis_count - 1; a > state.axis; --a)
     stride *= program.axes[a].size;
   for (int64_t c = 0; c < axisSize(program, state); ++c)
-    addRange(program, state, c * state.local_count, (c + 1) * state.local_count,
-             state.offset, static_cast<int>(c * stride), pieces);
+    addRange(program, state, c * state.local_count, (c + 1) * state.local_count, state.offset,
+             static_cast<int>(c * stride), pieces);
 }
 
 void addWhole(const ShaleProgram &program, const ShaleState &state, bool spread,
@@ -98,8 +95,7 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank) {
   for (int i = 0; i < program.state_count; ++i) {
     const ShaleState &state = program.states[i];
     int64_t low = state.axis < 0 ? 0 : own[state.axis] * state.local_count;
-    addRange(program, state, low, low + state.local_count, state.offset, rank,
-             pieces);
+    addRange(program, state, low, low + state.local_count, state.offset, rank, pieces);
   }
   return pieces;
 }
@@ -129,17 +125,17 @@ bool isWeight(const ShaleProgram &program, int parameter) {
 void checkProgram(const ShaleProgram &p) {
   auto need = [](bool holds, const char *what, int index) {
     if (!holds)
-      fail(SHALE_EXIT_INTERNAL, "the compiled program's %s %d is inconsistent",
-           what, index);
+      fail(SHALE_EXIT_INTERNAL, "the compiled program's %s %d is inconsistent", what, index);
   };
   if (p.abi_version != SHALE_ABI_VERSION)
-    fail(
-        SHALE_EXIT_INTERNAL,
-        "compiled for runtime ABI %d, linked with a runtime of ABI %d; compile "
-        "it again",
-        p.abi_version, SHALE_ABI_VERSION);
+    fail(SHALE_EXIT_INTERNAL,
+         "compiled for runtime ABI %d, linked with a runtime of ABI %d; compile "
+         "it again",
+         p.abi_version, SHALE_ABI_VERSION);
   for (int a = 0; a < p.axis_count; ++a)
-    need(p.axes[a].size > 0 && p.axes[a].kind >= SHALE_AXIS_REPLICA && p.axes[a].kind <= SHALE_AXIS_TENSOR, "axis", a);
+    need(p.axes[a].size > 0 && p.axes[a].kind >= SHALE_AXIS_REPLICA &&
+             p.axes[a].kind <= SHALE_AXIS_TENSOR,
+         "axis", a);
   need(p.world_size == meshSize(p), "world size", p.world_size);
   for (int i = 0; i < p.parameter_count; ++i) {
     int64_t count = 1;
@@ -152,17 +148,16 @@ void checkProgram(const ShaleProgram &p) {
   for (int g = 0; g < p.group_count; ++g)
     for (int s = 0; s < p.groups[g].segment_count; ++s) {
       const ShaleSegment &segment = p.groups[g].segments[s];
-      need(segment.parameter >= 0 && segment.parameter < p.parameter_count &&
-               segment.offset >= 0 &&
+      need(segment.parameter >= 0 && segment.parameter < p.parameter_count && segment.offset >= 0 &&
                segment.offset + segment.count <= p.groups[g].count &&
                segment.count == p.parameters[segment.parameter].count,
            "group", g);
     }
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];
-    need(s.group >= 0 && s.group < p.group_count && s.axis < p.axis_count &&
-             s.type >= 0 && s.type <= SHALE_BOOL && s.offset >= 0 &&
-             s.role >= 0 && s.role < SHALE_ROLE_SLOT + p.slot_count,
+    need(s.group >= 0 && s.group < p.group_count && s.axis < p.axis_count && s.type >= 0 &&
+             s.type <= SHALE_BOOL && s.offset >= 0 && s.role >= 0 &&
+             s.role < SHALE_ROLE_SLOT + p.slot_count,
          "state", i);
     need(s.local_count * axisSize(p, s) == p.groups[s.group].count &&
              s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=

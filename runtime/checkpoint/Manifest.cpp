@@ -15,13 +15,10 @@ using nlohmann::json;
 namespace {
 constexpr int64_t manifestLimit = int64_t(1) << 30;
 
-std::string hex(uint64_t value) {
-  return format("%016llx", (unsigned long long)value);
-}
+std::string hex(uint64_t value) { return format("%016llx", (unsigned long long)value); }
 
 uint64_t fromHex(const std::string &text) {
-  if (text.size() != 16 ||
-      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw std::runtime_error("a checksum is not 16 hexadecimal digits");
   return std::strtoull(text.c_str(), nullptr, 16);
 }
@@ -35,21 +32,16 @@ Dtype typeOf(const json &value) {
 
 /// Reads a number of the manifest. All are counts and offsets: never negative.
 int64_t natural(const json &value) {
-  if (!value.is_number_unsigned() ||
-      value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
     throw std::runtime_error("a count is not a natural number");
   return value.get<int64_t>();
 }
 
 json toJson(const StoredPiece &piece) {
-  return {{"parameter", piece.parameter},
-          {"role", piece.role},
-          {"dtype", nameOf(piece.type)},
-          {"begin", piece.begin},
-          {"end", piece.end},
-          {"file", piece.file},
-          {"offset", piece.offset},
-          {"xxh3", hex(piece.checksum)}};
+  return {
+      {"parameter", piece.parameter}, {"role", piece.role},         {"dtype", nameOf(piece.type)},
+      {"begin", piece.begin},         {"end", piece.end},           {"file", piece.file},
+      {"offset", piece.offset},       {"xxh3", hex(piece.checksum)}};
 }
 
 StoredPiece pieceFrom(const json &object) {
@@ -69,11 +61,9 @@ void checkPiece(const Manifest &manifest, const StoredPiece &piece) {
   auto file = manifest.files.find(piece.file);
   int64_t bytes = 0;
   if (file == manifest.files.end() || piece.begin > piece.end ||
-      __builtin_mul_overflow(piece.end - piece.begin, sizeOf(piece.type),
-                             &bytes) ||
+      __builtin_mul_overflow(piece.end - piece.begin, sizeOf(piece.type), &bytes) ||
       piece.offset > file->second || bytes > file->second - piece.offset)
-    throw std::runtime_error("a piece of '" + piece.parameter +
-                             "' is not inside its file");
+    throw std::runtime_error("a piece of '" + piece.parameter + "' is not inside its file");
 }
 
 Manifest parse(const std::string &folder, const std::string &text) {
@@ -88,9 +78,8 @@ Manifest parse(const std::string &folder, const std::string &text) {
   Manifest manifest;
   manifest.position.step = natural(body.at("step"));
   // Older files do not count updates: none was skipped.
-  manifest.position.updates = body.contains("updates")
-                                  ? natural(body.at("updates"))
-                                  : manifest.position.step;
+  manifest.position.updates =
+      body.contains("updates") ? natural(body.at("updates")) : manifest.position.step;
   if (manifest.position.updates > manifest.position.step)
     throw std::runtime_error("it has more updates than steps");
   manifest.position.row = natural(body.at("data_row"));
@@ -134,20 +123,16 @@ std::vector<StoredPiece> unpackPieces(const std::string &text) {
   return pieces;
 }
 
-std::string manifestText(const ShaleProgram &program,
-                         const Manifest &manifest) {
-  json body = {
-      {"format", "shale-checkpoint"},    {"version", 1},
-      {"step", manifest.position.step},  {"updates", manifest.position.updates},
-      {"data_row", manifest.position.row},
-      {"seed", manifest.position.seed},  {"model", baseName(program.model)},
-      {"strategy", program.strategy},    {"optimizer", program.optimizer},
-      {"world_size", program.world_size},
-      {"flags", manifest.position.flags}};
+std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
+  json body = {{"format", "shale-checkpoint"},      {"version", 1},
+               {"step", manifest.position.step},    {"updates", manifest.position.updates},
+               {"data_row", manifest.position.row}, {"seed", manifest.position.seed},
+               {"model", baseName(program.model)},  {"strategy", program.strategy},
+               {"optimizer", program.optimizer},    {"world_size", program.world_size},
+               {"flags", manifest.position.flags}};
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
-    axes.push_back(
-        {{"name", program.axes[a].name}, {"size", program.axes[a].size}});
+    axes.push_back({{"name", program.axes[a].name}, {"size", program.axes[a].size}});
   body["axes"] = axes;
   json parameters = json::array();
   for (int p = 0; p < program.parameter_count; ++p) {
@@ -155,8 +140,7 @@ std::string manifestText(const ShaleProgram &program,
     parameters.push_back(
         {{"name", parameter.name},
          {"dtype", nameOf(static_cast<Dtype>(parameter.type))},
-         {"shape", std::vector<int64_t>(parameter.dims,
-                                        parameter.dims + parameter.rank)}});
+         {"shape", std::vector<int64_t>(parameter.dims, parameter.dims + parameter.rank)}});
   }
   body["parameters"] = parameters;
   body["files"] = json(manifest.files);
@@ -165,8 +149,7 @@ std::string manifestText(const ShaleProgram &program,
     pieces.push_back(toJson(piece));
   body["pieces"] = pieces;
   std::string text = body.dump();
-  json whole = {{"body", body},
-                {"checksum", hex(XXH3_64bits(text.data(), text.size()))}};
+  json whole = {{"body", body}, {"checksum", hex(XXH3_64bits(text.data(), text.size()))}};
   return whole.dump(1) + "\n";
 }
 
@@ -182,8 +165,8 @@ Manifest readManifest(const std::string &folder) {
   for (const auto &[name, size] : manifest.files) {
     InputFile file(folder + "/" + name);
     if (file.size() != size)
-      fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld",
-           file.path().c_str(), (long long)file.size(), (long long)size);
+      fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld", file.path().c_str(),
+           (long long)file.size(), (long long)size);
   }
   return manifest;
 }
@@ -200,8 +183,6 @@ void Checksum::add(const void *data, int64_t bytes) {
   XXH3_64bits_update(static_cast<XXH3_state_t *>(state), data, bytes);
 }
 
-uint64_t Checksum::value() const {
-  return XXH3_64bits_digest(static_cast<XXH3_state_t *>(state));
-}
+uint64_t Checksum::value() const { return XXH3_64bits_digest(static_cast<XXH3_state_t *>(state)); }
 
 } // namespace shale::rt

@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t chunkElements = 1 << 19;
 
 /// Returns the names of loss-scaling parameters of the program and of the checkpoint.
-std::set<std::string> lossScales(const ShaleProgram &program,
-                                 const Manifest &manifest) {
+std::set<std::string> lossScales(const ShaleProgram &program, const Manifest &manifest) {
   std::set<std::string> names;
   std::string role = roleName(program, SHALE_ROLE_LOSS_SCALE);
   for (const StoredPiece &piece : manifest.pieces)
@@ -59,8 +58,7 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
       if (scales.count(program.parameters[p].name))
         scaleIsNew = true;
       else
-        differences.push_back("missing " +
-                              std::string(program.parameters[p].name));
+        differences.push_back("missing " + std::string(program.parameters[p].name));
     }
   if (differences.empty() && (scaleLacks || scaleIsNew))
     fail(SHALE_EXIT_DATA,
@@ -76,8 +74,8 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
     list += (i ? ", " : "") + differences[i];
   if (differences.size() > 10)
     list += format(" and %zu more", differences.size() - 10);
-  fail(SHALE_EXIT_DATA, "checkpoint '%s' is of another model: %s",
-       manifest.position.folder.c_str(), list.c_str());
+  fail(SHALE_EXIT_DATA, "checkpoint '%s' is of another model: %s", manifest.position.folder.c_str(),
+       list.c_str());
 }
 
 /// This rank's pieces of each (parameter, role).
@@ -85,40 +83,32 @@ using Targets = std::map<std::pair<int, std::string>, std::vector<Piece>>;
 
 /// Reads a whole stored piece, to check its checksum, and copies the elements of `targets`.
 void readPiece(const std::string &folder, const StoredPiece &stored,
-               const std::vector<Piece> &targets, char *state,
-               std::vector<char> &buffer) {
+               const std::vector<Piece> &targets, char *state, std::vector<char> &buffer) {
   InputFile file(folder + "/" + stored.file);
   Checksum checksum;
   int64_t element = sizeOf(stored.type);
   for (int64_t at = stored.begin; at < stored.end; at += chunkElements) {
     int64_t n = std::min(chunkElements, stored.end - at);
-    file.readAt(stored.offset + (at - stored.begin) * element, buffer.data(),
-                n * element);
+    file.readAt(stored.offset + (at - stored.begin) * element, buffer.data(), n * element);
     checksum.add(buffer.data(), n * element);
     for (const Piece &target : targets) {
       int64_t begin = std::max(at, target.begin);
       int64_t end = std::min(at + n, target.end);
       if (begin < end)
-        convert(stored.type, buffer.data() + (begin - at) * element,
-                target.type,
-                state + target.offset +
-                    (begin - target.begin) * sizeOf(target.type),
-                end - begin);
+        convert(stored.type, buffer.data() + (begin - at) * element, target.type,
+                state + target.offset + (begin - target.begin) * sizeOf(target.type), end - begin);
     }
   }
   if (checksum.value() != stored.checksum)
-    fail(SHALE_EXIT_DATA,
-         "'%s' is damaged: the checksum of '%s' (%s) does not match",
+    fail(SHALE_EXIT_DATA, "'%s' is damaged: the checksum of '%s' (%s) does not match",
          file.path().c_str(), stored.parameter.c_str(), stored.role.c_str());
 }
 
 /// Checks that the stored pieces of one (parameter, role) cover `target`.
-void checkCover(const ShaleProgram &program, const std::string &folder,
-                const Piece &target, std::vector<const StoredPiece *> pieces) {
+void checkCover(const ShaleProgram &program, const std::string &folder, const Piece &target,
+                std::vector<const StoredPiece *> pieces) {
   std::sort(pieces.begin(), pieces.end(),
-            [](const StoredPiece *x, const StoredPiece *y) {
-              return x->begin < y->begin;
-            });
+            [](const StoredPiece *x, const StoredPiece *y) { return x->begin < y->begin; });
   int64_t at = target.begin;
   for (const StoredPiece *piece : pieces)
     if (piece->begin <= at)
@@ -128,16 +118,13 @@ void checkCover(const ShaleProgram &program, const std::string &folder,
          "checkpoint '%s' lacks elements of '%s' (%s): it was saved with "
          "another "
          "optimizer, or is not whole",
-         folder.c_str(), program.parameters[target.parameter].name,
-         roleName(program, target.role));
+         folder.c_str(), program.parameters[target.parameter].name, roleName(program, target.role));
 }
 
-void readState(const ShaleProgram &program, int rank, char *state,
-               const Manifest &manifest) {
+void readState(const ShaleProgram &program, int rank, char *state, const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
   std::map<std::string, int> names = parameterNames(program);
-  std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>>
-      stored;
+  std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>> stored;
   for (const StoredPiece &piece : manifest.pieces) {
     auto found = names.find(piece.parameter);
     if (found != names.end())
@@ -163,8 +150,8 @@ void readState(const ShaleProgram &program, int rank, char *state,
 /// Tries to load one folder on every rank. Returns the error message on the ranks that
 /// failed; `failed` is the same on all ranks.
 std::string tryFolder(const ShaleProgram &program, int rank, char *state,
-                      Communicator &communicator, const std::string &folder,
-                      Position &position, bool &failed, bool &otherModel) {
+                      Communicator &communicator, const std::string &folder, Position &position,
+                      bool &failed, bool &otherModel) {
   std::string trouble;
   bool other = false;
   try {
@@ -183,8 +170,7 @@ std::string tryFolder(const ShaleProgram &program, int rank, char *state,
 }
 } // namespace
 
-std::optional<Position> newestPosition(const std::string &out,
-                                       const std::string &how) {
+std::optional<Position> newestPosition(const std::string &out, const std::string &how) {
   bool named = how != "auto" && how != "must" && how != "never";
   std::vector<std::string> folders = listCheckpoints(named ? how : out);
   if (how == "never" || (folders.empty() && !named))
@@ -196,9 +182,8 @@ std::optional<Position> newestPosition(const std::string &out,
   }
 }
 
-bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
-                    Communicator &communicator, const std::string &out,
-                    const std::string &how, Position &position) {
+bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communicator &communicator,
+                    const std::string &out, const std::string &how, Position &position) {
   if (how == "never")
     return false;
   std::vector<std::string> folders;
@@ -212,14 +197,13 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, char *state,
   }
   if (communicator.agree(static_cast<int64_t>(folders.size())) == 0) {
     if (how == "must")
-      fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
-           out.c_str());
+      fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint", out.c_str());
     return false;
   }
   for (size_t i = folders.size(); i-- > 0;) {
     bool failed = false, otherModel = false;
-    std::string trouble = tryFolder(program, rank, state, communicator,
-                                    folders[i], position, failed, otherModel);
+    std::string trouble =
+        tryFolder(program, rank, state, communicator, folders[i], position, failed, otherModel);
     if (!failed)
       return true;
     if (trouble.empty())

@@ -12,11 +12,10 @@ void SafetensorsWriter::declare(const std::string &name, Dtype type,
   for (int64_t size : shape)
     count *= size;
   int64_t end = total + count * sizeOf(type);
-  header += "," + nlohmann::json(name).dump() + ":" +
-            nlohmann::json({{"dtype", nameOf(type)},
-                            {"shape", shape},
-                            {"data_offsets", {total, end}}})
-                .dump();
+  header +=
+      "," + nlohmann::json(name).dump() + ":" +
+      nlohmann::json({{"dtype", nameOf(type)}, {"shape", shape}, {"data_offsets", {total, end}}})
+          .dump();
   total = end;
 }
 

@@ -13,8 +13,7 @@ namespace shale::rt {
 class SafetensorsWriter {
 public:
   /// Declares the next tensor; all before the first begin().
-  void declare(const std::string &name, Dtype type,
-               const std::vector<int64_t> &shape);
+  void declare(const std::string &name, Dtype type, const std::vector<int64_t> &shape);
   /// Creates the file and writes the header.
   void begin(const std::string &path);
   void append(const void *data, int64_t bytes) { file->append(data, bytes); }

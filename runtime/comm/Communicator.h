@@ -20,8 +20,8 @@ public:
 
   // Called by compiled code. All ranks start collectives in the same order, with at
   // most one per site in flight. They do not throw: failure ends the process with 76.
-  virtual void start(int32_t site, ShaleCollectiveKind kind, const void *send,
-                     void *recv, int64_t count, ShaleType type) = 0;
+  virtual void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
+                     int64_t count, ShaleType type) = 0;
   virtual void wait(int32_t site) = 0;
   /// Bytes that this rank has sent in collectives of compiled code.
   virtual int64_t bytesSent() const = 0;
@@ -40,13 +40,13 @@ public:
 int64_t scratchBytes(const ShaleProgram &program);
 
 /// Connects this rank with its peers; a single rank has none.
-std::unique_ptr<Communicator> connect(const ShaleProgram &program,
-                                      const Place &place, double timeout);
+std::unique_ptr<Communicator> connect(const ShaleProgram &program, const Place &place,
+                                      double timeout);
 
 /// Computes target = sum of the `count` sources in order: in f32 for floats up to 32
 /// bits (rounded once), in the type itself for f64 and integers. Each has `elements`.
-void sumInOrder(ShaleType type, const void *const *sources, int count,
-                void *target, int64_t elements);
+void sumInOrder(ShaleType type, const void *const *sources, int count, void *target,
+                int64_t elements);
 
 } // namespace shale::rt
 

@@ -14,7 +14,8 @@ namespace shale::rt {
 /// The host and CPUs that one rank may run on.
 struct RankCores {
   std::string host;
-  /// Not vector<int>: libgloo would bind to this program's instantiation, and its memory would be counted as ours.
+  /// Not vector<int>: libgloo would bind to this program's instantiation, and its memory would be
+  /// counted as ours.
   std::deque<int> cpus;
 };
 

@@ -21,9 +21,8 @@ static int number(const char *name, long low, long high) {
   char *end = nullptr;
   long result = std::strtol(value, &end, 10);
   if (*end || result < low || result > high)
-    fail(SHALE_EXIT_USAGE,
-         "%s=%s in the environment is not a number from %ld to %ld", name,
-         value, low, high);
+    fail(SHALE_EXIT_USAGE, "%s=%s in the environment is not a number from %ld to %ld", name, value,
+         low, high);
   return static_cast<int>(result);
 }
 
@@ -34,8 +33,7 @@ static std::string firstHost(const std::string &list) {
     return list.substr(0, comma);
   size_t end = list.find_first_of("-,]", bracket + 1);
   return list.substr(0, bracket) +
-         list.substr(bracket + 1, end == std::string::npos ? std::string::npos
-                                                           : end - bracket - 1);
+         list.substr(bracket + 1, end == std::string::npos ? std::string::npos : end - bracket - 1);
 }
 
 /// torchrun's own store uses MASTER_PORT, so Shale's uses the next port.
@@ -53,8 +51,7 @@ static void readTorchrun(Place &place) {
   place.worldSize = number("WORLD_SIZE", 1, INT_MAX);
   place.rank = number("RANK", 0, INT_MAX);
   place.localRank = get("LOCAL_RANK") ? number("LOCAL_RANK", 0, INT_MAX) : 0;
-  place.localSize =
-      get("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE", 1, INT_MAX) : 1;
+  place.localSize = get("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE", 1, INT_MAX) : 1;
   readMaster(place);
 }
 
@@ -62,12 +59,10 @@ static void readMpirun(Place &place) {
   place.launcher = "mpirun";
   place.worldSize = number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX);
   place.rank = number("OMPI_COMM_WORLD_RANK", 0, INT_MAX);
-  place.localRank = get("OMPI_COMM_WORLD_LOCAL_RANK")
-                        ? number("OMPI_COMM_WORLD_LOCAL_RANK", 0, INT_MAX)
-                        : 0;
-  place.localSize = get("OMPI_COMM_WORLD_LOCAL_SIZE")
-                        ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX)
-                        : 1;
+  place.localRank =
+      get("OMPI_COMM_WORLD_LOCAL_RANK") ? number("OMPI_COMM_WORLD_LOCAL_RANK", 0, INT_MAX) : 0;
+  place.localSize =
+      get("OMPI_COMM_WORLD_LOCAL_SIZE") ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX) : 1;
   readMaster(place);
   // On one host, mpirun's private folder is the rendezvous point; mpirun removes
   // it when it ends.
@@ -80,8 +75,7 @@ static void readSlurm(Place &place) {
   place.launcher = "srun";
   place.worldSize = number("SLURM_NTASKS", 1, INT_MAX);
   place.rank = number("SLURM_PROCID", 0, INT_MAX);
-  place.localRank =
-      get("SLURM_LOCALID") ? number("SLURM_LOCALID", 0, INT_MAX) : 0;
+  place.localRank = get("SLURM_LOCALID") ? number("SLURM_LOCALID", 0, INT_MAX) : 0;
   readMaster(place);
   const char *nodes = get("SLURM_STEP_NODELIST");
   if (!nodes)
@@ -104,15 +98,14 @@ Place placeFromEnvironment() {
     readTorchrun(place);
   } else if (get("OMPI_COMM_WORLD_RANK")) {
     readMpirun(place);
-  } else if (get("SLURM_PROCID") && get("SLURM_STEP_ID") &&
-             get("SLURM_NTASKS") && number("SLURM_NTASKS", 1, INT_MAX) > 1) {
+  } else if (get("SLURM_PROCID") && get("SLURM_STEP_ID") && get("SLURM_NTASKS") &&
+             number("SLURM_NTASKS", 1, INT_MAX) > 1) {
     readSlurm(place);
   }
   if (place.rank >= place.worldSize)
-    fail(SHALE_EXIT_USAGE, "%s says rank %d of %d", place.launcher.c_str(),
-         place.rank, place.worldSize);
-  if (place.worldSize > 1 && place.storePath.empty() &&
-      (place.address.empty() || place.port == 0))
+    fail(SHALE_EXIT_USAGE, "%s says rank %d of %d", place.launcher.c_str(), place.rank,
+         place.worldSize);
+  if (place.worldSize > 1 && place.storePath.empty() && (place.address.empty() || place.port == 0))
     fail(SHALE_EXIT_USAGE,
          "%s does not say where the ranks meet: set MASTER_ADDR to rank 0's "
          "host "

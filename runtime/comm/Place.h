@@ -18,7 +18,8 @@ struct Place {
   int port = 0;
 };
 
-/// Reads the place from the environment; fails with exit code 64 if that is incomplete or contradictory.
+/// Reads the place from the environment; fails with exit code 64 if that is incomplete or
+/// contradictory.
 Place placeFromEnvironment();
 
 } // namespace shale::rt

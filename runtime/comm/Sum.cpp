@@ -9,8 +9,7 @@ namespace shale::rt {
 
 namespace {
 template <typename T>
-void sumPlain(const void *const *sources, int count, void *target,
-              int64_t elements) {
+void sumPlain(const void *const *sources, int count, void *target, int64_t elements) {
   constexpr int64_t width = 1024;
   T sum[width];
   for (int64_t start = 0; start < elements; start += width) {
@@ -27,8 +26,7 @@ void sumPlain(const void *const *sources, int count, void *target,
 }
 
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
-void sumHalf(const void *const *sources, int count, void *target,
-             int64_t elements) {
+void sumHalf(const void *const *sources, int count, void *target, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
     float sum = Widen(static_cast<const uint16_t *>(sources[0])[i]);
     for (int s = 1; s < count; ++s)
@@ -38,8 +36,8 @@ void sumHalf(const void *const *sources, int count, void *target,
 }
 } // namespace
 
-void sumInOrder(ShaleType type, const void *const *sources, int count,
-                void *target, int64_t elements) {
+void sumInOrder(ShaleType type, const void *const *sources, int count, void *target,
+                int64_t elements) {
   switch (type) {
   case SHALE_F32:
     return sumPlain<float>(sources, count, target, elements);

@@ -41,9 +41,7 @@ void fail(int code, const char *pattern, ...) {
   throw Error(code, text);
 }
 
-void setSpeaker(int rank, int worldSize) {
-  speakerRank = worldSize > 1 ? rank : -1;
-}
+void setSpeaker(int rank, int worldSize) { speakerRank = worldSize > 1 ? rank : -1; }
 
 void complain(const char *level, const std::string &message) {
   std::string line;

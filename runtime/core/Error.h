@@ -12,18 +12,15 @@ namespace shale::rt {
 
 class Error : public std::runtime_error {
 public:
-  Error(int code, const std::string &message)
-      : std::runtime_error(message), code(code) {}
+  Error(int code, const std::string &message) : std::runtime_error(message), code(code) {}
   int code; // SHALE_EXIT_*
 };
 
 /// Formats as printf does and returns the string.
-std::string format(const char *pattern, ...)
-    __attribute__((format(printf, 1, 2)));
+std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
 /// Throws Error. Not for code that compiled functions call: see die().
-[[noreturn]] void fail(int code, const char *pattern, ...)
-    __attribute__((format(printf, 2, 3)));
+[[noreturn]] void fail(int code, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
 
 /// Sets the rank that messages are prefixed with; called once the rank is known.
 void setSpeaker(int rank, int worldSize);

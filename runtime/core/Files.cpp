@@ -15,8 +15,7 @@ namespace shale::rt {
 InputFile::InputFile(const std::string &path) : name(path) {
   fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    fail(errno == ENOENT || errno == ENOTDIR ? SHALE_EXIT_NO_INPUT
-                                             : SHALE_EXIT_DATA,
+    fail(errno == ENOENT || errno == ENOTDIR ? SHALE_EXIT_NO_INPUT : SHALE_EXIT_DATA,
          "cannot open '%s': %s", path.c_str(), strerror(errno));
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -38,8 +37,7 @@ InputFile::~InputFile() {
 
 void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
   if (offset < 0 || bytes < 0 || offset > length || bytes > length - offset)
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld bytes; %lld at offset %lld are not all there",
+    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes; %lld at offset %lld are not all there",
          name.c_str(), (long long)length, (long long)bytes, (long long)offset);
   char *target = static_cast<char *>(buffer);
   while (bytes > 0) {
@@ -47,8 +45,7 @@ void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      fail(SHALE_EXIT_DATA, "cannot read '%s' at offset %lld: %s", name.c_str(),
-           (long long)offset,
+      fail(SHALE_EXIT_DATA, "cannot read '%s' at offset %lld: %s", name.c_str(), (long long)offset,
            n < 0 ? strerror(errno) : "the file became shorter");
     target += n;
     offset += n;
@@ -74,8 +71,8 @@ void OutputFile::append(const void *data, int64_t bytes) {
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      fail(SHALE_EXIT_IO, "cannot write '%s' at offset %lld: %s", name.c_str(),
-           (long long)written, strerror(errno));
+      fail(SHALE_EXIT_IO, "cannot write '%s' at offset %lld: %s", name.c_str(), (long long)written,
+           strerror(errno));
     source += n;
     written += n;
     bytes -= n;
@@ -97,8 +94,8 @@ void OutputFile::finish() {
 std::string readText(const std::string &path, int64_t limit) {
   InputFile file(path);
   if (file.size() > limit)
-    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, more than the %lld it may have",
-         path.c_str(), (long long)file.size(), (long long)limit);
+    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, more than the %lld it may have", path.c_str(),
+         (long long)file.size(), (long long)limit);
   std::string text(file.size(), '\0');
   file.readAt(0, text.data(), file.size());
   return text;
@@ -125,8 +122,7 @@ void syncFolder(const std::string &path) {
     int error = errno;
     if (fd >= 0)
       close(fd);
-    fail(SHALE_EXIT_IO, "cannot sync folder '%s': %s", path.c_str(),
-         strerror(error));
+    fail(SHALE_EXIT_IO, "cannot sync folder '%s': %s", path.c_str(), strerror(error));
   }
   close(fd);
 }
@@ -162,8 +158,8 @@ std::string baseName(const std::string &path) {
 
 void renameFile(const std::string &from, const std::string &to) {
   if (rename(from.c_str(), to.c_str()) != 0)
-    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", from.c_str(),
-         to.c_str(), strerror(errno));
+    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", from.c_str(), to.c_str(),
+         strerror(errno));
   syncFolder(parentOf(to));
 }
 
@@ -190,16 +186,14 @@ template <size_t N> static bool readProcess(const char *path, char (&text)[N]) {
 int64_t residentBytes() {
   char text[128];
   long long total = 0, resident = 0;
-  if (!readProcess("/proc/self/statm", text) ||
-      sscanf(text, "%lld %lld", &total, &resident) != 2)
+  if (!readProcess("/proc/self/statm", text) || sscanf(text, "%lld %lld", &total, &resident) != 2)
     return 0;
   return resident * sysconf(_SC_PAGESIZE);
 }
 
 int64_t residentPeakBytes() {
   char text[4096];
-  const char *line =
-      readProcess("/proc/self/status", text) ? strstr(text, "VmHWM:") : nullptr;
+  const char *line = readProcess("/proc/self/status", text) ? strstr(text, "VmHWM:") : nullptr;
   long long kibibytes = 0;
   if (!line || sscanf(line, "VmHWM: %lld", &kibibytes) != 1)
     return 0;

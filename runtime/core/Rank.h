@@ -31,7 +31,7 @@ struct ShaleRank {
   int worldSize = 1;
   std::vector<int64_t> coordinates;
   shale::rt::Communicator *communicator = nullptr;
-  const char *node = nullptr; // node of the model that is running now
+  const char *node = nullptr;        // node of the model that is running now
   shale::rt::Watch *watch = nullptr; // set while a step is watched
   shale::rt::Transfers *transfers = nullptr;
   char *hostState = nullptr, *hostArena = nullptr;

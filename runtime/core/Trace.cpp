@@ -43,11 +43,9 @@ int64_t traceNow() {
       .count();
 }
 
-void traceSpan(TraceStream stream, const char *what, const char *node,
-               int64_t begin, int64_t bytes, const char *tensor,
-               const char *space) {
-  spans[static_cast<int>(stream)].push_back(
-      {what, node, begin, traceNow(), bytes, tensor, space});
+void traceSpan(TraceStream stream, const char *what, const char *node, int64_t begin, int64_t bytes,
+               const char *tensor, const char *space) {
+  spans[static_cast<int>(stream)].push_back({what, node, begin, traceNow(), bytes, tensor, space});
 }
 
 bool parseTraceSteps(const std::string &text, int64_t &first, int64_t &last) {
@@ -76,24 +74,22 @@ void traceStart() {
 
 std::string traceText(int rank) {
   traceOn = false;
-  static const char *const names[kStreams] = {"compute", "communication",
-                                              "copies"};
-  std::string text =
-      format("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{"
-             "\"name\":\"rank %d\"}}",
-             rank, rank);
+  static const char *const names[kStreams] = {"compute", "communication", "copies"};
+  std::string text = format("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{"
+                            "\"name\":\"rank %d\"}}",
+                            rank, rank);
   for (int s = 0; s < kStreams; ++s) {
     text += format(",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,"
                    "\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
                    rank, s, names[s]);
     for (const Span &span : spans[s]) {
       const char *name = span.node && *span.node ? span.node : span.what;
-      text += ",\n{\"ph\":\"X\",\"name\":" + quoted(name) +
-              format(",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
-                     "\"dur\":%.3f,\"args\":{\"what\":",
-                     names[s], rank, s, (span.begin - origin) / 1e3,
-                     (span.end - span.begin) / 1e3) +
-              quoted(span.what);
+      text +=
+          ",\n{\"ph\":\"X\",\"name\":" + quoted(name) +
+          format(",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
+                 "\"dur\":%.3f,\"args\":{\"what\":",
+                 names[s], rank, s, (span.begin - origin) / 1e3, (span.end - span.begin) / 1e3) +
+          quoted(span.what);
       if (span.tensor)
         text += ",\"tensor\":" + quoted(span.tensor);
       if (span.space)

@@ -13,20 +13,17 @@ struct TypeInfo {
   bool integer;
 };
 const TypeInfo infos[] = {
-    {Dtype::F32, "F32", 4, false},   {Dtype::F64, "F64", 8, false},
-    {Dtype::BF16, "BF16", 2, false}, {Dtype::F16, "F16", 2, false},
-    {Dtype::I64, "I64", 8, true},    {Dtype::I32, "I32", 4, true},
-    {Dtype::Bool, "BOOL", 1, true},  {Dtype::I16, "I16", 2, true},
-    {Dtype::I8, "I8", 1, true},      {Dtype::U8, "U8", 1, true},
-    {Dtype::U16, "U16", 2, true},    {Dtype::U32, "U32", 4, true},
+    {Dtype::F32, "F32", 4, false},  {Dtype::F64, "F64", 8, false}, {Dtype::BF16, "BF16", 2, false},
+    {Dtype::F16, "F16", 2, false},  {Dtype::I64, "I64", 8, true},  {Dtype::I32, "I32", 4, true},
+    {Dtype::Bool, "BOOL", 1, true}, {Dtype::I16, "I16", 2, true},  {Dtype::I8, "I8", 1, true},
+    {Dtype::U8, "U8", 1, true},     {Dtype::U16, "U16", 2, true},  {Dtype::U32, "U32", 4, true},
     {Dtype::U64, "U64", 8, true}};
 
 const TypeInfo &infoOf(Dtype type) { return infos[static_cast<int>(type)]; }
 
 template <typename T> T read(const void *data, int64_t index) {
   T value;
-  std::memcpy(&value, static_cast<const char *>(data) + index * sizeof(T),
-              sizeof(T));
+  std::memcpy(&value, static_cast<const char *>(data) + index * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -89,8 +86,7 @@ void putInteger(Dtype type, void *data, int64_t index, int64_t value) {
   case 2:
     return write(data, index, static_cast<int16_t>(value));
   default:
-    return write(data, index,
-                 static_cast<int8_t>(type == Dtype::Bool ? value != 0 : value));
+    return write(data, index, static_cast<int8_t>(type == Dtype::Bool ? value != 0 : value));
   }
 }
 } // namespace
@@ -131,8 +127,7 @@ int64_t integerAt(Dtype type, const void *data, int64_t index) {
   }
 }
 
-void convert(Dtype from, const void *source, Dtype to, void *target,
-             int64_t count) {
+void convert(Dtype from, const void *source, Dtype to, void *target, int64_t count) {
   if (from == to) {
     std::memcpy(target, source, count * sizeOf(from));
     return;

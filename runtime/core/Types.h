@@ -36,8 +36,7 @@ bool dtypeNamed(const std::string &name, Dtype &type);
 
 /// Converts count elements; equal types are copied. Floats round to nearest
 /// even; a float is truncated towards zero into an integer.
-void convert(Dtype from, const void *source, Dtype to, void *target,
-             int64_t count);
+void convert(Dtype from, const void *source, Dtype to, void *target, int64_t count);
 
 /// Element `index` of an integer array, as int64 (U64 wraps).
 int64_t integerAt(Dtype type, const void *data, int64_t index);

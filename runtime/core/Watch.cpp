@@ -11,13 +11,12 @@
 
 namespace shale::rt {
 
-Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena,
-             char *hostArena)
-    : program(program), rank(rank), state(state), arena(arena),
-      hostArena(hostArena), transfers(program.site_count),
-      copied(program.transfer_count), live(program.buffer_count) {}
+Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena, char *hostArena)
+    : program(program), rank(rank), state(state), arena(arena), hostArena(hostArena),
+      transfers(program.site_count), copied(program.transfer_count), live(program.buffer_count) {}
 
-/// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not included.
+/// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not
+/// included.
 bool Watch::inState(const char *at) const {
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
@@ -36,37 +35,31 @@ bool Watch::inArena(const char *at) const {
 char *Watch::placeOf(const ShaleBuffer &buffer) const {
   if (std::strcmp(buffer.space, "arena") == 0)
     return arena + buffer.offset;
-  return std::strcmp(buffer.space, "host arena") == 0
-             ? hostArena + buffer.offset
-             : nullptr;
+  return std::strcmp(buffer.space, "host arena") == 0 ? hostArena + buffer.offset : nullptr;
 }
 
 void Watch::launch(void *const *args, int32_t inputs, int32_t outputs) {
   Event event;
   for (int32_t i = 0; i < inputs + outputs; ++i)
-    (i < inputs ? event.reads : event.writes)
-        .push_back({static_cast<const char *>(args[i]), 0});
+    (i < inputs ? event.reads : event.writes).push_back({static_cast<const char *>(args[i]), 0});
   note(std::move(event));
 }
 
 void Watch::gemm(const void *a, const void *b, const void *c) {
   Event event;
-  event.reads = {{static_cast<const char *>(a), 0},
-                 {static_cast<const char *>(b), 0}};
+  event.reads = {{static_cast<const char *>(a), 0}, {static_cast<const char *>(b), 0}};
   event.writes = {{static_cast<const char *>(c), 0}};
   note(std::move(event));
 }
 
-void Watch::start(int32_t site, const void *send, const void *recv,
-                  int64_t count, int32_t type) {
+void Watch::start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type) {
   const ShaleSite &what = program.sites[site];
   int64_t bytes = count * sizeOf(static_cast<Dtype>(type));
   int64_t whole = bytes * program.axes[what.axis].size;
   bool gather = what.kind == SHALE_ALL_GATHER;
   bool scatter = what.kind == SHALE_REDUCE_SCATTER;
-  transfers[site] = {
-      {static_cast<const char *>(send), scatter ? whole : bytes},
-      {static_cast<const char *>(recv), gather ? whole : bytes}};
+  transfers[site] = {{static_cast<const char *>(send), scatter ? whole : bytes},
+                     {static_cast<const char *>(recv), gather ? whole : bytes}};
   Event event;
   event.reads = {transfers[site].send};
   event.writes = {transfers[site].recv};
@@ -83,8 +76,7 @@ void Watch::wait(int32_t site) {
   note(std::move(event));
 }
 
-void Watch::startCopy(int32_t index, const void *target, const void *source,
-                      int64_t bytes) {
+void Watch::startCopy(int32_t index, const void *target, const void *source, int64_t bytes) {
   copied[index] = {static_cast<const char *>(source), bytes};
   Event event;
   event.reads = {copied[index]};
@@ -139,8 +131,7 @@ void Watch::findUpdate() {
   bool atEnd = program.reduces_at_end;
   for (update = 0; update < events.size(); ++update) {
     const Event &event = events[update];
-    bool scatter = event.starts &&
-                   program.sites[event.site].kind == SHALE_REDUCE_SCATTER;
+    bool scatter = event.starts && program.sites[event.site].kind == SHALE_REDUCE_SCATTER;
     bool writes = std::any_of(event.writes.begin(), event.writes.end(),
                               [&](Range to) { return inState(to.begin); });
     if (writes || (atEnd && scatter))
@@ -156,8 +147,7 @@ void Watch::findLiveBuffers() {
     for (int32_t i = 0; i < program.buffer_count; ++i) {
       const ShaleBuffer &buffer = program.buffers[i];
       const char *begin = placeOf(buffer);
-      if (begin && at >= begin &&
-          at < begin + std::max<int64_t>(buffer.bytes, 1))
+      if (begin && at >= begin && at < begin + std::max<int64_t>(buffer.bytes, 1))
         return i;
     }
     return -1;
@@ -196,8 +186,7 @@ void Watch::findGathers() {
     };
     for (size_t later = e + 1; later < events.size(); ++later) {
       const Event &event = events[later];
-      if (event.site == gather.site ||
-          std::any_of(event.reads.begin(), event.reads.end(), within))
+      if (event.site == gather.site || std::any_of(event.reads.begin(), event.reads.end(), within))
         gather.end = later;
       if (std::any_of(event.writes.begin(), event.writes.end(), within))
         break;
@@ -245,8 +234,7 @@ void Watch::poison() {
 
 bool Watch::isTouched(int64_t offset, int64_t bytes) const {
   auto within = [&](Range range) {
-    return range.begin >= state + offset &&
-           range.begin < state + offset + bytes;
+    return range.begin >= state + offset && range.begin < state + offset + bytes;
   };
   return std::any_of(events.begin(), events.end(), [&](const Event &event) {
     return std::any_of(event.reads.begin(), event.reads.end(), within) ||
@@ -272,20 +260,15 @@ int64_t Watch::paddingOf(const ShaleState &slot) const {
 
 std::string Watch::report() const {
   using nlohmann::ordered_json;
-  auto address = [](const void *at) {
-    return format("%p", const_cast<void *>(at));
-  };
+  auto address = [](const void *at) { return format("%p", const_cast<void *>(at)); };
   ordered_json out;
   out["rank"] = rank;
   out["blocks"] = {
-      {{"name", "state"}, {"address", address(state)},
-       {"bytes", program.state_bytes}},
-      {{"name", "arena"}, {"address", address(arena)},
-       {"bytes", program.arena_bytes}}};
+      {{"name", "state"}, {"address", address(state)}, {"bytes", program.state_bytes}},
+      {{"name", "arena"}, {"address", address(arena)}, {"bytes", program.arena_bytes}}};
   auto addHost = [&](const char *name, const char *begin, int64_t bytes) {
     if (bytes > 0)
-      out["blocks"].push_back(
-          {{"name", name}, {"address", address(begin)}, {"bytes", bytes}});
+      out["blocks"].push_back({{"name", name}, {"address", address(begin)}, {"bytes", bytes}});
   };
   addHost("host state", state + program.state_bytes, program.host_state_bytes);
   addHost("host arena", hostArena, program.host_arena_bytes);
@@ -293,16 +276,14 @@ std::string Watch::report() const {
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
-    buffers.push_back(
-        {{"name", program.groups[slot.group].name},
-         {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
-         {"role", roleName(program, slot.role)},
-         {"space",
-          slot.offset < program.state_bytes ? "state" : "host state"},
-         {"address", address(state + slot.offset)},
-         {"bytes", bytes},
-         {"padding", paddingOf(slot)},
-         {"touched", isTouched(slot.offset, bytes)}});
+    buffers.push_back({{"name", program.groups[slot.group].name},
+                       {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
+                       {"role", roleName(program, slot.role)},
+                       {"space", slot.offset < program.state_bytes ? "state" : "host state"},
+                       {"address", address(state + slot.offset)},
+                       {"bytes", bytes},
+                       {"padding", paddingOf(slot)},
+                       {"touched", isTouched(slot.offset, bytes)}});
   }
   for (int32_t i = 0; i < program.buffer_count; ++i) {
     const ShaleBuffer &buffer = program.buffers[i];
@@ -314,15 +295,13 @@ std::string Watch::report() const {
                 std::strcmp(buffer.category, "gradients") == 0;
     int64_t offset = buffer.offset + (onHost ? program.state_bytes : 0);
     if (inArena || sums)
-      buffers.push_back(
-          {{"name", buffer.name},
-           {"category", buffer.category},
-           {"space", buffer.space},
-           {"address", address(inArena ? place : state + offset)},
-           {"bytes", buffer.bytes},
-           {"padding", buffer.padding},
-           {"touched", inArena ? live[i] != 0
-                               : isTouched(offset, buffer.bytes)}});
+      buffers.push_back({{"name", buffer.name},
+                         {"category", buffer.category},
+                         {"space", buffer.space},
+                         {"address", address(inArena ? place : state + offset)},
+                         {"bytes", buffer.bytes},
+                         {"padding", buffer.padding},
+                         {"touched", inArena ? live[i] != 0 : isTouched(offset, buffer.bytes)}});
   }
   out["when_update_begins"] = buffers;
   out["bytes_overwritten_to_check"] = poisoned;
@@ -330,9 +309,8 @@ std::string Watch::report() const {
   out["units_where_most"] = unitsAtOnce;
   ordered_json list = ordered_json::array();
   for (const Gathered &gather : gathers)
-    list.push_back({{"unit", program.sites[gather.site].name},
-                    {"from", gather.begin},
-                    {"to", gather.end}});
+    list.push_back(
+        {{"unit", program.sites[gather.site].name}, {"from", gather.begin}, {"to", gather.end}});
   out["gathers"] = list;
   out["resident_after_first_step"] = residentAfterFirst;
   out["resident"] = residentBytes();

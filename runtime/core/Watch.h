@@ -20,17 +20,14 @@ namespace shale::rt {
 class Watch {
 public:
   /// `state` holds the device's state, followed by the state in host memory.
-  Watch(const ShaleProgram &program, int rank, char *state, char *arena,
-        char *hostArena);
+  Watch(const ShaleProgram &program, int rank, char *state, char *arena, char *hostArena);
 
   // Called before each call of compiled code is executed; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
   void gemm(const void *a, const void *b, const void *c);
-  void start(int32_t site, const void *send, const void *recv, int64_t count,
-             int32_t type);
+  void start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type);
   void wait(int32_t site);
-  void startCopy(int32_t index, const void *target, const void *source,
-                 int64_t bytes);
+  void startCopy(int32_t index, const void *target, const void *source, int64_t bytes);
   void waitCopy(int32_t index);
 
   /// Called before each compiled function of a step.
@@ -83,9 +80,10 @@ private:
   std::vector<Range> copied;       // sources, by index of the copy
   size_t position = 0;             // of the next event of the second step
   size_t update = 0;               // first event of the update
-  std::vector<char> live;          // by buffer of the program's table: in use when the update begins
+  std::vector<char> live; // by buffer of the program's table: in use when the update begins
   std::vector<Gathered> gathers;
-  std::vector<std::string> unitsAtOnce; // the largest set of units that are gathered at the same time
+  std::vector<std::string>
+      unitsAtOnce; // the largest set of units that are gathered at the same time
   int64_t residentAfterFirst = 0, poisoned = 0;
 };
 

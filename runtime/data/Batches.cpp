@@ -44,12 +44,11 @@ std::vector<std::string> dataFiles(const std::string &path) {
   if (!isFolder(path))
     return {path};
   for (const std::string &name : listFolder(path))
-    if (name[0] != '.' && (endsWith(name, ".bin") || endsWith(name, ".npy") ||
-                           endsWith(name, ".safetensors")))
+    if (name[0] != '.' &&
+        (endsWith(name, ".bin") || endsWith(name, ".npy") || endsWith(name, ".safetensors")))
       files.push_back(path + "/" + name);
   if (files.empty())
-    fail(SHALE_EXIT_NO_INPUT,
-         "folder '%s' has no .bin, .npy or .safetensors file", path.c_str());
+    fail(SHALE_EXIT_NO_INPUT, "folder '%s' has no .bin, .npy or .safetensors file", path.c_str());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -66,8 +65,7 @@ static int64_t vocabularyOf(const ShaleProgram &program) {
   return least;
 }
 
-Batches::Batches(const ShaleProgram &program, int rank,
-                 const DataOptions &options)
+Batches::Batches(const ShaleProgram &program, int rank, const DataOptions &options)
     : program(program), rank(rank), options(options) {
   if (!options.path.empty())
     for (const std::string &file : dataFiles(options.path)) {
@@ -75,12 +73,10 @@ Batches::Batches(const ShaleProgram &program, int rank,
         tensors.push_back(std::make_unique<SafetensorsReader>(file));
       else
         tokens.push_back(std::make_unique<TokenFile>(
-            file, TokenOptions{options.binType, options.typed,
-                               vocabularyOf(program)}));
+            file, TokenOptions{options.binType, options.typed, vocabularyOf(program)}));
     }
   if (!tensors.empty() && !tokens.empty())
-    fail(SHALE_EXIT_DATA,
-         "'%s' has files of tokens and of batches (.safetensors); give one kind",
+    fail(SHALE_EXIT_DATA, "'%s' has files of tokens and of batches (.safetensors); give one kind",
          options.path.c_str());
   plans.resize(program.input_count);
   for (int i = 0; i < program.input_count; ++i)
@@ -96,8 +92,7 @@ void Batches::countMicroBatches() {
     int64_t least = -1;
     for (const Plan &plan : plans)
       if (plan.kind == Plan::Tensor)
-        least = least < 0 ? plan.tensors[f]->shape[0]
-                          : std::min(least, plan.tensors[f]->shape[0]);
+        least = least < 0 ? plan.tensors[f]->shape[0] : std::min(least, plan.tensors[f]->shape[0]);
     if (least < 0)
       return; // the program reads none
     microBatches = std::max<int64_t>(microBatches, 0) + least;
@@ -118,15 +113,14 @@ void Batches::countWindows() {
     bytes = std::max(bytes, windowRead * sizeOf(file->type()));
   }
   if (windows == 0)
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld tokens, fewer than the %lld that one row needs",
+    fail(SHALE_EXIT_DATA, "'%s' has %lld tokens, fewer than the %lld that one row needs",
          options.path.c_str(), (long long)longest, (long long)windowRead);
   buffer.resize(std::max<size_t>(buffer.size(), bytes));
 }
 
 int64_t Batches::stepsIn(double passes, int64_t perStep) const {
-  double micro = windowRows > 0 ? passes * windows / windowRows
-                                : passes * std::max<int64_t>(microBatches, 0);
+  double micro =
+      windowRows > 0 ? passes * windows / windowRows : passes * std::max<int64_t>(microBatches, 0);
   return static_cast<int64_t>(std::min(micro / perStep + 1e-9, 9e15));
 }
 
@@ -204,25 +198,22 @@ void Batches::planInput(int index) {
     fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
          tensors[0]->file().path().c_str(), input.name);
   if (tokens.empty())
-    fail(SHALE_EXIT_USAGE, "the program reads input '%s': give --data FILE",
-         input.name);
+    fail(SHALE_EXIT_USAGE, "the program reads input '%s': give --data FILE", input.name);
   if (binding != "tokens" && binding != "tokens+1")
     fail(SHALE_EXIT_DATA,
          "input '%s' is bound to no tokens, so '%s' cannot fill it: give a "
          ".safetensors file with a tensor of that name",
          input.name, options.path.c_str());
   if (!isInteger(static_cast<Dtype>(input.type)))
-    fail(SHALE_EXIT_DATA, "input '%s' is bound to tokens but has type %s",
-         input.name, nameOf(static_cast<Dtype>(input.type)));
+    fail(SHALE_EXIT_DATA, "input '%s' is bound to tokens but has type %s", input.name,
+         nameOf(static_cast<Dtype>(input.type)));
   plan.kind = Plan::Tokens;
   plan.shift = binding == "tokens+1" ? 1 : 0;
   int64_t length = plan.outer * plan.inner;
-  if (windowRows != 0 &&
-      (length != windowLength || plan.wholeRows != windowRows))
-    fail(SHALE_EXIT_DATA,
-         "input '%s' has %lld rows of %lld tokens, another input %lld of %lld",
-         input.name, (long long)plan.wholeRows, (long long)length,
-         (long long)windowRows, (long long)windowLength);
+  if (windowRows != 0 && (length != windowLength || plan.wholeRows != windowRows))
+    fail(SHALE_EXIT_DATA, "input '%s' has %lld rows of %lld tokens, another input %lld of %lld",
+         input.name, (long long)plan.wholeRows, (long long)length, (long long)windowRows,
+         (long long)windowLength);
   windowLength = length;
   windowRows = plan.wholeRows;
   windowRead = std::max(windowRead, length + plan.shift);
@@ -238,8 +229,7 @@ void Batches::planTensor(int index, Plan &plan) {
     const char *path = reader->file().path().c_str();
     const TensorInfo *tensor = reader->find(input.name);
     if (!tensor)
-      fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
-           path, input.name);
+      fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads", path, input.name);
     plan.tensors.push_back(tensor);
     const std::vector<int64_t> &shape = tensor->shape;
     if (shape.size() != whole.size() + 1 ||
@@ -250,10 +240,10 @@ void Batches::planTensor(int index, Plan &plan) {
            path, input.name, shapeText(shape).c_str(), shapeText(whole).c_str());
     Dtype type = static_cast<Dtype>(input.type);
     if (isInteger(type) != isInteger(tensor->type))
-      fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has type %s, the program reads %s",
-           path, input.name, nameOf(tensor->type), nameOf(type));
-    buffer.resize(std::max<size_t>(buffer.size(), plan.rowCount * plan.inner *
-                                                      sizeOf(tensor->type)));
+      fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has type %s, the program reads %s", path, input.name,
+           nameOf(tensor->type), nameOf(type));
+    buffer.resize(
+        std::max<size_t>(buffer.size(), plan.rowCount * plan.inner * sizeOf(tensor->type)));
   }
 }
 
@@ -291,13 +281,12 @@ void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {
                       sizeOf(static_cast<Dtype>(program.inputs[i].type)));
 }
 
-void Batches::fillRandom(const Randomness &randomness,
-                         void *const *buffers) const {
+void Batches::fillRandom(const Randomness &randomness, void *const *buffers) const {
   for (int i = 0; i < program.input_count; ++i) {
     if (plans[i].kind != Plan::Random)
       continue;
     std::string binding = program.inputs[i].binding;
-    int64_t value = binding == "seed" ? static_cast<int64_t>(randomness.seed)
+    int64_t value = binding == "seed"   ? static_cast<int64_t>(randomness.seed)
                     : binding == "step" ? randomness.step
                                         : randomness.microbatch;
     std::memcpy(buffers[i], &value, sizeof(value));
@@ -305,8 +294,7 @@ void Batches::fillRandom(const Randomness &randomness,
 }
 
 /// Returns the file that holds item `at`, and the item's index in that file.
-static std::pair<size_t, int64_t> fileOf(const std::vector<int64_t> &ends,
-                                         int64_t at) {
+static std::pair<size_t, int64_t> fileOf(const std::vector<int64_t> &ends, int64_t at) {
   size_t file = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
   return {file, file > 0 ? at - ends[file - 1] : at};
 }
@@ -322,18 +310,15 @@ void Batches::fillTensor(int index, int64_t step, void *target) {
   char *out = static_cast<char *>(target);
   for (int64_t o = 0; o < plan.outer; ++o) {
     int64_t row = (batch * plan.outer + o) * plan.wholeRows + plan.firstRow;
-    input.readAt(tensor.offset + row * plan.inner * element, buffer.data(),
-                 run * element);
+    input.readAt(tensor.offset + row * plan.inner * element, buffer.data(), run * element);
     convert(tensor.type, buffer.data(), to, out + o * run * sizeOf(to), run);
-    check(index, o * run, run, target, input.path(), "element",
-          row * plan.inner);
+    check(index, o * run, run, target, input.path(), "element", row * plan.inner);
   }
 }
 
 int64_t Batches::windowOf(int64_t row) const {
   int64_t epoch = row / windows, position = row % windows;
-  return options.shuffle ? shuffled(options.seed, epoch, windows, position)
-                         : position;
+  return options.shuffle ? shuffled(options.seed, epoch, windows, position) : position;
 }
 
 void Batches::fillTokens(int index, int64_t firstRow, void *target) {
@@ -350,8 +335,8 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
     bool ignored = lastRow >= 0 && row >= lastRow && input.ignored != 0;
     for (int64_t o = 0; o < plan.outer; ++o) {
       int64_t at = (o * plan.rowCount + r) * plan.inner;
-      convert(file.type(), buffer.data() + o * plan.inner * element, to,
-              out + at * sizeOf(to), plan.inner);
+      convert(file.type(), buffer.data() + o * plan.inner * element, to, out + at * sizeOf(to),
+              plan.inner);
       for (int64_t e = 0; ignored && e < plan.inner; ++e)
         convert(Dtype::I64, &input.ignored, to, out + (at + e) * sizeOf(to), 1);
       check(index, at, plan.inner, target, file.path(), "token",
@@ -362,7 +347,8 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
 
 const char *Batches::filledWithOnes() const {
   for (int i = 0; i < program.input_count; ++i)
-    if (!tensors.empty() && plans[i].kind == Plan::Ones && std::string(program.inputs[i].binding) == "ones")
+    if (!tensors.empty() && plans[i].kind == Plan::Ones &&
+        std::string(program.inputs[i].binding) == "ones")
       return program.inputs[i].name;
   return nullptr;
 }
@@ -370,8 +356,7 @@ const char *Batches::filledWithOnes() const {
 /// A value out of range has no meaning (an embedding look-up would read nothing): it is
 /// reported as an error in the data and does not go into the loss.
 void Batches::check(int index, int64_t from, int64_t count, const void *data,
-                    const std::string &path, const char *what,
-                    int64_t position) const {
+                    const std::string &path, const char *what, int64_t position) const {
   const ShaleInput &input = program.inputs[index];
   Dtype type = static_cast<Dtype>(input.type);
   if (input.binding && std::string(input.binding) == "all-ones") {
@@ -384,8 +369,7 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
              "'%s': %s %lld of '%s' is not 1, but the program was compiled "
              "with --bind %s=ones: compile it without that flag, and it reads "
              "the tensor",
-             options.path.c_str(), what, (long long)(position + e - from),
-             input.name, input.name);
+             options.path.c_str(), what, (long long)(position + e - from), input.name, input.name);
     return;
   }
   if (input.bound == 0 || !isInteger(type))
@@ -396,10 +380,9 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
       fail(SHALE_EXIT_DATA,
            "'%s': %s %lld is %lld, but input '%s' takes values from 0 to "
            "%lld%s; is it another tokenizer's, or of another --token-dtype?",
-           path.c_str(), what, (long long)(position + e - from),
-           (long long)value, input.name, (long long)input.bound - 1,
-           input.ignored ? format(" and %lld", (long long)input.ignored).c_str()
-                         : "");
+           path.c_str(), what, (long long)(position + e - from), (long long)value, input.name,
+           (long long)input.bound - 1,
+           input.ignored ? format(" and %lld", (long long)input.ignored).c_str() : "");
   }
 }
 

@@ -65,8 +65,8 @@ private:
   struct Plan {
     enum Kind { Tensor, Tokens, Ones, Range, Copy, Random } kind;
     std::vector<const TensorInfo *> tensors; // by file
-    int64_t shift = 0; // Tokens: 0 or 1
-    int from = -1;     // Copy: input
+    int64_t shift = 0;                       // Tokens: 0 or 1
+    int from = -1;                           // Copy: input
     // The local part as [outer][rows][inner] around the batch dimension.
     int64_t outer = 1, rowCount = 1, inner = 1, firstRow = 0, wholeRows = 1;
   };
@@ -79,8 +79,8 @@ private:
   void fillTokens(int index, int64_t firstRow, void *buffer);
   /// Checks the range of elements [from, from + count) of an input, read from
   /// `position` of the file, which counts units of `what`.
-  void check(int index, int64_t from, int64_t count, const void *buffer,
-             const std::string &path, const char *what, int64_t position) const;
+  void check(int index, int64_t from, int64_t count, const void *buffer, const std::string &path,
+             const char *what, int64_t position) const;
   int64_t windowOf(int64_t row) const;
 
   const ShaleProgram &program;

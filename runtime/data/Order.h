@@ -22,8 +22,7 @@ namespace shale::rt {
 ///              left, right = right, left ^ (mix(key ^ r << 56 ^ right) mod 2^b)
 ///            left << b | right
 ///   window   once(position); once() is repeated until the result is below size
-inline int64_t shuffled(uint64_t seed, uint64_t epoch, int64_t size,
-                        int64_t position) {
+inline int64_t shuffled(uint64_t seed, uint64_t epoch, int64_t size, int64_t position) {
   auto mix = [](uint64_t x) { // splitmix64's finaliser
     x += 0x9e3779b97f4a7c15ull;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -19,15 +19,12 @@ constexpr size_t rankLimit = 32;
 /// does not build values that the format does not allow.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 public:
-  explicit HeaderHandler(std::map<std::string, TensorInfo> &table)
-      : table(table) {}
+  explicit HeaderHandler(std::map<std::string, TensorInfo> &table) : table(table) {}
   std::string error;
 
   bool null() override { return bad("null"); }
   bool boolean(bool) override { return bad("a boolean"); }
-  bool number_integer(number_integer_t) override {
-    return bad("a negative number");
-  }
+  bool number_integer(number_integer_t) override { return bad("a negative number"); }
   bool number_float(number_float_t, const string_t &) override {
     return bad("a number that is no 64-bit integer");
   }
@@ -48,8 +45,7 @@ public:
     if (depth != 2 || field != "dtype")
       return bad("a string");
     if (!dtypeNamed(value, current.type))
-      return refuse("tensor '" + name + "' has dtype '" + value +
-                    "', which is not supported");
+      return refuse("tensor '" + name + "' has dtype '" + value + "', which is not supported");
     return true;
   }
   bool start_object(size_t) override {
@@ -75,10 +71,7 @@ public:
     field = value;
     if (inMetadata)
       return true;
-    int bit = field == "dtype"          ? 1
-              : field == "shape"        ? 2
-              : field == "data_offsets" ? 4
-                                        : 0;
+    int bit = field == "dtype" ? 1 : field == "shape" ? 2 : field == "data_offsets" ? 4 : 0;
     if (bit == 0 || (fields & bit))
       return refuse("tensor '" + name + "': key '" + field +
                     (bit ? "' is there twice" : "' is unknown"));
@@ -128,8 +121,7 @@ private:
     return false;
   }
   bool bad(const char *what) {
-    return refuse("the header has " + std::string(what) +
-                  " where none belongs" +
+    return refuse("the header has " + std::string(what) + " where none belongs" +
                   (name.empty() ? "" : ", at '" + name + "'"));
   }
   std::map<std::string, TensorInfo> &table;
@@ -141,16 +133,14 @@ private:
 };
 
 /// Computes element count and size in 64 bits and checks them against the offsets.
-void checkSize(const std::string &path, const std::string &name,
-               TensorInfo &tensor) {
+void checkSize(const std::string &path, const std::string &name, TensorInfo &tensor) {
   int64_t count = 1;
   for (int64_t size : tensor.shape)
     if (__builtin_mul_overflow(count, size, &count))
-      fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has more elements than 2^63",
-           path.c_str(), name.c_str());
+      fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has more elements than 2^63", path.c_str(),
+           name.c_str());
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(count, sizeOf(tensor.type), &bytes) ||
-      bytes != tensor.bytes)
+  if (__builtin_mul_overflow(count, sizeOf(tensor.type), &bytes) || bytes != tensor.bytes)
     fail(SHALE_EXIT_DATA,
          "'%s': tensor '%s' has %lld bytes, its shape and type need another "
          "number",
@@ -159,9 +149,8 @@ void checkSize(const std::string &path, const std::string &name,
 }
 
 /// Checks that the tensors, sorted by offset, tile the data: no hole, overlap or tail.
-void checkTiling(const std::string &path,
-                 std::map<std::string, TensorInfo> &table, int64_t dataStart,
-                 int64_t dataBytes) {
+void checkTiling(const std::string &path, std::map<std::string, TensorInfo> &table,
+                 int64_t dataStart, int64_t dataBytes) {
   std::vector<std::pair<const std::string *, TensorInfo *>> order;
   for (auto &entry : table)
     order.emplace_back(&entry.first, &entry.second);
@@ -172,45 +161,39 @@ void checkTiling(const std::string &path,
   int64_t at = 0;
   for (auto &[name, tensor] : order) {
     if (tensor->offset != at || tensor->bytes > dataBytes - at)
-      fail(
-          SHALE_EXIT_DATA,
-          "'%s': tensor '%s' is at data byte %lld with %lld bytes, expected at "
-          "%lld of %lld",
-          path.c_str(), name->c_str(), (long long)tensor->offset,
-          (long long)tensor->bytes, (long long)at, (long long)dataBytes);
+      fail(SHALE_EXIT_DATA,
+           "'%s': tensor '%s' is at data byte %lld with %lld bytes, expected at "
+           "%lld of %lld",
+           path.c_str(), name->c_str(), (long long)tensor->offset, (long long)tensor->bytes,
+           (long long)at, (long long)dataBytes);
     at += tensor->bytes;
     tensor->offset += dataStart;
   }
   if (at != dataBytes)
-    fail(SHALE_EXIT_DATA, "'%s': %lld bytes after the last tensor",
-         path.c_str(), (long long)(dataBytes - at));
+    fail(SHALE_EXIT_DATA, "'%s': %lld bytes after the last tensor", path.c_str(),
+         (long long)(dataBytes - at));
 }
 } // namespace
 
 SafetensorsReader::SafetensorsReader(const std::string &path) : input(path) {
   uint64_t length = 0;
   if (input.size() < 8)
-    fail(SHALE_EXIT_DATA, "'%s' is no safetensors file: %lld bytes",
-         path.c_str(), (long long)input.size());
+    fail(SHALE_EXIT_DATA, "'%s' is no safetensors file: %lld bytes", path.c_str(),
+         (long long)input.size());
   input.readAt(0, &length, 8);
   if (length > headerLimit || length > static_cast<uint64_t>(input.size()) - 8)
-    fail(SHALE_EXIT_DATA,
-         "'%s' is no safetensors file: a header of %llu bytes in %lld",
+    fail(SHALE_EXIT_DATA, "'%s' is no safetensors file: a header of %llu bytes in %lld",
          path.c_str(), (unsigned long long)length, (long long)input.size());
   std::string header(length, '\0');
   input.readAt(8, header.data(), length);
   size_t last = header.find_last_not_of(' ');
-  if (header.empty() || header[0] != '{' || last == std::string::npos ||
-      header[last] != '}')
-    fail(SHALE_EXIT_DATA, "'%s': the safetensors header is not one JSON object",
-         path.c_str());
+  if (header.empty() || header[0] != '{' || last == std::string::npos || header[last] != '}')
+    fail(SHALE_EXIT_DATA, "'%s': the safetensors header is not one JSON object", path.c_str());
   HeaderHandler handler(table);
-  bool parsed = nlohmann::json::sax_parse(header.begin(),
-                                          header.begin() + last + 1, &handler);
+  bool parsed = nlohmann::json::sax_parse(header.begin(), header.begin() + last + 1, &handler);
   if (!parsed || !handler.error.empty())
     fail(SHALE_EXIT_DATA, "'%s': %s", path.c_str(),
-         handler.error.empty() ? "the header is not JSON"
-                               : handler.error.c_str());
+         handler.error.empty() ? "the header is not JSON" : handler.error.c_str());
   for (auto &entry : table)
     checkSize(path, entry.first, entry.second);
   int64_t start = 8 + static_cast<int64_t>(length);

@@ -11,12 +11,10 @@
 namespace shale::rt {
 
 bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-TokenFile::TokenFile(const std::string &path, const TokenOptions &options)
-    : file(path) {
+TokenFile::TokenFile(const std::string &path, const TokenOptions &options) : file(path) {
   if (endsWith(path, ".npy")) {
     openNpy();
     return;
@@ -52,23 +50,19 @@ void TokenFile::openBin(const TokenOptions &options) {
     start = 1024;
     tokens = header[2];
     if (header[1] != (wide ? 7 : 1))
-      fail(SHALE_EXIT_DATA, "'%s': llm.c token file of unknown version %d",
-           name, header[1]);
+      fail(SHALE_EXIT_DATA, "'%s': llm.c token file of unknown version %d", name, header[1]);
     if (tokens < 0 || file.size() != start + tokens * sizeOf(element))
-      fail(SHALE_EXIT_DATA,
-           "'%s': the header says %lld tokens, the file has %lld bytes", name,
+      fail(SHALE_EXIT_DATA, "'%s': the header says %lld tokens, the file has %lld bytes", name,
            (long long)tokens, (long long)file.size());
     return;
   }
-  const std::pair<int32_t, const char *> others[] = {
-      {20240522, "an llm.c evaluation file"},
-      {20240326, "an llm.c model"},
-      {20240527, "an llm.c training state"},
-      {20240328, "an llm.c tokenizer"}};
+  const std::pair<int32_t, const char *> others[] = {{20240522, "an llm.c evaluation file"},
+                                                     {20240326, "an llm.c model"},
+                                                     {20240527, "an llm.c training state"},
+                                                     {20240328, "an llm.c tokenizer"}};
   for (const auto &other : others)
     if (header[0] == other.first && file.size() >= 1024)
-      fail(SHALE_EXIT_DATA, "'%s' is %s, not a file of tokens", name,
-           other.second);
+      fail(SHALE_EXIT_DATA, "'%s' is %s, not a file of tokens", name, other.second);
   openHeaderless(options);
 }
 
@@ -82,8 +76,7 @@ void TokenFile::openHeaderless(const TokenOptions &options) {
     if (options.type == name)
       element = type;
   if (file.size() % sizeOf(element) != 0)
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld bytes, no whole number of %s tokens; see --token-dtype",
+    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, no whole number of %s tokens; see --token-dtype",
          file.path().c_str(), (long long)file.size(), options.type.c_str());
   tokens = file.size() / sizeOf(element);
   checkWidth(options);
@@ -100,9 +93,8 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
   int64_t n = std::min(tokens, sampled) / 4 * 4;
   std::vector<char> sample(n * size);
   // The largest value of a token's high bits with this vocabulary.
-  uint64_t most = options.vocabulary > 0
-                      ? static_cast<uint64_t>(options.vocabulary - 1) >> (8 * size)
-                      : 0;
+  uint64_t most =
+      options.vocabulary > 0 ? static_cast<uint64_t>(options.vocabulary - 1) >> (8 * size) : 0;
   bool second = true, third = true, any = false;
   for (int64_t from : {int64_t(0), (tokens - n) / 8 * 4}) {
     read(from, n, sample.data());
@@ -124,8 +116,8 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
        "'%s' is not of %s: %s of its numbers hold nothing but high bits of the "
        "one before. It looks like %s; say --token-dtype %s",
        file.path().c_str(), options.type.c_str(),
-       size == 2 && wide ? "three of four" : "every second",
-       wide ? "int64" : "int32 or uint32", wide ? "int64" : "uint32");
+       size == 2 && wide ? "three of four" : "every second", wide ? "int64" : "int32 or uint32",
+       wide ? "int64" : "uint32");
 }
 
 /// Returns the value of 'key' in the header's dictionary, up to the comma or brace that
@@ -152,28 +144,25 @@ void TokenFile::openNpy() {
   const char *name = file.path().c_str();
   unsigned char head[12] = {0};
   if (file.size() < 12)
-    fail(SHALE_EXIT_DATA, "'%s' is no .npy file: %lld bytes", name,
-         (long long)file.size());
+    fail(SHALE_EXIT_DATA, "'%s' is no .npy file: %lld bytes", name, (long long)file.size());
   file.readAt(0, head, 12);
   if (std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
     fail(SHALE_EXIT_DATA, "'%s' is no .npy file of version 1 to 3", name);
   bool shortForm = head[6] == 1;
   int64_t length = head[8] | head[9] << 8;
   if (!shortForm)
-    length |= static_cast<int64_t>(head[10]) << 16 |
-              static_cast<int64_t>(head[11]) << 24;
+    length |= static_cast<int64_t>(head[10]) << 16 | static_cast<int64_t>(head[11]) << 24;
   int64_t begin = shortForm ? 10 : 12;
   if (length > 65536 || length > file.size() - begin)
-    fail(SHALE_EXIT_DATA, "'%s': a .npy header of %lld bytes in %lld", name,
-         (long long)length, (long long)file.size());
+    fail(SHALE_EXIT_DATA, "'%s': a .npy header of %lld bytes in %lld", name, (long long)length,
+         (long long)file.size());
   std::string header(length, '\0');
   file.readAt(begin, header.data(), length);
   start = begin + length;
 
   const std::pair<const char *, Dtype> types[] = {
-      {"'<i8'", Dtype::I64}, {"'<i4'", Dtype::I32}, {"'<i2'", Dtype::I16},
-      {"'|i1'", Dtype::I8},  {"'<u8'", Dtype::U64}, {"'<u4'", Dtype::U32},
-      {"'<u2'", Dtype::U16}, {"'|u1'", Dtype::U8}};
+      {"'<i8'", Dtype::I64}, {"'<i4'", Dtype::I32}, {"'<i2'", Dtype::I16}, {"'|i1'", Dtype::I8},
+      {"'<u8'", Dtype::U64}, {"'<u4'", Dtype::U32}, {"'<u2'", Dtype::U16}, {"'|u1'", Dtype::U8}};
   std::string descr = npyValue(header, "descr");
   bool known = false;
   for (const auto &type : types)
@@ -182,25 +171,21 @@ void TokenFile::openNpy() {
       known = true;
     }
   if (!known)
-    fail(SHALE_EXIT_DATA,
-         "'%s' holds %s; tokens are little-endian integers (int8 to uint64)",
-         name, descr.empty() ? "no type" : descr.c_str());
+    fail(SHALE_EXIT_DATA, "'%s' holds %s; tokens are little-endian integers (int8 to uint64)", name,
+         descr.empty() ? "no type" : descr.c_str());
   std::string shape = npyValue(header, "shape");
   size_t digits = shape.find_first_of("0123456789");
   size_t comma = shape.find(',');
-  bool oneDimension =
-      digits != std::string::npos && comma != std::string::npos &&
-      shape.find_first_not_of(" )", comma + 1) == std::string::npos &&
-      comma - digits <= 18;
+  bool oneDimension = digits != std::string::npos && comma != std::string::npos &&
+                      shape.find_first_not_of(" )", comma + 1) == std::string::npos &&
+                      comma - digits <= 18;
   if (!oneDimension)
-    fail(SHALE_EXIT_DATA,
-         "'%s' has shape %s; tokens are one row, reshape(-1) before saving",
-         name, shape.c_str());
+    fail(SHALE_EXIT_DATA, "'%s' has shape %s; tokens are one row, reshape(-1) before saving", name,
+         shape.c_str());
   tokens = std::strtoll(shape.c_str() + digits, nullptr, 10);
   if (tokens > (file.size() - start) / sizeOf(element) ||
       tokens * sizeOf(element) != file.size() - start)
-    fail(SHALE_EXIT_DATA,
-         "'%s': the header says %lld tokens, %lld bytes follow", name,
+    fail(SHALE_EXIT_DATA, "'%s': the header says %lld tokens, %lld bytes follow", name,
          (long long)tokens, (long long)(file.size() - start));
 }
 

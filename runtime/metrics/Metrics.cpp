@@ -33,8 +33,8 @@ Metrics::Metrics(const std::string &path, int64_t firstStep) : path(path) {
       std::string line = text.substr(at, end - at);
       at = end + 1;
       auto object = nlohmann::json::parse(line, nullptr, false);
-      if (object.is_object() && object.contains("step") &&
-          object["step"].is_number_integer() && object["step"] < firstStep)
+      if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
+          object["step"] < firstStep)
         kept += line + "\n";
     }
   }
@@ -54,16 +54,14 @@ void Metrics::record(const StepMetrics &m) {
           "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
           "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
           "\"comm_bytes\": %lld, \"tflops\": %s",
-          (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text,
-          Number(m.lr).text, (long long)m.tokens,
-          Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
-          (long long)m.memoryBytes, (long long)m.commBytes,
-          Number(m.tflops).text);
+          (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text, Number(m.lr).text,
+          (long long)m.tokens, Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
+          (long long)m.memoryBytes, (long long)m.commBytes, Number(m.tflops).text);
   if (m.mfu > 0)
     fprintf(file, ", \"mfu\": %s", Number(m.mfu).text);
   if (m.scaled)
-    fprintf(file, ", \"loss_scale\": %s, \"skipped\": %s",
-            Number(m.lossScale).text, m.skipped ? "true" : "false");
+    fprintf(file, ", \"loss_scale\": %s, \"skipped\": %s", Number(m.lossScale).text,
+            m.skipped ? "true" : "false");
   if (m.evaluated)
     fprintf(file, ", \"eval_loss\": %s", Number(m.evalLoss).text);
   if (fprintf(file, "}\n") < 0 || fflush(file) != 0)
@@ -76,9 +74,8 @@ void printProgress(const StepMetrics &m, int64_t steps) {
     snprintf(mfu, sizeof(mfu), " | mfu %.1f %%", 100 * m.mfu);
   printf("step %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.1f ms | "
          "%.0f tokens/s | %.1f MiB%s\n",
-         (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr,
-         m.seconds * 1e3, m.seconds > 0 ? m.tokens / m.seconds : 0,
-         m.memoryBytes / 1048576.0, mfu);
+         (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr, m.seconds * 1e3,
+         m.seconds > 0 ? m.tokens / m.seconds : 0, m.memoryBytes / 1048576.0, mfu);
 }
 
 } // namespace shale::rt

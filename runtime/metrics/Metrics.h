@@ -13,7 +13,8 @@ struct StepMetrics {
   float loss = 0, gradNorm = 0;
   double lr = 0, seconds = 0;
   int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
-  bool scaled = false, skipped = false; // scaled: the loss is scaled; skipped: the update was skipped
+  bool scaled = false,
+       skipped = false; // scaled: the loss is scaled; skipped: the update was skipped
   float lossScale = 1;
   bool evaluated = false;
   double evalLoss = 0;

@@ -20,8 +20,7 @@ int columnsOfTerminal() {
 } // namespace
 
 void writeDuration(double seconds, char (&text)[32]) {
-  long long all = static_cast<long long>(
-      std::clamp(seconds, 0.0, 3600.0 * 99999) + 0.5);
+  long long all = static_cast<long long>(std::clamp(seconds, 0.0, 3600.0 * 99999) + 0.5);
   long long hours = all / 3600, minutes = all / 60 % 60, rest = all % 60;
   if (hours > 0)
     snprintf(text, sizeof(text), "%lld:%02lld:%02lld", hours, minutes, rest);

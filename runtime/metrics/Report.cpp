@@ -112,8 +112,7 @@ std::string drawn(const Chart &chart) {
   for (double at = std::ceil(lowX / step) * step; at <= highX; at += step)
     svg += format("<path class=\"grid\" d=\"M%.1f %gV%g\"/><text x=\"%.1f\" y=\"%g\" "
                   "text-anchor=\"middle\">%s</text>",
-                  x(at), top, height - bottom, x(at), height - bottom + 18,
-                  label(at).c_str());
+                  x(at), top, height - bottom, x(at), height - bottom + 18, label(at).c_str());
   auto line = [&](const Curve &curve, const char *kind) {
     if (curve.empty())
       return;
@@ -130,8 +129,8 @@ std::string drawn(const Chart &chart) {
                     "%.6g</title></circle>",
                     x(point.step), y(point.value), point.step, point.value);
   if (chart.curve.size() == 1)
-    svg += format("<circle class=\"one\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>",
-                  x(chart.curve[0].step), y(chart.curve[0].value));
+    svg += format("<circle class=\"one\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", x(chart.curve[0].step),
+                  y(chart.curve[0].value));
   return svg + "</svg></figure>\n";
 }
 
@@ -149,8 +148,7 @@ const char *const style =
     "color:#ddd}text{fill:#aaa}.grid{stroke:#333}td:first-child{color:#aaa}}";
 } // namespace
 
-void writeReport(const std::string &metrics, const std::string &path,
-                 const ReportFacts &facts) {
+void writeReport(const std::string &metrics, const std::string &path, const ReportFacts &facts) {
   Chart loss{"loss", {}, {}}, norm{"gradient norm", {}, {}, true},
       rate{"learning rate", {}, {}, true}, speed{"tokens a second", {}, {}, true},
       memory{"memory of rank 0, MiB", {}, {}, true};
@@ -158,8 +156,7 @@ void writeReport(const std::string &metrics, const std::string &path,
   int64_t steps = 0, strange = 0;
   for (std::string text; std::getline(lines, text);) {
     auto object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object() || !object.contains("step") ||
-        !object["step"].is_number_integer())
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
       continue;
     double step = object["step"].get<double>();
     ++steps;
@@ -177,9 +174,9 @@ void writeReport(const std::string &metrics, const std::string &path,
     add(memory.curve, "memory_bytes", 1 / 1048576.0);
   }
   std::string html = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                     "<title>" + escaped(facts.title) + "</title><style>" + style +
-                     "</style></head><body>\n<h1>" + escaped(facts.title) +
-                     "</h1>\n<table>\n";
+                     "<title>" +
+                     escaped(facts.title) + "</title><style>" + style +
+                     "</style></head><body>\n<h1>" + escaped(facts.title) + "</h1>\n<table>\n";
   auto row = [&](const std::string &what, const std::string &value) {
     html += "<tr><td>" + escaped(what) + "</td><td>" + escaped(value) + "</td></tr>\n";
   };
@@ -187,11 +184,11 @@ void writeReport(const std::string &metrics, const std::string &path,
     row(what, value);
   row("steps recorded", std::to_string(steps));
   if (!loss.curve.empty())
-    row("loss, first and last", format("%.5f, %.5f", loss.curve.front().value,
-                                       loss.curve.back().value));
+    row("loss, first and last",
+        format("%.5f, %.5f", loss.curve.front().value, loss.curve.back().value));
   if (!loss.marks.empty())
-    row("evaluation, first and last", format("%.5f, %.5f", loss.marks.front().value,
-                                             loss.marks.back().value));
+    row("evaluation, first and last",
+        format("%.5f, %.5f", loss.marks.front().value, loss.marks.back().value));
   if (strange > 0)
     row("steps without a finite loss", std::to_string(strange));
   html += "</table>\n";

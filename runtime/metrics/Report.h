@@ -9,15 +9,14 @@
 namespace shale::rt {
 
 struct ReportFacts {
-  std::string title; // name of the model
+  std::string title;                                     // name of the model
   std::vector<std::pair<std::string, std::string>> rows; // label and value
 };
 
 /// Draws metrics.jsonl: loss (with evaluations), gradient norm, learning rate,
 /// tokens per second and memory by step. Lines that are not metrics are skipped;
 /// curves with many steps keep the least and the greatest value of each column.
-void writeReport(const std::string &metrics, const std::string &path,
-                 const ReportFacts &facts);
+void writeReport(const std::string &metrics, const std::string &path, const ReportFacts &facts);
 
 } // namespace shale::rt
 

@@ -81,9 +81,8 @@ uint32_t maskedCrc32c(const unsigned char *data, size_t bytes) {
 TensorBoard::TensorBoard(const std::string &folder, int64_t firstStep) {
   char host[256] = "host";
   gethostname(host, sizeof(host) - 1);
-  path = folder + format("/events.out.tfevents.%010lld.%s.%d.%lld",
-                         (long long)time(nullptr), host, (int)getpid(),
-                         (long long)firstStep);
+  path = folder + format("/events.out.tfevents.%010lld.%s.%d.%lld", (long long)time(nullptr), host,
+                         (int)getpid(), (long long)firstStep);
   file = fopen(path.c_str(), "wbe");
   if (!file)
     fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));

@@ -11,8 +11,7 @@ namespace shale::rt {
 
 DataOptions dataOptions(const Options &options, bool evaluation) {
   DataOptions data;
-  data.path = evaluation && !options.evalData.empty() ? options.evalData
-                                                      : options.data;
+  data.path = evaluation && !options.evalData.empty() ? options.evalData : options.data;
   data.binType = options.tokenDtype;
   data.typed = options.tokenDtypeGiven;
   data.seed = options.seed;
@@ -21,12 +20,9 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
   return data;
 }
 
-InitOptions initOptions(const Options &options) {
-  return {options.init, options.initMap};
-}
+InitOptions initOptions(const Options &options) { return {options.init, options.initMap}; }
 
-void needMicroBatches(const Batches &data, const Options &options,
-                      int64_t perStep) {
+void needMicroBatches(const Batches &data, const Options &options, int64_t perStep) {
   if (data.limit() >= 0 && data.limit() / perStep < options.end())
     fail(SHALE_EXIT_DATA,
          "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
@@ -42,15 +38,12 @@ bool checkResume(const Options &options) {
   std::string broken = brokenCheckpoint(options.out);
   bool never = options.resume == "never";
   if (!broken.empty() && options.resume == "auto" && !found.empty())
-    warn("'%s' has no manifest.json; trying the checkpoint before it",
-         broken.c_str());
-  else if (!broken.empty() &&
-           (options.resume == "auto" || options.resume == "must"))
+    warn("'%s' has no manifest.json; trying the checkpoint before it", broken.c_str());
+  else if (!broken.empty() && (options.resume == "auto" || options.resume == "must"))
     fail(SHALE_EXIT_DATA,
          "'%s' has no manifest.json and cannot be resumed from; take it away "
          "to %s, or give another --out",
-         broken.c_str(),
-         found.empty() ? "begin with step 0" : "resume from the one before it");
+         broken.c_str(), found.empty() ? "begin with step 0" : "resume from the one before it");
   else if (!broken.empty() && never)
     found.push_back(broken);
   if (never && !found.empty() && !options.evalOnly)
@@ -59,21 +52,17 @@ bool checkResume(const Options &options) {
          "or --resume auto",
          options.out.c_str(), found.back().c_str());
   if (options.resume == "must" && found.empty())
-    fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint",
-         options.out.c_str());
+    fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint", options.out.c_str());
   bool named = options.resume != "auto" && options.resume != "must" && !never;
   if (named && !exists(options.resume))
-    fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'",
-         options.resume.c_str());
-  return (options.resume == "auto" && !found.empty()) ||
-         options.resume == "must" || named;
+    fail(SHALE_EXIT_NO_INPUT, "--resume: there is no checkpoint at '%s'", options.resume.c_str());
+  return (options.resume == "auto" && !found.empty()) || options.resume == "must" || named;
 }
 
 /// Compares the flags with those of the checkpoint. A finished run that is started again
 /// with other flags was not trained with them: it is an error, not "nothing to do".
 void checkFlags(const Options &options) {
-  std::optional<Position> position =
-      newestPosition(options.out, options.resume);
+  std::optional<Position> position = newestPosition(options.out, options.resume);
   if (!position)
     return;
   std::string differences = flagDifferences(options, position->flags);
@@ -84,8 +73,8 @@ void checkFlags(const Options &options) {
          "'%s' is at step %lld, so there is nothing to train up to step %lld, "
          "but the flags are not those of that run: %s. To train with them from "
          "the beginning give another --out; to go on give more --steps",
-         position->folder.c_str(), (long long)position->step,
-         (long long)options.end(), differences.c_str());
+         position->folder.c_str(), (long long)position->step, (long long)options.end(),
+         differences.c_str());
   // With a constant learning rate, the number of steps does not affect any step.
   Options sameEnd = options;
   auto steps = position->flags.find("steps");
@@ -93,15 +82,16 @@ void checkFlags(const Options &options) {
     sameEnd.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
   if (flagDifferences(sameEnd, position->flags).empty())
     return;
-  warn("'%s' was trained with other flags, the run goes on with %s",
-       position->folder.c_str(), differences.c_str());
+  warn("'%s' was trained with other flags, the run goes on with %s", position->folder.c_str(),
+       differences.c_str());
 }
 } // namespace
 
 /// Warns about a missing padding mask, which changes the result of training.
 static void noteMissing(const Batches &data) {
   if (const char *input = data.filledWithOnes())
-    warn("'%s' has no tensor '%s': it is all ones, no position is masked", data.path().c_str(), input);
+    warn("'%s' has no tensor '%s': it is all ones, no position is masked", data.path().c_str(),
+         input);
 }
 
 void resolveSteps(const ShaleProgram &program, Options &options) {

@@ -18,8 +18,8 @@ static std::string dimsOf(const int64_t *dims, int rank) {
 std::string meshText(const ShaleProgram &program) {
   std::string text;
   for (int a = 0; a < program.axis_count; ++a)
-    text += format("%s%s=%lld", a ? "," : "", program.axes[a].name,
-                   (long long)program.axes[a].size);
+    text +=
+        format("%s%s=%lld", a ? "," : "", program.axes[a].name, (long long)program.axes[a].size);
   return text.empty() ? "one rank" : text;
 }
 
@@ -33,13 +33,12 @@ static std::string parameterTable(const ShaleProgram &program) {
     std::string names;
     for (auto alias = parameter.aliases; alias && *alias; ++alias)
       names += format(" = %s", *alias);
-    text += format(
-        "  %-5s %-18s %s%s%s\n", nameOf(static_cast<Dtype>(parameter.type)),
-        dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name,
-        names.c_str(), parameter.trained ? "" : " (not trained)");
+    text += format("  %-5s %-18s %s%s%s\n", nameOf(static_cast<Dtype>(parameter.type)),
+                   dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name, names.c_str(),
+                   parameter.trained ? "" : " (not trained)");
   }
-  return format("parameters: %d with %lld elements, %lld trained\n",
-                program.parameter_count, (long long)total, (long long)trained) +
+  return format("parameters: %d with %lld elements, %lld trained\n", program.parameter_count,
+                (long long)total, (long long)trained) +
          text;
 }
 
@@ -50,8 +49,7 @@ static std::string planTable(const ShaleProgram &program) {
   for (int i = 0; i < program.plan_line_count; ++i) {
     const ShalePlanLine &line = program.plan[i];
     sums[line.space] += line.bytes;
-    text += format("  %-14s %15lld  %s%s\n", line.category,
-                   (long long)line.bytes,
+    text += format("  %-14s %15lld  %s%s\n", line.category, (long long)line.bytes,
                    host ? format("%s: ", line.space).c_str() : "", line.what);
   }
   int64_t sum = 0;
@@ -64,17 +62,16 @@ static std::string planTable(const ShaleProgram &program) {
 }
 
 static std::string bufferTable(const ShaleProgram &program) {
-  std::string text =
-      "buffers: space, offset, bytes, padding of these, category, name\n";
+  std::string text = "buffers: space, offset, bytes, padding of these, category, name\n";
   std::map<std::string, std::pair<int64_t, int64_t>> sums;
   for (int i = 0; i < program.buffer_count; ++i) {
     const ShaleBuffer &buffer = program.buffers[i];
     auto &sum = sums[buffer.category];
     sum.first += buffer.bytes;
     sum.second += buffer.padding;
-    text += format("  %-10s %13lld %13lld %8lld  %-13s %s\n", buffer.space,
-                   (long long)buffer.offset, (long long)buffer.bytes,
-                   (long long)buffer.padding, buffer.category, buffer.name);
+    text +=
+        format("  %-10s %13lld %13lld %8lld  %-13s %s\n", buffer.space, (long long)buffer.offset,
+               (long long)buffer.bytes, (long long)buffer.padding, buffer.category, buffer.name);
   }
   for (const auto &[category, sum] : sums)
     text += format("  sum        %13s %13lld %8lld  %s\n", "", (long long)sum.first,
@@ -83,28 +80,25 @@ static std::string bufferTable(const ShaleProgram &program) {
 }
 
 std::string describe(const ShaleProgram &program) {
-  std::string text = format(
-      "program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
-      program.model, (long long)meshSize(program), meshText(program).c_str(),
-      program.strategy, program.optimizer, program.target);
-  text +=
-      format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
-             (long long)program.tokens_per_step, (long long)program.state_bytes,
-             (long long)program.arena_bytes);
+  std::string text =
+      format("program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
+             program.model, (long long)meshSize(program), meshText(program).c_str(),
+             program.strategy, program.optimizer, program.target);
+  text += format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
+                 (long long)program.tokens_per_step, (long long)program.state_bytes,
+                 (long long)program.arena_bytes);
   if (program.accumulate > 1)
     text += format("micro-batches a step: %d\n", program.accumulate);
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
     bool bound = input.binding && *input.binding;
     text += format("input: %s %s %s a rank%s%s\n", input.name,
-                   nameOf(static_cast<Dtype>(input.type)),
-                   dimsOf(input.dims, input.rank).c_str(),
+                   nameOf(static_cast<Dtype>(input.type)), dimsOf(input.dims, input.rank).c_str(),
                    bound ? ", from " : "", bound ? input.binding : "");
   }
   text += parameterTable(program);
   if (program.site_count > 0) {
-    static const char *const kinds[] = {"all-gather", "reduce-scatter",
-                                        "all-reduce"};
+    static const char *const kinds[] = {"all-gather", "reduce-scatter", "all-reduce"};
     text += "collectives: kind, axis, bytes a rank sends each time, times a "
             "step, first of those exchanged together, what\n";
     for (int i = 0; i < program.site_count; ++i) {
@@ -119,9 +113,8 @@ std::string describe(const ShaleProgram &program) {
   for (int64_t i = 0; i < program.transfer_count; ++i) {
     const ShaleTransfer &copy = program.transfers[i];
     bool named = copy.node && *copy.node;
-    text += format("  %-6s %13lld %4lld  %s%s%s\n",
-                   copy.to_host ? "host" : "device", (long long)copy.bytes,
-                   (long long)copy.times, copy.name, named ? ", node " : "",
+    text += format("  %-6s %13lld %4lld  %s%s%s\n", copy.to_host ? "host" : "device",
+                   (long long)copy.bytes, (long long)copy.times, copy.name, named ? ", node " : "",
                    named ? copy.node : "");
   }
   text += planTable(program);

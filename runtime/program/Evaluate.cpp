@@ -28,8 +28,8 @@ Evaluation Training::evaluate(int64_t most) {
   double sum = 0;
   for (int64_t b = 0; b < result.batches; ++b) {
     evalData->fillOnce(b, inputs.data());
-    program.evaluate(&self, state.data(), arena.data(), inputs.data(),
-                     hyper.data(), evalMetrics.data());
+    program.evaluate(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
+                     evalMetrics.data());
     sum += s < 0 ? 0 : evalMetrics[s];
     result.labels += c < 0 ? 0 : evalMetrics[c];
   }
@@ -45,9 +45,8 @@ int Training::evaluateOnly() {
     double perplexity = std::exp(result.loss);
     printf("eval at step %lld | loss %.5f | perplexity %.4f | %lld labels in "
            "%lld micro-batches of %s\n",
-           (long long)current, result.loss, perplexity,
-           (long long)result.labels, (long long)result.batches,
-           evalData->path().c_str());
+           (long long)current, result.loss, perplexity, (long long)result.labels,
+           (long long)result.batches, evalData->path().c_str());
     if (evalData->rowsLeftOut() > 0)
       printf("the last %lld rows fill no micro-batch and the model ignores no "
              "label: they were left out\n",
@@ -58,9 +57,7 @@ int Training::evaluateOnly() {
                                      {"perplexity", perplexity},
                                      {"micro_batches", result.batches},
                                      {"data", evalData->path()}};
-    printf("%s\n", object.dump(-1, ' ', false,
-                               nlohmann::json::error_handler_t::replace)
-                       .c_str());
+    printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
   communicator->barrier();
   return std::isfinite(result.loss) ? SHALE_EXIT_OK : SHALE_EXIT_NON_FINITE;

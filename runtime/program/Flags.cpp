@@ -1,7 +1,7 @@
 // The flags that affect the result of training: stored in checkpoints, compared when a
 // run is resumed.
-#include "runtime/program/Options.h"
 #include "runtime/core/Error.h"
+#include "runtime/program/Options.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,19 +19,18 @@ std::map<std::string, std::string> runFlags(const Options &o) {
   std::string renames;
   for (const std::string &rule : o.initMap)
     renames += (renames.empty() ? "" : " ") + rule;
-  std::map<std::string, std::string> flags = {
-          {"data", o.data},
-          {"token-dtype", o.tokenDtype},
-          {"no-shuffle", o.shuffle ? "false" : "true"},
-          {"init", o.init},
-          {"init-map", renames},
-          {"steps", whole(o.steps)},
-          {"lr", number(o.lr)},
-          {"schedule", o.schedule},
-          {"warmup", whole(o.warmup)},
-          {"min-lr", number(o.minLr)},
-          {"decay-fraction", number(o.decayFraction)},
-          {"seed", std::to_string(o.seed)}};
+  std::map<std::string, std::string> flags = {{"data", o.data},
+                                              {"token-dtype", o.tokenDtype},
+                                              {"no-shuffle", o.shuffle ? "false" : "true"},
+                                              {"init", o.init},
+                                              {"init-map", renames},
+                                              {"steps", whole(o.steps)},
+                                              {"lr", number(o.lr)},
+                                              {"schedule", o.schedule},
+                                              {"warmup", whole(o.warmup)},
+                                              {"min-lr", number(o.minLr)},
+                                              {"decay-fraction", number(o.decayFraction)},
+                                              {"seed", std::to_string(o.seed)}};
   for (const auto &[name, value] : o.hypers)
     flags[hyperFlag(name)] = number(value);
   return flags;
@@ -48,17 +47,14 @@ std::string flagDifferences(const Options &options,
   std::string text;
   for (const auto &[flag, value] : runFlags(options)) {
     auto old = before.find(flag);
-    if (old == before.end() || old->second == value ||
-        (flag == "seed" && !options.seedGiven) ||
+    if (old == before.end() || old->second == value || (flag == "seed" && !options.seedGiven) ||
         // --init need not be repeated when a run is resumed.
         (flag.compare(0, 4, "init") == 0 && value.empty()) ||
         ((flag == "data" || flag == "init") && sameFile(old->second, value)))
       continue;
-    auto shown = [](const std::string &text) {
-      return text.empty() ? std::string("none") : text;
-    };
-    text += (text.empty() ? "--" : ", --") + flag + " " + shown(value) +
-            " (was " + shown(old->second) + ")";
+    auto shown = [](const std::string &text) { return text.empty() ? std::string("none") : text; };
+    text += (text.empty() ? "--" : ", --") + flag + " " + shown(value) + " (was " +
+            shown(old->second) + ")";
   }
   return text;
 }

@@ -32,8 +32,7 @@ bool switchCachesOff() {
   std::string tunables = before ? before : "";
   if (tunables.find("glibc.malloc.tcache_count=") != std::string::npos)
     return false;
-  tunables +=
-      std::string(tunables.empty() ? "" : ":") + "glibc.malloc.tcache_count=0";
+  tunables += std::string(tunables.empty() ? "" : ":") + "glibc.malloc.tcache_count=0";
   return setenv("GLIBC_TUNABLES", tunables.c_str(), 1) == 0;
 }
 
@@ -52,8 +51,7 @@ void setEnvironment(int rank, int count, const std::string &store) {
     setenv("OMP_WAIT_POLICY", "passive", 0);
 }
 
-pid_t startRank(int rank, int count, const std::string &store, char **argv,
-                const sigset_t &mask) {
+pid_t startRank(int rank, int count, const std::string &store, char **argv, const sigset_t &mask) {
   pid_t parent = getpid();
   pid_t pid = fork();
   if (pid != 0)
@@ -85,8 +83,8 @@ int codeOf(int status) {
 
 /// Whether all ranks are expected to end with this code together.
 bool orderly(int code) {
-  return code == SHALE_EXIT_OK || code == SHALE_EXIT_PREEMPTED ||
-         code == SHALE_EXIT_INTERRUPTED || code == SHALE_EXIT_NON_FINITE;
+  return code == SHALE_EXIT_OK || code == SHALE_EXIT_PREEMPTED || code == SHALE_EXIT_INTERRUPTED ||
+         code == SHALE_EXIT_NON_FINITE;
 }
 
 class Watch {
@@ -131,9 +129,8 @@ private:
       if (killed)
         continue; // killed by the launcher
       if (WIFSIGNALED(status))
-        complain("error",
-                 format("rank %zu was ended by signal %d (%s)", r,
-                        WTERMSIG(status), strsignal(WTERMSIG(status))));
+        complain("error", format("rank %zu was ended by signal %d (%s)", r, WTERMSIG(status),
+                                 strsignal(WTERMSIG(status))));
       note(codeOf(status));
     }
   }
@@ -144,8 +141,8 @@ private:
       result = code;
       // Peers of a failed rank notice the failure themselves; give them time to report
       // it.
-      deadline = Clock::now() + (orderly(code) ? std::chrono::seconds(60)
-                                               : std::chrono::seconds(1));
+      deadline =
+          Clock::now() + (orderly(code) ? std::chrono::seconds(60) : std::chrono::seconds(1));
     } else if (result == SHALE_EXIT_PEER && code != SHALE_EXIT_PEER) {
       result = code;
     }
@@ -169,12 +166,9 @@ void executeWithoutCaches(char **argv, int localRanks) {
 
 int launchRanks(int count, char **argv) {
   const char *temporary = std::getenv("TMPDIR");
-  std::string store =
-      std::string(temporary && *temporary ? temporary : "/tmp") +
-      "/shale-XXXXXX";
+  std::string store = std::string(temporary && *temporary ? temporary : "/tmp") + "/shale-XXXXXX";
   if (!mkdtemp(store.data()))
-    fail(SHALE_EXIT_IO, "cannot make a folder '%s': %s", store.c_str(),
-         strerror(errno));
+    fail(SHALE_EXIT_IO, "cannot make a folder '%s': %s", store.c_str(), strerror(errno));
   sigset_t set, before;
   sigemptyset(&set);
   for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP})

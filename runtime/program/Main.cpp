@@ -34,12 +34,9 @@ static int start(int argc, char **argv) {
   }
   Place place = placeFromEnvironment();
   bool launched = !place.launcher.empty();
-  int world = launched        ? place.worldSize
-              : options.nproc ? options.nproc
-                              : shale_program.world_size;
+  int world = launched ? place.worldSize : options.nproc ? options.nproc : shale_program.world_size;
   if (launched && place.launcher != "shale" && options.nproc)
-    fail(SHALE_EXIT_USAGE,
-         "--nproc starts ranks by itself; under %s leave it out",
+    fail(SHALE_EXIT_USAGE, "--nproc starts ranks by itself; under %s leave it out",
          place.launcher.c_str());
   if (world != shale_program.world_size)
     fail(SHALE_EXIT_USAGE,
@@ -51,7 +48,8 @@ static int start(int argc, char **argv) {
   checkCpu(shale_program.target);
   bool trains = launched || world == 1;
   if (trains)
-    executeWithoutCaches(argv, place.localSize); // executes the program again: must be before any output
+    executeWithoutCaches(argv,
+                         place.localSize); // executes the program again: must be before any output
   resolveSteps(shale_program, options);
   if (place.launcher != "shale" && place.rank == 0)
     checkOptions(shale_program, options);

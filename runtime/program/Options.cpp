@@ -22,8 +22,7 @@ size_t distance(const std::string &a, const std::string &b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t above = row[j];
-      row[j] = std::min(
-          {row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = above;
     }
   }
@@ -57,9 +56,8 @@ bool parseBytes(const std::string &text, int64_t &bytes) {
   char *end = nullptr;
   double number = std::strtod(text.c_str(), &end);
   const std::pair<const char *, double> units[] = {
-      {"", 1},     {"B", 1},   {"KB", 1e3}, {"MB", 1e6},
-      {"GB", 1e9}, {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0},
-      {"GiB", 1073741824.0}};
+      {"", 1},      {"B", 1},        {"KB", 1e3},        {"MB", 1e6},          {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
   for (const auto &[unit, factor] : units)
     if (std::string(end) == unit && end != text.c_str() && number * factor >= 1 &&
         number * factor <= 9e18) {
@@ -84,12 +82,10 @@ std::string wrapped(std::string text) {
 
 /// "--flag VALUE  what it does (default)", grouped.
 std::string helpText(const CLI::App &app, const std::string &program) {
-  std::string text =
-      format("Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
+  std::string text = format("Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
   std::vector<std::string> groups;
   for (const CLI::Option *option : app.get_options())
-    if (std::find(groups.begin(), groups.end(), option->get_group()) ==
-        groups.end())
+    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
       groups.push_back(option->get_group());
   for (const std::string &group : groups) {
     text += group + ":\n";
@@ -111,16 +107,14 @@ std::string helpText(const CLI::App &app, const std::string &program) {
 
 std::string checkSteps(const Options &o) {
   if (o.warmup > o.steps && o.warmup > 0)
-    return format("--warmup %lld is longer than the run's %lld steps",
-                  (long long)o.warmup, (long long)o.steps);
+    return format("--warmup %lld is longer than the run's %lld steps", (long long)o.warmup,
+                  (long long)o.steps);
   if (!o.traceFile.empty() && o.traceLast >= o.end())
-    return format("--trace: the run ends before step %lld",
-                  (long long)o.traceLast);
+    return format("--trace: the run ends before step %lld", (long long)o.traceLast);
   return "";
 }
 
-Parsed parseOptions(const ShaleProgram &program, int argc,
-                    const char *const *argv) {
+Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *argv) {
   Parsed parsed;
   Options &o = parsed.options;
   CLI::App app;
@@ -128,9 +122,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   app.allow_extras();
   bool help = false, noShuffle = false;
 
-  auto number = [&](const char *group, const char *flag, auto &value,
-                    const char *type, const char *text, double low,
-                    double high, bool highExcluded = false) {
+  auto number = [&](const char *group, const char *flag, auto &value, const char *type,
+                    const char *text, double low, double high, bool highExcluded = false) {
     return app.add_option(flag, value, text)
         ->group(group)
         ->type_name(type)
@@ -138,27 +131,25 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
             [=](const std::string &typed) -> std::string {
               char *end = nullptr;
               double x = std::strtod(typed.c_str(), &end);
-              if (*end || typed.empty() || !(x >= low && x <= high) ||
-                  (highExcluded && x == high))
-                return format("takes a number from %g to %s%g", low,
-                              highExcluded ? "below " : "", high);
+              if (*end || typed.empty() || !(x >= low && x <= high) || (highExcluded && x == high))
+                return format("takes a number from %g to %s%g", low, highExcluded ? "below " : "",
+                              high);
               return "";
             },
             "")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->capture_default_str();
   };
-  auto text = [&](const char *group, const char *flag, std::string &value,
-                  const char *type, const char *about) {
+  auto text = [&](const char *group, const char *flag, std::string &value, const char *type,
+                  const char *about) {
     return app.add_option(flag, value, about)
         ->group(group)
         ->type_name(type)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->capture_default_str();
   };
-  auto choice = [&](const char *group, const char *flag, std::string &value,
-                    const char *type, std::vector<std::string> values,
-                    const char *about) {
+  auto choice = [&](const char *group, const char *flag, std::string &value, const char *type,
+                    std::vector<std::string> values, const char *about) {
     return text(group, flag, value, type, about)
         ->check(
             [values, flag](const std::string &typed) -> std::string {
@@ -180,18 +171,14 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
   text(g, "--data", o.data, "FILES",
        "tokens (.bin, .npy) or batches (.safetensors): a file, several with "
        "commas between, a folder");
-  CLI::Option *tokenDtype =
-      choice(g, "--token-dtype", o.tokenDtype, "TYPE",
-             {"uint8", "uint16", "uint32", "int32", "int64"},
-             "of files without a header: uint8, uint16, uint32, int32, int64");
-  app.add_flag("--no-shuffle", noShuffle,
-               "read windows of tokens in file order")
-      ->group(g);
+  CLI::Option *tokenDtype = choice(
+      g, "--token-dtype", o.tokenDtype, "TYPE", {"uint8", "uint16", "uint32", "int32", "int64"},
+      "of files without a header: uint8, uint16, uint32, int32, int64");
+  app.add_flag("--no-shuffle", noShuffle, "read windows of tokens in file order")->group(g);
   text(g, "--eval-data", o.evalData, "FILES", "evaluate on these at the end");
   number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
-  CLI::Option *evalBatches =
-      number(g, "--eval-batches", o.evalBatches, "N",
-             "micro-batches an evaluation; with --eval-only: all", 1, big);
+  CLI::Option *evalBatches = number(g, "--eval-batches", o.evalBatches, "N",
+                                    "micro-batches an evaluation; with --eval-only: all", 1, big);
   app.add_flag("--eval-only", o.evalOnly,
                "evaluate --init or the newest checkpoint of --out, train nothing")
       ->group(g);
@@ -208,27 +195,21 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   g = "Optimization";
-  CLI::Option *steps =
-      number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
+  CLI::Option *steps = number(g, "--steps", o.steps, "N", "step at which the run ends", 0, big);
   CLI::Option *epochs =
-      number(g, "--epochs", o.epochs, "X",
-             "instead of --steps: passes over the data", 1e-9, 1e9);
+      number(g, "--epochs", o.epochs, "X", "instead of --steps: passes over the data", 1e-9, 1e9);
   epochs->default_str("");
-  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved",
-         1, big);
+  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved", 1, big);
   number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
-  choice(g, "--schedule", o.schedule, "NAME",
-         {"constant", "cosine", "linear", "wsd"},
+  choice(g, "--schedule", o.schedule, "NAME", {"constant", "cosine", "linear", "wsd"},
          "constant, cosine, linear, wsd");
   number(g, "--warmup", o.warmup, "N", "steps of linear warm-up", 0, big);
   number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
-  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd",
-         0, 1);
+  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd", 0, 1);
   for (int h = 0; h < program.hyper_count; ++h)
     if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG)
-      number(g, ("--" + hyperFlag(own.name)).c_str(),
-             o.hypers[own.name] = own.value, "X", own.text, 0, own.high,
-             own.high_excluded);
+      number(g, ("--" + hyperFlag(own.name)).c_str(), o.hypers[own.name] = own.value, "X", own.text,
+             0, own.high, own.high_excluded);
   std::vector<CLI::Option *> foreign;
   for (int f = 0; f < program.foreign_flag_count; ++f)
     foreign.push_back(app.add_option(std::string("--") + program.foreign_flags[f])
@@ -239,36 +220,30 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
       number(g, "--seed", o.seed, "N", "of the data's order and of dropout", 0, big);
   g = "Output";
   text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
-  number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0,
-         big);
+  number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0, big);
   number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
   choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
          "sharded, full, both");
   std::string fileSize = "5GB";
   text(g, "--file-size", fileSize, "SIZE",
        "model.safetensors beyond this is written in several files with an index");
-  CLI::Option *resume = text(g, "--resume", o.resume, "HOW",
-       "auto, never, must, or a checkpoint's folder");
-  app.add_flag("--tensorboard", o.tensorboard,
-               "also write TensorBoard's event files to --out")
+  CLI::Option *resume =
+      text(g, "--resume", o.resume, "HOW", "auto, never, must, or a checkpoint's folder");
+  app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
   number(g, "--peak-tflops", o.peakTflops, "X",
-         "of a rank's machine, for the model's utilisation (mfu); 0: not known", 0,
-         1e9);
+         "of a rank's machine, for the model's utilisation (mfu); 0: not known", 0, 1e9);
   std::vector<std::string> trace;
   app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
       ->group(g)
       ->expected(2)
       ->type_name("STEPS FILE");
   g = "Ranks";
-  number(g, "--nproc", o.nproc, "N", "ranks to start here; else the mesh's", 1,
-         1e6);
-  number(g, "--comm-timeout", o.commTimeout, "SECONDS",
-         "wait for a peer at most", 0.001, 1e7);
+  number(g, "--nproc", o.nproc, "N", "ranks to start here; else the mesh's", 1, 1e6);
+  number(g, "--comm-timeout", o.commTimeout, "SECONDS", "wait for a peer at most", 0.001, 1e7);
   text(g, "--report-buffers", o.reportBuffers, "FILE",
        "JSON: memory that the first two steps use, checked");
-  app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")
-      ->group(g);
+  app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")->group(g);
   app.add_flag("--help,-h", help, "this")->group(g);
 
   auto refuse = [&](const std::string &message) {
@@ -297,8 +272,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
       return refuse(flag + " " + answer + ". See --help");
     std::string guess = nearest(app, flag);
     return refuse("unknown flag '" + flag + "'" +
-                  (guess.empty() ? "" : "; did you mean --" + guess + "?") +
-                  " See --help");
+                  (guess.empty() ? "" : "; did you mean --" + guess + "?") + " See --help");
   }
   if (steps->count() > 0 && epochs->count() > 0)
     return refuse("give --steps or --epochs, not both");
@@ -309,7 +283,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
                   "--eval-only out");
   if (!parseBytes(fileSize, o.fileBytes))
     return refuse("--file-size takes a number and B, KB, MB, GB, KiB, MiB or GiB, "
-                  "not '" + fileSize + "'");
+                  "not '" +
+                  fileSize + "'");
   std::string how = exists(o.resume) ? "" : ourValue("--resume", o.resume);
   if (!how.empty())
     return refuse("--resume: '" + o.resume + "' is " + how + " here");
@@ -333,9 +308,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc,
     return refuse(wrong);
   for (const CLI::Option *option : foreign)
     if (option->count() > 0)
-      o.warnings.push_back(format(
-          "--%s has no effect: the program was compiled with --optimizer %s",
-          option->get_lnames().front().c_str(), program.optimizer));
+      o.warnings.push_back(
+          format("--%s has no effect: the program was compiled with --optimizer %s",
+                 option->get_lnames().front().c_str(), program.optimizer));
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   o.tokenDtypeGiven = tokenDtype->count() > 0;

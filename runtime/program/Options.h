@@ -23,7 +23,8 @@ struct Options {
   double lr = 3e-4, minLr = 0, decayFraction = 0.2;
   std::string schedule = "constant";
   int64_t warmup = 0;
-  std::map<std::string, double> hypers; // by name in ShaleProgram.hyper: flags of the optimizer, and clip_grad_norm
+  std::map<std::string, double>
+      hypers; // by name in ShaleProgram.hyper: flags of the optimizer, and clip_grad_norm
   uint64_t seed = 0;
   bool seedGiven = false;
 
@@ -47,9 +48,7 @@ struct Options {
   int64_t traceFirst = 0, traceLast = -1;
 
   /// The step before which the run ends.
-  int64_t end() const {
-    return stopAfter > 0 && stopAfter < steps ? stopAfter : steps;
-  }
+  int64_t end() const { return stopAfter > 0 && stopAfter < steps ? stopAfter : steps; }
 };
 
 /// Outcome of parsing: run, or the text to print and the code to exit with.
@@ -60,8 +59,7 @@ struct Parsed {
   std::string text; // to stdout when exitCode is 0, else to stderr
 };
 
-Parsed parseOptions(const ShaleProgram &program, int argc,
-                    const char *const *argv);
+Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *argv);
 
 /// Returns the flag, without "--", of a hyper-parameter.
 std::string hyperFlag(std::string name);

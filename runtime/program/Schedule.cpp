@@ -13,8 +13,7 @@ double learningRate(const Options &o, int64_t step) {
   double progress = span > 0 ? (step - o.warmup) / span : 1;
   progress = std::min(std::max(progress, 0.0), 1.0);
   if (o.schedule == "cosine")
-    return o.minLr + 0.5 * (1 + std::cos(progress * 3.14159265358979323846)) *
-                         (o.lr - o.minLr);
+    return o.minLr + 0.5 * (1 + std::cos(progress * 3.14159265358979323846)) * (o.lr - o.minLr);
   if (o.schedule == "linear")
     return o.lr + (o.minLr - o.lr) * progress;
   if (o.schedule == "wsd") {

@@ -17,13 +17,13 @@ static void note(int signal) {
 }
 
 void watchSignals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
-  struct sigaction ignore {};
+  struct sigaction ignore{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
   sigaction(SIGXFSZ, &ignore, nullptr); // a write beyond the file-size limit returns an error

@@ -8,8 +8,8 @@
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
-#include "runtime/metrics/Report.h"
 #include "runtime/core/Trace.h"
+#include "runtime/metrics/Report.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Signals.h"
 
@@ -28,15 +28,12 @@ namespace shale::rt {
 
 namespace {
 double now() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 } // namespace
 
-Training::Training(const ShaleProgram &program, const Options &options,
-                   const Place &place)
+Training::Training(const ShaleProgram &program, const Options &options, const Place &place)
     : program(program), options(options), place(place) {
   setSpeaker(place.rank, place.worldSize);
   self.program = &program;
@@ -58,18 +55,16 @@ void Training::openFolder() {
   std::string path = options.out + "/.lock";
   lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock < 0)
-    fail(SHALE_EXIT_IO, "cannot write to '%s': %s", options.out.c_str(),
-         strerror(errno));
+    fail(SHALE_EXIT_IO, "cannot write to '%s': %s", options.out.c_str(), strerror(errno));
   if (flock(lock, LOCK_EX | LOCK_NB) != 0)
-    fail(SHALE_EXIT_USAGE, "another run is using '%s'; give another --out",
-         options.out.c_str());
+    fail(SHALE_EXIT_USAGE, "another run is using '%s'; give another --out", options.out.c_str());
   if (options.traceFile.empty())
     return;
   // Report an unwritable file now, not after the steps were traced.
   int trace = open(options.traceFile.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (trace < 0)
-    fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s",
-         options.traceFile.c_str(), strerror(errno));
+    fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s", options.traceFile.c_str(),
+         strerror(errno));
   close(trace);
 }
 
@@ -90,19 +85,17 @@ void Training::openData() {
 /// Restores weights and position from a checkpoint, or reads the initial weights.
 void Training::restore() {
   Position position;
-  if (loadCheckpoint(program, place.rank, state.data(), *communicator,
-                     options.out, options.resume, position)) {
+  if (loadCheckpoint(program, place.rank, state.data(), *communicator, options.out, options.resume,
+                     position)) {
     current = savedStep = position.step;
     updates = position.updates;
     firstRow = position.row;
     if (!options.seedGiven)
       options.seed = position.seed;
     if (place.rank == 0)
-      printf("resumed from %s at step %lld\n", position.folder.c_str(),
-             (long long)current);
+      printf("resumed from %s at step %lld\n", position.folder.c_str(), (long long)current);
     if (!options.traceFile.empty() && current > options.traceLast)
-      fail(SHALE_EXIT_USAGE,
-           "--trace: step %lld is over, the run goes on with step %lld",
+      fail(SHALE_EXIT_USAGE, "--trace: step %lld is over, the run goes on with step %lld",
            (long long)options.traceLast, (long long)current);
     return;
   }
@@ -130,18 +123,16 @@ void Training::introduce() {
   for (size_t r = 0; r < hosts.size(); ++r)
     ranks[hosts[r]] += (ranks[hosts[r]].empty() ? "" : " ") + std::to_string(r);
   printf("%s: %d rank%s on %zu host%s, mesh %s, shard %s, %d thread%s a rank\n",
-         baseName(program.model).c_str(), place.worldSize,
-         place.worldSize == 1 ? "" : "s", ranks.size(),
-         ranks.size() == 1 ? "" : "s", meshText(program).c_str(),
-         program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
+         baseName(program.model).c_str(), place.worldSize, place.worldSize == 1 ? "" : "s",
+         ranks.size(), ranks.size() == 1 ? "" : "s", meshText(program).c_str(), program.strategy,
+         hostThreads(), hostThreads() == 1 ? "" : "s");
   // torchrun sets OMP_NUM_THREADS to 1 if it is not set.
   if (hostThreads() < coreShare)
     printf("  OMP_NUM_THREADS says %d thread%s a rank; a rank's share of the "
            "cores is %d\n",
            hostThreads(), hostThreads() == 1 ? "" : "s", coreShare);
   for (const auto &[name, list] : ranks)
-    printf("  %s: rank %s, device cpu (%s)\n", name.c_str(), list.c_str(),
-           program.target);
+    printf("  %s: rank %s, device cpu (%s)\n", name.c_str(), list.c_str(), program.target);
   fflush(stdout);
 }
 
@@ -150,11 +141,10 @@ void Training::setHyper() {
   double t = static_cast<double>(updates) + 1;
   for (int h = 0; h < program.hyper_count; ++h) {
     const ShaleHyper &own = program.hyper[h];
-    double value =
-        own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, current)
-        : own.source == SHALE_HYPER_BIAS_CORRECTION
-            ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
-            : options.hypers.at(own.name);
+    double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, current)
+                   : own.source == SHALE_HYPER_BIAS_CORRECTION
+                       ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
+                       : options.hypers.at(own.name);
     hyper[h] = static_cast<float>(value);
   }
 }
@@ -163,8 +153,8 @@ bool Training::step() {
   StepMetrics m;
   double start = now();
   int64_t sentBefore = communicator->bytesSent();
-  if (!options.traceFile.empty() && !tracing() &&
-      current >= options.traceFirst && current <= options.traceLast) {
+  if (!options.traceFile.empty() && !tracing() && current >= options.traceFirst &&
+      current <= options.traceLast) {
     communicator->barrier();
     traceStart();
   }
@@ -180,8 +170,7 @@ bool Training::step() {
       self.watch = &*watch;
       watch->beginFunction(m == 0);
     }
-    function(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
-             metrics.data());
+    function(&self, state.data(), arena.data(), inputs.data(), hyper.data(), metrics.data());
     firstRow += data->rows();
   }
   if (self.watch)
@@ -189,7 +178,8 @@ bool Training::step() {
   self.watch = nullptr;
   m.seconds = now() - start;
   if (tracing() && current == options.traceLast)
-    if (std::vector<std::string> texts = communicator->gather(traceText(place.rank)); place.rank == 0)
+    if (std::vector<std::string> texts = communicator->gather(traceText(place.rank));
+        place.rank == 0)
       writeTrace(texts, options.traceFile);
   auto metric = [&](const char *name, float missing) {
     int i = findName(program.metrics, program.metric_count, name);
@@ -204,8 +194,7 @@ bool Training::step() {
   m.commBytes = communicator->bytesSent() - sentBefore;
   m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
   m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
-  bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) &&
-                 std::isfinite(m.gradNorm);
+  bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
   // The step itself halves a scale that is too large. With a scale this small, the
   // non-finite values have another cause.
   constexpr float smallestScale = 1.0f / 65536;
@@ -250,9 +239,8 @@ void Training::save(bool last) {
   position.flags = runFlags(options);
   std::string trouble;
   try {
-    saveCheckpoint(program, place.rank, state.data(), *communicator,
-                   options.out, options.checkpoint, options.fileBytes,
-                   options.keep, position);
+    saveCheckpoint(program, place.rank, state.data(), *communicator, options.out,
+                   options.checkpoint, options.fileBytes, options.keep, position);
     savedStep = current;
     failedSaves = 0;
     return;
@@ -279,8 +267,8 @@ void Training::writeModel() {
   if (files.size() == 1)
     printf("weights: %s/%s\n", options.out.c_str(), files[0].c_str());
   else
-    printf("weights: %s/model.safetensors.index.json and %zu files\n",
-           options.out.c_str(), files.size());
+    printf("weights: %s/model.safetensors.index.json and %zu files\n", options.out.c_str(),
+           files.size());
   if (!missing.empty()) {
     std::string list;
     for (size_t i = 0; i < std::min<size_t>(missing.size(), 8); ++i)
@@ -342,8 +330,7 @@ int Training::run() {
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);
   if (!options.reportBuffers.empty())
-    watch.emplace(program, place.rank, state.data(), arena.data(),
-                  hostArena.data());
+    watch.emplace(program, place.rank, state.data(), arena.data(), hostArena.data());
   restore();
   openData();
   if (options.evalOnly)
@@ -353,8 +340,8 @@ int Training::run() {
   if (place.rank == 0 && options.tensorboard)
     board.emplace(options.out, current);
   if (current >= options.end() && place.rank == 0)
-    printf("nothing to train: the state is at step %lld of %lld\n",
-           (long long)current, (long long)options.end());
+    printf("nothing to train: the state is at step %lld of %lld\n", (long long)current,
+           (long long)options.end());
   while (current < options.end()) {
     if (!step()) {
       progress.clear();
@@ -373,13 +360,12 @@ int Training::run() {
       save(true);
       report("stopped by a signal");
       if (place.rank == 0)
-        printf("stopped by a signal after step %lld/%lld; the state is saved\n",
-               (long long)current, (long long)options.steps);
+        printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
+               (long long)options.steps);
       communicator->barrier();
       return code;
     }
-    if (options.saveEvery > 0 && current % options.saveEvery == 0 &&
-        current < options.end())
+    if (options.saveEvery > 0 && current % options.saveEvery == 0 && current < options.end())
       save(false);
   }
   progress.clear();

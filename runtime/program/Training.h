@@ -6,13 +6,13 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Place.h"
 #include "runtime/core/Rank.h"
+#include "runtime/core/Watch.h"
 #include "runtime/data/Batches.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/device/host/Transfers.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
-#include "runtime/core/Watch.h"
 #include "runtime/program/Options.h"
 
 #include <optional>
@@ -26,8 +26,7 @@ struct Evaluation {
 
 class Training {
 public:
-  Training(const ShaleProgram &program, const Options &options,
-           const Place &place);
+  Training(const ShaleProgram &program, const Options &options, const Place &place);
   ~Training();
   /// Trains to the end; returns the exit code.
   int run();
@@ -80,8 +79,7 @@ private:
 DataOptions dataOptions(const Options &options, bool evaluation);
 InitOptions initOptions(const Options &options);
 /// Fails with exit code 65 if the file has fewer micro-batches than the run needs.
-void needMicroBatches(const Batches &data, const Options &options,
-                      int64_t perStep);
+void needMicroBatches(const Batches &data, const Options &options, int64_t perStep);
 
 /// Index of a metric by name; -1 when the program has none.
 int findName(const char *const *names, int count, const char *name);

@@ -106,7 +106,9 @@ int moduleOf(uintptr_t address) {
   return -1;
 }
 
-template <typename F> void load(F &real, const char *name) { real = reinterpret_cast<F>(dlsym(RTLD_NEXT, name)); }
+template <typename F> void load(F &real, const char *name) {
+  real = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
 
 void start() {
   static std::atomic<int> state{0};
@@ -240,7 +242,8 @@ void report() {
     if (write(file, text, n) != n)
       _exit(70);
   };
-  put(snprintf(text, sizeof(text), "marks %ld\nlost %ld\ntogether %ld\n", marks.load(), lost, togetherPeak));
+  put(snprintf(text, sizeof(text), "marks %ld\nlost %ld\ntogether %ld\n", marks.load(), lost,
+               togetherPeak));
   for (int i = 0; i < moduleCount; ++i)
     put(snprintf(text, sizeof(text), "module %s %ld\n", modules[i].name, modules[i].peak));
   for (int i = 0; i < callerCount; ++i)
@@ -327,7 +330,8 @@ void *memalign(size_t alignment, size_t bytes) {
 
 void *aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
 
-void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+void *mmap(void *address, size_t bytes, int protection, int flags, int file,
+           off_t offset) noexcept {
   if (!realMmap)
     start();
   void *block = realMmap(address, bytes, protection, flags, file, offset);
@@ -335,7 +339,8 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int file, off
     note(block, bytes);
   return block;
 }
-void *mmap64(void *address, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+void *mmap64(void *address, size_t bytes, int protection, int flags, int file,
+             off_t offset) noexcept {
   return mmap(address, bytes, protection, flags, file, offset);
 }
 
@@ -360,7 +365,9 @@ ssize_t pread(int file, void *buffer, size_t bytes, off_t offset) {
   }
   return realPread(file, buffer, bytes, offset);
 }
-ssize_t pread64(int file, void *buffer, size_t bytes, off_t offset) { return pread(file, buffer, bytes, offset); }
+ssize_t pread64(int file, void *buffer, size_t bytes, off_t offset) {
+  return pread(file, buffer, bytes, offset);
+}
 
 } // extern "C"
 

@@ -10,16 +10,22 @@ using namespace mlir;
 using namespace shale;
 
 static std::string percent(int64_t change, int64_t of) {
-  return of == 0 ? "" : llvm::formatv(" ({0}{1:f1} %)", change >= 0 ? "+" : "", 100.0 * change / of).str();
+  return of == 0
+             ? ""
+             : llvm::formatv(" ({0}{1:f1} %)", change >= 0 ? "+" : "", 100.0 * change / of).str();
 }
 
-static std::string signedNumber(int64_t value) { return (value >= 0 ? "+" : "") + std::to_string(value); }
+static std::string signedNumber(int64_t value) {
+  return (value >= 0 ? "+" : "") + std::to_string(value);
+}
 
 /// Returns "123 bytes (1.2 GiB) a rank", and the host memory, if any.
 static std::string memoryText(const Plan &plan) {
-  std::string text = std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") a rank";
+  std::string text =
+      std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") a rank";
   if (plan.host())
-    text += " and " + std::to_string(plan.host()) + " bytes (" + formatBytes(plan.host()) + ") of host memory";
+    text += " and " + std::to_string(plan.host()) + " bytes (" + formatBytes(plan.host()) +
+            ") of host memory";
   return text;
 }
 
@@ -27,7 +33,8 @@ static std::string memoryText(const Plan &plan) {
 static void printLive(const Timeline &timeline, bool host, unsigned count, raw_ostream &os) {
   int64_t peak = host ? timeline.hostPeak : timeline.peak;
   std::vector<const LiveTensor *> live = timeline.liveAt(peak, host);
-  os << "  live at the peak" << (host ? " of host memory" : "") << ", in @" << timeline.function << " at op " << peak;
+  os << "  live at the peak" << (host ? " of host memory" : "") << ", in @" << timeline.function
+     << " at op " << peak;
   if (peak < int64_t(timeline.ops.size()))
     if (std::string node = sourceNode(timeline.ops[peak]->getLoc()); !node.empty())
       os << " (node '" << node << "')";
@@ -38,8 +45,8 @@ static void printLive(const Timeline &timeline, bool host, unsigned count, raw_o
       rest += tensor->bytes;
       continue;
     }
-    os << llvm::format("  %15lld  ", (long long)tensor->bytes) << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
-       << tensor->name;
+    os << llvm::format("  %15lld  ", (long long)tensor->bytes)
+       << llvm::left_justify(rt::stringifyCategory(tensor->category), 14) << tensor->name;
     if (!tensor->source.empty() && tensor->source != tensor->name)
       os << ", node '" << tensor->source << "'";
     os << "\n";
@@ -71,10 +78,11 @@ std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool kee
 }
 
 void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
-  int64_t device = to.device() - from.device(), host = to.host() - from.host(), flops = to.summary.flops - from.summary.flops,
+  int64_t device = to.device() - from.device(), host = to.host() - from.host(),
+          flops = to.summary.flops - from.summary.flops,
           wire = to.summary.sentBytes - from.summary.sentBytes;
-  os << "  " << llvm::left_justify(flagsBeside(to.options, from.options), 32) << " device " << signedNumber(device) << " bytes"
-     << percent(device, from.device());
+  os << "  " << llvm::left_justify(flagsBeside(to.options, from.options), 32) << " device "
+     << signedNumber(device) << " bytes" << percent(device, from.device());
   if (host)
     os << ", host " << signedNumber(host) << " bytes";
   os << ", flops " << signedNumber(flops) << percent(flops, from.summary.flops);
@@ -98,7 +106,9 @@ static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> 
   auto take = [&](llvm::function_ref<double(const Plan &)> gain) {
     const Plan *best = nullptr;
     for (const Plan &other : others) {
-      bool taken = llvm::any_of(chosen, [&](const Plan *each) { return changedKnob(plan, *each) == changedKnob(plan, other); });
+      bool taken = llvm::any_of(chosen, [&](const Plan *each) {
+        return changedKnob(plan, *each) == changedKnob(plan, other);
+      });
       if (!taken && gain(other) > (best ? gain(*best) : 0))
         best = &other;
     }
@@ -135,7 +145,8 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });
   std::vector<const Plan *> shown = chooseChanges(plan, others);
   if (shown.empty()) {
-    os << "  no single flag lowers it or speeds it up" << (limit.any() ? " within the limit" : "") << "\n";
+    os << "  no single flag lowers it or speeds it up" << (limit.any() ? " within the limit" : "")
+       << "\n";
     return;
   }
   os << "changes       one flag each:\n";
@@ -159,7 +170,9 @@ static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Sp
   for (space = limit.sum ? Space::Both : Space::Device;; space = Space::Host) {
     for (const Plan &plan : plans) {
       bool possible = space != Space::Device || !limit.host || plan.host() <= *limit.host;
-      auto bytes = [&](const Plan &p) { return std::make_tuple(bytesIn(space, p), p.device(), p.host()); };
+      auto bytes = [&](const Plan &p) {
+        return std::make_tuple(bytesIn(space, p), p.device(), p.host());
+      };
       if (possible && (!best || bytes(plan) < bytes(*best)))
         best = &plan;
     }
@@ -175,7 +188,9 @@ static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space s
     return std::to_string(bytesIn(space, plan));
   std::string device, host;
   if (space == Space::Device || limit.device)
-    device = "device=" + std::to_string(space == Space::Device ? plan.device() : std::max(*limit.device, plan.device()));
+    device =
+        "device=" + std::to_string(space == Space::Device ? plan.device()
+                                                          : std::max(*limit.device, plan.device()));
   if (space == Space::Host || limit.host)
     host = "host=" + std::to_string(space == Space::Host ? plan.host() : *limit.host);
   return device + (device.empty() || host.empty() ? "" : ",") + host;
@@ -191,17 +206,26 @@ static void printContents(const Plan &planned, bool host, raw_ostream &os) {
       os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
 }
 
-void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans, const MemoryLimit &limit, raw_ostream &os) {
+void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans,
+                         const MemoryLimit &limit, raw_ostream &os) {
   Space space = Space::Device;
   const Plan &smallest = *smallestOf(plans, limit, space);
   bool host = space == Space::Host;
   std::string flags = flagsBeside(smallest.options, options);
   int64_t least = bytesIn(space, smallest);
-  os << "shalec: error: no plan fits: the smallest takes " << least << " bytes (" << formatBytes(least) << ") of "
-     << (host ? "host memory" : space == Space::Both ? "memory" : "device memory") << " a rank";
+  os << "shalec: error: no plan fits: the smallest takes " << least << " bytes ("
+     << formatBytes(least) << ") of "
+     << (host                   ? "host memory"
+         : space == Space::Both ? "memory"
+                                : "device memory")
+     << " a rank";
   if (limit.host && !host)
     os << " with " << smallest.host() << " bytes of host memory";
-  os << "; the limit is " << (host ? *limit.host : space == Space::Both ? *limit.sum : *limit.device) << " bytes";
+  os << "; the limit is "
+     << (host                   ? *limit.host
+         : space == Space::Both ? *limit.sum
+                                : *limit.device)
+     << " bytes";
   if (limit.host && !host)
     os << ", host " << *limit.host << " bytes";
   os << "\n  smallest limit that can be met: --memory-limit " << limitText(smallest, limit, space)
@@ -217,9 +241,11 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
   std::vector<Plan> lower;
   // A plan that does not fit the other memory does not help.
   for (Plan &other : neighbours(planner, smallest))
-    if (bytesIn(space, other) < least && (space != Space::Device || !limit.host || other.host() <= *limit.host))
+    if (bytesIn(space, other) < least &&
+        (space != Space::Device || !limit.host || other.host() <= *limit.host))
       lower.push_back(std::move(other));
-  llvm::stable_sort(lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
+  llvm::stable_sort(
+      lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
   os << "  what would lower it:\n";
   if (lower.empty())
     os << "  no other value of one flag\n";
@@ -244,12 +270,14 @@ static void printTable(const std::vector<std::vector<std::string>> &rows, raw_os
   }
 }
 
-std::string shale::printComparison(Planner &planner, const CompileOptions &options, StringRef list, raw_ostream &os) {
+std::string shale::printComparison(Planner &planner, const CompileOptions &options, StringRef list,
+                                   raw_ostream &os) {
   std::vector<const Knob *> knobs;
   std::vector<CompileOptions> variants;
   if (std::string wrong = parseComparison(list, options, knobs, variants); !wrong.empty())
     return wrong;
-  std::vector<std::vector<std::string>> rows = {{"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
   const Plan *base = nullptr;
   MemoryLimit limit = limitOf(options);
   std::vector<PlanOrError> plans = planner.planAll(variants);
@@ -258,15 +286,18 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
     for (const Knob *knob : knobs)
       flags += (flags.empty() ? "--" : " --") + std::string(knob->flag) + " " + knob->get(variant);
     if (!made.plan) {
-      rows.push_back({"-", "-", "-", "-", "-", flags + "   (" + StringRef(made.wrong).take_front(100).str() + ")"});
+      rows.push_back({"-", "-", "-", "-", "-",
+                      flags + "   (" + StringRef(made.wrong).take_front(100).str() + ")"});
       continue;
     }
     const Plan &plan = *made.plan;
     base = base ? base : &plan;
     std::string ms;
     llvm::raw_string_ostream(ms) << llvm::format("%.4g", plan.seconds * 1e3);
-    rows.push_back({std::to_string(plan.device()), std::to_string(plan.host()), std::to_string(plan.summary.sentBytes),
-                    signedNumber(plan.summary.flops - base->summary.flops), ms, flags + (plan.fits(limit) ? "" : "   (above the limit)")});
+    rows.push_back({std::to_string(plan.device()), std::to_string(plan.host()),
+                    std::to_string(plan.summary.sentBytes),
+                    signedNumber(plan.summary.flops - base->summary.flops), ms,
+                    flags + (plan.fits(limit) ? "" : "   (above the limit)")});
   }
   os << "plans         bytes of a rank; flops beside the first row's; step time predicted, for ordering\n";
   printTable(rows, os);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/Report.h"
-#include "tools/driver/Options.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Options.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -22,7 +22,10 @@ static std::string contradiction(const CompileOptions &o) {
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare answer two questions: ask one at a time";
   if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))
-    return std::string("--bundle needs a program, which ") + (o.planOnly ? "--plan-only" : o.describe ? "--describe" : "this --emit") +
+    return std::string("--bundle needs a program, which ") +
+           (o.planOnly   ? "--plan-only"
+            : o.describe ? "--describe"
+                         : "this --emit") +
            " does not make";
   if (o.bundle && llvm::sys::path::filename(o.output).find_first_of(":$") != llvm::StringRef::npos)
     return "--bundle: the loader cannot look beside a program whose name has ':' or '$': give another -o";
@@ -30,7 +33,8 @@ static std::string contradiction(const CompileOptions &o) {
   if (o.describe && asks)
     return std::string("--describe makes no plan, which ") + asks + " is about";
   if (asks && !o.reports.empty())
-    return std::string("--report is of one plan that is printed, ") + asks + " prints something else: ask one at a time";
+    return std::string("--report is of one plan that is printed, ") + asks +
+           " prints something else: ask one at a time";
   bool planned = o.planOnly || o.emit >= Emit::RT;
   for (llvm::StringRef report : o.reports) {
     auto [kind, path] = report.split('=');
@@ -38,14 +42,17 @@ static std::string contradiction(const CompileOptions &o) {
       return "--report " + kind.str() + "= names no file";
     if (kind == "memory" || kind == "comm") {
       if (!planned)
-        return "--report " + kind.str() + " needs a plan, which --emit nn and --emit dist do not make";
+        return "--report " + kind.str() +
+               " needs a plan, which --emit nn and --emit dist do not make";
       if (o.describe)
         return "--report " + kind.str() + " needs a plan, which --describe does not make";
     }
     if (kind == "numerics" && (o.describe || (!o.planOnly && o.emit < Emit::Dist)))
-      return "--report numerics needs a rank's program, which " + std::string(o.describe ? "--describe" : "--emit nn") + " does not make";
+      return "--report numerics needs a rank's program, which " +
+             std::string(o.describe ? "--describe" : "--emit nn") + " does not make";
     if ((kind == "comm" || kind == "numerics") && reportFormOf(path) == ReportForm::Html)
-      return "--report " + kind.str() + " is text or JSON, not a page: give it another name than '" + path.str() + "'";
+      return "--report " + kind.str() +
+             " is text or JSON, not a page: give it another name than '" + path.str() + "'";
   }
   return "";
 }
@@ -57,23 +64,31 @@ int shale::checkFlags(const CompileOptions &o) {
   }
   auto typed = [&](const char *flag) { return o.typed.count(flag) > 0; };
   bool comparesShard = llvm::StringRef(o.compare).contains("shard");
-  if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() && !comparesShard)
-    warn("--reshard-after-forward=false has no effect with --shard " + o.shard + ": nothing is gathered");
-  bool copies = o.offload != "none", free = !o.memoryLimit.empty() || !o.compare.empty(); // these vary other flags
+  if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() &&
+      !comparesShard)
+    warn("--reshard-after-forward=false has no effect with --shard " + o.shard +
+         ": nothing is gathered");
+  bool copies = o.offload != "none",
+       free = !o.memoryLimit.empty() || !o.compare.empty(); // these vary other flags
   if (!free && !o.gathersUnits() && !copies)
     for (const char *flag : {"prefetch", "max-gathers-in-flight"})
       if (typed(flag))
-        warn(llvm::Twine("--") + flag + " has no effect with --shard " + o.shard + " and --offload none: nothing is gathered or copied");
-  if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies && o.prefetch >= o.maxGathersInFlight)
-    warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " + std::to_string(o.maxGathersInFlight) +
+        warn(llvm::Twine("--") + flag + " has no effect with --shard " + o.shard +
+             " and --offload none: nothing is gathered or copied");
+  if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies &&
+      o.prefetch >= o.maxGathersInFlight)
+    warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " +
+         std::to_string(o.maxGathersInFlight) +
          " allows: " + std::to_string(o.maxGathersInFlight - 1) + " ahead of the unit in use");
   if (o.order == "memory" && !o.scattersGradients() && !comparesShard)
-    warn("--order memory has no effect with --shard " + o.shard + ": whole gradients wait for the update");
+    warn("--order memory has no effect with --shard " + o.shard +
+         ": whole gradients wait for the update");
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
     if (o.accumulate == 1)
       warn("--sync-every-microbatch=false has no effect without --accumulate");
     else if (!o.scattersGradients())
-      warn("--sync-every-microbatch=false has no effect with --shard " + o.shard + ": gradients are reduced once a step");
+      warn("--sync-every-microbatch=false has no effect with --shard " + o.shard +
+           ": gradients are reduced once a step");
   }
   return SHALE_EXIT_OK;
 }

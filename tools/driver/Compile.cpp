@@ -1,23 +1,24 @@
 //===- Compile.cpp - From an ONNX file to a training program --------------===//
 #include "tools/driver/Compile.h"
 #include "dialects/dist/Dist.h"
+#include "lib/Analysis/Numerics.h"
+#include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/Timeline.h"
+#include "lib/Frontend/ONNX/Import.h"
+#include "lib/Support/MeshSpec.h"
+#include "lib/Target/Link.h"
+#include "lib/Target/Target.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "passes/memory/Passes.h"
+#include "shale/InitAll.h"
+#include "shale/Runtime.h"
 #include "tools/driver/Interrupt.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Pipeline.h"
 #include "tools/driver/PlanFirst.h"
 #include "tools/driver/Planner.h"
 #include "tools/driver/SavePasses.h"
-#include "lib/Frontend/ONNX/Import.h"
-#include "lib/Analysis/Numerics.h"
-#include "lib/Analysis/ProgramSummary.h"
-#include "lib/Analysis/Timeline.h"
-#include "lib/Support/MeshSpec.h"
-#include "lib/Target/Link.h"
-#include "lib/Target/Target.h"
-#include "shale/InitAll.h"
-#include "shale/Runtime.h"
-#include "mlir/IR/AsmState.h"
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -25,7 +26,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
-#include "passes/memory/Passes.h"
 
 using namespace mlir;
 using namespace shale;
@@ -38,7 +38,8 @@ int usageError(const llvm::Twine &message) {
 }
 
 /// Prints one line for a diagnostic or a note: tool, severity, file, node, message, line of source.
-void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node, StringRef place, raw_ostream &os) {
+void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node,
+               StringRef place, raw_ostream &os) {
   os << "shalec: " << severity << ": ";
   std::string text = diagnostic.str();
   if (!model.empty() && !StringRef(text).contains(model))
@@ -85,7 +86,8 @@ int64_t parseSize(StringRef text, int64_t ranks) {
   return size;
 }
 
-/// Whether a size is the largest that fits. That is a multiple of the ranks, so "max" and "max/rank" mean the same.
+/// Whether a size is the largest that fits. That is a multiple of the ranks, so "max" and
+/// "max/rank" mean the same.
 bool isMax(StringRef text) { return text == "max" || text == "max/rank"; }
 
 /// Checks what can be checked before the model is read. Returns an exit code.
@@ -102,11 +104,13 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
       continue; // found by planning
     int64_t size = parseSize(text, ranks);
     if (size < 0)
-      return usageError("--dim " + name + " expects a positive size, N or N/rank, or max; got '" + text + "'");
+      return usageError("--dim " + name + " expects a positive size, N or N/rank, or max; got '" +
+                        text + "'");
     import.dims[name] = size;
   }
   for (const auto &[name, value] : options.binds)
-    if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import); !wrong.empty())
+    if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import);
+        !wrong.empty())
       return usageError(wrong);
   for (const std::string &value : options.batchDims)
     if (std::string wrong = onnx::parseImportFlag("batch-dim", value, import); !wrong.empty())
@@ -132,7 +136,8 @@ int writeText(ModuleOp module, StringRef path) {
   });
 }
 
-/// Returns the path of the runtime library that emitted programs link: in ../lib beside this executable's folder.
+/// Returns the path of the runtime library that emitted programs link: in ../lib beside this
+/// executable's folder.
 std::string runtimeLibrary() {
   static int anchor;
   llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
@@ -163,9 +168,13 @@ public:
     std::string wrong;
     target = findTarget(options.target, wrong);
     if (!target)
-      return usageError("--target: " + wrong + (StringRef(options.target).starts_with_insensitive("cuda") ? "; there is no GPU target yet" : ""));
+      return usageError("--target: " + wrong +
+                        (StringRef(options.target).starts_with_insensitive("cuda")
+                             ? "; there is no GPU target yet"
+                             : ""));
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
-      llvm::errs() << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
+      llvm::errs()
+          << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
     onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;
@@ -177,10 +186,12 @@ public:
       return code;
     if (int code = chooseBatch(import))
       return code;
-    import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark : onnx::ImportOptions::MissingData::Warning;
+    import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark
+                                          : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
     std::vector<std::string> assumed;
-    module = options.describe ? importToDescribe(import, assumed, code) : onnx::importOnnx(options.model, import, &context, &code);
+    module = options.describe ? importToDescribe(import, assumed, code)
+                              : onnx::importOnnx(options.model, import, &context, &code);
     if (!module)
       return code;
     if (int code = checkOutputs(options, *module))
@@ -202,7 +213,8 @@ public:
         return SHALE_EXIT_OK;
       }
       if (StringRef(stage.name) == "recover") {
-        if (failed(checkRecompute(*module, options.recompute))) // before making plans that cannot be made
+        if (failed(checkRecompute(*module,
+                                  options.recompute))) // before making plans that cannot be made
           return SHALE_EXIT_USAGE;
         if (int code = planFirst(*module, options, stop); code || stop)
           return code ? code : reportNumericsOfPlan();
@@ -216,7 +228,8 @@ public:
   }
 
 private:
-  /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside the program and repeat it.
+  /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside
+  /// the program and repeat it.
   void print(Diagnostic &diagnostic) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -236,31 +249,39 @@ private:
 
   void followFileType(ModuleOp imported) {
     if (adoptFileType(imported))
-      llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype " << options.paramDtype
-                   << ", parameters at rest in " << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
+      llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype "
+                   << options.paramDtype << ", parameters at rest in "
+                   << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
                    << "; --param-dtype f32 trains it in f32\n";
     if (options.paramDtype != "f32" && !target->hasFastHalves())
-      llvm::errs() << "shalec: warning: --param-dtype " << options.paramDtype
-                   << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
-    else if (options.typed.count("master-dtype") && options.masterDtype == "none" && !StringRef(options.compare).contains("param-dtype"))
+      llvm::errs()
+          << "shalec: warning: --param-dtype " << options.paramDtype
+          << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
+    else if (options.typed.count("master-dtype") && options.masterDtype == "none" &&
+             !StringRef(options.compare).contains("param-dtype"))
       llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
   }
 
-  /// Refuses a model that this target cannot compute, before plans are made: parameters of another type, and all ops of the
-  /// forward graph without a kernel, in one error.
+  /// Refuses a model that this target cannot compute, before plans are made: parameters of another
+  /// type, and all ops of the forward graph without a kernel, in one error.
   int checkLowering() {
     for (auto state : module->getOps<nn::StateOp>())
       if (state.getTensorType().getElementType().isF64()) {
-        emitError(state.getLoc()) << "parameter '" << state.getSymName() << "' is f64, and programs compute in f32: export model.float()";
+        emitError(state.getLoc()) << "parameter '" << state.getSymName()
+                                  << "' is f64, and programs compute in f32: export model.float()";
         return SHALE_EXIT_DATA;
       }
-    ScopedDiagnosticHandler errorsOnly(&context, [](Diagnostic &diagnostic) { return success(diagnostic.getSeverity() != DiagnosticSeverity::Error); });
+    ScopedDiagnosticHandler errorsOnly(&context, [](Diagnostic &diagnostic) {
+      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
     OwningOpRef<ModuleOp> trial = module->clone();
     return runStages(*trial, options, "memory", "fusion");
   }
 
-  /// Imports a model for --describe without the flags that it needs: tries sizes until one is accepted.
-  OwningOpRef<ModuleOp> importToDescribe(onnx::ImportOptions import, std::vector<std::string> &assumed, int &code) {
+  /// Imports a model for --describe without the flags that it needs: tries sizes until one is
+  /// accepted.
+  OwningOpRef<ModuleOp> importToDescribe(onnx::ImportOptions import,
+                                         std::vector<std::string> &assumed, int &code) {
     std::string first;
     for (import.assumedSize = 128; import.assumedSize > 1; import.assumedSize /= 2) {
       std::string text;
@@ -287,9 +308,13 @@ private:
 
   /// Prints the commands that compile and train the model, for copying.
   void printCommands(ArrayRef<std::string> assumed) {
-    llvm::outs() << "to compile and train it" << (assumed.empty() ? "" : ", with sizes of your choice") << ":\n  shalec";
+    llvm::outs() << "to compile and train it"
+                 << (assumed.empty() ? "" : ", with sizes of your choice") << ":\n  shalec";
     for (StringRef word : options.words) {
-      bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == StringRef::npos;
+      bool plain =
+          word.find_first_not_of(
+              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==
+          StringRef::npos;
       std::string quoted = word.str();
       for (size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4)
         quoted.replace(at, 1, "'\\''");
@@ -336,8 +361,8 @@ private:
       size = mesh.dataRanks();
     } else {
       bool more = bool(importAt(size + mesh.dataRanks()));
-      llvm::outs() << "batch         " << name << " = " << size << " is the largest that " << (more ? "fits " : "the model takes; it fits ")
-                   << options.memoryLimit << "\n";
+      llvm::outs() << "batch         " << name << " = " << size << " is the largest that "
+                   << (more ? "fits " : "the model takes; it fits ") << options.memoryLimit << "\n";
     }
     import.dims[name] = size;
     return SHALE_EXIT_OK;
@@ -361,7 +386,8 @@ private:
       if (int code = writeReports(*module, summary, options))
         return code;
     }
-    // It is now fixed where a gradient is rounded, accumulated and reduced: later stages lose its name.
+    // It is now fixed where a gradient is rounded, accumulated and reduced: later stages lose its
+    // name.
     if (StringRef(stage.name) == "partition")
       if (int code = writeNumerics(*module))
         return code;
@@ -371,15 +397,17 @@ private:
   int writeNumerics(ModuleOp partitioned) {
     for (StringRef report : options.reports)
       if (auto [kind, path] = report.split('='); kind == "numerics")
-        if (int code = writeOutput(path.empty() ? "-" : path,
-                                   [&, path = path](raw_ostream &os) { reportNumerics(partitioned, reportFormOf(path), os); }))
+        if (int code = writeOutput(path.empty() ? "-" : path, [&, path = path](raw_ostream &os) {
+              reportNumerics(partitioned, reportFormOf(path), os);
+            }))
           return code;
     return SHALE_EXIT_OK;
   }
 
   /// Writes the numerics report for a plan without a program, whose stages ran on clones.
   int reportNumericsOfPlan() {
-    if (llvm::none_of(options.reports, [](StringRef report) { return report.split('=').first == "numerics"; }))
+    if (llvm::none_of(options.reports,
+                      [](StringRef report) { return report.split('=').first == "numerics"; }))
       return SHALE_EXIT_OK;
     if (int code = runStages(*module, options, "recover", "partition"))
       return code;
@@ -390,7 +418,8 @@ private:
     if (options.saveTemps.empty())
       return SHALE_EXIT_OK;
     if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps)) {
-      llvm::errs() << "shalec: error: cannot create '" << options.saveTemps << "': " << error.message() << "\n";
+      llvm::errs() << "shalec: error: cannot create '" << options.saveTemps
+                   << "': " << error.message() << "\n";
       return SHALE_EXIT_IO;
     }
     std::string path = stagePath(name) + ".mlir";
@@ -421,7 +450,8 @@ private:
     llvm::SmallVector<char, 0> code;
     if (failed(target->emitObject(*module, code)))
       return SHALE_EXIT_INTERNAL;
-    if (int failed = writeOutput(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
+    if (int failed =
+            writeOutput(object, [&](raw_ostream &os) { os.write(code.data(), code.size()); }))
       return failed;
     if (options.emit == Emit::Program) {
       LinkOptions link;
@@ -434,7 +464,8 @@ private:
         return SHALE_EXIT_IO;
       }
       if (options.bundle && !bundleLibraries(options.output, libraries, libraryBytes, error)) {
-        llvm::errs() << "shalec: error: cannot bundle the libraries of '" << options.output << "': " << error << "\n";
+        llvm::errs() << "shalec: error: cannot bundle the libraries of '" << options.output
+                     << "': " << error << "\n";
         return SHALE_EXIT_IO;
       }
     }
@@ -444,8 +475,8 @@ private:
         printVerdict(*planner, *plan, llvm::outs());
     llvm::outs() << "wrote " << options.output << "\n";
     if (libraries > 0)
-      llvm::outs() << "wrote " << bundleFolder(options.output) << ", " << libraries << " libraries of " << libraryBytes
-                   << " bytes: keep it beside the program\n";
+      llvm::outs() << "wrote " << bundleFolder(options.output) << ", " << libraries
+                   << " libraries of " << libraryBytes << " bytes: keep it beside the program\n";
     return SHALE_EXIT_OK;
   }
 

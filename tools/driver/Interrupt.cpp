@@ -18,7 +18,8 @@ void shale::handleInterrupts() {
   struct sigaction before[3], own = {};
   for (int i = 0; i < 3; ++i)
     sigaction(signals[i], nullptr, &before[i]);
-  llvm::sys::SetInterruptFunction(nullptr); // installs LLVM's handlers now; later they would replace ours
+  llvm::sys::SetInterruptFunction(
+      nullptr); // installs LLVM's handlers now; later they would replace ours
   own.sa_handler = stop;
   sigfillset(&own.sa_mask);
   for (int i = 0; i < 3; ++i) // signals that nohup ignores stay ignored

@@ -32,45 +32,84 @@ static std::string oneOf(StringRef text, llvm::ArrayRef<StringRef> known) {
 
 /// Returns a bucket size as text, in MiB if it is a whole number of them.
 static std::string bucketText(int64_t bytes) {
-  return bytes > 0 && bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + "MiB" : std::to_string(bytes);
+  return bytes > 0 && bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + "MiB"
+                                             : std::to_string(bytes);
 }
 
 llvm::ArrayRef<Knob> shale::allKnobs() {
   using O = CompileOptions;
   static const std::vector<Knob> knobs = {
-      {"shard", {"none", "optimizer", "grad", "full"}, [](const O &o) { return o.shard; },
+      {"shard",
+       {"none", "optimizer", "grad", "full"},
+       [](const O &o) { return o.shard; },
        [](O &o, StringRef v) { o.shard = v.str(); },
-       [](StringRef v) { return oneOf(v, {"none", "optimizer", "grad", "full", "hybrid"}); }, true},
-      {"param-dtype", {"f32", "bf16"}, [](const O &o) { return o.paramDtype; },
-       [](O &o, StringRef v) { o.paramDtype = v.str(); }, [](StringRef v) { return oneOf(v, {"f32", "bf16", "f16"}); }, true},
-      {"recompute", {"none", "selective", "block", "block:0.25", "block:0.5", "block:0.75"}, [](const O &o) { return o.recompute; },
+       [](StringRef v) { return oneOf(v, {"none", "optimizer", "grad", "full", "hybrid"}); },
+       true},
+      {"param-dtype",
+       {"f32", "bf16"},
+       [](const O &o) { return o.paramDtype; },
+       [](O &o, StringRef v) { o.paramDtype = v.str(); },
+       [](StringRef v) { return oneOf(v, {"f32", "bf16", "f16"}); },
+       true},
+      {"recompute",
+       {"none", "selective", "block", "block:0.25", "block:0.5", "block:0.75"},
+       [](const O &o) { return o.recompute; },
        [](O &o, StringRef v) { o.recompute = v.str(); },
        [](StringRef v) {
-         bool open = v.starts_with("class:") || v.starts_with("match:") || v.starts_with("block:"); // the pass knows more
-         return open ? "" : oneOf(v, {"none", "selective", "block", "block:FRACTION", "class:NAME", "match:REGEX"});
+         bool open = v.starts_with("class:") || v.starts_with("match:") ||
+                     v.starts_with("block:"); // the pass knows more
+         return open ? ""
+                     : oneOf(v, {"none", "selective", "block", "block:FRACTION", "class:NAME",
+                                 "match:REGEX"});
        },
-       false, {"none", "selective", "block"}},
+       false,
+       {"none", "selective", "block"}},
       // From the cheapest to the one that frees most memory.
       {"offload",
-       {"none", "optimizer", "activations:0.5", "activations", "optimizer,activations", "params,grads,optimizer", "all"},
-       [](const O &o) { return o.offload; }, [](O &o, StringRef v) { o.offload = v.str(); },
+       {"none", "optimizer", "activations:0.5", "activations", "optimizer,activations",
+        "params,grads,optimizer", "all"},
+       [](const O &o) { return o.offload; },
+       [](O &o, StringRef v) { o.offload = v.str(); },
        [](StringRef v) {
          OffloadPolicy policy;
          return parseOffload(v, policy);
        },
-       false, {"none", "optimizer", "activations", "all"}},
-      {"bucket-size", {"0", "25MiB", "4MiB"}, [](const O &o) { return o.bucketSize ? bucketText(*o.bucketSize) : ""; },
+       false,
+       {"none", "optimizer", "activations", "all"}},
+      {"bucket-size",
+       {"0", "25MiB", "4MiB"},
+       [](const O &o) { return o.bucketSize ? bucketText(*o.bucketSize) : ""; },
        [](O &o, StringRef v) { o.bucketSize = parseByteSize(v); },
-       [](StringRef v) { return std::string(parseByteSize(v) ? "" : "expects a size such as 25MiB, or 0"); }, false,
-       {}, {"0", "25MiB"}},
-      {"reshard-after-forward", {"true", "false"}, [](const O &o) { return std::string(o.reshardAfterForward ? "true" : "false"); },
-       [](O &o, StringRef v) { o.reshardAfterForward = v == "true"; }, [](StringRef v) { return oneOf(v, {"true", "false"}); }, false},
-      {"prefetch", {"1", "0", "2"}, [](const O &o) { return std::to_string(o.prefetch); },
-       [](O &o, StringRef v) { o.prefetch = number(v); }, checkNumber<0, 1000>, false},
-      {"max-gathers-in-flight", {"2", "1", "3"}, [](const O &o) { return std::to_string(o.maxGathersInFlight); },
-       [](O &o, StringRef v) { o.maxGathersInFlight = number(v); }, checkNumber<1, 1000>, false},
-      {"order", {"overlap", "memory"}, [](const O &o) { return o.order; }, [](O &o, StringRef v) { o.order = v.str(); },
-       [](StringRef v) { return oneOf(v, {"overlap", "memory"}); }, false},
+       [](StringRef v) {
+         return std::string(parseByteSize(v) ? "" : "expects a size such as 25MiB, or 0");
+       },
+       false,
+       {},
+       {"0", "25MiB"}},
+      {"reshard-after-forward",
+       {"true", "false"},
+       [](const O &o) { return std::string(o.reshardAfterForward ? "true" : "false"); },
+       [](O &o, StringRef v) { o.reshardAfterForward = v == "true"; },
+       [](StringRef v) { return oneOf(v, {"true", "false"}); },
+       false},
+      {"prefetch",
+       {"1", "0", "2"},
+       [](const O &o) { return std::to_string(o.prefetch); },
+       [](O &o, StringRef v) { o.prefetch = number(v); },
+       checkNumber<0, 1000>,
+       false},
+      {"max-gathers-in-flight",
+       {"2", "1", "3"},
+       [](const O &o) { return std::to_string(o.maxGathersInFlight); },
+       [](O &o, StringRef v) { o.maxGathersInFlight = number(v); },
+       checkNumber<1, 1000>,
+       false},
+      {"order",
+       {"overlap", "memory"},
+       [](const O &o) { return o.order; },
+       [](O &o, StringRef v) { o.order = v.str(); },
+       [](StringRef v) { return oneOf(v, {"overlap", "memory"}); },
+       false},
   };
   return knobs;
 }
@@ -105,15 +144,19 @@ std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
   bool bounded = gathers ? o.reshardAfterForward || prefetch > 0 : offload.params > 0;
   std::string key;
   for (const std::string &part :
-       {o.shard, o.paramDtype, o.recompute, o.offload, std::to_string(ranks > 1 ? reductionBucket(o) : 0),
-        std::to_string(!gathers || o.reshardAfterForward), std::to_string(prefetch), std::to_string(ahead),
-        std::to_string(bounded ? o.maxGathersInFlight : 0), ranks > 1 && o.scattersGradients() ? o.order : ""})
+       {o.shard, o.paramDtype, o.recompute, o.offload,
+        std::to_string(ranks > 1 ? reductionBucket(o) : 0),
+        std::to_string(!gathers || o.reshardAfterForward), std::to_string(prefetch),
+        std::to_string(ahead), std::to_string(bounded ? o.maxGathersInFlight : 0),
+        ranks > 1 && o.scattersGradients() ? o.order : ""})
     key += part + "|";
   return key;
 }
 
-/// Replaces each entry of `list`, in order, by one entry per value of `knob`; with `asItIs` also keeps the entry.
-static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::ArrayRef<std::string> values, bool asItIs) {
+/// Replaces each entry of `list`, in order, by one entry per value of `knob`; with `asItIs` also
+/// keeps the entry.
+static void multiply(std::vector<CompileOptions> &list, const Knob &knob,
+                     llvm::ArrayRef<std::string> values, bool asItIs) {
   std::vector<CompileOptions> longer;
   for (const CompileOptions &each : list) {
     if (asItIs)
@@ -130,7 +173,8 @@ static void multiply(std::vector<CompileOptions> &list, const Knob &knob, llvm::
 /// less. Such plans lie between those that do only one of the two, and there are as many of
 /// them as of both together.
 static bool pullsBothWays(const CompileOptions &plan, const CompileOptions &typed) {
-  bool more = plan.prefetch > std::max(1, typed.prefetch) || plan.maxGathersInFlight > std::max(2, typed.maxGathersInFlight);
+  bool more = plan.prefetch > std::max(1, typed.prefetch) ||
+              plan.maxGathersInFlight > std::max(2, typed.maxGathersInFlight);
   return more && plan.order == "memory" && typed.order != "memory";
 }
 
@@ -147,7 +191,8 @@ std::vector<CompileOptions> shale::candidates(const CompileOptions &options) {
   return kept;
 }
 
-std::string shale::parseComparison(StringRef list, const CompileOptions &options, std::vector<const Knob *> &knobs,
+std::string shale::parseComparison(StringRef list, const CompileOptions &options,
+                                   std::vector<const Knob *> &knobs,
                                    std::vector<CompileOptions> &variants) {
   std::vector<std::vector<std::string>> axes;
   llvm::SmallVector<StringRef> parts;

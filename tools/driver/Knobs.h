@@ -48,7 +48,8 @@ std::vector<CompileOptions> candidates(const CompileOptions &options);
 /// Parses "shard,recompute=none|block,offload=none|params,grads". Sets `knobs` to the named
 /// knobs and `variants` to `options` with each combination of their values, in order. Returns
 /// what is wrong, or an empty string.
-std::string parseComparison(llvm::StringRef list, const CompileOptions &options, std::vector<const Knob *> &knobs,
+std::string parseComparison(llvm::StringRef list, const CompileOptions &options,
+                            std::vector<const Knob *> &knobs,
                             std::vector<CompileOptions> &variants);
 
 } // namespace shale

@@ -2,8 +2,8 @@
 #include "tools/driver/Lower.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
-#include "tools/driver/Pipeline.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Pipeline.h"
 
 using namespace mlir;
 using namespace shale;
@@ -19,7 +19,8 @@ bool Plan::fits(const MemoryLimit &limit) const {
 MemoryLimit shale::limitOf(const CompileOptions &options) {
   MemoryLimit limit;
   bool oneMemory = ratesFor(options).oneMemory || !(options.planOnly || !options.why.empty());
-  if (options.memoryLimit.empty() || !parseMemoryLimit(options.memoryLimit, oneMemory, limit).empty())
+  if (options.memoryLimit.empty() ||
+      !parseMemoryLimit(options.memoryLimit, oneMemory, limit).empty())
     return {};
   return limit;
 }
@@ -34,7 +35,8 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to, bool verify) {
+int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to,
+                     bool verify) {
   bool inside = false;
   for (const Stage &stage : stagesFor(options)) {
     if (inside) {
@@ -51,8 +53,8 @@ int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef f
   return SHALE_EXIT_OK;
 }
 
-OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options, bool verify,
-                                          int *exitCode) {
+OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options,
+                                          bool verify, int *exitCode) {
   OwningOpRef<ModuleOp> module = partitioned.clone();
   if (!options.reshardAfterForward)
     keepGathered(*module);
@@ -65,10 +67,12 @@ OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOpt
 }
 
 std::string shale::fusedKey(const CompileOptions &o) {
-  return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" + std::to_string(o.reshardAfterForward);
+  return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" +
+         std::to_string(o.reshardAfterForward);
 }
 
-FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options, bool verify) {
+FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options,
+                                 bool verify) {
   Plan plan;
   plan.options = options;
   plan.module = std::move(fused);

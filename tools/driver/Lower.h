@@ -10,9 +10,9 @@
 
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
-#include "tools/driver/Options.h"
 #include "lib/Support/ByteSize.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "tools/driver/Options.h"
 
 namespace shale {
 
@@ -30,23 +30,24 @@ struct Plan {
   bool fits(const MemoryLimit &limit) const;
 };
 
-/// Runs the stages after the one named `from`, up to and including the one named `to`. Returns the exit code of the stage that
-/// fails, or 0.
-int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from, llvm::StringRef to,
-              bool verify = true);
+/// Runs the stages after the one named `from`, up to and including the one named `to`. Returns the
+/// exit code of the stage that fails, or 0.
+int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from,
+              llvm::StringRef to, bool verify = true);
 
 /// The first half of planning: returns a clone of `partitioned` with memory policies
 /// materialized and ops fused; null after an error, with the exit code in `exitCode`.
 /// Options with equal `fusedKey` give the same result. Both halves may run on several
 /// threads at once. Without `verify`, IR is not verified after each pass, which takes a fifth
 /// of the time: for searches over many plans, where the chosen plan is made again.
-mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned, const CompileOptions &options,
-                                               bool verify = true, int *exitCode = nullptr);
+mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned,
+                                               const CompileOptions &options, bool verify = true,
+                                               int *exitCode = nullptr);
 std::string fusedKey(const CompileOptions &options);
 
 /// The second half of planning: schedules ops and assigns buffer offsets. Takes the module.
-mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused, const CompileOptions &options,
-                                bool verify = true);
+mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
+                                const CompileOptions &options, bool verify = true);
 
 /// Returns the value of --memory-limit; no limit if it is missing or invalid. An emitted
 /// program runs on this target, where device and host memory are the same RAM; a plan is for

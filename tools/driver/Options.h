@@ -45,35 +45,37 @@ struct CompileOptions {
   std::string noDecay;
   std::string optimizer = "adamw";
   std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
-  std::string masterDtype = "f32";                                           // f32, none
-  std::string optimizerDtype = "f32";                                        // f32, bf16
+  std::string masterDtype = "f32";                                          // f32, none
+  std::string optimizerDtype = "f32";                                       // f32, bf16
   int prefetch = 1;
   int maxGathersInFlight = 2;
   std::string order = "overlap"; // memory
   std::string recompute = "none";
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
-  int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
+  int threads = 0;            ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
   std::optional<int64_t> bucketSize; ///< bytes; if not typed: see reductionBucket
   std::string offload = "none";
   std::string target = "cpu:native";
 
-  std::string memoryLimit;           // SIZE or device=SIZE,host=SIZE
+  std::string memoryLimit; // SIZE or device=SIZE,host=SIZE
   bool planOnly = false;
-  std::vector<std::string> reports;  // memory, comm, numerics: KIND or KIND=FILE
-  std::vector<std::string> why;      // tensors or source nodes
-  std::string compare;               // flags, or flag=value|value
-  std::string machine = "cpu";       // whose rates order plans
-  std::vector<std::string> words;    // argv without the tool, -o and --describe
-  std::set<std::string> typed;       // names of the flags that were given
+  std::vector<std::string> reports; // memory, comm, numerics: KIND or KIND=FILE
+  std::vector<std::string> why;     // tensors or source nodes
+  std::string compare;              // flags, or flag=value|value
+  std::string machine = "cpu";      // whose rates order plans
+  std::vector<std::string> words;   // argv without the tool, -o and --describe
+  std::set<std::string> typed;      // names of the flags that were given
 
   /// Whether parameters are stored as shards and units are gathered for use.
   bool gathersUnits() const { return dist::splitsParameters(strategy()); }
   /// Whether gradients are reduce-scattered as soon as they are complete.
   bool scattersGradients() const { return dist::splitsGradients(strategy()); }
   /// The strategy of --shard.
-  dist::Strategy strategy() const { return dist::parseStrategy(shard).value_or(dist::Strategy::None); }
+  dist::Strategy strategy() const {
+    return dist::parseStrategy(shard).value_or(dist::Strategy::None);
+  }
 };
 
 /// Returns the bytes of gradients that are reduced together. The defaults are PyTorch's: DDP

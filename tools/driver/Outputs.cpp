@@ -42,7 +42,9 @@ bool isSpecial(StringRef path) {
   return !fs::status(path, status) && fs::exists(status) && !fs::is_regular_file(status);
 }
 
-bool makesProgram(const CompileOptions &o) { return o.emit == Emit::Program || o.emit == Emit::Object; }
+bool makesProgram(const CompileOptions &o) {
+  return o.emit == Emit::Program || o.emit == Emit::Object;
+}
 
 std::vector<Output> outputsOf(const CompileOptions &o) {
   std::vector<Output> outputs;
@@ -55,7 +57,8 @@ std::vector<Output> outputsOf(const CompileOptions &o) {
     return outputs;
   // The names of stages and passes are not known yet: use all IR files in the folder.
   std::error_code error;
-  for (fs::directory_iterator entry(o.saveTemps, error), end; !error && entry != end; entry.increment(error))
+  for (fs::directory_iterator entry(o.saveTemps, error), end; !error && entry != end;
+       entry.increment(error))
     if (StringRef(entry->path()).ends_with(".mlir"))
       outputs.push_back({"--save-temps", entry->path()});
   return outputs;
@@ -91,7 +94,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
   for (const Output &output : outputs) {
     if (output.path == "-") {
       if (output.flag == "-o" && makesProgram(options))
-        return refuse(output, "a program does not go to standard output; name a file, or --emit a text");
+        return refuse(output,
+                      "a program does not go to standard output; name a file, or --emit a text");
       continue;
     }
     for (const std::string &input : inputs)
@@ -100,8 +104,12 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
     StringRef folder = llvm::sys::path::parent_path(output.path);
     if (!folder.empty() && !fs::is_directory(folder))
       return cannotWrite(output.path, "there is no folder '" + folder + "'");
-    if (fs::exists(output.path) ? fs::is_directory(output.path) : bool(fs::access(folder.empty() ? "." : folder, fs::AccessMode::Write)))
-      return cannotWrite(output.path, fs::is_directory(output.path) ? "it is a folder" : "its folder takes no new file");
+    if (fs::exists(output.path)
+            ? fs::is_directory(output.path)
+            : bool(fs::access(folder.empty() ? "." : folder, fs::AccessMode::Write)))
+      return cannotWrite(output.path, fs::is_directory(output.path)
+                                          ? "it is a folder"
+                                          : "its folder takes no new file");
     if (isSpecial(output.path)) {
       if (output.flag == "-o" && makesProgram(options))
         return refuse(output, "is no regular file, and a program goes to one");
@@ -111,7 +119,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
       if (&other != &output && isSame(output.path, other.path))
         return refuse(output, "this is what " + other.flag + " writes, too");
   }
-  if (std::string folder = bundleFolder(options.output); options.bundle && fs::exists(folder) && !fs::is_directory(folder))
+  if (std::string folder = bundleFolder(options.output);
+      options.bundle && fs::exists(folder) && !fs::is_directory(folder))
     return cannotWrite(folder, "the libraries' folder would be there, and it is a file");
   return SHALE_EXIT_OK;
 }

@@ -7,8 +7,8 @@
 #include "passes/fusion/Passes.h"
 #include "passes/import/Passes.h"
 #include "passes/memory/Passes.h"
-#include "passes/precision/Passes.h"
 #include "passes/plan/Passes.h"
+#include "passes/precision/Passes.h"
 #include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
@@ -43,7 +43,8 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
          buildImportPipeline(pm, {o.recover});
        },
        SHALE_EXIT_DATA, Emit::NN, false},
-      // Policies are attributes from here on. They come from flags, so a failure here is a usage error.
+      // Policies are attributes from here on. They come from flags, so a failure here is a usage
+      // error.
       {"annotate",
        [&o](OpPassManager &pm) {
          AnnotateOptions annotate;
@@ -63,20 +64,26 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
-      {"autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer, o.accumulate}); }, SHALE_EXIT_DATA, Emit::NN, false},
+      {"autodiff",
+       [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer, o.accumulate}); },
+       SHALE_EXIT_DATA, Emit::NN, false},
       // Values and state get the types that the flags specify.
-      {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA, Emit::NN, true},
+      {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA,
+       Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
-      {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE, Emit::Dist, false},
+      {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE,
+       Emit::Dist, false},
       // Decides which values are kept and where. These policies come from flags.
-      {"policies", [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); }, SHALE_EXIT_USAGE, Emit::Dist, false},
-      // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered values.
+      {"policies", [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); },
+       SHALE_EXIT_USAGE, Emit::Dist, false},
+      // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered
+      // values.
       {"memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); },
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
-      // Every op is part of a kernel or a call from here on. Fails for an op that this target cannot compute.
-      {"fusion",
-       [](OpPassManager &pm) { buildFusionPipeline(pm); },
-       SHALE_EXIT_DATA, Emit::RT, false},
+      // Every op is part of a kernel or a call from here on. Fails for an op that this target
+      // cannot compute.
+      {"fusion", [](OpPassManager &pm) { buildFusionPipeline(pm); }, SHALE_EXIT_DATA, Emit::RT,
+       false},
       // Fixes the order of ops.
       {"schedule",
        [&o](OpPassManager &pm) {

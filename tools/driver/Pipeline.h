@@ -2,8 +2,8 @@
 #ifndef SHALE_DRIVER_PIPELINE_H
 #define SHALE_DRIVER_PIPELINE_H
 
-#include "tools/driver/Options.h"
 #include "mlir/Pass/PassManager.h"
+#include "tools/driver/Options.h"
 #include <functional>
 #include <vector>
 

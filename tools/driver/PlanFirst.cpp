@@ -1,9 +1,9 @@
 //===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
+#include "shale/Runtime.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Planner.h"
-#include "shale/Runtime.h"
 
 using namespace mlir;
 using namespace shale;
@@ -16,7 +16,8 @@ static int usageError(const Twine &message) {
 int shale::checkPlanOptions(const CompileOptions &options) {
   MemoryLimit limit;
   if (options.typed.count("memory-limit"))
-    if (std::string wrong = parseMemoryLimit(options.memoryLimit, /*oneMemory=*/true, limit); !wrong.empty())
+    if (std::string wrong = parseMemoryLimit(options.memoryLimit, /*oneMemory=*/true, limit);
+        !wrong.empty())
       return usageError("--memory-limit: " + wrong);
   if (llvm::is_contained(options.why, ""))
     return usageError("--why expects the name of a tensor, node, parameter, input or output");
@@ -25,12 +26,14 @@ int shale::checkPlanOptions(const CompileOptions &options) {
   if (!options.compare.empty() && !options.planOnly)
     return usageError("--compare makes no program: it needs --plan-only");
   for (StringRef report : options.reports)
-    if (StringRef kind = report.split('=').first; kind != "memory" && kind != "comm" && kind != "numerics")
+    if (StringRef kind = report.split('=').first;
+        kind != "memory" && kind != "comm" && kind != "numerics")
       return usageError("--report knows memory, comm and numerics; got '" + kind + "'");
   return SHALE_EXIT_OK;
 }
 
-int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options) {
+int shale::writeReports(ModuleOp planned, const ProgramSummary &summary,
+                        const CompileOptions &options) {
   for (StringRef report : options.reports) {
     auto [kind, path] = report.split('=');
     if (kind == "numerics") // written after partition
@@ -41,20 +44,24 @@ int shale::writeReports(ModuleOp planned, const ProgramSummary &summary, const C
     if (failed(kind == "memory" ? reportMemory(planned, summary, form, os)
                                 : reportCommunication(planned, ratesFor(options), form, os)))
       return SHALE_EXIT_INTERNAL;
-    if (int code = writeOutput(path.empty() ? "-" : path, [&](llvm::raw_ostream &file) { file << text; }))
+    if (int code =
+            writeOutput(path.empty() ? "-" : path, [&](llvm::raw_ostream &file) { file << text; }))
       return code;
   }
   return SHALE_EXIT_OK;
 }
 
 /// Emits a remark (--remarks) that compares the chosen plan with the fastest one without a limit.
-static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best, const MemoryLimit &limit) {
+static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
+                         const MemoryLimit &limit) {
   const Plan &fastest = plans.front();
   int64_t fitting = llvm::count_if(plans, [&](const Plan &plan) { return plan.fits(limit); });
-  emitRemark(loc) << "limit: " << fitting << " of " << plans.size() << " plans fit; taken: device " << best.device() << ", host "
-                  << best.host() << " bytes, " << best.summary.flops << " flops, predicted " << best.seconds * 1e3
-                  << " ms; the fastest of all: device " << fastest.device() << ", host " << fastest.host() << " bytes, "
-                  << fastest.summary.flops << " flops, predicted " << fastest.seconds * 1e3 << " ms";
+  emitRemark(loc) << "limit: " << fitting << " of " << plans.size() << " plans fit; taken: device "
+                  << best.device() << ", host " << best.host() << " bytes, " << best.summary.flops
+                  << " flops, predicted " << best.seconds * 1e3
+                  << " ms; the fastest of all: device " << fastest.device() << ", host "
+                  << fastest.host() << " bytes, " << fastest.summary.flops << " flops, predicted "
+                  << fastest.seconds * 1e3 << " ms";
 }
 
 /// Chooses the flags that were not typed. Returns an exit code.
@@ -72,8 +79,8 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
   }
   std::string flags = flagsBeside(best->options, options);
   remarkChoice(loc, plans, *best, limit);
-  llvm::outs() << "limit         " << options.memoryLimit << ": the fastest of " << plans.size() << " plans that fits, "
-               << (flags.empty() ? "the flags as they are" : flags) << "\n";
+  llvm::outs() << "limit         " << options.memoryLimit << ": the fastest of " << plans.size()
+               << " plans that fits, " << (flags.empty() ? "the flags as they are" : flags) << "\n";
   options = best->options;
   return SHALE_EXIT_OK;
 }
@@ -89,7 +96,8 @@ static int chooseRecompute(Planner &planner, CompileOptions &options) {
   std::vector<Plan> plans = planner.search(fixed);
   if (!plans.empty())
     options.recompute = plans.front().options.recompute;
-  llvm::outs() << "recompute     " << options.recompute << " is the fastest of " << plans.size() << " plans\n";
+  llvm::outs() << "recompute     " << options.recompute << " is the fastest of " << plans.size()
+               << " plans\n";
   return SHALE_EXIT_OK;
 }
 
@@ -104,7 +112,9 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
     return wrong.empty() ? SHALE_EXIT_OK : usageError("--compare: " + wrong);
   }
   if (!options.memoryLimit.empty() || options.recomputeAuto)
-    if (int code = options.memoryLimit.empty() ? chooseRecompute(planner, options) : chooseUnderLimit(planner, options, recovered.getLoc()))
+    if (int code = options.memoryLimit.empty()
+                       ? chooseRecompute(planner, options)
+                       : chooseUnderLimit(planner, options, recovered.getLoc()))
       return code;
   if (!planOnly)
     return SHALE_EXIT_OK;

@@ -3,8 +3,8 @@
 #define SHALE_DRIVER_PLANFIRST_H
 
 #include "lib/Analysis/ProgramSummary.h"
-#include "tools/driver/Options.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "tools/driver/Options.h"
 
 namespace shale {
 
@@ -17,7 +17,8 @@ int checkPlanOptions(const CompileOptions &options);
 int planFirst(mlir::ModuleOp recovered, CompileOptions &options, bool &stop);
 
 /// Writes the reports that `options` request. Returns an exit code.
-int writeReports(mlir::ModuleOp planned, const ProgramSummary &summary, const CompileOptions &options);
+int writeReports(mlir::ModuleOp planned, const ProgramSummary &summary,
+                 const CompileOptions &options);
 
 } // namespace shale
 

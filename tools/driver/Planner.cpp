@@ -1,9 +1,9 @@
 //===- Planner.cpp - Plans of one model under many flags ------------------===//
 #include "tools/driver/Planner.h"
-#include "tools/driver/Pipeline.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Pipeline.h"
 #include "llvm/Support/Threading.h"
 #include <chrono>
 #include <map>
@@ -101,7 +101,8 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
   MLIRContext *context = recovered.get().getContext();
   ErrorCatcher errors(context);
   Progress progress(all.size());
-  // Plans with equal graphKey share the partitioned module; of these, plans with equal fusedKey share the fused one.
+  // Plans with equal graphKey share the partitioned module; of these, plans with equal fusedKey
+  // share the fused one.
   std::map<std::string, std::map<std::string, std::vector<size_t>>> graphs;
   for (auto [index, options] : llvm::enumerate(all))
     graphs[graphKey(options)][fusedKey(options)].push_back(index);
@@ -125,13 +126,16 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
     parallelForEach(context, work, [&](const std::vector<size_t> &indices) {
       std::string wrong;
       errors.listen(&wrong);
-      OwningOpRef<ModuleOp> fused = lowerToFused(*partitioned, all[indices.front()], /*verify=*/false);
+      OwningOpRef<ModuleOp> fused =
+          lowerToFused(*partitioned, all[indices.front()], /*verify=*/false);
       for (size_t index : indices) {
         PlanOrError &made = plans[index];
         if (fused) {
           errors.listen(&made.wrong);
-          OwningOpRef<ModuleOp> module = index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
-          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false); succeeded(plan)) {
+          OwningOpRef<ModuleOp> module =
+              index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
+          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false);
+              succeeded(plan)) {
             made.plan = std::move(*plan);
             if (!keepModules)
               made.plan->module = {};
@@ -155,7 +159,8 @@ std::vector<Plan> Planner::search(const CompileOptions &options) {
   // Ties are broken by less host memory, then less device memory, then by order: closer to
   // the typed flags first.
   llvm::stable_sort(plans, [](const Plan &a, const Plan &b) {
-    return std::make_tuple(a.seconds, a.host(), a.device()) < std::make_tuple(b.seconds, b.host(), b.device());
+    return std::make_tuple(a.seconds, a.host(), a.device()) <
+           std::make_tuple(b.seconds, b.host(), b.device());
   });
   return plans;
 }
@@ -171,7 +176,8 @@ namespace {
 /// Plans one batch size after another.
 class BatchProbe {
 public:
-  BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options, const MemoryLimit &limit)
+  BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import,
+             const CompileOptions &options, const MemoryLimit &limit)
       : import(import), options(options), limit(limit) {}
 
   /// Whether any plan fits. Keeps the flags of the smallest one that fits, for fits().
@@ -189,7 +195,8 @@ public:
     return smallest;
   }
 
-  /// Whether the plan with the flags that `fitsSomehow` found fits: makes one plan, not all of them.
+  /// Whether the plan with the flags that `fitsSomehow` found fits: makes one plan, not all of
+  /// them.
   bool fits(int64_t batch) {
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
@@ -206,12 +213,14 @@ private:
 };
 } // namespace
 
-int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import, const CompileOptions &options,
-                            const MemoryLimit &limit, int64_t ranks) {
+int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import,
+                            const CompileOptions &options, const MemoryLimit &limit,
+                            int64_t ranks) {
   BatchProbe probe(import, options, limit);
   constexpr int64_t kMost = 1 << 20; // rows per rank
   int64_t rows = 0;
-  // Finds the largest batch for one set of flags, then checks whether another set fits one more row.
+  // Finds the largest batch for one set of flags, then checks whether another set fits one more
+  // row.
   while (rows < kMost && probe.fitsSomehow((rows + 1) * ranks)) {
     int64_t low = rows + 1, high = 2 * low;
     while (high <= kMost && probe.fits(high * ranks)) {

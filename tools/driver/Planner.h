@@ -44,16 +44,16 @@ private:
 
 /// Returns the largest batch size, a multiple of `ranks`, whose plan fits the limit; 0 if
 /// none fits. `import` returns the recovered module for a batch size, or null.
-int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import, const CompileOptions &options,
-                     const MemoryLimit &limit, int64_t ranks);
+int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import,
+                     const CompileOptions &options, const MemoryLimit &limit, int64_t ranks);
 
 /// Returns the fastest of `plans` (fastest first) that fits, or null.
 const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
 
 /// Prints why no plan fits: which memory is too small, what is live at the peak of the
 /// smallest plan, the smallest limit that can be met, and which flags would lower it.
-void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans, const MemoryLimit &limit,
-                  llvm::raw_ostream &os);
+void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans,
+                  const MemoryLimit &limit, llvm::raw_ostream &os);
 
 /// Prints the parts of the peak, and the changes that would lower it or make the step faster.
 void printVerdict(Planner &planner, const Plan &plan, llvm::raw_ostream &os);
@@ -70,7 +70,8 @@ bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::ra
 
 /// Prints a table of plans, one for each combination of the flags that `list` names
 /// ("shard,recompute"). Returns what is wrong with the list, or an empty string.
-std::string printComparison(Planner &planner, const CompileOptions &options, llvm::StringRef list, llvm::raw_ostream &os);
+std::string printComparison(Planner &planner, const CompileOptions &options, llvm::StringRef list,
+                            llvm::raw_ostream &os);
 
 } // namespace shale
 

@@ -1,8 +1,8 @@
 //===- SavePasses.cpp - Writes the module after each pass to a file -------===//
 #include "tools/driver/SavePasses.h"
-#include "tools/driver/Outputs.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "tools/driver/Outputs.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;

@@ -3,8 +3,8 @@
 #include "lib/Analysis/Modules.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"
-#include "tools/driver/Planner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "tools/driver/Planner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -34,7 +34,8 @@ static std::vector<int64_t> touches(const Timeline &timeline, const LiveTensor &
   for (int64_t at = tensor.begin; at <= tensor.end && at < int64_t(timeline.ops.size()); ++at)
     if (isa<MemoryEffectOpInterface>(timeline.ops[at]) && !isMemoryEffectFree(timeline.ops[at]) &&
         llvm::any_of(timeline.ops[at]->getOperands(), [&](Value operand) {
-          return isa<MemRefType>(operand.getType()) && rt::allocationOf(operand).getOperation() == tensor.buffer;
+          return isa<MemRefType>(operand.getType()) &&
+                 rt::allocationOf(operand).getOperation() == tensor.buffer;
         }))
       positions.push_back(at);
   return positions;
@@ -46,7 +47,10 @@ static std::string costOf(Operation *op) {
   for (Value operand : op->getOperands())
     if (auto type = dyn_cast<MemRefType>(operand.getType()))
       moved += std::max<int64_t>(0, rt::bufferBytes(type));
-  return flops == 0 ? "" : llvm::formatv(", {0} flops, {1:f1} a byte moved", flops, double(flops) / std::max<int64_t>(1, moved)).str();
+  return flops == 0 ? ""
+                    : llvm::formatv(", {0} flops, {1:f1} a byte moved", flops,
+                                    double(flops) / std::max<int64_t>(1, moved))
+                          .str();
 }
 
 static bool inPhase(Operation *op, nn::Phase phase) {
@@ -81,7 +85,8 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
         continue;
       if (tensor.host)
         fate.hostBytes += tensor.bytes;
-      else if (inPhase(tensor.maker, nn::Phase::Forward) && inPhase(tensor.lastReader, nn::Phase::Backward))
+      else if (inPhase(tensor.maker, nn::Phase::Forward) &&
+               inPhase(tensor.lastReader, nn::Phase::Backward))
         fate.keptBytes += tensor.bytes;
     }
     for (Operation *op : timeline.ops)
@@ -98,7 +103,8 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
   if (fate.recomputed)
     os << "yes, for the backward pass: " << fate.againFlops << " flops a step";
   else if (fate.keptBytes || fate.hostBytes)
-    os << "no, --recompute " << options.recompute << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";
+    os << "no, --recompute " << options.recompute
+       << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";
   else
     os << "no, nothing of it is read after the forward pass";
   os << "\n  offloaded     ";
@@ -107,21 +113,24 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
   else if (fate.recomputed)
     os << "no, it is not kept";
   else if (fate.keptBytes)
-    os << "no, --offload " << options.offload << " leaves " << fate.keptBytes << " bytes on the device";
+    os << "no, --offload " << options.offload << " leaves " << fate.keptBytes
+       << " bytes on the device";
   else
     os << "no, nothing of it waits";
   os << "\n";
 }
 
 /// Prints how often a gathered parameter is gathered, and the flag that would keep it gathered.
-static void printGathers(const Timeline &timeline, const LiveTensor &tensor, const CompileOptions &options, raw_ostream &os) {
+static void printGathers(const Timeline &timeline, const LiveTensor &tensor,
+                         const CompileOptions &options, raw_ostream &os) {
   int64_t gathers = 0;
   for (Operation *op : timeline.ops)
-    if (auto start = dyn_cast<rt::CollectiveOpInterface>(op); start && start.getCollectiveKind() == CollectiveKind::AllGather)
+    if (auto start = dyn_cast<rt::CollectiveOpInterface>(op);
+        start && start.getCollectiveKind() == CollectiveKind::AllGather)
       gathers += start.getName() == tensor.name;
   if (gathers)
-    os << "  gathered      " << gathers << " times in @" << timeline.function << ", --reshard-after-forward="
-       << (options.reshardAfterForward ? "true" : "false") << "\n";
+    os << "  gathered      " << gathers << " times in @" << timeline.function
+       << ", --reshard-after-forward=" << (options.reshardAfterForward ? "true" : "false") << "\n";
 }
 
 static std::vector<Timeline> timelinesOf(ModuleOp module) {
@@ -129,7 +138,8 @@ static std::vector<Timeline> timelinesOf(ModuleOp module) {
   for (auto function : module.getOps<rt::FuncOp>())
     if (FailureOr<Timeline> timeline = timelineOf(function); succeeded(timeline))
       timelines.push_back(std::move(*timeline));
-  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  llvm::stable_sort(timelines,
+                    [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
   return timelines;
 }
 
@@ -139,18 +149,22 @@ static bool matches(const LiveTensor &tensor, StringRef name, bool whole) {
 }
 
 static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_ostream &os) {
-  os << tensor.name << (tensor.source.empty() ? "" : " (node '" + tensor.source + "')") << ": " << tensor.bytes << " bytes, "
-     << rt::stringifyCategory(tensor.category) << ", in @" << timeline.function << (tensor.host ? ", in host memory" : "") << "\n";
+  os << tensor.name << (tensor.source.empty() ? "" : " (node '" + tensor.source + "')") << ": "
+     << tensor.bytes << " bytes, " << rt::stringifyCategory(tensor.category) << ", in @"
+     << timeline.function << (tensor.host ? ", in host memory" : "") << "\n";
   os << "  made by       " << describe(timeline, tensor.begin) << costOf(tensor.maker) << "\n";
   std::vector<int64_t> positions = touches(timeline, tensor);
-  os << "  touched by    " << positions.size() << " ops, last by " << describe(timeline, tensor.end) << "\n";
+  os << "  touched by    " << positions.size() << " ops, last by " << describe(timeline, tensor.end)
+     << "\n";
   int64_t peak = tensor.host ? timeline.hostPeak : timeline.peak;
   if (tensor.begin > peak || peak > tensor.end) {
-    os << "  at the peak   not there: op " << peak << " has the peak, it lives from " << tensor.begin << " to " << tensor.end << "\n";
+    os << "  at the peak   not there: op " << peak << " has the peak, it lives from "
+       << tensor.begin << " to " << tensor.end << "\n";
     return;
   }
   auto next = llvm::find_if(positions, [&](int64_t at) { return at >= peak; });
-  os << "  at the peak   alive at op " << peak << ", kept for " << describe(timeline, next == positions.end() ? tensor.end : *next) << "\n";
+  os << "  at the peak   alive at op " << peak << ", kept for "
+     << describe(timeline, next == positions.end() ? tensor.end : *next) << "\n";
 }
 
 namespace {
@@ -164,7 +178,8 @@ struct Subject {
     if (!isParameter())
       return matches(tensor, name, whole);
     // The parameter's gathered unit, and the stored state of its group.
-    return tensor.name == name || tensor.name == group || StringRef(tensor.name).starts_with(group + ".");
+    return tensor.name == name || tensor.name == group ||
+           StringRef(tensor.name).starts_with(group + ".");
   }
 };
 } // namespace
@@ -173,23 +188,27 @@ struct Subject {
 /// `done` for an input, about which there is nothing more to print.
 static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
   for (auto state : module.getOps<nn::StateOp>()) {
-    if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) || !llvm::is_contained(namesOf(state), name))
+    if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) ||
+        !llvm::is_contained(namesOf(state), name))
       continue;
     for (auto unit : module.getOps<dist::UnitOp>())
       for (auto group : unit.getGroups().getAsRange<dist::GroupAttr>())
         if (dist::SegmentAttr segment = group.getSegment(state.getSymName())) {
-          os << name << (name == state.getSymName() ? "" : " (" + state.getSymName() + ")").str() << ": a parameter of "
-             << nn::tensorBytes(state.getTensorType()) << " bytes in unit '" << unit.getSymName() << "', elements "
-             << segment.getOffset() << " to " << segment.getOffset() + segment.getCount() << " of " << group.getCount()
+          os << name << (name == state.getSymName() ? "" : " (" + state.getSymName() + ")").str()
+             << ": a parameter of " << nn::tensorBytes(state.getTensorType()) << " bytes in unit '"
+             << unit.getSymName() << "', elements " << segment.getOffset() << " to "
+             << segment.getOffset() + segment.getCount() << " of " << group.getCount()
              << "; it is kept, gathered and offloaded with its unit:\n";
-          return {unit.getSymName().str(), (unit.getSymName() + "." + group.getName().getValue()).str()};
+          return {unit.getSymName().str(),
+                  (unit.getSymName() + "." + group.getName().getValue()).str()};
         }
   }
   for (auto function : module.getOps<rt::FuncOp>())
     for (auto input : function.getInputs().getAsRange<DictionaryAttr>())
       if (auto known = input.getAs<StringAttr>("name"); known && known.getValue() == name) {
         Type type = input.getAs<TypeAttr>("type").getValue();
-        os << name << ": an input, " << type << " of a rank, " << nn::tensorBytes(cast<RankedTensorType>(type))
+        os << name << ": an input, " << type << " of a rank, "
+           << nn::tensorBytes(cast<RankedTensorType>(type))
            << " bytes, there all the time; it is neither recomputed nor offloaded\n";
         done = true;
         return {};
@@ -220,19 +239,22 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
           first = first ? first : &tensor;
           ++shown;
         }
-    for (const LiveTensor &tensor : timelines.empty() ? std::vector<LiveTensor>() : timelines.front().state)
+    for (const LiveTensor &tensor :
+         timelines.empty() ? std::vector<LiveTensor>() : timelines.front().state)
       if (subject.is(tensor, whole) && shown < most) {
-        os << tensor.name << ": " << tensor.bytes << " bytes of state (" << rt::stringifyCategory(tensor.category)
-           << "), there all the time\n  offloaded     "
-           << (tensor.host ? "yes, its home is host memory" : "no, --offload " + plan.options.offload + " leaves it on the device") << "\n";
+        os << tensor.name << ": " << tensor.bytes << " bytes of state ("
+           << rt::stringifyCategory(tensor.category) << "), there all the time\n  offloaded     "
+           << (tensor.host ? "yes, its home is host memory"
+                           : "no, --offload " + plan.options.offload + " leaves it on the device")
+           << "\n";
         ++shown;
       }
     if (shown)
       break;
   }
   if (!shown) {
-    llvm::errs() << "shalec: error: --why: no tensor, node, parameter, input or output is named '" << name
-                 << "'; --report memory lists tensors, --describe the others\n";
+    llvm::errs() << "shalec: error: --why: no tensor, node, parameter, input or output is named '"
+                 << name << "'; --report memory lists tensors, --describe the others\n";
     return false;
   }
   bool made = first && !first->source.empty() && !subject.isParameter();
@@ -241,7 +263,8 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
   os << "  other choices, each alone" << (made ? ", and what becomes of it" : "") << ":\n";
   for (const Plan &other : neighbours(planner, plan, /*keepModules=*/true)) {
     if (made)
-      os << "  " << llvm::left_justify(fateOf(timelinesOf(*other.module), first->source).word(), 20);
+      os << "  "
+         << llvm::left_justify(fateOf(timelinesOf(*other.module), first->source).word(), 20);
     printChange(plan, other, os);
   }
   return true;

@@ -1,9 +1,9 @@
 //===- shale-opt.cpp - Runs passes over IR text ---------------------------===//
 #include "lib/Support/ParseDepth.h"
-#include "shale/InitAll.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "shale/InitAll.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -13,12 +13,11 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   shale::registerAllPasses();
-  auto [input, output] = mlir::registerAndParseCLIOptions(
-      argc, argv, "Shale's pass driver\n", registry);
+  auto [input, output] =
+      mlir::registerAndParseCLIOptions(argc, argv, "Shale's pass driver\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses()) // reads nothing
-    return mlir::asMainReturnCode(
-        mlir::MlirOptMain(argc, argv, input, output, registry));
+    return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
   std::string error;
   auto file = mlir::openInputFile(input, &error);
   auto out = file ? mlir::openOutputFile(output, &error) : nullptr;

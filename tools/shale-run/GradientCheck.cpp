@@ -21,8 +21,7 @@ constexpr double kStep = 6e-6;
 
 class Checker {
 public:
-  Checker(func::FuncOp function, const GradientCheckOptions &options,
-          raw_ostream &report)
+  Checker(func::FuncOp function, const GradientCheckOptions &options, raw_ostream &report)
       : function(function), options(options), report(report) {}
 
   LogicalResult check();
@@ -45,8 +44,7 @@ private:
 
 /// Returns a random tensor. Differences need values near 0 that are not tiny; labels
 /// and indices are bounded by the size of the dimension that they index.
-Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed,
-                Value value) {
+Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed, Value value) {
   ValueSpec spec;
   spec.name = std::move(name);
   spec.element = *elementOf(type.getElementType());
@@ -63,28 +61,24 @@ LogicalResult Checker::makeArguments() {
     return function.emitError("is no function of one block");
   auto usable = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.hasStaticShape() &&
-           elementOf(tensor.getElementType()) && nn::tensorBytes(tensor) >= 0 &&
-           nn::tensorBytes(tensor) <= (1 << 20);
+    return tensor && tensor.hasStaticShape() && elementOf(tensor.getElementType()) &&
+           nn::tensorBytes(tensor) >= 0 && nn::tensorBytes(tensor) <= (1 << 20);
   };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     if (!usable(type))
       return function.emitError("argument ")
-             << i << " of type " << type
-             << " is no static tensor of at most a MiB";
-    arguments.push_back(randomOf(cast<RankedTensorType>(type),
-                                 "arg" + std::to_string(i), options.seed,
-                                 function.getArgument(i)));
+             << i << " of type " << type << " is no static tensor of at most a MiB";
+    arguments.push_back(randomOf(cast<RankedTensorType>(type), "arg" + std::to_string(i),
+                                 options.seed, function.getArgument(i)));
     if (arguments.back().isFloat() && !function.getArgAttr(i, nn::kRoleAttr))
       wanted.push_back(i);
   }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     if (!usable(type))
       return function.emitError("result ")
-             << i << " of type " << type
-             << " is no static tensor of at most a MiB";
-    Tensor weight = randomOf(cast<RankedTensorType>(type),
-                             "weight" + std::to_string(i), options.seed, {});
+             << i << " of type " << type << " is no static tensor of at most a MiB";
+    Tensor weight =
+        randomOf(cast<RankedTensorType>(type), "weight" + std::to_string(i), options.seed, {});
     weights.push_back(weight.isFloat() ? weight : Tensor());
   }
   if (wanted.empty())
@@ -105,9 +99,8 @@ LogicalResult Checker::makeGradientFunction() {
   for (auto [value, weight] : llvm::zip(results, weights)) {
     if (!weight)
       continue;
-    auto constant = nn::ConstantOp::create(
-        builder, value.getLoc(),
-        cast<ElementsAttr>(weight.toAttr(builder.getContext())));
+    auto constant = nn::ConstantOp::create(builder, value.getLoc(),
+                                           cast<ElementsAttr>(weight.toAttr(builder.getContext())));
     gradient.accumulate(value, constant);
   }
   if (failed(gradient.run()))
@@ -115,21 +108,19 @@ LogicalResult Checker::makeGradientFunction() {
   SmallVector<Value> outputs;
   for (Value value : values) {
     Value result = gradient.gradient(value);
-    outputs.push_back(result ? result
-                             : nn::splat(builder, value.getLoc(),
-                                         cast<RankedTensorType>(value.getType()),
-                                         0));
+    outputs.push_back(
+        result ? result
+               : nn::splat(builder, value.getLoc(), cast<RankedTensorType>(value.getType()), 0));
   }
   terminator->setOperands(outputs);
-  gradients->setFunctionType(builder.getFunctionType(
-      gradients->getArgumentTypes(), terminator->getOperandTypes()));
+  gradients->setFunctionType(
+      builder.getFunctionType(gradients->getArgumentTypes(), terminator->getOperandTypes()));
   gradients->removeResAttrsAttr();
   gradients->removeArgAttrsAttr(); // they may name symbols of the module
   return verify(*gradients);
 }
 
-FailureOr<std::vector<Tensor>> Checker::run(func::FuncOp f,
-                                            std::vector<Tensor> args) {
+FailureOr<std::vector<Tensor>> Checker::run(func::FuncOp f, std::vector<Tensor> args) {
   Options settings;
   settings.asF64 = true;
   auto results = Interpreter(settings).run(f, RankValues{std::move(args)});
@@ -165,13 +156,12 @@ LogicalResult Checker::checkArgument(unsigned i, const Tensor &gradient) {
     double error = std::fabs(got - expected) / std::max(1.0, std::fabs(expected));
     if (!(error <= options.tolerance))
       return function.emitError("gradient of argument ")
-             << i << ", element " << k << ": " << std::to_string(got)
-             << ", central difference " << std::to_string(expected);
+             << i << ", element " << k << ": " << std::to_string(got) << ", central difference "
+             << std::to_string(expected);
     worst = std::max(worst, error);
   }
-  report << "@" << function.getSymName() << " argument " << i << ": "
-         << gradient.size() << " elements, largest error "
-         << llvm::format("%.1e", worst) << "\n";
+  report << "@" << function.getSymName() << " argument " << i << ": " << gradient.size()
+         << " elements, largest error " << llvm::format("%.1e", worst) << "\n";
   return success();
 }
 
@@ -188,8 +178,7 @@ LogicalResult Checker::check() {
   return result;
 }
 
-LogicalResult checkGradients(func::FuncOp function,
-                             const GradientCheckOptions &options,
+LogicalResult checkGradients(func::FuncOp function, const GradientCheckOptions &options,
                              raw_ostream &report) {
   return Checker(function, options, report).check();
 }

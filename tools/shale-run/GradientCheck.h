@@ -20,8 +20,7 @@ struct GradientCheckOptions {
 /// Differentiates sum_i <r_i, result_i> of the function, with random r_i, in f64
 /// with respect to every float argument that has no `nn.role`, and compares each
 /// element with a central difference. Writes one line per argument.
-mlir::LogicalResult checkGradients(mlir::func::FuncOp function,
-                                   const GradientCheckOptions &options,
+mlir::LogicalResult checkGradients(mlir::func::FuncOp function, const GradientCheckOptions &options,
                                    llvm::raw_ostream &report);
 
 } // namespace shale

@@ -9,9 +9,9 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
-#include "tools/shale-run/GradientCheck.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
+#include "tools/shale-run/GradientCheck.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
@@ -34,23 +34,45 @@ cl::OptionCategory category("What runs, and on what");
 cl::OptionCategory training("Training (--steps)");
 
 cl::opt<std::string> input(cl::Positional, cl::desc("FILE.mlir"), cl::init("-"));
-cl::opt<std::string> function("function", cl::desc("the function to run (default: all)"), cl::value_desc("name"), cl::cat(category));
-cl::opt<int64_t> ranks("ranks", cl::desc("virtual ranks (default: what the mesh says, or 1)"), cl::init(0), cl::cat(category));
+cl::opt<std::string> function("function", cl::desc("the function to run (default: all)"),
+                              cl::value_desc("name"), cl::cat(category));
+cl::opt<int64_t> ranks("ranks", cl::desc("virtual ranks (default: what the mesh says, or 1)"),
+                       cl::init(0), cl::cat(category));
 cl::opt<uint64_t> seed("seed", cl::desc("seed of random inputs"), cl::init(0), cl::cat(category));
-cl::opt<std::string> as("as", cl::desc("declared: round by type; f64: compute all floats in f64"), cl::init("declared"), cl::value_desc("declared|f64"), cl::cat(category));
-cl::opt<std::string> inputs("inputs", cl::desc("values to use instead of random ones"), cl::value_desc("file.safetensors"), cl::cat(category));
-cl::opt<std::string> out("out", cl::desc("write the results"), cl::value_desc("file.safetensors"), cl::cat(category));
-cl::opt<int64_t> print("print", cl::desc("elements printed of a result"), cl::init(8), cl::cat(category));
-cl::list<std::string> compare("compare", cl::desc("run this program too, on the same values, and compare; given more than once: every two"), cl::value_desc("other.mlir"), cl::cat(category));
-cl::opt<double> tolerance("tolerance", cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"), cl::init(0), cl::cat(category));
-cl::opt<double> smallest("floor", cl::desc("differences of smaller tensors are relative to this"), cl::init(0), cl::cat(category));
+cl::opt<std::string> as("as", cl::desc("declared: round by type; f64: compute all floats in f64"),
+                        cl::init("declared"), cl::value_desc("declared|f64"), cl::cat(category));
+cl::opt<std::string> inputs("inputs", cl::desc("values to use instead of random ones"),
+                            cl::value_desc("file.safetensors"), cl::cat(category));
+cl::opt<std::string> out("out", cl::desc("write the results"), cl::value_desc("file.safetensors"),
+                         cl::cat(category));
+cl::opt<int64_t> print("print", cl::desc("elements printed of a result"), cl::init(8),
+                       cl::cat(category));
+cl::list<std::string> compare(
+    "compare",
+    cl::desc(
+        "run this program too, on the same values, and compare; given more than once: every two"),
+    cl::value_desc("other.mlir"), cl::cat(category));
+cl::opt<double> tolerance("tolerance",
+                          cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"),
+                          cl::init(0), cl::cat(category));
+cl::opt<double> smallest("floor", cl::desc("differences of smaller tensors are relative to this"),
+                         cl::init(0), cl::cat(category));
 cl::opt<bool> exact("exact", cl::desc("compare bits"), cl::cat(category));
-cl::opt<bool> mutate("mutate", cl::desc("delete each collective and wait in turn; fails if one is not missed"), cl::cat(category));
-cl::opt<bool> checkGradient("check-gradient", cl::desc("differentiate every function and compare with central differences"), cl::cat(category));
-cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"), cl::value_desc("folder"), cl::cat(category));
+cl::opt<bool>
+    mutate("mutate",
+           cl::desc("delete each collective and wait in turn; fails if one is not missed"),
+           cl::cat(category));
+cl::opt<bool>
+    checkGradient("check-gradient",
+                  cl::desc("differentiate every function and compare with central differences"),
+                  cl::cat(category));
+cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"),
+                              cl::value_desc("folder"), cl::cat(category));
 
-cl::opt<int64_t> steps("steps", cl::desc("run @step so often from the initial state"), cl::init(0), cl::cat(training));
-cl::opt<std::string> batches("batches", cl::desc("inputs with a leading dimension of steps"), cl::value_desc("file.safetensors"), cl::cat(training));
+cl::opt<int64_t> steps("steps", cl::desc("run @step so often from the initial state"), cl::init(0),
+                       cl::cat(training));
+cl::opt<std::string> batches("batches", cl::desc("inputs with a leading dimension of steps"),
+                             cl::value_desc("file.safetensors"), cl::cat(training));
 cl::opt<double> lr("lr", cl::desc("learning rate"), cl::init(1e-3), cl::cat(training));
 /// Flags of all optimizers, by the name of the hyper-parameter.
 std::map<std::string, std::unique_ptr<cl::opt<double>>> hyperFlags;
@@ -59,8 +81,10 @@ void addHyperFlags() {
   static std::list<std::string> names; // cl::opt keeps references
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer))
-      if (auto &flag = hyperFlags[hyper->name.str()]; !flag && hyper->source == nn::HyperSource::Flag)
-        flag = std::make_unique<cl::opt<double>>(StringRef(names.emplace_back(hyper->flag())), cl::desc(hyper->text), cl::cat(training));
+      if (auto &flag = hyperFlags[hyper->name.str()];
+          !flag && hyper->source == nn::HyperSource::Flag)
+        flag = std::make_unique<cl::opt<double>>(StringRef(names.emplace_back(hyper->flag())),
+                                                 cl::desc(hyper->text), cl::cat(training));
 }
 
 /// Returns the value, or prints the error and exits.
@@ -98,8 +122,7 @@ void printTensor(StringRef name, const Tensor &tensor) {
   double sum = 0;
   for (int64_t i = 0; i < tensor.size(); ++i)
     sum += tensor.number(i);
-  llvm::outs() << "  " << name << ": " << tensor.shapeString()
-               << llvm::format(" sum %.9g [", sum);
+  llvm::outs() << "  " << name << ": " << tensor.shapeString() << llvm::format(" sum %.9g [", sum);
   int64_t count = std::min<int64_t>(print, tensor.size());
   for (int64_t i = 0; i < count; ++i) {
     llvm::outs() << (i ? ", " : "");
@@ -223,13 +246,15 @@ static int start(int argc, char **argv) {
       "  shale-run --check-gradient a.mlir                 gradients against central differences\n"
       "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line a step\n");
   if ((as != "declared" && as != "f64") || ranks < 0 || ranks > 1024 || steps < 0) {
-    llvm::errs() << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
+    llvm::errs()
+        << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
     return SHALE_EXIT_USAGE;
   }
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);
-  context.loadAllAvailableDialects(); // running a program creates ops of dialects that its text may not use
+  context.loadAllAvailableDialects(); // running a program creates ops of dialects that its text may
+                                      // not use
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parse(input, sources, context);

@@ -58,13 +58,13 @@ int main(int argc, char **argv) {
         model = value.str();
     } else if (arg == "--keep-prefix" || arg == "--assume-autocast" || arg == "--describe" ||
                arg == "--locations" || arg == "--quiet") {
-      (arg == "--keep-prefix" ? options.parameters.keepPrefix
+      (arg == "--keep-prefix"       ? options.parameters.keepPrefix
        : arg == "--assume-autocast" ? options.assumeAutocast
-       : arg == "--describe"  ? describe
-       : arg == "--locations" ? locations
-                              : quiet) = true;
-    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" ||
-               arg == "--loss" || arg == "--loss-output" || arg == "--constant" || arg == "-o") {
+       : arg == "--describe"        ? describe
+       : arg == "--locations"       ? locations
+                                    : quiet) = true;
+    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
+               arg == "--loss-output" || arg == "--constant" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -78,8 +78,7 @@ int main(int argc, char **argv) {
         options.parameters.constants.insert(value);
       else if (arg == "-o")
         output = value.str();
-      else if (std::string wrong = shale::onnx::parseImportFlag(
-                   arg.drop_front(2), value, options);
+      else if (std::string wrong = shale::onnx::parseImportFlag(arg.drop_front(2), value, options);
                !wrong.empty())
         return usage(wrong);
     } else if (arg.starts_with("-") && arg != "-") {
@@ -96,24 +95,18 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  mlir::ScopedDiagnosticHandler handler(
-      &context, [&](mlir::Diagnostic &diagnostic) {
-        bool isError =
-            diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-        if (isError || !quiet)
-          llvm::errs() << (isError ? "error: "
-                           : diagnostic.getSeverity() ==
-                                   mlir::DiagnosticSeverity::Warning
-                               ? "warning: "
-                           : diagnostic.getSeverity() ==
-                                   mlir::DiagnosticSeverity::Note
-                               ? "note: "
-                               : "remark: ")
-                       << diagnostic << "\n";
-        for (mlir::Diagnostic &note : diagnostic.getNotes())
-          llvm::errs() << "note: " << note << "\n";
-        return mlir::success();
-      });
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    if (isError || !quiet)
+      llvm::errs() << (isError                                                         ? "error: "
+                       : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning: "
+                       : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note    ? "note: "
+                                                                                       : "remark: ")
+                   << diagnostic << "\n";
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      llvm::errs() << "note: " << note << "\n";
+    return mlir::success();
+  });
   int exitCode = SHALE_EXIT_DATA;
   auto module = shale::onnx::importOnnx(model, options, &context, &exitCode);
   if (!module)
@@ -121,8 +114,7 @@ int main(int argc, char **argv) {
   std::error_code error;
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_Text);
   if (error) {
-    llvm::errs() << "shale-translate: " << output << ": " << error.message()
-                 << "\n";
+    llvm::errs() << "shale-translate: " << output << ": " << error.message() << "\n";
     return SHALE_EXIT_IO;
   }
   if (describe) {

@@ -8,8 +8,7 @@ using namespace shale::dist;
 
 LogicalResult StartOp::verifyRegions() {
   Block &body = getBody().front();
-  if (body.getNumArguments() != 1 ||
-      body.getArgument(0).getType() != getInput().getType() ||
+  if (body.getNumArguments() != 1 || body.getArgument(0).getType() != getInput().getType() ||
       body.getOperations().size() != 2) // start_c1
     return emitOpError("must hold one collective of its operand and a yield");
   auto collective = dyn_cast<Collective>(body.front());
@@ -19,27 +18,22 @@ LogicalResult StartOp::verifyRegions() {
       yield.getResult() != collective->getResult(0)) // start_c1
     return emitOpError("must hold one collective of its operand and a yield");
   if (getPending().getType().getType() != yield.getResult().getType()) // start_c2
-    return emitOpError("result must be pending of ")
-           << yield.getResult().getType();
-  if (!getPending().hasOneUse() ||
-      !isa<WaitOp>(*getPending().getUsers().begin()) ||
+    return emitOpError("result must be pending of ") << yield.getResult().getType();
+  if (!getPending().hasOneUse() || !isa<WaitOp>(*getPending().getUsers().begin()) ||
       (*getPending().getUsers().begin())->getBlock() != (*this)->getBlock()) // start_c3
     return emitOpError("must be waited for exactly once, in its block");
   return success();
 }
 
-Collective StartOp::getCollective() {
-  return cast<Collective>(getBody().front().front());
-}
+Collective StartOp::getCollective() { return cast<Collective>(getBody().front().front()); }
 
 bool StartOp::isPlacedAtUse() {
-  // A gathered unit takes memory, so it is started late. Reductions start as soon as their operand is computed.
+  // A gathered unit takes memory, so it is started late. Reductions start as soon as their operand
+  // is computed.
   return isa<UnitGatherOp>(getCollective().getOperation());
 }
 
-WaitOp StartOp::getWait() {
-  return cast<WaitOp>(*getPending().getUsers().begin());
-}
+WaitOp StartOp::getWait() { return cast<WaitOp>(*getPending().getUsers().begin()); }
 
 LogicalResult WaitOp::verify() {
   if (!getPending().getDefiningOp<StartOp>()) // wait_c1
@@ -47,16 +41,14 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
-std::pair<StartOp, WaitOp> dist::splitCollective(OpBuilder &builder,
-                                                 Collective collective) {
+std::pair<StartOp, WaitOp> dist::splitCollective(OpBuilder &builder, Collective collective) {
   Operation *op = collective;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);
   Value input = op->getOperand(0), result = op->getResult(0);
   auto type = cast<RankedTensorType>(result.getType());
-  auto start = StartOp::create(builder, op->getLoc(),
-                               PendingType::get(builder.getContext(), type),
-                               input);
+  auto start =
+      StartOp::create(builder, op->getLoc(), PendingType::get(builder.getContext(), type), input);
   auto wait = WaitOp::create(builder, op->getLoc(), start.getPending());
   start->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   wait->setDiscardableAttrs(op->getDiscardableAttrDictionary());

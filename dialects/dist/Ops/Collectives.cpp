@@ -8,8 +8,7 @@ using namespace shale::dist;
 
 /// Checks that `result` is `input` with the sizes of `scaled` dimensions
 /// multiplied or divided by the size of `axis`.
-static LogicalResult verifyExchange(Operation *op, Type input, Type result,
-                                    StringRef axis,
+static LogicalResult verifyExchange(Operation *op, Type input, Type result, StringRef axis,
                                     ArrayRef<std::pair<int64_t, bool>> scaled) {
   auto from = cast<RankedTensorType>(input), to = cast<RankedTensorType>(result);
   for (auto [dim, multiply] : scaled)
@@ -25,8 +24,7 @@ static LogicalResult verifyExchange(Operation *op, Type input, Type result,
   for (auto [dim, multiply] : scaled) {
     if (!multiply && shape[dim] % size != 0) // *_c2
       return op->emitOpError("dimension ")
-             << dim << " of " << input << " does not divide over " << size
-             << " ranks";
+             << dim << " of " << input << " does not divide over " << size << " ranks";
     if (multiply ? llvm::MulOverflow(shape[dim], size, shape[dim]) : false)
       return op->emitOpError("the result is too large");
     if (!multiply)
@@ -34,8 +32,7 @@ static LogicalResult verifyExchange(Operation *op, Type input, Type result,
   }
   if (to != RankedTensorType::get(shape, from.getElementType())) // *_c2
     return op->emitOpError("expected the result type ")
-           << RankedTensorType::get(shape, from.getElementType()) << ", got "
-           << result;
+           << RankedTensorType::get(shape, from.getElementType()) << ", got " << result;
   return success();
 }
 
@@ -49,66 +46,51 @@ static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
 //===- AllGather ----------------------------------------------------------===//
 
 LogicalResult AllGatherOp::verify() {
-  return verifyExchange(*this, getInput().getType(), getResult().getType(),
-                        getAxis(), {{getDim(), true}});
+  return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
+                        {{getDim(), true}});
 }
-OpFoldResult AllGatherOp::fold(FoldAdaptor) {
-  return foldSingleton(*this, getAxis(), getInput());
-}
+OpFoldResult AllGatherOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
 StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
-CollectiveKind AllGatherOp::getCollectiveKind() {
-  return CollectiveKind::AllGather;
-}
+CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
 
 //===- ReduceScatter ------------------------------------------------------===//
 
 LogicalResult ReduceScatterOp::verify() {
-  return verifyExchange(*this, getInput().getType(), getResult().getType(),
-                        getAxis(), {{getDim(), false}});
+  return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
+                        {{getDim(), false}});
 }
 OpFoldResult ReduceScatterOp::fold(FoldAdaptor) {
   return foldSingleton(*this, getAxis(), getInput());
 }
 StringRef ReduceScatterOp::getCollectiveAxis() { return getAxis(); }
-CollectiveKind ReduceScatterOp::getCollectiveKind() {
-  return CollectiveKind::ReduceScatter;
-}
+CollectiveKind ReduceScatterOp::getCollectiveKind() { return CollectiveKind::ReduceScatter; }
 
 //===- AllReduce ----------------------------------------------------------===//
 
 LogicalResult AllReduceOp::verify() {
-  return verifyExchange(*this, getInput().getType(), getResult().getType(),
-                        getAxis(), {});
+  return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(), {});
 }
-OpFoldResult AllReduceOp::fold(FoldAdaptor) {
-  return foldSingleton(*this, getAxis(), getInput());
-}
+OpFoldResult AllReduceOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
 StringRef AllReduceOp::getCollectiveAxis() { return getAxis(); }
-CollectiveKind AllReduceOp::getCollectiveKind() {
-  return CollectiveKind::AllReduce;
-}
+CollectiveKind AllReduceOp::getCollectiveKind() { return CollectiveKind::AllReduce; }
 
 //===- AllToAll -----------------------------------------------------------===//
 
 LogicalResult AllToAllOp::verify() {
   if (getSplit() == getConcat()) // all_to_all_c1
     return emitOpError("splits and joins the same dimension");
-  return verifyExchange(*this, getInput().getType(), getResult().getType(),
-                        getAxis(), {{getSplit(), false}, {getConcat(), true}});
+  return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
+                        {{getSplit(), false}, {getConcat(), true}});
 }
-OpFoldResult AllToAllOp::fold(FoldAdaptor) {
-  return foldSingleton(*this, getAxis(), getInput());
-}
+OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
 StringRef AllToAllOp::getCollectiveAxis() { return getAxis(); }
-CollectiveKind AllToAllOp::getCollectiveKind() {
-  return CollectiveKind::AllToAll;
-}
+CollectiveKind AllToAllOp::getCollectiveKind() { return CollectiveKind::AllToAll; }
 
 //===- Slice --------------------------------------------------------------===//
 
 LogicalResult dist::SliceOp::verify() {
-  return verifyExchange(*this, getInput().getType(), getResult().getType(),
-                        getAxis(), {{getDim(), false}});
+  return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
+                        {{getDim(), false}});
 }
 bool dist::SliceOp::isViewOf(unsigned) { return getDim() == 0; }
 ViewPlace dist::SliceOp::getViewPlace(unsigned) { return {0, 0, getAxis()}; }

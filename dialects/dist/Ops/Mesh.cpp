@@ -8,7 +8,8 @@ using namespace shale;
 using namespace shale::dist;
 
 LogicalResult MeshOp::verify() {
-  if (getAxes().empty() || getAxes().size() != getSizes().size() || getAxes().size() != getKinds().size())
+  if (getAxes().empty() || getAxes().size() != getSizes().size() ||
+      getAxes().size() != getKinds().size())
     return emitOpError("must have at least one axis, and one kind and size per axis"); // mesh_c1
   for (int32_t kind : getKinds())
     if (!symbolizeAxisKind(kind)) // mesh_c1
@@ -22,8 +23,7 @@ LogicalResult MeshOp::verify() {
     if (name.empty() || !names.insert(name).second) // mesh_c1
       return emitOpError("axis '") << name << "' is empty or named twice";
     if (size < 1 || size > (1 << 20)) // mesh_c2
-      return emitOpError("axis '") << name << "' has size " << size
-                                   << ", expected 1 to 1048576";
+      return emitOpError("axis '") << name << "' has size " << size << ", expected 1 to 1048576";
     ranks *= size;
     if (ranks > (1 << 20)) // mesh_c2
       return emitOpError("has more than 1048576 ranks");
@@ -102,9 +102,8 @@ LogicalResult ConstrainOp::verify() {
       if (count == 0) // constrain_c1
         return emitOpError("the mesh has no axis '") << axis << "'";
       if (size % count != 0) // constrain_c2
-        return emitOpError("dimension ")
-               << dim << " of " << type << " does not divide over axis '"
-               << axis << "' of size " << count;
+        return emitOpError("dimension ") << dim << " of " << type << " does not divide over axis '"
+                                         << axis << "' of size " << count;
       size /= count;
     }
   }
@@ -112,21 +111,18 @@ LogicalResult ConstrainOp::verify() {
 }
 
 /// The gradient has the layout of the value.
-LogicalResult
-ConstrainOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
-                           ArrayRef<bool> wanted,
-                           SmallVectorImpl<Value> &operandGrads) {
+LogicalResult ConstrainOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                         ArrayRef<bool> wanted,
+                                         SmallVectorImpl<Value> &operandGrads) {
   if (resultGrads[0] && wanted[0])
-    operandGrads[0] =
-        ConstrainOp::create(builder, getLoc(), resultGrads[0], getSharding());
+    operandGrads[0] = ConstrainOp::create(builder, getLoc(), resultGrads[0], getSharding());
   return success();
 }
 
 ShardingRule ConstrainOp::getShardingRule() {
   ShardingRule rule;
   TensorFactors dims;
-  for (int64_t size :
-       cast<RankedTensorType>(getInput().getType()).getShape()) {
+  for (int64_t size : cast<RankedTensorType>(getInput().getType()).getShape()) {
     dims.emplace_back().push_back(rule.factors.size());
     rule.factors.push_back({size, FactorKind::Parallel});
   }

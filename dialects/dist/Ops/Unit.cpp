@@ -14,11 +14,9 @@ using namespace shale::dist;
 /// gathered unit is aligned for vector loads.
 static constexpr int64_t kSegmentAlignment = 64;
 
-static LogicalResult verifySegments(UnitOp unit, GroupAttr group,
-                                    llvm::StringSet<> &params) {
+static LogicalResult verifySegments(UnitOp unit, GroupAttr group, llvm::StringSet<> &params) {
   if (!group.getType().isIntOrFloat())
-    return unit.emitOpError("group '")
-           << group.getName().getValue() << "' stores numbers";
+    return unit.emitOpError("group '") << group.getName().getValue() << "' stores numbers";
   int64_t bytes = (group.getType().getIntOrFloatBitWidth() + 7) / 8;
   int64_t end = 0;
   for (Attribute entry : group.getSegments()) {
@@ -44,8 +42,7 @@ LogicalResult UnitOp::verify() {
   for (Attribute entry : getGroups()) {
     auto group = cast<GroupAttr>(entry);
     if (!names.insert(group.getName().getValue()).second) // unit_c4
-      return emitOpError("has two groups '")
-             << group.getName().getValue() << "'";
+      return emitOpError("has two groups '") << group.getName().getValue() << "'";
     if (failed(verifySegments(*this, group, params)))
       return failure();
   }
@@ -65,15 +62,13 @@ LogicalResult UnitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (Attribute entry : getGroups()) {
     auto group = cast<GroupAttr>(entry);
     if (group.getCount() < 0 || group.getCount() % size != 0) // unit_c2
-      return emitOpError("group '")
-             << group.getName().getValue() << "' has " << group.getCount()
-             << " elements, not a multiple of the axis' size " << size;
+      return emitOpError("group '") << group.getName().getValue() << "' has " << group.getCount()
+                                    << " elements, not a multiple of the axis' size " << size;
     for (Attribute axis : group.getAxes()) {
       auto name = dyn_cast<StringAttr>(axis);
       if (!name || mesh.getSize(name) == 0 ||
           (getAxis() && *getAxis() == name.getValue())) // unit_c5
-        return emitOpError("group '") << group.getName().getValue()
-                                      << "' names " << axis
+        return emitOpError("group '") << group.getName().getValue() << "' names " << axis
                                       << ", which is no other axis of the mesh";
     }
   }
@@ -90,13 +85,11 @@ GroupAttr UnitOp::getGroup(int64_t index) {
 
 /// Returns the group that `op` names, or null after an error; `unit` is set.
 template <typename OpT>
-static GroupAttr lookupGroup(OpT op, SymbolTableCollection &symbols,
-                             UnitOp &unit) {
+static GroupAttr lookupGroup(OpT op, SymbolTableCollection &symbols, UnitOp &unit) {
   unit = symbols.lookupNearestSymbolFrom<UnitOp>(op, op.getUnitAttr());
   GroupAttr group = unit ? unit.getGroup(op.getGroup()) : GroupAttr();
   if (!group) // unit_gather_c1, unit_view_c1, unit_pack_c1
-    op.emitOpError("there is no unit ")
-        << op.getUnitAttr() << " with a group " << op.getGroup();
+    op.emitOpError("there is no unit ") << op.getUnitAttr() << " with a group " << op.getGroup();
   return group;
 }
 
@@ -106,32 +99,27 @@ static bool isFlat(Type type, int64_t count, Type element) {
          tensor.getElementType() == element;
 }
 
-LogicalResult
-UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   UnitOp unit;
   GroupAttr group = lookupGroup(*this, symbols, unit);
   if (!group)
     return failure();
   if (unit.getAxis() != getAxis()) // unit_gather_c1
     return emitOpError("gathers over '")
-           << getAxis() << "', which is not the axis of unit "
-           << getUnitAttr();
+           << getAxis() << "', which is not the axis of unit " << getUnitAttr();
   int64_t size = getAxisSize(*this, getAxis());
   if (size == 0 ||
       (!isFlat(getInput().getType(), group.getCount() / size, group.getType()) &&
        !isFlat(getInput().getType(), group.getCount() / size, group.getWire())) ||
       !isFlat(getResult().getType(), group.getCount(), group.getWire())) // unit_gather_c2
     return emitOpError("expected ")
-           << group.getCount() << " elements of " << group.getWire()
-           << " from shards of " << group.getType() << " over " << size
-           << " ranks";
+           << group.getCount() << " elements of " << group.getWire() << " from shards of "
+           << group.getType() << " over " << size << " ranks";
   return success();
 }
 
 StringRef UnitGatherOp::getCollectiveAxis() { return getAxis(); }
-CollectiveKind UnitGatherOp::getCollectiveKind() {
-  return CollectiveKind::AllGather;
-}
+CollectiveKind UnitGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
 
 ViewPlace UnitViewOp::getViewPlace(unsigned) {
   auto unit = SymbolTable::lookupNearestSymbolFrom<UnitOp>(*this, getUnitAttr());
@@ -148,12 +136,10 @@ LogicalResult UnitViewOp::verifySymbolUses(SymbolTableCollection &symbols) {
   SegmentAttr segment = group.getSegment(getParam());
   if (!segment) // unit_view_c1
     return emitOpError("the group has no parameter ") << getParamAttr();
-  Type element =
-      cast<RankedTensorType>(getInput().getType()).getElementType();
+  Type element = cast<RankedTensorType>(getInput().getType()).getElementType();
   if (!isFlat(getInput().getType(), group.getCount(), element) ||
       (element != group.getType() && element != group.getWire()) ||
-      getResult().getType() !=
-          RankedTensorType::get(segment.getShape(), element)) // unit_view_c2
+      getResult().getType() != RankedTensorType::get(segment.getShape(), element)) // unit_view_c2
     return emitOpError("types do not fit segment ") << segment;
   return success();
 }
@@ -175,12 +161,9 @@ LogicalResult UnitPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
     StringRef name = cast<FlatSymbolRefAttr>(param).getValue();
     SegmentAttr segment = group.getSegment(name);
     if (!segment || !seen.insert(name).second) // unit_pack_c1
-      return emitOpError("the group has no parameter '")
-             << name << "', or it is named twice";
-    if (input.getType() !=
-        RankedTensorType::get(segment.getShape(), element)) // unit_pack_c2
-      return emitOpError("type ") << input.getType()
-                                  << " does not fit segment " << segment;
+      return emitOpError("the group has no parameter '") << name << "', or it is named twice";
+    if (input.getType() != RankedTensorType::get(segment.getShape(), element)) // unit_pack_c2
+      return emitOpError("type ") << input.getType() << " does not fit segment " << segment;
   }
   return success();
 }

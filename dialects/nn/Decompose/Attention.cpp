@@ -30,7 +30,8 @@ Value whole(Composer &b, Value mask, Value like) {
 
 /// Returns the `hidden` score of keys that are not seen, -inf if it is not given.
 template <typename OpT> double hiddenOf(OpT op) {
-  return op.getHidden() ? op.getHidden()->convertToDouble() : -std::numeric_limits<double>::infinity();
+  return op.getHidden() ? op.getHidden()->convertToDouble()
+                        : -std::numeric_limits<double>::infinity();
 }
 
 /// Builds the scores scale * q k^T + mask, [B, H, T, S], changed where a key is not seen.
@@ -50,10 +51,12 @@ template <typename OpT> Value scores(Composer &b, const Heads &h, OpT op) {
   }
   if (!op.getCausal())
     return s;
-  auto places = RankedTensorType::get(Composer::type(s).getShape(), IntegerType::get(s.getContext(), 64));
+  auto places =
+      RankedTensorType::get(Composer::type(s).getShape(), IntegerType::get(s.getContext(), 64));
   Value row = b.iota(places, 2), column = b.iota(places, 3);
   Value last = b.add(row, b.splat(places, double(h.keys - h.rows)));
-  return b.select(b.compare(Predicate::LE, column, last), s, b.splat(s, -std::numeric_limits<double>::infinity()));
+  return b.select(b.compare(Predicate::LE, column, last), s,
+                  b.splat(s, -std::numeric_limits<double>::infinity()));
 }
 
 /// Applies dropout to the probabilities, or to their gradient.
@@ -72,8 +75,8 @@ template <typename OpT> Value dropped(Composer &b, OpT op, Value p) {
     offset = op.getRandom()[3];
   }
   auto id = IntegerAttr::get(IntegerType::get(op.getContext(), 64), dropout.getId());
-  return b.reshape(b.dropout(b.reshape(p, local), op.getRandom()[0], op.getRandom()[1], op.getRandom()[2], offset,
-                             dropout.getRatio(), id, whole),
+  return b.reshape(b.dropout(b.reshape(p, local), op.getRandom()[0], op.getRandom()[1],
+                             op.getRandom()[2], offset, dropout.getRatio(), id, whole),
                    shape);
 }
 } // namespace
@@ -84,7 +87,8 @@ Values AttentionOp::decompose(OpBuilder &builder) {
   Value s = scores(b, h, *this);
   Value highest = b.reduceRows(ReduceKind::Max, s);
   if (getGuard()) { // a row of -inf: exp of the scores themselves is 0
-    Value nothing = b.compare(Predicate::EQ, highest, b.splat(highest, -std::numeric_limits<double>::infinity()));
+    Value nothing = b.compare(Predicate::EQ, highest,
+                              b.splat(highest, -std::numeric_limits<double>::infinity()));
     highest = b.select(nothing, b.splat(highest, 0), highest);
   }
   Value e = b.exp(b.sub(s, b.alongRows(highest, s)));
@@ -106,7 +110,8 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   Value p = b.exp(b.sub(s, b.alongRows(getLse(), s)));
   if (mayHaveLargeLse(*this)) {
     Value lse = getLse(), total = b.reduceRows(ReduceKind::Sum, p);
-    Value high = b.compare(Predicate::LT, b.splat(lse, kLargeLse), lse), low = b.compare(Predicate::LT, lse, b.splat(lse, -kLargeLse));
+    Value high = b.compare(Predicate::LT, b.splat(lse, kLargeLse), lse),
+          low = b.compare(Predicate::LT, lse, b.splat(lse, -kLargeLse));
     Value one = b.splat(total, 1);
     p = b.div(p, b.alongRows(b.select(high, total, b.select(low, total, one)), p));
   }
@@ -117,12 +122,14 @@ Values AttentionGradOp::decompose(OpBuilder &builder) {
   dp = dropped(b, *this, b.reshape(dp, Composer::type(p).getShape()));
   Value delta = b.reduceRows(ReduceKind::Sum, b.mul(getGrad(), getOutput()));
   Value ds = b.mul(p, b.sub(dp, b.alongRows(delta, dp)));
-  if (getSeen() && std::isfinite(hiddenOf(*this)) && !getAdded()) // these scores do not depend on q and k
+  if (getSeen() && std::isfinite(hiddenOf(*this)) &&
+      !getAdded()) // these scores do not depend on q and k
     ds = b.select(whole(b, getSeen(), ds), ds, b.splat(ds, 0));
   ds = b.reshape(b.mul(ds, b.splat(ds, scale)), {n, h.shared(), h.keys});
   Value dq = b.matmul(ds, b.reshape(getKey(), {n, h.keys, h.depth}), false, false);
   Value dk = b.matmul(ds, b.reshape(getQuery(), {n, h.shared(), h.depth}), true, false);
-  return {b.reshape(dq, Composer::type(getQuery()).getShape()), b.reshape(dk, Composer::type(getKey()).getShape()),
+  return {b.reshape(dq, Composer::type(getQuery()).getShape()),
+          b.reshape(dk, Composer::type(getKey()).getShape()),
           b.reshape(dv, Composer::type(getValue()).getShape())};
 }
 
@@ -130,13 +137,16 @@ Values RopeOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
   Value x = getInput();
   SmallVector<int64_t> shape(Composer::type(x).getShape());
-  int64_t last = shape.size() - 1, width = shape[last], half = Composer::type(getCos()).getDimSize(1);
+  int64_t last = shape.size() - 1, width = shape[last],
+          half = Composer::type(getCos()).getDimSize(1);
   auto at = [&](int64_t first) {
-    return getInterleaved() ? b.slice(x, last, first, 2 * half, 2) : b.slice(x, last, first * half, (first + 1) * half);
+    return getInterleaved() ? b.slice(x, last, first, 2 * half, 2)
+                            : b.slice(x, last, first * half, (first + 1) * half);
   };
   Value even = at(0), odd = at(1);
   ArrayRef<int64_t> halved = Composer::type(even).getShape();
-  Value c = b.broadcast(getCos(), halved, {last - 1, last}), s = b.broadcast(getSin(), halved, {last - 1, last});
+  Value c = b.broadcast(getCos(), halved, {last - 1, last}),
+        s = b.broadcast(getSin(), halved, {last - 1, last});
   if (getInverse())
     s = b.neg(s);
   Value first = b.sub(b.mul(even, c), b.mul(odd, s));

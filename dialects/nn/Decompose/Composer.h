@@ -22,7 +22,9 @@ public:
   mlir::Value log(mlir::Value x) { return make<LogOp>(x.getType(), x); }
   mlir::Value neg(mlir::Value x) { return make<NegOp>(x.getType(), x); }
   mlir::Value sqrt(mlir::Value x) { return make<SqrtOp>(x.getType(), x); }
-  mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y) { return make<SelectOp>(x.getType(), c, x, y); }
+  mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y) {
+    return make<SelectOp>(x.getType(), c, x, y);
+  }
   mlir::Value both(mlir::Value x, mlir::Value y) { return make<AndOp>(x.getType(), x, y); }
   mlir::Value no(mlir::Value x) { return make<NotOp>(x.getType(), x); }
   mlir::Value compare(Predicate p, mlir::Value x, mlir::Value y) {
@@ -35,15 +37,17 @@ public:
   mlir::Value splat(mlir::RankedTensorType type, double value) {
     return marked(nn::splat(b, loc, type, value));
   }
-  mlir::Value dropout(mlir::Value x, mlir::Value seed, mlir::Value step, mlir::Value microbatch, mlir::Value offset,
-                      mlir::FloatAttr ratio, mlir::IntegerAttr id, mlir::DenseI64ArrayAttr whole) {
+  mlir::Value dropout(mlir::Value x, mlir::Value seed, mlir::Value step, mlir::Value microbatch,
+                      mlir::Value offset, mlir::FloatAttr ratio, mlir::IntegerAttr id,
+                      mlir::DenseI64ArrayAttr whole) {
     return make<DropoutOp>(x.getType(), x, seed, step, microbatch, offset, ratio, id, whole);
   }
   mlir::Value iota(mlir::RankedTensorType type, int64_t dim) { return make<IotaOp>(type, dim); }
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape) {
     return shape == type(x).getShape() ? x : mlir::Value(make<ReshapeOp>(withShape(x, shape), x));
   }
-  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims) {
+  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<int64_t> dims) {
     return make<BroadcastOp>(withShape(x, shape), x, dims);
   }
   /// Repeats one element per row along the last dimension of `like`.
@@ -55,9 +59,12 @@ public:
   mlir::Value alongColumns(mlir::Value x, mlir::Value like) {
     return broadcast(x, type(like).getShape(), {type(like).getRank() - 1});
   }
-  mlir::Value scalar(mlir::Value x, mlir::Value like) { return broadcast(x, type(like).getShape(), {}); }
+  mlir::Value scalar(mlir::Value x, mlir::Value like) {
+    return broadcast(x, type(like).getShape(), {});
+  }
   mlir::Value slice(mlir::Value x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1) {
-    llvm::SmallVector<int64_t> shape(type(x).getShape()), starts(shape.size()), limits(shape), strides(shape.size(), 1);
+    llvm::SmallVector<int64_t> shape(type(x).getShape()), starts(shape.size()), limits(shape),
+        strides(shape.size(), 1);
     starts[dim] = start, limits[dim] = limit, strides[dim] = stride;
     shape[dim] = (limit - start + stride - 1) / stride;
     return make<SliceOp>(withShape(x, shape), x, starts, limits, strides);
@@ -79,10 +86,13 @@ public:
     return make<ReduceOp>(withShape(x, shape), kind, x, dims);
   }
   /// Reduces the last dimension.
-  mlir::Value reduceRows(ReduceKind kind, mlir::Value x) { return reduce(kind, x, {type(x).getRank() - 1}); }
+  mlir::Value reduceRows(ReduceKind kind, mlir::Value x) {
+    return reduce(kind, x, {type(x).getRank() - 1});
+  }
   /// Sums over all dimensions but the last.
   mlir::Value sumColumns(mlir::Value x) {
-    return reduce(ReduceKind::Sum, x, llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank() - 1)));
+    return reduce(ReduceKind::Sum, x,
+                  llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank() - 1)));
   }
   mlir::Value matmul(mlir::Value x, mlir::Value y, bool tx, bool ty) {
     llvm::SmallVector<int64_t> shape(type(x).getShape());
@@ -92,10 +102,16 @@ public:
     return make<MatmulOp>(withShape(x, shape), x, y, tx, ty);
   }
 
-  static mlir::RankedTensorType type(mlir::Value x) { return llvm::cast<mlir::RankedTensorType>(x.getType()); }
+  static mlir::RankedTensorType type(mlir::Value x) {
+    return llvm::cast<mlir::RankedTensorType>(x.getType());
+  }
   static mlir::Type elementOf(mlir::Value x) { return type(x).getElementType(); }
-  static mlir::RankedTensorType shaped(mlir::Value x, mlir::Type element) { return type(x).clone(element); }
-  static mlir::RankedTensorType withShape(mlir::Value x, llvm::ArrayRef<int64_t> shape) { return type(x).clone(shape); }
+  static mlir::RankedTensorType shaped(mlir::Value x, mlir::Type element) {
+    return type(x).clone(element);
+  }
+  static mlir::RankedTensorType withShape(mlir::Value x, llvm::ArrayRef<int64_t> shape) {
+    return type(x).clone(shape);
+  }
 
 private:
   /// Copies scope and phase from the decomposed op to an op made for it.

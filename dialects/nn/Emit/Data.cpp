@@ -8,18 +8,22 @@ using namespace shale;
 using namespace shale::nn;
 
 namespace {
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 using Indices = SmallVector<LinearIndex>;
 
-/// Returns `Rows` if each element of `from` is repeated in `to`, as from [R..., 1] to [R..., C], else `Any`.
+/// Returns `Rows` if each element of `from` is repeated in `to`, as from [R..., 1] to [R..., C],
+/// else `Any`.
 Access sizeAfter(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   if (from.size() != to.size())
     return Access::Any;
   size_t i = 0;
   while (i < from.size() && from[i] == to[i])
     ++i;
-  return llvm::all_of(from.drop_front(i), [](int64_t size) { return size == 1; }) ? Access::Rows : Access::Any;
+  return llvm::all_of(from.drop_front(i), [](int64_t size) { return size == 1; }) ? Access::Rows
+                                                                                  : Access::Any;
 }
 
 /// Selects `value` where `condition` holds, else `other`; all may be vectors.
@@ -30,9 +34,11 @@ Value choose(OpBuilder &b, Location loc, Value condition, Value value, Value oth
 }
 
 /// Emits a lookup in batch `outer` of a table: element `column` of the row that the index tuple
-/// indices[at + i] selects (row-major over `sizes`), or `otherwise` if an index is not in [0, sizes[i]).
-Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices, const LinearIndex &at, ArrayRef<int64_t> sizes,
-             int64_t inner, const LinearIndex &outer, const LinearIndex &column, double otherwise = 0) {
+/// indices[at + i] selects (row-major over `sizes`), or `otherwise` if an index is not in [0,
+/// sizes[i]).
+Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
+             const LinearIndex &at, ArrayRef<int64_t> sizes, int64_t inner,
+             const LinearIndex &outer, const LinearIndex &column, double otherwise = 0) {
   OpBuilder &b = emitter.builder();
   Location loc = op->getLoc();
   Value inside, number;
@@ -46,7 +52,8 @@ Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
       emitter.runtimeDim(part, size, unused); // requests a scalar schedule
       return nullptr;
     }
-    Value zero = constantLike(b, loc, part.getType(), 0), limit = constantLike(b, loc, part.getType(), double(size));
+    Value zero = constantLike(b, loc, part.getType(), 0),
+          limit = constantLike(b, loc, part.getType(), double(size));
     Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, part, zero);
     Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, part, limit);
     Value fits = arith::AndIOp::create(b, loc, low, high);
@@ -63,7 +70,8 @@ Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
   LinearIndex row;
   if (!emitter.runtimeDim(number, rows, row))
     return nullptr;
-  Value element = emitter.emit(table, outer.times(rows * inner).plus(row.times(inner)).plus(column));
+  Value element =
+      emitter.emit(table, outer.times(rows * inner).plus(row.times(inner)).plus(column));
   if (!element)
     return nullptr;
   Value nothing = constantLike(b, loc, elementOf(table), otherwise);
@@ -76,10 +84,12 @@ Value shale::nn::identityOf(OpBuilder &b, Location loc, ReduceKind kind, Type ty
   auto limit = [&](bool highest) -> Value {
     TypedAttr scalar;
     if (auto real = dyn_cast<FloatType>(element))
-      scalar = FloatAttr::get(element, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/!highest));
+      scalar =
+          FloatAttr::get(element, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/!highest));
     else
-      scalar = IntegerAttr::get(element, highest ? APInt::getSignedMaxValue(element.getIntOrFloatBitWidth())
-                                                 : APInt::getSignedMinValue(element.getIntOrFloatBitWidth()));
+      scalar = IntegerAttr::get(
+          element, highest ? APInt::getSignedMaxValue(element.getIntOrFloatBitWidth())
+                           : APInt::getSignedMinValue(element.getIntOrFloatBitWidth()));
     if (auto wide = dyn_cast<VectorType>(type))
       scalar = DenseElementsAttr::get(wide, Attribute(scalar));
     return arith::ConstantOp::create(b, loc, scalar);
@@ -101,13 +111,17 @@ Value shale::nn::combine(OpBuilder &b, Location loc, ReduceKind kind, Value lhs,
   bool real = isa<FloatType>(getElementTypeOrSelf(lhs.getType()));
   switch (kind) {
   case ReduceKind::Sum:
-    return real ? Value(arith::AddFOp::create(b, loc, lhs, rhs)) : Value(arith::AddIOp::create(b, loc, lhs, rhs));
+    return real ? Value(arith::AddFOp::create(b, loc, lhs, rhs))
+                : Value(arith::AddIOp::create(b, loc, lhs, rhs));
   case ReduceKind::Prod:
-    return real ? Value(arith::MulFOp::create(b, loc, lhs, rhs)) : Value(arith::MulIOp::create(b, loc, lhs, rhs));
+    return real ? Value(arith::MulFOp::create(b, loc, lhs, rhs))
+                : Value(arith::MulIOp::create(b, loc, lhs, rhs));
   case ReduceKind::Max:
-    return real ? Value(arith::MaximumFOp::create(b, loc, lhs, rhs)) : Value(arith::MaxSIOp::create(b, loc, lhs, rhs));
+    return real ? Value(arith::MaximumFOp::create(b, loc, lhs, rhs))
+                : Value(arith::MaxSIOp::create(b, loc, lhs, rhs));
   case ReduceKind::Min:
-    return real ? Value(arith::MinimumFOp::create(b, loc, lhs, rhs)) : Value(arith::MinSIOp::create(b, loc, lhs, rhs));
+    return real ? Value(arith::MinimumFOp::create(b, loc, lhs, rhs))
+                : Value(arith::MinSIOp::create(b, loc, lhs, rhs));
   }
   return nullptr;
 }
@@ -223,7 +237,8 @@ Value PadOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
       Value rest = emitter.number(remainder, b.getI64Type());
       if (!rest)
         return nullptr;
-      also(arith::CmpIOp::create(b, getLoc(), arith::CmpIPredicate::eq, rest, constantLike(b, getLoc(), rest.getType(), 0)));
+      also(arith::CmpIOp::create(b, getLoc(), arith::CmpIPredicate::eq, rest,
+                                 constantLike(b, getLoc(), rest.getType(), 0)));
       indices[i] = quotient;
     }
   }
@@ -251,7 +266,8 @@ Value ConcatOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
     int64_t size = shapeOf(input)[getDim()];
     Indices source = indices;
     Value condition;
-    auto where = emitter.within(indices[getDim()], start, start + size, source[getDim()], condition);
+    auto where =
+        emitter.within(indices[getDim()], start, start + size, source[getDim()], condition);
     start += size;
     if (where == ElementEmitter::Within::Retry)
       return nullptr;
@@ -293,9 +309,10 @@ Value GatherNdOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   if (!emitter.divide(index, inner, pick, column) || !emitter.divide(pick, picks, outer, unused))
     return nullptr;
   // Computed indices are not checked elsewhere: NaN ends a run that reads out of range.
-  double otherwise = isa<FloatType>(elementOf(getInput())) ? std::numeric_limits<double>::quiet_NaN() : 0;
-  return lookup(emitter, *this, getInput(), getIndices(), pick.times(tuple), from.slice(batch, tuple), inner, outer, column,
-                otherwise);
+  double otherwise =
+      isa<FloatType>(elementOf(getInput())) ? std::numeric_limits<double>::quiet_NaN() : 0;
+  return lookup(emitter, *this, getInput(), getIndices(), pick.times(tuple),
+                from.slice(batch, tuple), inner, outer, column, otherwise);
 }
 
 bool EmbeddingOp::readsMemory(unsigned number) { return number == 0; }
@@ -305,7 +322,8 @@ Value EmbeddingOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   LinearIndex row, column;
   if (!emitter.divide(index, from[1], row, column))
     return nullptr;
-  return lookup(emitter, *this, getTable(), getIndices(), row, {from[0]}, from[1], LinearIndex(), column);
+  return lookup(emitter, *this, getTable(), getIndices(), row, {from[0]}, from[1], LinearIndex(),
+                column);
 }
 
 Value ReduceOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
@@ -352,8 +370,9 @@ Value CumsumOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
     if (!element || !at[0] || !at[1])
       return nullptr;
     matchLanes(b, getLoc(), at);
-    auto predicate = getReverse() ? (getExclusive() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
-                                  : (getExclusive() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+    auto predicate = getReverse()
+                         ? (getExclusive() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
+                         : (getExclusive() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
     Value counts = arith::CmpIOp::create(b, getLoc(), predicate, at[0], at[1]);
     Value added = combine(b, getLoc(), ReduceKind::Sum, sum, emitter.widen(index, element));
     return arith::SelectOp::create(b, getLoc(), counts, added, sum);

@@ -16,8 +16,7 @@ namespace {
 bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
 /// `F` for floats, `I` for integers.
-template <typename F, typename I>
-Value floatOrInt(OpBuilder &b, Location loc, ValueRange args) {
+template <typename F, typename I> Value floatOrInt(OpBuilder &b, Location loc, ValueRange args) {
   if (isFloat(args[0]))
     return F::create(b, loc, args[0], args[1]);
   return I::create(b, loc, args[0], args[1]);
@@ -39,7 +38,8 @@ template <typename Op>
 Value guarded(OpBuilder &b, Location loc, Value lhs, Value rhs, bool quotient) {
   Value zero = constant(b, loc, rhs, 0), one = constant(b, loc, rhs, 1);
   Value isZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, zero);
-  Value isMinus = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, constant(b, loc, rhs, -1));
+  Value isMinus =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, constant(b, loc, rhs, -1));
   Value unsafe = arith::OrIOp::create(b, loc, isZero, isMinus);
   Value safe = Op::create(b, loc, lhs, arith::SelectOp::create(b, loc, unsafe, one, rhs));
   Value minus = quotient ? Value(arith::SubIOp::create(b, loc, zero, lhs)) : zero;
@@ -48,8 +48,7 @@ Value guarded(OpBuilder &b, Location loc, Value lhs, Value rhs, bool quotient) {
 }
 } // namespace
 
-#define EMIT(OP)                                                               \
-  Value OP::emitElement(OpBuilder &b, Location loc, ValueRange args)
+#define EMIT(OP) Value OP::emitElement(OpBuilder &b, Location loc, ValueRange args)
 
 EMIT(AddOp) { return floatOrInt<arith::AddFOp, arith::AddIOp>(b, loc, args); }
 EMIT(SubOp) { return floatOrInt<arith::SubFOp, arith::SubIOp>(b, loc, args); }
@@ -118,7 +117,8 @@ EMIT(ExpOp) { return math::ExpOp::create(b, loc, args[0]); }
 EMIT(LogOp) { return math::LogOp::create(b, loc, args[0]); }
 EMIT(SqrtOp) { return math::SqrtOp::create(b, loc, args[0]); }
 EMIT(RsqrtOp) {
-  return arith::DivFOp::create(b, loc, constant(b, loc, args[0], 1), math::SqrtOp::create(b, loc, args[0]));
+  return arith::DivFOp::create(b, loc, constant(b, loc, args[0], 1),
+                               math::SqrtOp::create(b, loc, args[0]));
 }
 EMIT(TanhOp) { return math::TanhOp::create(b, loc, args[0]); }
 EMIT(ErfOp) { return math::ErfOp::create(b, loc, args[0]); }
@@ -134,17 +134,17 @@ EMIT(GeluOp) {
     Value cube = arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, x, x), x);
     cube = arith::MulFOp::create(b, loc, cube, constant(b, loc, x, kGeluTanhCubic));
     Value sum = arith::AddFOp::create(b, loc, x, cube);
-    inner = math::TanhOp::create(b, loc, arith::MulFOp::create(b, loc, sum, constant(b, loc, x, kGeluTanhScale)));
+    inner = math::TanhOp::create(
+        b, loc, arith::MulFOp::create(b, loc, sum, constant(b, loc, x, kGeluTanhScale)));
   } else {
-    inner = math::ErfOp::create(b, loc, arith::MulFOp::create(b, loc, x, constant(b, loc, x, 0.7071067811865476)));
+    inner = math::ErfOp::create(
+        b, loc, arith::MulFOp::create(b, loc, x, constant(b, loc, x, 0.7071067811865476)));
   }
   Value halfX = arith::MulFOp::create(b, loc, x, half);
   return arith::MulFOp::create(b, loc, halfX, arith::AddFOp::create(b, loc, one, inner));
 }
 
-EMIT(IsNanOp) {
-  return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, args[0], args[0]);
-}
+EMIT(IsNanOp) { return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, args[0], args[0]); }
 
 EMIT(CompareOp) {
   if (isFloat(args[0])) {
@@ -154,13 +154,14 @@ EMIT(CompareOp) {
     return arith::CmpFOp::create(b, loc, table[int(getPredicate())], args[0], args[1]);
   }
   static constexpr arith::CmpIPredicate table[] = {
-      arith::CmpIPredicate::eq, arith::CmpIPredicate::ne, arith::CmpIPredicate::slt,
+      arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,  arith::CmpIPredicate::slt,
       arith::CmpIPredicate::sle, arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
   static constexpr arith::CmpIPredicate bits[] = {
-      arith::CmpIPredicate::eq, arith::CmpIPredicate::ne, arith::CmpIPredicate::ult,
+      arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,  arith::CmpIPredicate::ult,
       arith::CmpIPredicate::ule, arith::CmpIPredicate::ugt, arith::CmpIPredicate::uge};
   bool isBool = getElementTypeOrSelf(args[0].getType()).isInteger(1);
-  return arith::CmpIOp::create(b, loc, (isBool ? bits : table)[int(getPredicate())], args[0], args[1]);
+  return arith::CmpIOp::create(b, loc, (isBool ? bits : table)[int(getPredicate())], args[0],
+                               args[1]);
 }
 
 EMIT(SelectOp) { return arith::SelectOp::create(b, loc, args[0], args[1], args[2]); }
@@ -214,18 +215,23 @@ EMIT(CastOp) {
   // there and the bound is chosen instead. The bounds are powers of two.
   unsigned width = to.getIntOrFloatBitWidth();
   double bound = width == 64 ? 0x1p63 : 0x1p31;
-  Value high = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, x, constant(b, loc, x, bound));
-  Value low = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, constant(b, loc, x, -bound));
+  Value high =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, x, constant(b, loc, x, bound));
+  Value low =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, constant(b, loc, x, -bound));
   Value inside = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, x, x);
   Value outside = arith::OrIOp::create(b, loc, high, low);
-  inside = arith::AndIOp::create(b, loc, inside, arith::XOrIOp::create(b, loc, outside, constant(b, loc, outside, 1)));
-  Value converted = arith::FPToSIOp::create(b, loc, type, arith::SelectOp::create(b, loc, inside, x, zero));
+  inside = arith::AndIOp::create(
+      b, loc, inside, arith::XOrIOp::create(b, loc, outside, constant(b, loc, outside, 1)));
+  Value converted =
+      arith::FPToSIOp::create(b, loc, type, arith::SelectOp::create(b, loc, inside, x, zero));
   auto limit = [&](APInt value) -> Value {
     TypedAttr scalar = b.getIntegerAttr(to, value);
     if (auto wide = dyn_cast<VectorType>(type))
       scalar = DenseElementsAttr::get(wide, Attribute(scalar));
     return arith::ConstantOp::create(b, loc, scalar);
   };
-  converted = arith::SelectOp::create(b, loc, high, limit(APInt::getSignedMaxValue(width)), converted);
+  converted =
+      arith::SelectOp::create(b, loc, high, limit(APInt::getSignedMaxValue(width)), converted);
   return arith::SelectOp::create(b, loc, low, limit(APInt::getSignedMinValue(width)), converted);
 }

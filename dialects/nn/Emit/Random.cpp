@@ -13,7 +13,8 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   Location loc = getLoc();
   auto type = cast<RankedTensorType>(getType());
   ArrayRef<int64_t> whole = getGlobalShape() ? *getGlobalShape() : type.getShape();
-  // If only the first dimension is split, elements are numbered as in the whole, from the offset on.
+  // If only the first dimension is split, elements are numbered as in the whole, from the offset
+  // on.
   LinearIndex element = index;
   if (type.getRank() > 0 && whole.drop_front() != type.getShape().drop_front()) {
     SmallVector<LinearIndex> indices;
@@ -22,7 +23,8 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
     element = linearize(indices, whole);
   }
   Value input = emitter.emit(getInput(), index);
-  Value seed = emitter.emit(getSeed(), LinearIndex()), step = emitter.emit(getStep(), LinearIndex()),
+  Value seed = emitter.emit(getSeed(), LinearIndex()),
+        step = emitter.emit(getStep(), LinearIndex()),
         microbatch = emitter.emit(getMicrobatch(), LinearIndex());
   Value offset = getOffset() ? emitter.emit(getOffset(), LinearIndex()) : Value();
   if (!input || !seed || !step || !microbatch || (getOffset() && !offset))
@@ -53,7 +55,8 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   Value threshold = words.constant(dropThreshold(ratio));
   words.match(word, threshold);
   Value kept = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, word, threshold);
-  Value scaled = arith::MulFOp::create(b, loc, input, constantLike(b, loc, input.getType(), 1 / (1 - ratio)));
+  Value scaled =
+      arith::MulFOp::create(b, loc, input, constantLike(b, loc, input.getType(), 1 / (1 - ratio)));
   Value zero = constantLike(b, loc, scaled.getType(), 0);
   // One of the two may be a vector while the other is a scalar.
   if (isa<VectorType>(kept.getType()) != isa<VectorType>(scaled.getType())) {

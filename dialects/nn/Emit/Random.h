@@ -14,7 +14,8 @@ struct RandomWords {
   mlir::Location loc;
 
   mlir::Value constant(uint32_t value) {
-    return mlir::arith::ConstantOp::create(b, loc, b.getIntegerAttr(b.getI32Type(), llvm::APInt(32, value)));
+    return mlir::arith::ConstantOp::create(
+        b, loc, b.getIntegerAttr(b.getI32Type(), llvm::APInt(32, value)));
   }
   void match(mlir::Value &x, mlir::Value &y) {
     mlir::Value both[] = {x, y};
@@ -40,8 +41,10 @@ struct RandomWords {
     mlir::Type half = b.getI32Type();
     if (auto type = llvm::dyn_cast<mlir::VectorType>(wide.getType()))
       half = type.clone(half);
-    mlir::Value high = mlir::arith::ShRUIOp::create(b, loc, wide, constantLike(b, loc, wide.getType(), 32));
-    return {mlir::arith::TruncIOp::create(b, loc, half, wide), mlir::arith::TruncIOp::create(b, loc, half, high)};
+    mlir::Value high =
+        mlir::arith::ShRUIOp::create(b, loc, wide, constantLike(b, loc, wide.getType(), 32));
+    return {mlir::arith::TruncIOp::create(b, loc, half, wide),
+            mlir::arith::TruncIOp::create(b, loc, half, high)};
   }
   /// Word 0 of philox() in dialects/nn/Philox.h.
   mlir::Value philox(std::array<mlir::Value, 4> x, mlir::Value key0, mlir::Value key1) {
@@ -50,7 +53,8 @@ struct RandomWords {
     for (int round = 0; round < kPhiloxRounds; ++round) {
       auto [low0, high0] = product(x[0], m0);
       auto [low1, high1] = product(x[2], m1);
-      x = {exclusive(exclusive(high1, x[1]), key0), low1, exclusive(exclusive(high0, x[3]), key1), low0};
+      x = {exclusive(exclusive(high1, x[1]), key0), low1, exclusive(exclusive(high0, x[3]), key1),
+           low0};
       key0 = sum(key0, w0);
       key1 = sum(key1, w1);
     }

@@ -14,9 +14,7 @@ struct Build {
   mlir::OpBuilder &builder;
   mlir::Location loc;
 
-  static Type type(Value value) {
-    return mlir::cast<mlir::RankedTensorType>(value.getType());
-  }
+  static Type type(Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
   template <typename OpT> Value unary(Value x) const {
     return OpT::create(builder, loc, x.getType(), x);
   }
@@ -31,16 +29,10 @@ struct Build {
   Value exp(Value x) const { return unary<ExpOp>(x); }
 
   /// A constant of the type of `like`.
-  Value constant(Value like, double value) const {
-    return splat(builder, loc, type(like), value);
-  }
-  Value scaled(Value x, double factor) const {
-    return mul(x, constant(x, factor));
-  }
+  Value constant(Value like, double value) const { return splat(builder, loc, type(like), value); }
+  Value scaled(Value x, double factor) const { return mul(x, constant(x, factor)); }
   /// x + value
-  Value shifted(Value x, double value) const {
-    return add(x, constant(x, value));
-  }
+  Value shifted(Value x, double value) const { return add(x, constant(x, value)); }
   Value compare(Predicate predicate, Value a, Value b) const {
     auto result = type(a).clone(builder.getI1Type());
     return CompareOp::create(builder, loc, result, predicate, a, b);

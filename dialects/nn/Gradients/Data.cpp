@@ -4,32 +4,26 @@
 using namespace mlir;
 using namespace shale::nn;
 
-LogicalResult ReshapeOp::buildGradient(OpBuilder &builder,
-                                       ArrayRef<Value> resultGrads,
-                                       ArrayRef<bool>,
-                                       SmallVectorImpl<Value> &operandGrads) {
+LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   operandGrads[0] = b.reshape(resultGrads[0], Build::type(getInput()));
   return success();
 }
 
-LogicalResult
-TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
-                           ArrayRef<bool>,
-                           SmallVectorImpl<Value> &operandGrads) {
+LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                         ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   SmallVector<int64_t> inverse(getPerm().size());
   for (auto [to, from] : llvm::enumerate(getPerm()))
     inverse[from] = to;
-  operandGrads[0] = TransposeOp::create(
-      builder, getLoc(), getInput().getType(), resultGrads[0], inverse);
+  operandGrads[0] =
+      TransposeOp::create(builder, getLoc(), getInput().getType(), resultGrads[0], inverse);
   return success();
 }
 
 // The gradient of an operand element is the sum over the result elements that repeat it.
-LogicalResult
-BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
-                           ArrayRef<bool>,
-                           SmallVectorImpl<Value> &operandGrads) {
+LogicalResult BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                         ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   RankedTensorType from = Build::type(getInput());
   RankedTensorType to = Build::type(getResult());
@@ -48,10 +42,8 @@ BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
 }
 
 // Elements that the slice does not read have a zero gradient.
-LogicalResult SliceOp::buildGradient(OpBuilder &builder,
-                                     ArrayRef<Value> resultGrads,
-                                     ArrayRef<bool>,
-                                     SmallVectorImpl<Value> &operandGrads) {
+LogicalResult SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                     ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   RankedTensorType from = Build::type(getInput());
   SmallVector<int64_t> low, high, interior;
   for (int64_t d = 0; d < from.getRank(); ++d) {
@@ -62,13 +54,11 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder,
     interior.push_back(getStrides()[d] - 1);
   }
   operandGrads[0] =
-      PadOp::create(builder, getLoc(), from, resultGrads[0], low, high,
-                    interior, APFloat(0.0));
+      PadOp::create(builder, getLoc(), from, resultGrads[0], low, high, interior, APFloat(0.0));
   return success();
 }
 
-LogicalResult PadOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads, ArrayRef<bool>,
+LogicalResult PadOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                                    SmallVectorImpl<Value> &operandGrads) {
   RankedTensorType from = Build::type(getInput());
   SmallVector<int64_t> limits, strides;
@@ -77,15 +67,13 @@ LogicalResult PadOp::buildGradient(OpBuilder &builder,
     limits.push_back(getLow()[d] + (size == 0 ? 0 : (size - 1) * step + 1));
     strides.push_back(step);
   }
-  operandGrads[0] = SliceOp::create(builder, getLoc(), from, resultGrads[0],
-                                    getLow(), limits, strides);
+  operandGrads[0] =
+      SliceOp::create(builder, getLoc(), from, resultGrads[0], getLow(), limits, strides);
   return success();
 }
 
-LogicalResult ConcatOp::buildGradient(OpBuilder &builder,
-                                      ArrayRef<Value> resultGrads,
-                                      ArrayRef<bool> wanted,
-                                      SmallVectorImpl<Value> &operandGrads) {
+LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   RankedTensorType to = Build::type(getResult());
   SmallVector<int64_t> starts(to.getRank(), 0), strides(to.getRank(), 1);
   for (auto [i, input] : llvm::enumerate(getInputs())) {
@@ -93,31 +81,25 @@ LogicalResult ConcatOp::buildGradient(OpBuilder &builder,
     SmallVector<int64_t> limits(to.getShape());
     limits[getDim()] = starts[getDim()] + from.getDimSize(getDim());
     if (wanted[i])
-      operandGrads[i] = SliceOp::create(builder, getLoc(), from,
-                                        resultGrads[0], starts, limits, strides);
+      operandGrads[i] =
+          SliceOp::create(builder, getLoc(), from, resultGrads[0], starts, limits, strides);
     starts[getDim()] = limits[getDim()];
   }
   return success();
 }
 
-LogicalResult GatherNdOp::buildGradient(OpBuilder &builder,
-                                        ArrayRef<Value> resultGrads,
-                                        ArrayRef<bool>,
-                                        SmallVectorImpl<Value> &operandGrads) {
-  operandGrads[0] = GatherNdGradOp::create(
-      builder, getLoc(), getInput().getType(), getIndices(), resultGrads[0],
-      getBatchDimsAttr());
+LogicalResult GatherNdOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                        ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
+  operandGrads[0] = GatherNdGradOp::create(builder, getLoc(), getInput().getType(), getIndices(),
+                                           resultGrads[0], getBatchDimsAttr());
   return success();
 }
 
 // An element is part of every later sum, so its gradient is the running sum from the other end.
-LogicalResult CumsumOp::buildGradient(OpBuilder &builder,
-                                      ArrayRef<Value> resultGrads,
-                                      ArrayRef<bool>,
-                                      SmallVectorImpl<Value> &operandGrads) {
-  operandGrads[0] =
-      CumsumOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
-                       getDim(), getExclusive(), !getReverse());
+LogicalResult CumsumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
+  operandGrads[0] = CumsumOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
+                                     getDim(), getExclusive(), !getReverse());
   return success();
 }
 
@@ -130,18 +112,14 @@ static Value othersProduct(const Build &b, Value input, ArrayRef<int64_t> dims,
   Value nonZero = b.select(isZero, one, input);
   Value zeros = b.select(isZero, one, zero);
   RankedTensorType type = Build::type(input);
-  Value product = b.broadcast(b.reduce(ReduceKind::Prod, nonZero, dims), type,
-                              kept);
-  Value allZeros =
-      b.broadcast(b.reduce(ReduceKind::Sum, zeros, dims), type, kept);
+  Value product = b.broadcast(b.reduce(ReduceKind::Prod, nonZero, dims), type, kept);
+  Value allZeros = b.broadcast(b.reduce(ReduceKind::Sum, zeros, dims), type, kept);
   Value alone = b.compare(Predicate::EQ, b.sub(allZeros, zeros), zero);
   return b.select(alone, b.div(product, nonZero), zero);
 }
 
-LogicalResult ReduceOp::buildGradient(OpBuilder &builder,
-                                      ArrayRef<Value> resultGrads,
-                                      ArrayRef<bool>,
-                                      SmallVectorImpl<Value> &operandGrads) {
+LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   RankedTensorType from = Build::type(getInput());
   SmallVector<int64_t> kept;
@@ -154,8 +132,8 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder,
     operandGrads[0] = b.broadcast(g, from, kept);
     return success();
   case ReduceKind::Prod:
-    operandGrads[0] = b.mul(b.broadcast(g, from, kept),
-                            othersProduct(b, getInput(), getDims(), kept));
+    operandGrads[0] =
+        b.mul(b.broadcast(g, from, kept), othersProduct(b, getInput(), getDims(), kept));
     return success();
   case ReduceKind::Max:
   case ReduceKind::Min: {

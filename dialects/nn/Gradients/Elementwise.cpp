@@ -9,15 +9,14 @@ static constexpr double kPi = 3.14159265358979323846;
 
 // The gradient of a unary op: `g` is the result's gradient, `x` the operand,
 // `y` the result.
-#define SHALE_UNARY_GRADIENT(OP, EXPRESSION)                                   \
-  LogicalResult OP::buildGradient(                                             \
-      OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,  \
-      SmallVectorImpl<Value> &operandGrads) {                                  \
-    Build b{builder, getLoc()};                                                \
-    Value g = resultGrads[0], x = getInput(), y = getResult();                 \
-    (void)b, (void)g, (void)x, (void)y;                                        \
-    operandGrads[0] = EXPRESSION;                                              \
-    return success();                                                          \
+#define SHALE_UNARY_GRADIENT(OP, EXPRESSION)                                                       \
+  LogicalResult OP::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,                 \
+                                  ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {   \
+    Build b{builder, getLoc()};                                                                    \
+    Value g = resultGrads[0], x = getInput(), y = getResult();                                     \
+    (void)b, (void)g, (void)x, (void)y;                                                            \
+    operandGrads[0] = EXPRESSION;                                                                  \
+    return success();                                                                              \
   }
 
 static Value oneMinusSquare(const Build &b, Value y) {
@@ -40,10 +39,8 @@ SHALE_UNARY_GRADIENT(LogOp, b.div(g, x))
 SHALE_UNARY_GRADIENT(SqrtOp, b.div(g, b.scaled(y, 2)))
 SHALE_UNARY_GRADIENT(RsqrtOp, b.scaled(b.mul(g, b.mul(y, b.mul(y, y))), -0.5))
 SHALE_UNARY_GRADIENT(TanhOp, b.mul(g, oneMinusSquare(b, y)))
-SHALE_UNARY_GRADIENT(ErfOp, b.mul(g, b.scaled(b.exp(b.neg(b.mul(x, x))),
-                                              2 / std::sqrt(kPi))))
-SHALE_UNARY_GRADIENT(SigmoidOp,
-                     b.mul(g, b.mul(y, b.sub(b.constant(y, 1), y))))
+SHALE_UNARY_GRADIENT(ErfOp, b.mul(g, b.scaled(b.exp(b.neg(b.mul(x, x))), 2 / std::sqrt(kPi))))
+SHALE_UNARY_GRADIENT(SigmoidOp, b.mul(g, b.mul(y, b.sub(b.constant(y, 1), y))))
 SHALE_UNARY_GRADIENT(SinOp, b.mul(g, b.unary<CosOp>(x)))
 SHALE_UNARY_GRADIENT(CosOp, b.neg(b.mul(g, b.unary<SinOp>(x))))
 SHALE_UNARY_GRADIENT(SiluOp, b.mul(g, siluSlope(b, x)))
@@ -54,8 +51,7 @@ SHALE_UNARY_GRADIENT(SiluOp, b.mul(g, siluSlope(b, x)))
 static Value geluSlopeErf(const Build &b, Value x) {
   Value erf = b.unary<ErfOp>(b.scaled(x, std::sqrt(0.5)));
   Value cumulative = b.scaled(b.shifted(erf, 1), 0.5);
-  Value density = b.scaled(b.exp(b.scaled(b.mul(x, x), -0.5)),
-                           1 / std::sqrt(2 * kPi));
+  Value density = b.scaled(b.exp(b.scaled(b.mul(x, x), -0.5)), 1 / std::sqrt(2 * kPi));
   return b.add(cumulative, b.mul(x, density));
 }
 
@@ -67,42 +63,33 @@ static Value geluSlopeTanh(const Build &b, Value x) {
   Value inner = b.mul(x, b.shifted(b.scaled(square, c * a), c));
   Value t = b.unary<TanhOp>(inner);
   Value slope = b.shifted(b.scaled(square, 1.5 * c * a), 0.5 * c);
-  return b.add(b.shifted(b.scaled(t, 0.5), 0.5),
-               b.mul(b.mul(x, oneMinusSquare(b, t)), slope));
+  return b.add(b.shifted(b.scaled(t, 0.5), 0.5), b.mul(b.mul(x, oneMinusSquare(b, t)), slope));
 }
 
-LogicalResult GeluOp::buildGradient(OpBuilder &builder,
-                                    ArrayRef<Value> resultGrads,
-                                    ArrayRef<bool> wanted,
-                                    SmallVectorImpl<Value> &operandGrads) {
+LogicalResult GeluOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                    ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
-  operandGrads[0] =
-      b.mul(resultGrads[0], getApproximate() ? geluSlopeTanh(b, getInput())
-                                             : geluSlopeErf(b, getInput()));
+  operandGrads[0] = b.mul(resultGrads[0], getApproximate() ? geluSlopeTanh(b, getInput())
+                                                           : geluSlopeErf(b, getInput()));
   return success();
 }
 
-LogicalResult AddOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool>,
+LogicalResult AddOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                                    SmallVectorImpl<Value> &operandGrads) {
   operandGrads[0] = operandGrads[1] = resultGrads[0];
   return success();
 }
 
-LogicalResult SubOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
+LogicalResult SubOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   operandGrads[0] = resultGrads[0];
   if (wanted[1])
     operandGrads[1] = Build{builder, getLoc()}.neg(resultGrads[0]);
   return success();
 }
 
-LogicalResult MulOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
+LogicalResult MulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   if (wanted[0])
     operandGrads[0] = b.mul(resultGrads[0], getRhs());
@@ -111,10 +98,8 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-LogicalResult DivOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
+LogicalResult DivOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   Value quotient = b.div(resultGrads[0], getRhs());
   operandGrads[0] = quotient;
@@ -124,10 +109,8 @@ LogicalResult DivOp::buildGradient(OpBuilder &builder,
 }
 
 // y = lhs - rhs trunc(lhs / rhs). The truncated quotient is constant almost everywhere.
-LogicalResult RemOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
+LogicalResult RemOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   operandGrads[0] = resultGrads[0];
   if (wanted[1]) {
@@ -145,57 +128,43 @@ static Value chosenGradient(const Build &b, Value g, Value wins, Value equal) {
 }
 
 template <typename OpT>
-static void extremumGradient(OpT op, Predicate lhsWins, OpBuilder &builder,
-                             Value g, ArrayRef<bool> wanted,
-                             SmallVectorImpl<Value> &operandGrads) {
+static void extremumGradient(OpT op, Predicate lhsWins, OpBuilder &builder, Value g,
+                             ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, op.getLoc()};
   Value equal = b.compare(Predicate::EQ, op.getLhs(), op.getRhs());
   if (wanted[0])
-    operandGrads[0] = chosenGradient(
-        b, g, b.compare(lhsWins, op.getLhs(), op.getRhs()), equal);
+    operandGrads[0] = chosenGradient(b, g, b.compare(lhsWins, op.getLhs(), op.getRhs()), equal);
   if (wanted[1])
-    operandGrads[1] = chosenGradient(
-        b, g, b.compare(lhsWins, op.getRhs(), op.getLhs()), equal);
+    operandGrads[1] = chosenGradient(b, g, b.compare(lhsWins, op.getRhs(), op.getLhs()), equal);
 }
 
-LogicalResult MaxOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
-  extremumGradient(*this, Predicate::GT, builder, resultGrads[0], wanted,
-                   operandGrads);
+LogicalResult MaxOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
+  extremumGradient(*this, Predicate::GT, builder, resultGrads[0], wanted, operandGrads);
   return success();
 }
 
-LogicalResult MinOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
-  extremumGradient(*this, Predicate::LT, builder, resultGrads[0], wanted,
-                   operandGrads);
+LogicalResult MinOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
+  extremumGradient(*this, Predicate::LT, builder, resultGrads[0], wanted, operandGrads);
   return success();
 }
 
 // d(x^e)/dx = e x^(e - 1), d(x^e)/de = x^e log(x)
-LogicalResult PowOp::buildGradient(OpBuilder &builder,
-                                   ArrayRef<Value> resultGrads,
-                                   ArrayRef<bool> wanted,
-                                   SmallVectorImpl<Value> &operandGrads) {
+LogicalResult PowOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                   ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   if (wanted[0]) {
     Value lower = b.binary<PowOp>(getLhs(), b.shifted(getRhs(), -1));
     operandGrads[0] = b.mul(resultGrads[0], b.mul(getRhs(), lower));
   }
   if (wanted[1])
-    operandGrads[1] = b.mul(resultGrads[0],
-                            b.mul(getResult(), b.unary<LogOp>(getLhs())));
+    operandGrads[1] = b.mul(resultGrads[0], b.mul(getResult(), b.unary<LogOp>(getLhs())));
   return success();
 }
 
-LogicalResult SelectOp::buildGradient(OpBuilder &builder,
-                                      ArrayRef<Value> resultGrads,
-                                      ArrayRef<bool> wanted,
-                                      SmallVectorImpl<Value> &operandGrads) {
+LogicalResult SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   Value g = resultGrads[0], zero = b.constant(g, 0);
   if (wanted[1])
@@ -205,10 +174,8 @@ LogicalResult SelectOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-LogicalResult CastOp::buildGradient(OpBuilder &builder,
-                                    ArrayRef<Value> resultGrads,
-                                    ArrayRef<bool> wanted,
-                                    SmallVectorImpl<Value> &operandGrads) {
+LogicalResult CastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                    ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   Type element = Build::type(getInput()).getElementType();
   if (isa<FloatType>(element))

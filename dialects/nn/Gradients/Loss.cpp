@@ -5,15 +5,13 @@ using namespace mlir;
 using namespace shale::nn;
 
 // The count does not depend on the logits, so its gradient is ignored.
-LogicalResult
-CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
-                              ArrayRef<bool>,
-                              SmallVectorImpl<Value> &operandGrads) {
+LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                            ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   if (resultGrads[2])
     return emitOpError("has no gradient for lse");
   if (resultGrads[0])
-    operandGrads[0] = CrossEntropyGradOp::create(
-        builder, getLoc(), getLogits().getType(), getLogits(), getLabels(),
-        getLse(), resultGrads[0], getIgnoreIndex());
+    operandGrads[0] =
+        CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), getLogits(),
+                                   getLabels(), getLse(), resultGrads[0], getIgnoreIndex());
   return success();
 }

@@ -7,22 +7,18 @@ using namespace shale::nn;
 // With Y = A B: dA = dY B^T and dB = A^T dY. Where an operand is stored
 // transposed so is its gradient, (dA)^T = B dY^T and (dB)^T = dY^T A, which the
 // flags express: no transpose is ever inserted.
-LogicalResult MatmulOp::buildGradient(OpBuilder &builder,
-                                      ArrayRef<Value> resultGrads,
-                                      ArrayRef<bool> wanted,
-                                      SmallVectorImpl<Value> &operandGrads) {
+LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                      ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Value g = resultGrads[0], a = getLhs(), c = getRhs();
   bool ta = getTransposeLhs(), tb = getTransposeRhs();
   auto product = [&](Value like, Value lhs, Value rhs, bool transposeLhs,
                      bool transposeRhs) -> Value {
-    return MatmulOp::create(builder, getLoc(), like.getType(), lhs, rhs,
-                            transposeLhs, transposeRhs);
+    return MatmulOp::create(builder, getLoc(), like.getType(), lhs, rhs, transposeLhs,
+                            transposeRhs);
   };
   if (wanted[0])
-    operandGrads[0] =
-        ta ? product(a, c, g, tb, true) : product(a, g, c, false, !tb);
+    operandGrads[0] = ta ? product(a, c, g, tb, true) : product(a, g, c, false, !tb);
   if (wanted[1])
-    operandGrads[1] =
-        tb ? product(c, g, a, true, ta) : product(c, a, g, !ta, false);
+    operandGrads[1] = tb ? product(c, g, a, true, ta) : product(c, a, g, !ta, false);
   return success();
 }

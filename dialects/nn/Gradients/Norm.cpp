@@ -6,10 +6,8 @@ using namespace shale;
 using namespace shale::nn;
 
 // y (g - sum(y g)) for each row
-LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder,
-                                       ArrayRef<Value> resultGrads,
-                                       ArrayRef<bool>,
-                                       SmallVectorImpl<Value> &operandGrads) {
+LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   Value g = resultGrads[0], y = getResult();
   RankedTensorType type = Build::type(y);
@@ -29,18 +27,16 @@ static LogicalResult verifyNoGradient(Operation *op, ArrayRef<Value> grads) {
   return success();
 }
 
-LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
-                                         ArrayRef<Value> resultGrads,
-                                         ArrayRef<bool>,
-                                         SmallVectorImpl<Value> &operandGrads) {
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                         ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   if (failed(verifyNoGradient(*this, resultGrads.drop_front())))
     return failure();
   if (!resultGrads[0])
     return success();
-  auto grads = LayerNormGradOp::create(
-      builder, getLoc(), getInput().getType(), accumulatorType(getScale().getType()),
-      accumulatorType(getBias().getType()), getInput(), getScale(), getMean(), getRstd(),
-      resultGrads[0]);
+  auto grads = LayerNormGradOp::create(builder, getLoc(), getInput().getType(),
+                                       accumulatorType(getScale().getType()),
+                                       accumulatorType(getBias().getType()), getInput(), getScale(),
+                                       getMean(), getRstd(), resultGrads[0]);
   Build b{builder, getLoc()};
   operandGrads[0] = grads.getInputGrad();
   operandGrads[1] = b.cast(grads.getScaleGrad(), Build::type(getScale()).getElementType());
@@ -48,19 +44,17 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
-LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
-                                       ArrayRef<Value> resultGrads,
-                                       ArrayRef<bool>,
-                                       SmallVectorImpl<Value> &operandGrads) {
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                       ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   if (failed(verifyNoGradient(*this, resultGrads.drop_front())))
     return failure();
   if (!resultGrads[0])
     return success();
   auto grads = RmsNormGradOp::create(builder, getLoc(), getInput().getType(),
-                                     accumulatorType(getScale().getType()), getInput(),
-                                     getScale(), getRstd(), resultGrads[0]);
+                                     accumulatorType(getScale().getType()), getInput(), getScale(),
+                                     getRstd(), resultGrads[0]);
   operandGrads[0] = grads.getInputGrad();
-  operandGrads[1] = Build{builder, getLoc()}.cast(
-      grads.getScaleGrad(), Build::type(getScale()).getElementType());
+  operandGrads[1] =
+      Build{builder, getLoc()}.cast(grads.getScaleGrad(), Build::type(getScale()).getElementType());
   return success();
 }

@@ -7,20 +7,26 @@ using namespace mlir;
 using namespace shale::nn;
 
 /// Checks the `dropout` attribute and the random operands.
-static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAttr dropout, OperandRange random) {
+static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAttr dropout,
+                                   OperandRange random) {
   if (!dropout)
-    return random.empty() ? success() : op->emitOpError("has random operands but drops nothing"); // attention_c5
+    return random.empty()
+               ? success()
+               : op->emitOpError("has random operands but drops nothing"); // attention_c5
   double ratio = dropout.getRatio().getValueAsDouble();
-  if (!(ratio >= 0 && ratio < 1) || dropout.getId() < 0 || dropout.getId() > UINT32_MAX) // attention_c5
-    return op->emitOpError() << "drops with a ratio in [0, 1) and an id in [0, 2^32); got " << ratio << " and "
-                             << dropout.getId();
+  if (!(ratio >= 0 && ratio < 1) || dropout.getId() < 0 ||
+      dropout.getId() > UINT32_MAX) // attention_c5
+    return op->emitOpError() << "drops with a ratio in [0, 1) and an id in [0, 2^32); got " << ratio
+                             << " and " << dropout.getId();
   ArrayRef<int64_t> whole = dropout.getWhole();
   if (random.size() != (whole.empty() ? 3 : 4)) // attention_c5
-    return op->emitOpError() << "draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got "
-                             << random.size() << " random operands";
+    return op->emitOpError()
+           << "draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got "
+           << random.size() << " random operands";
   auto q = cast<RankedTensorType>(query.getType()), k = cast<RankedTensorType>(key.getType());
-  int64_t groups = k.getDimSize(1), local[] = {q.getDimSize(0), groups, groups ? q.getDimSize(1) / groups : 0, q.getDimSize(2),
-                                               k.getDimSize(2)};
+  int64_t groups = k.getDimSize(1),
+          local[] = {q.getDimSize(0), groups, groups ? q.getDimSize(1) / groups : 0,
+                     q.getDimSize(2), k.getDimSize(2)};
   ArrayRef<int64_t> sizes = whole.empty() ? ArrayRef<int64_t>(local) : whole;
   bool fits = sizes.size() == 5;
   for (unsigned i = 0; fits && i < 5; ++i)
@@ -29,13 +35,14 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
   for (int64_t size : sizes)
     if (fits && (llvm::MulOverflow(count, size, count) || count > (int64_t(1) << 48)))
       return op->emitOpError("the whole must have at most 2^48 probabilities"); // attention_c5
-  if (!fits) // attention_c5
+  if (!fits)                                                                    // attention_c5
     return op->emitOpError("the whole must be [B, G, R, T, S] with no dimension smaller than here");
   return success();
 }
 
 /// Checks `hidden` and `added`, which change the scores of keys that are not seen.
-static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFloat> hidden, bool added) {
+static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFloat> hidden,
+                                  bool added) {
   double number = hidden ? hidden->convertToDouble() : -std::numeric_limits<double>::infinity();
   if ((hidden && !seen) || std::isnan(number) || (std::isinf(number) && number > 0)) // attention_c6
     return op->emitOpError() << "hidden comes with seen and is a number or -inf; got " << number;
@@ -45,16 +52,17 @@ static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFlo
 }
 
 /// Checks the types and attributes that attention and its gradient share.
-static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask, Value seen,
-                                     Type result, Type lse, double scale) {
+static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask,
+                                     Value seen, Type result, Type lse, double scale) {
   auto q = cast<RankedTensorType>(query.getType());
   auto k = cast<RankedTensorType>(key.getType());
   auto v = cast<RankedTensorType>(value.getType());
   Type element = q.getElementType();
   auto fail = [&]() {
-    return op->emitOpError() << "expects query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result "
-                                "[B, H, T, E] and lse [B, H, T] of one element type; got "
-                             << q << ", " << k << ", " << v << ", " << result << " and " << lse;
+    return op->emitOpError()
+           << "expects query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result "
+              "[B, H, T, E] and lse [B, H, T] of one element type; got "
+           << q << ", " << k << ", " << v << ", " << result << " and " << lse;
   };
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4) // attention_c1
     return fail();
@@ -67,7 +75,8 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
        lse != RankedTensorType::get({b, h, t}, shale::accumulatorType(element)))) // attention_c1
     return fail();
   if (g == 0 || h == 0 || h % g != 0) // attention_c2
-    return op->emitOpError() << "query heads must be a positive multiple of key heads; got " << h << " and " << g;
+    return op->emitOpError() << "query heads must be a positive multiple of key heads; got " << h
+                             << " and " << g;
   for (Value each : {mask, seen}) { // attention_c3
     if (!each)
       continue;
@@ -77,8 +86,8 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
     for (int64_t i = 0; fits && i < 4; ++i)
       fits = m.getDimSize(i) == 1 || m.getDimSize(i) == whole[i];
     if (!fits)
-      return op->emitOpError() << (each == seen ? "seen" : "mask") << " must broadcast to [" << b << ", " << h << ", " << t << ", " << s
-                               << "]; got " << m;
+      return op->emitOpError() << (each == seen ? "seen" : "mask") << " must broadcast to [" << b
+                               << ", " << h << ", " << t << ", " << s << "]; got " << m;
   }
   if (!std::isfinite(scale)) // attention_c4
     return op->emitOpError() << "scale must be finite; got " << scale;
@@ -96,8 +105,9 @@ static int64_t attentionFlops(Value query, Value key, Value value, bool causal) 
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(), getResult().getType(),
-                             getLse().getType(), getScale().convertToDouble())) ||
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(),
+                             getResult().getType(), getLse().getType(),
+                             getScale().convertToDouble())) ||
       failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
   return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
@@ -112,11 +122,14 @@ SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
   return plain->getResults();
 }
 
-int64_t AttentionOp::getFlops() { return attentionFlops(getQuery(), getKey(), getValue(), getCausal()); }
+int64_t AttentionOp::getFlops() {
+  return attentionFlops(getQuery(), getKey(), getValue(), getCausal());
+}
 
 LogicalResult AttentionGradOp::verify() { // attention_grad_c1
-  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(), getOutput().getType(),
-                             getLse().getType(), getScale().convertToDouble())) ||
+  if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(),
+                             getOutput().getType(), getLse().getType(),
+                             getScale().convertToDouble())) ||
       failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
   return verifyDropped(*this, getQuery(), getKey(), getDropoutAttr(), getRandom());
@@ -133,6 +146,7 @@ LogicalResult RopeOp::verify() { // rope_c1
       shale::accumulatorType(cos.getElementType()) != shale::accumulatorType(x.getElementType()) ||
       cos.getDimSize(0) != x.getDimSize(x.getRank() - 2) || cos.getDimSize(1) < 1 ||
       cos.getDimSize(1) > x.getShape().back() / 2)
-    return emitOpError() << "expects input [..., T, D] and cos [T, R/2] with 0 < R <= D; got " << x << " and " << cos;
+    return emitOpError() << "expects input [..., T, D] and cos [T, R/2] with 0 < R <= D; got " << x
+                         << " and " << cos;
   return success();
 }

@@ -5,7 +5,8 @@
 using namespace mlir;
 using namespace shale::nn;
 
-// nn.cluster (%x = %0 : tensor<4xf32>, ...) -> (tensor<4xf32>, ...) aliases [0] attributes {...} { ... }
+// nn.cluster (%x = %0 : tensor<4xf32>, ...) -> (tensor<4xf32>, ...) aliases [0] attributes {...} {
+// ... }
 
 ParseResult ClusterOp::parse(OpAsmParser &parser, OperationState &state) {
   SmallVector<OpAsmParser::Argument> arguments;
@@ -21,8 +22,8 @@ ParseResult ClusterOp::parse(OpAsmParser &parser, OperationState &state) {
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne) ||
       parser.parseArrowTypeList(state.types))
     return failure();
-  SmallVector<Type> types = llvm::map_to_vector(
-      arguments, [](const OpAsmParser::Argument &a) { return a.type; });
+  SmallVector<Type> types =
+      llvm::map_to_vector(arguments, [](const OpAsmParser::Argument &a) { return a.type; });
   auto resolve = [&] { return parser.resolveOperands(operands, types, loc, state.operands); };
   if (parseKernelBody(parser, state, getAliasesAttrName(state.name), arguments, resolve))
     return failure();
@@ -33,9 +34,11 @@ ParseResult ClusterOp::parse(OpAsmParser &parser, OperationState &state) {
 void ClusterOp::print(OpAsmPrinter &printer) {
   printer << " (";
   if (!getBody().empty())
-    llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()), printer, [&](auto pair) {
-      printer << std::get<0>(pair) << " = " << std::get<1>(pair) << " : " << std::get<1>(pair).getType();
-    });
+    llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()), printer,
+                          [&](auto pair) {
+                            printer << std::get<0>(pair) << " = " << std::get<1>(pair) << " : "
+                                    << std::get<1>(pair).getType();
+                          });
   printer << ")";
   printer.printArrowTypeList(getResultTypes());
   printKernelBody(printer, *this, getAliasesAttr(), {getAliasesAttrName()});

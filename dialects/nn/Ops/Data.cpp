@@ -12,7 +12,8 @@ static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(valu
 static LogicalResult verifyResult(Operation *op, Type element, ArrayRef<int64_t> shape) {
   auto expected = RankedTensorType::get(shape, element);
   if (op->getResult(0).getType() != expected)
-    return op->emitOpError() << "result must be " << expected << "; got " << op->getResult(0).getType();
+    return op->emitOpError() << "result must be " << expected << "; got "
+                             << op->getResult(0).getType();
   return success();
 }
 
@@ -23,10 +24,12 @@ static LogicalResult verifyDim(Operation *op, int64_t dim, int64_t rank) {
 }
 
 /// Fails unless each array has one entry per dimension.
-static LogicalResult verifyLengths(Operation *op, int64_t rank, ArrayRef<ArrayRef<int64_t>> arrays) {
+static LogicalResult verifyLengths(Operation *op, int64_t rank,
+                                   ArrayRef<ArrayRef<int64_t>> arrays) {
   for (ArrayRef<int64_t> array : arrays)
     if (int64_t(array.size()) != rank)
-      return op->emitOpError() << "needs one entry per dimension, " << rank << "; got " << array.size();
+      return op->emitOpError() << "needs one entry per dimension, " << rank << "; got "
+                               << array.size();
   return success();
 }
 
@@ -39,7 +42,8 @@ void ConstantOp::build(OpBuilder &, OperationState &state, ElementsAttr value) {
 
 LogicalResult ConstantOp::verify() {
   if (getValue().getShapedType() != getType()) // constant_c1
-    return emitOpError() << "value is " << getValue().getShapedType() << ", the result " << getType();
+    return emitOpError() << "value is " << getValue().getShapedType() << ", the result "
+                         << getType();
   return success();
 }
 
@@ -55,8 +59,10 @@ LogicalResult IotaOp::verify() { // iota_c1
 
 LogicalResult ReshapeOp::verify() {
   auto in = tensor(getInput()), out = cast<RankedTensorType>(getType());
-  if (in.getElementType() != out.getElementType() || in.getNumElements() != out.getNumElements()) // reshape_c1
-    return emitOpError() << "must keep the number of elements and the element type; got " << in << " and " << out;
+  if (in.getElementType() != out.getElementType() ||
+      in.getNumElements() != out.getNumElements()) // reshape_c1
+    return emitOpError() << "must keep the number of elements and the element type; got " << in
+                         << " and " << out;
   return success();
 }
 
@@ -97,7 +103,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   ArrayRef<int64_t> perm = getPerm();
   if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
     return getInput();
-  if (auto inner = getInput().getDefiningOp<TransposeOp>()) { // transpose(transpose(x)) -> transpose(x)
+  if (auto inner =
+          getInput().getDefiningOp<TransposeOp>()) { // transpose(transpose(x)) -> transpose(x)
     SmallVector<int64_t> combined =
         llvm::map_to_vector(perm, [&](int64_t p) { return inner.getPerm()[p]; });
     setPerm(combined);
@@ -119,7 +126,8 @@ LogicalResult BroadcastOp::verify() {
     previous = dim;
   }
   if (!fits) // broadcast_c1
-    return emitOpError() << "dims must name one result dimension per operand dimension, strictly increasing";
+    return emitOpError()
+           << "dims must name one result dimension per operand dimension, strictly increasing";
   for (auto [i, dim] : llvm::enumerate(dims))
     if (in.getDimSize(i) != 1 && in.getDimSize(i) != out.getDimSize(dim)) // broadcast_c2
       return emitOpError() << "operand dimension " << i << " has size " << in.getDimSize(i)
@@ -141,7 +149,8 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
 
 LogicalResult SliceOp::verify() {
   auto in = tensor(getInput());
-  if (failed(verifyLengths(*this, in.getRank(), {getStarts(), getLimits(), getStrides()}))) // slice_c1
+  if (failed(
+          verifyLengths(*this, in.getRank(), {getStarts(), getLimits(), getStrides()}))) // slice_c1
     return failure();
   SmallVector<int64_t> shape;
   for (int64_t i = 0; i < in.getRank(); ++i) {
@@ -195,11 +204,13 @@ LogicalResult ConcatOp::verify() {
   SmallVector<int64_t> shape(first.getShape());
   for (Value value : getInputs().drop_front()) {
     auto type = tensor(value);
-    bool fits = type.getRank() == first.getRank() && type.getElementType() == first.getElementType();
+    bool fits =
+        type.getRank() == first.getRank() && type.getElementType() == first.getElementType();
     for (int64_t i = 0; fits && i < type.getRank(); ++i)
       fits = i == int64_t(getDim()) || type.getDimSize(i) == first.getDimSize(i);
     if (!fits) // concat_c2
-      return emitOpError() << "operands must agree but along dim " << getDim() << "; got " << first << " and " << type;
+      return emitOpError() << "operands must agree but along dim " << getDim() << "; got " << first
+                           << " and " << type;
     if (llvm::AddOverflow(shape[getDim()], type.getDimSize(getDim()), shape[getDim()]))
       return emitOpError() << "dim " << getDim() << " overflows 64 bits";
   }
@@ -223,14 +234,17 @@ LogicalResult GatherOp::verify() {
 }
 
 /// Returns the shape of the elements that index tuples pick from `in`.
-static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorType in, RankedTensorType indices, int64_t batch) {
+static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorType in,
+                                                   RankedTensorType indices, int64_t batch) {
   if (batch < 0 || batch > in.getRank() || batch >= indices.getRank() ||
       in.getShape().take_front(batch) != indices.getShape().take_front(batch)) // gather_nd_c1
-    return op->emitOpError() << "the first " << batch << " dimensions of " << in << " and " << indices << " must be equal", failure();
+    return op->emitOpError() << "the first " << batch << " dimensions of " << in << " and "
+                             << indices << " must be equal",
+           failure();
   int64_t tuple = indices.getShape().back();
   if (tuple > in.getRank() - batch) // gather_nd_c2
-    return op->emitOpError() << "index tuples of " << tuple << " are longer than the rank that remains, "
-                             << in.getRank() - batch,
+    return op->emitOpError() << "index tuples of " << tuple
+                             << " are longer than the rank that remains, " << in.getRank() - batch,
            failure();
   SmallVector<int64_t> shape(indices.getShape().drop_back());
   llvm::append_range(shape, in.getShape().drop_front(batch + tuple));
@@ -240,7 +254,8 @@ static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorTy
 LogicalResult GatherNdOp::verify() {
   auto in = tensor(getInput());
   auto shape = pickedShape(*this, in, tensor(getIndices()), getBatchDims());
-  return failed(shape) ? failure() : verifyResult(*this, in.getElementType(), *shape); // gather_nd_c3
+  return failed(shape) ? failure()
+                       : verifyResult(*this, in.getElementType(), *shape); // gather_nd_c3
 }
 
 LogicalResult GatherNdGradOp::verify() {
@@ -251,7 +266,8 @@ LogicalResult GatherNdGradOp::verify() {
   bool element = grad.getElementType() == whole.getElementType() ||
                  accumulatorType(grad.getElementType()) == whole.getElementType();
   if (!element || grad.getShape() != ArrayRef<int64_t>(*shape)) // gather_nd_grad_c1
-    return emitOpError() << "grad must be what nn.gather_nd picks of the result, " << whole.clone(*shape) << "; got " << grad;
+    return emitOpError() << "grad must be what nn.gather_nd picks of the result, "
+                         << whole.clone(*shape) << "; got " << grad;
   return success();
 }
 
@@ -267,7 +283,8 @@ LogicalResult ReduceOp::verify() {
   llvm::SmallBitVector reduced(in.getRank());
   for (int64_t dim : getDims()) {
     if (dim <= previous || dim >= in.getRank()) // reduce_c1
-      return emitOpError() << "dims must be strictly increasing dimensions of " << in << "; got " << dim;
+      return emitOpError() << "dims must be strictly increasing dimensions of " << in << "; got "
+                           << dim;
     reduced.set(dim);
     previous = dim;
   }
@@ -298,7 +315,8 @@ std::optional<shale::IndexRange> GatherOp::getIndexRange(unsigned number) {
 }
 
 std::optional<shale::IndexRange> GatherNdOp::getIndexRange(unsigned number) {
-  ArrayRef<int64_t> sizes = tensor(getInput()).getShape().slice(getBatchDims(), tensor(getIndices()).getShape().back());
+  ArrayRef<int64_t> sizes =
+      tensor(getInput()).getShape().slice(getBatchDims(), tensor(getIndices()).getShape().back());
   // All indices of a tuple have the same range only if the dimensions have the same size.
   if (number != getIndicesMutable().getOperandNumber() || sizes.empty() || !llvm::all_equal(sizes))
     return std::nullopt;

@@ -12,6 +12,7 @@ shale::MovedElements SelectOp::getMovedElements(unsigned number) {
 shale::MovedElements CastOp::getMovedElements(unsigned) {
   auto from = dyn_cast<IntegerType>(cast<RankedTensorType>(getInput().getType()).getElementType());
   auto to = dyn_cast<IntegerType>(getType().getElementType());
-  return from && to && from.getWidth() > 1 && from.getWidth() <= to.getWidth() ? shale::MovedElements::All
-                                                                              : shale::MovedElements::None;
+  return from && to && from.getWidth() > 1 && from.getWidth() <= to.getWidth()
+             ? shale::MovedElements::All
+             : shale::MovedElements::None;
 }

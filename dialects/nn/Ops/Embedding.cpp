@@ -16,20 +16,24 @@ static LogicalResult verifyRows(Operation *op, Type table, Type indices, Type ro
     auto r = cast<RankedTensorType>(rows);
     Type element = r.getElementType();
     return r.getShape() == ArrayRef<int64_t>(shape) &&
-           (element == t.getElementType() || (sums && shale::accumulatorType(element) == t.getElementType()));
+           (element == t.getElementType() ||
+            (sums && shale::accumulatorType(element) == t.getElementType()));
   };
   if (!fits()) // embedding_c1, embedding_grad_c1
-    return op->emitOpError() << "expects a 2-D table [V, D] and rows of shape indices + [D] of its element type; got "
-                             << table << ", " << indices << " and " << rows;
+    return op->emitOpError()
+           << "expects a 2-D table [V, D] and rows of shape indices + [D] of its element type; got "
+           << table << ", " << indices << " and " << rows;
   return success();
 }
 
 LogicalResult EmbeddingOp::verify() {
-  if (failed(verifyRows(*this, getTable().getType(), getIndices().getType(), getType(), /*sums=*/false)))
+  if (failed(verifyRows(*this, getTable().getType(), getIndices().getType(), getType(),
+                        /*sums=*/false)))
     return failure();
   int64_t rows = cast<RankedTensorType>(getTable().getType()).getDimSize(0);
   if (auto padding = getPadding(); padding && (int64_t(*padding) < 0 || int64_t(*padding) >= rows))
-    return emitOpError("padding is row ") << int64_t(*padding) << " of a table of " << rows << " rows";
+    return emitOpError("padding is row ")
+           << int64_t(*padding) << " of a table of " << rows << " rows";
   return success();
 }
 

@@ -7,7 +7,8 @@ using namespace shale::nn;
 static LogicalResult verifyLabels(Operation *op, Type logits, Type labels) {
   auto l = cast<RankedTensorType>(logits);
   auto i = cast<RankedTensorType>(labels);
-  if (l.getRank() != 2 || i.getRank() != 1 || i.getDimSize(0) != l.getDimSize(0)) // cross_entropy_c1
+  if (l.getRank() != 2 || i.getRank() != 1 ||
+      i.getDimSize(0) != l.getDimSize(0)) // cross_entropy_c1
     return op->emitOpError() << "expects logits [N, V] and labels [N]; got " << l << " and " << i;
   return success();
 }
@@ -31,5 +32,6 @@ int64_t CrossEntropyGradOp::getFlops() {
 std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) {
   if (number != getLabelsMutable().getOperandNumber())
     return std::nullopt;
-  return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1), getIgnoreIndex()};
+  return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1),
+                           getIgnoreIndex()};
 }

@@ -13,21 +13,23 @@ LogicalResult MatmulOp::verify() {
       lhs.getElementType() != rhs.getElementType() ||
       (result.getElementType() != lhs.getElementType() &&
        result.getElementType() != shale::accumulatorType(lhs.getElementType()))) // matmul_c1
-    return emitOpError() << "ranks must be equal and at least 2, element types equal; got "
-                         << lhs << ", " << rhs << " and " << result;
+    return emitOpError() << "ranks must be equal and at least 2, element types equal; got " << lhs
+                         << ", " << rhs << " and " << result;
   if (lhs.getShape().drop_back(2) != result.getShape().drop_back(2) ||
       rhs.getShape().drop_back(2) != result.getShape().drop_back(2)) // matmul_c2
-    return emitOpError() << "batch dimensions must be equal; got " << lhs << ", " << rhs
-                         << " and " << result;
+    return emitOpError() << "batch dimensions must be equal; got " << lhs << ", " << rhs << " and "
+                         << result;
   int64_t m = lhs.getDimSize(rank - 2), k = lhs.getDimSize(rank - 1);
   int64_t kRhs = rhs.getDimSize(rank - 2), n = rhs.getDimSize(rank - 1);
   if (getTransposeLhs())
     std::swap(m, k);
   if (getTransposeRhs())
     std::swap(kRhs, n);
-  if (k != kRhs || m != result.getDimSize(rank - 2) || n != result.getDimSize(rank - 1)) // matmul_c3
+  if (k != kRhs || m != result.getDimSize(rank - 2) ||
+      n != result.getDimSize(rank - 1)) // matmul_c3
     return emitOpError() << "m, n and k must agree; lhs says m = " << m << ", k = " << k
-                         << ", rhs says k = " << kRhs << ", n = " << n << ", the result is " << result;
+                         << ", rhs says k = " << kRhs << ", n = " << n << ", the result is "
+                         << result;
   return success();
 }
 

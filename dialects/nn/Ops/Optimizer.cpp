@@ -4,7 +4,8 @@
 using namespace mlir;
 using namespace shale::nn;
 
-LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr segments, Value offset) { // c1, c2 of updates
+LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr segments,
+                                        Value offset) { // c1, c2 of updates
   if (!segments) {
     if (offset)
       return op->emitOpError() << "'offset' needs 'segments'";
@@ -17,7 +18,8 @@ LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr seg
   for (auto segment : segments.getAsRange<SegmentAttr>()) {
     if (segment.getOffset() < end || segment.getCount() < 0 ||
         segment.getCount() > INT64_MAX - segment.getOffset())
-      return op->emitOpError() << "segments must ascend and not overlap; " << segment << " begins before " << end;
+      return op->emitOpError() << "segments must ascend and not overlap; " << segment
+                               << " begins before " << end;
     end = segment.getOffset() + segment.getCount();
   }
   if (!offset && end > type.getNumElements())
@@ -30,7 +32,8 @@ LogicalResult SumSquaresOp::verify() {
     return emitOpError() << "needs at least one operand";
   for (Type type : getInputs().getTypes())
     if (Type element = cast<RankedTensorType>(type).getElementType();
-        element != getType().getElementType() && shale::accumulatorType(element) != getType().getElementType())
+        element != getType().getElementType() &&
+        shale::accumulatorType(element) != getType().getElementType())
       return emitOpError() << "operands must have the result's element type; got " << type;
   return success();
 }

@@ -19,8 +19,8 @@ LogicalResult DropoutOp::verify() {
     for (int64_t d = 0; fits && d < type.getRank(); ++d)
       fits = whole[d] >= type.getDimSize(d);
     if (!fits)
-      return emitOpError() << "the whole must have rank " << type.getRank() << " and no dimension smaller than in "
-                           << type;
+      return emitOpError() << "the whole must have rank " << type.getRank()
+                           << " and no dimension smaller than in " << type;
   } else if (getOffset()) {
     return emitOpError() << "'offset' needs the shape of the whole";
   }

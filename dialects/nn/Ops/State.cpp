@@ -5,9 +5,7 @@
 using namespace mlir;
 using namespace shale::nn;
 
-RankedTensorType StateOp::getTensorType() {
-  return cast<RankedTensorType>(getType());
-}
+RankedTensorType StateOp::getTensorType() { return cast<RankedTensorType>(getType()); }
 
 bool StateOp::isTrainedParameter() {
   return getRole() == Role::Param && getTrained().value_or(true);
@@ -17,9 +15,11 @@ LogicalResult StateOp::verify() {
   Role role = getRole();
   bool moment = role == Role::Moment;
   bool accumulator = role == Role::GradAccumulator;
-  if (!moment && !accumulator && role != Role::Param && role != Role::Buffer && role != Role::LossScale) // state_c1
-    return emitOpError() << "role must be param, buffer, moment, grad_accumulator or loss_scale; got "
-                         << stringifyRole(role);
+  if (!moment && !accumulator && role != Role::Param && role != Role::Buffer &&
+      role != Role::LossScale) // state_c1
+    return emitOpError()
+           << "role must be param, buffer, moment, grad_accumulator or loss_scale; got "
+           << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);
     auto dense = dyn_cast<DenseElementsAttr>(init);
@@ -30,26 +30,33 @@ LogicalResult StateOp::verify() {
     int64_t bytes = tensorBytes(type);
     if (dense && (dense.getType().getShape() != type.getShape() || bytes > kDenseInitLimit ||
                   isa<FloatType>(element) != isa<FloatType>(dense.getElementType())))
-      return emitOpError() << "dense init must have the state's shape, floats for floats, and at most " << kDenseInitLimit
-                           << " bytes; got " << dense.getType();
+      return emitOpError()
+             << "dense init must have the state's shape, floats for floats, and at most "
+             << kDenseInitLimit << " bytes; got " << dense.getType();
     if (file) {
       if (file.getType() && !isa<FloatType>(element))
-        return emitOpError() << "init has elements of " << file.getType() << " for a state of " << getType();
+        return emitOpError() << "init has elements of " << file.getType() << " for a state of "
+                             << getType();
       if (bytes > 0)
-        bytes = tensorBytes(type.clone(file.elementTypeFor(element, bytes / elementBytes(element))));
+        bytes =
+            tensorBytes(type.clone(file.elementTypeFor(element, bytes / elementBytes(element))));
       if (file.getLength() != bytes)
-        return emitOpError() << "init has " << file.getLength() << " bytes, the type "
-                             << getType() << " needs " << bytes;
+        return emitOpError() << "init has " << file.getLength() << " bytes, the type " << getType()
+                             << " needs " << bytes;
     }
     if (file && file.getTransposed() && getTensorType().getRank() != 2)
       return emitOpError() << "only a 2-D state can be transposed in its file; got " << getType();
   }
   if (!accumulator && moment != bool(getOfAttr())) // state_c3
-    return emitOpError() << "'of' names the parameter of a moment or accumulator, and only of these";
+    return emitOpError()
+           << "'of' names the parameter of a moment or accumulator, and only of these";
   StringRef slot = getSlot().value_or("");
-  bool plain = !slot.empty() && llvm::all_of(slot, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-  if (moment != bool(getSlotAttr()) || (moment && (!plain || slot == "param" || slot == "loss_scale"))) // state_c4
-    return emitOpError() << "a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '"
-                         << slot << "'";
+  bool plain =
+      !slot.empty() && llvm::all_of(slot, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (moment != bool(getSlotAttr()) ||
+      (moment && (!plain || slot == "param" || slot == "loss_scale"))) // state_c4
+    return emitOpError()
+           << "a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '"
+           << slot << "'";
   return success();
 }

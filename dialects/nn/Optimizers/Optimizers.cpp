@@ -7,17 +7,21 @@
 using namespace shale::nn;
 
 llvm::ArrayRef<const Optimizer *> shale::nn::getOptimizers() {
-  static const Optimizer *const all[] = {&AdamwOp::getOptimizer(), &SgdOp::getOptimizer(), &LionOp::getOptimizer()};
+  static const Optimizer *const all[] = {&AdamwOp::getOptimizer(), &SgdOp::getOptimizer(),
+                                         &LionOp::getOptimizer()};
   return all;
 }
 
 const Optimizer *shale::nn::findOptimizer(llvm::StringRef name) {
-  auto found = llvm::find_if(getOptimizers(), [&](const Optimizer *optimizer) { return optimizer->name == name; });
+  auto found = llvm::find_if(getOptimizers(),
+                             [&](const Optimizer *optimizer) { return optimizer->name == name; });
   return found == getOptimizers().end() ? nullptr : *found;
 }
 
 std::string shale::nn::listOptimizers(llvm::StringRef separator) {
-  return llvm::join(llvm::map_range(getOptimizers(), [](const Optimizer *optimizer) { return optimizer->name; }), separator);
+  return llvm::join(
+      llvm::map_range(getOptimizers(), [](const Optimizer *optimizer) { return optimizer->name; }),
+      separator);
 }
 
 std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimizer &optimizer) {

@@ -11,21 +11,27 @@
 
 namespace shale::nn {
 
-/// A float scalar or vector under construction. Operators emit ops at the builder; each operation rounds once.
+/// A float scalar or vector under construction. Operators emit ops at the builder; each operation
+/// rounds once.
 class Real {
 public:
-  Real(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value) : builder(&builder), loc(loc), value(value) {}
+  Real(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value)
+      : builder(&builder), loc(loc), value(value) {}
 
   operator mlir::Value() const { return value; }
   /// Returns a constant of this value's type.
-  Real constant(double number) const { return with(constantLike(*builder, loc, value.getType(), number)); }
+  Real constant(double number) const {
+    return with(constantLike(*builder, loc, value.getType(), number));
+  }
 
   friend Real operator+(Real x, Real y) { return x.make<mlir::arith::AddFOp>(y); }
   friend Real operator-(Real x, Real y) { return x.make<mlir::arith::SubFOp>(y); }
   friend Real operator*(Real x, Real y) { return x.make<mlir::arith::MulFOp>(y); }
   friend Real operator/(Real x, Real y) { return x.make<mlir::arith::DivFOp>(y); }
   friend Real operator-(double x, Real y) { return y.constant(x) - y; }
-  friend Real sqrt(Real x) { return x.with(mlir::math::SqrtOp::create(*x.builder, x.loc, x.value)); }
+  friend Real sqrt(Real x) {
+    return x.with(mlir::math::SqrtOp::create(*x.builder, x.loc, x.value));
+  }
   /// Returns 1, 0 or -1; NaN for NaN.
   friend Real sign(Real x) {
     Real zero = x.constant(0);
@@ -33,7 +39,8 @@ public:
       return mlir::arith::CmpFOp::create(*x.builder, x.loc, predicate, x.value, zero.value);
     };
     auto select = [&](mlir::Value condition, Real yes, Real no) {
-      return x.with(mlir::arith::SelectOp::create(*x.builder, x.loc, condition, yes.value, no.value));
+      return x.with(
+          mlir::arith::SelectOp::create(*x.builder, x.loc, condition, yes.value, no.value));
     };
     // What compares with zero in neither way is zero or NaN, and its own sign.
     Real rest = select(is(mlir::arith::CmpFPredicate::OLT), x.constant(-1), x);
@@ -42,7 +49,9 @@ public:
 
 private:
   Real with(mlir::Value other) const { return Real(*builder, loc, other); }
-  template <typename Op> Real make(Real y) const { return with(Op::create(*builder, loc, value, y.value)); }
+  template <typename Op> Real make(Real y) const {
+    return with(Op::create(*builder, loc, value, y.value));
+  }
 
   mlir::OpBuilder *builder;
   mlir::Location loc;
@@ -50,7 +59,8 @@ private:
 };
 
 template <size_t... I>
-std::array<Real, sizeof...(I)> reals(const UpdateElement &at, mlir::ValueRange values, std::index_sequence<I...>) {
+std::array<Real, sizeof...(I)> reals(const UpdateElement &at, mlir::ValueRange values,
+                                     std::index_sequence<I...>) {
   assert(values.size() == sizeof...(I) && "an update's formula must name all of its values");
   return {Real(at.builder, at.loc, values[I])...};
 }

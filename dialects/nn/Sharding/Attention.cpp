@@ -42,7 +42,8 @@ struct AttentionFactors {
 /// Builds the local form. A rank applies dropout to its own elements by their numbers
 /// in the whole. Its heads are those of some groups, or some heads of each group.
 template <typename OpT>
-static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &builder, const LocalForm &local) {
+static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &builder,
+                                                        const LocalForm &local) {
   IRMapping mapping;
   mapping.map(op->getOperands(), local.operands);
   auto made = cast<OpT>(builder.cloneWithoutRegions(*op.getOperation(), mapping));
@@ -53,12 +54,15 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
     return SmallVector<Value>(made->getResults());
   if (!dropout.getWhole().empty())
     return op.emitOpError("is a local form already"), failure();
-  int64_t batch = shapeOf(op.getQuery())[0], heads = shapeOf(op.getQuery())[1], groups = shapeOf(op.getKey())[1];
-  int64_t whole[] = {batch, groups, heads / groups, shapeOf(op.getQuery())[2], shapeOf(op.getKey())[2]};
+  int64_t batch = shapeOf(op.getQuery())[0], heads = shapeOf(op.getQuery())[1],
+          groups = shapeOf(op.getKey())[1];
+  int64_t whole[] = {batch, groups, heads / groups, shapeOf(op.getQuery())[2],
+                     shapeOf(op.getKey())[2]};
   ArrayRef<int64_t> query = shapeOf(made.getQuery());
   int64_t localGroups = shapeOf(made.getKey())[1];
   int64_t piece[] = {query[0], localGroups, query[1] / localGroups};
-  // The factors of batch rows, groups and heads per group, in the order in which the rule makes them.
+  // The factors of batch rows, groups and heads per group, in the order in which the rule makes
+  // them.
   TensorFactors factors = op.getShardingRule().operands[0];
   SmallVector<int64_t> ids(3, -1);
   unsigned next = 0;
@@ -74,7 +78,8 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
   Value offset;
   for (int i = 2; i >= 0; --i) {
     if (ids[i] >= 0 && !local.axes[ids[i]].empty()) {
-      Value begin = pieceOffset(builder, op.getLoc(), local.axes[ids[i]], piece[i] * stride, scalar);
+      Value begin =
+          pieceOffset(builder, op.getLoc(), local.axes[ids[i]], piece[i] * stride, scalar);
       offset = offset ? AddOp::create(builder, op.getLoc(), offset, begin).getResult() : begin;
     }
     stride *= whole[i];
@@ -91,7 +96,8 @@ FailureOr<SmallVector<Value>> AttentionOp::partition(OpBuilder &builder, const L
   return partitionAttention(*this, builder, local);
 }
 
-FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder, const LocalForm &local) {
+FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder,
+                                                         const LocalForm &local) {
   return partitionAttention(*this, builder, local);
 }
 
@@ -110,12 +116,8 @@ ShardingRule AttentionOp::getShardingRule() {
 ShardingRule AttentionGradOp::getShardingRule() {
   RuleBuilder rule;
   AttentionFactors f(rule, getQuery(), getKey(), getValue());
-  rule.operand(f.query)
-      .operand(f.key)
-      .operand(f.value)
-      .operand(f.output)
-      .operand(f.lse)
-      .operand(f.output);
+  rule.operand(f.query).operand(f.key).operand(f.value).operand(f.output).operand(f.lse).operand(
+      f.output);
   for (Value mask : {Value(getMask()), Value(getSeen())})
     if (mask)
       rule.operand(f.mask(mask));
@@ -131,10 +133,5 @@ ShardingRule RopeOp::getShardingRule() {
   auto half = rule.dim(shapeOf(getCos())[1], FactorKind::Whole);
   TensorFactors table = {input.back(), half};
   input.push_back(rule.dim(shape.back(), FactorKind::Whole));
-  return rule.operand(input)
-      .operand(table)
-      .operand(table)
-      .result(input)
-      .linear({0})
-      .take();
+  return rule.operand(input).operand(table).operand(table).result(input).linear({0}).take();
 }

@@ -16,13 +16,12 @@ ShardingRule ConstantOp::getShardingRule() {
 }
 
 /// Builds a smaller splat for a splat; slices other constants.
-FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder,
-                                                    const LocalForm &local) {
+FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder, const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
   if (auto dense = dyn_cast<DenseElementsAttr>(getValue()))
     if (dense.isSplat())
-      return SmallVector<Value>{ConstantOp::create(
-          builder, getLoc(), DenseElementsAttr(dense.resizeSplat(type)))};
+      return SmallVector<Value>{
+          ConstantOp::create(builder, getLoc(), DenseElementsAttr(dense.resizeSplat(type)))};
   Value value = ConstantOp::create(builder, getLoc(), getValue());
   ShardingRule rule = getShardingRule();
   for (auto [dim, factors] : llvm::enumerate(rule.results[0])) {
@@ -30,10 +29,9 @@ FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder,
       for (const SplitAxis &axis : local.axes[factor]) {
         SmallVector<int64_t> shape(shapeOf(value));
         shape[dim] /= axis.size;
-        value = dist::SliceOp::create(
-            builder, getLoc(),
-            RankedTensorType::get(shape, type.getElementType()), value,
-            axis.name, dim);
+        value = dist::SliceOp::create(builder, getLoc(),
+                                      RankedTensorType::get(shape, type.getElementType()), value,
+                                      axis.name, dim);
       }
   }
   return SmallVector<Value>{value};
@@ -45,16 +43,15 @@ ShardingRule IotaOp::getShardingRule() {
 }
 
 /// Counts from the start of this rank's slice.
-FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder,
-                                                const LocalForm &local) {
+FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
   Value value = IotaOp::create(builder, getLoc(), type, getDimAttr());
   ShardingRule rule = getShardingRule();
   for (int64_t factor : rule.results[0][getDim()])
     if (!local.axes[factor].empty())
-      value = AddOp::create(builder, getLoc(), value,
-                            pieceOffset(builder, getLoc(), local.axes[factor],
-                                        type.getDimSize(getDim()), type));
+      value = AddOp::create(
+          builder, getLoc(), value,
+          pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(getDim()), type));
   return SmallVector<Value>{value};
 }
 
@@ -127,39 +124,32 @@ ShardingRule SliceOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors operand, result;
   for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
-    bool full = getStarts()[i] == 0 && getLimits()[i] == size &&
-                getStrides()[i] == 1;
-    operand.push_back(
-        rule.dim(size, full ? FactorKind::Parallel : FactorKind::Whole));
-    result.push_back(full ? operand.back()
-                          : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
+    bool full = getStarts()[i] == 0 && getLimits()[i] == size && getStrides()[i] == 1;
+    operand.push_back(rule.dim(size, full ? FactorKind::Parallel : FactorKind::Whole));
+    result.push_back(full ? operand.back() : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
   }
   return rule.operand(operand).result(result).linear({0}, true).take();
 }
 
 /// The limit of a dimension that is taken in full is the size of the local operand.
-FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder,
-                                                 const LocalForm &local) {
+FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder, const LocalForm &local) {
   SmallVector<int64_t> limits(getLimits());
   ShardingRule rule = getShardingRule();
   for (auto [i, factors] : llvm::enumerate(rule.operands[0]))
     for (int64_t factor : factors)
       limits[i] /= pieces(local.axes[factor]);
-  return SmallVector<Value>{SliceOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], getStartsAttr(),
-      builder.getDenseI64ArrayAttr(limits), getStridesAttr())};
+  return SmallVector<Value>{SliceOp::create(builder, getLoc(), local.types[0], local.operands[0],
+                                            getStartsAttr(), builder.getDenseI64ArrayAttr(limits),
+                                            getStridesAttr())};
 }
 
 ShardingRule PadOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors operand, result;
   for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
-    bool same =
-        getLow()[i] == 0 && getHigh()[i] == 0 && getInterior()[i] == 0;
-    operand.push_back(
-        rule.dim(size, same ? FactorKind::Parallel : FactorKind::Whole));
-    result.push_back(same ? operand.back()
-                          : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
+    bool same = getLow()[i] == 0 && getHigh()[i] == 0 && getInterior()[i] == 0;
+    operand.push_back(rule.dim(size, same ? FactorKind::Parallel : FactorKind::Whole));
+    result.push_back(same ? operand.back() : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
   }
   rule.operand(operand).result(result);
   if (getValue().isZero()) // another value would be added once per rank
@@ -172,9 +162,8 @@ ShardingRule ConcatOp::getShardingRule() {
   TensorFactors result;
   int64_t along = getDim();
   for (auto [i, size] : llvm::enumerate(shapeOf(getResult())))
-    result.push_back(rule.dim(size, static_cast<int64_t>(i) == along
-                                        ? FactorKind::Whole
-                                        : FactorKind::Parallel));
+    result.push_back(rule.dim(size, static_cast<int64_t>(i) == along ? FactorKind::Whole
+                                                                     : FactorKind::Parallel));
   SmallVector<int64_t> all;
   for (Value input : getInputs()) {
     TensorFactors operand = result;
@@ -236,8 +225,7 @@ ShardingRule CumsumOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors dims;
   for (auto [i, size] : llvm::enumerate(shapeOf(getInput())))
-    dims.push_back(rule.dim(size, static_cast<int64_t>(i) ==
-                                          static_cast<int64_t>(getDim())
+    dims.push_back(rule.dim(size, static_cast<int64_t>(i) == static_cast<int64_t>(getDim())
                                       ? FactorKind::Whole
                                       : FactorKind::Parallel));
   return rule.operand(dims).result(dims).linear({0}, true).take();

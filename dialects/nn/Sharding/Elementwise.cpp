@@ -6,8 +6,7 @@ using namespace shale;
 using namespace shale::nn;
 
 /// All operands and the result share one factor per dimension.
-static ShardingRule elementwiseRule(Operation *op,
-                                    ArrayRef<int64_t> linear = {},
+static ShardingRule elementwiseRule(Operation *op, ArrayRef<int64_t> linear = {},
                                     bool additive = false) {
   RuleBuilder rule;
   TensorFactors dims = rule.dims(shapeOf(op->getResult(0)));
@@ -16,9 +15,9 @@ static ShardingRule elementwiseRule(Operation *op,
   return rule.result(dims).linear(linear, additive).take();
 }
 
-#define RULE(Op, ...)                                                          \
+#define RULE(Op, ...)                                                                              \
   ShardingRule Op::getShardingRule() { return elementwiseRule(*this, __VA_ARGS__); }
-#define NONLINEAR(Op)                                                          \
+#define NONLINEAR(Op)                                                                              \
   ShardingRule Op::getShardingRule() { return elementwiseRule(*this); }
 
 RULE(AddOp, {0, 1}, /*additive=*/true)

@@ -8,8 +8,8 @@ using namespace shale::nn;
 
 /// Builds indices relative to this rank's rows. Those of other ranks' rows are out
 /// of range and read nothing.
-static Value localIndices(OpBuilder &builder, Location loc, Value indices,
-                          ArrayRef<SplitAxis> axes, int64_t rows) {
+static Value localIndices(OpBuilder &builder, Location loc, Value indices, ArrayRef<SplitAxis> axes,
+                          int64_t rows) {
   if (axes.empty())
     return indices;
   return SubOp::create(builder, loc, indices,
@@ -26,16 +26,15 @@ ShardingRule EmbeddingOp::getShardingRule() {
   return rule.operand({v, d}).operand(indices).result(result).linear({0}).take();
 }
 
-FailureOr<SmallVector<Value>> EmbeddingOp::partition(OpBuilder &builder,
-                                                     const LocalForm &local) {
+FailureOr<SmallVector<Value>> EmbeddingOp::partition(OpBuilder &builder, const LocalForm &local) {
   auto rows = getShardingRule().operands[0][0];
   ArrayRef<SplitAxis> axes;
   if (!rows.empty())
     axes = local.axes[rows[0]];
-  Value indices = localIndices(builder, getLoc(), local.operands[1], axes,
-                               shapeOf(local.operands[0])[0]);
-  return SmallVector<Value>{EmbeddingOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], indices, IntegerAttr())};
+  Value indices =
+      localIndices(builder, getLoc(), local.operands[1], axes, shapeOf(local.operands[0])[0]);
+  return SmallVector<Value>{EmbeddingOp::create(builder, getLoc(), local.types[0],
+                                                local.operands[0], indices, IntegerAttr())};
 }
 
 ShardingRule EmbeddingGradOp::getShardingRule() {
@@ -48,15 +47,14 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
   return rule.operand(indices).operand(grad).result({v, d}).linear({1}).take();
 }
 
-FailureOr<SmallVector<Value>>
-EmbeddingGradOp::partition(OpBuilder &builder, const LocalForm &local) {
+FailureOr<SmallVector<Value>> EmbeddingGradOp::partition(OpBuilder &builder,
+                                                         const LocalForm &local) {
   auto rows = getShardingRule().results[0][0];
   ArrayRef<SplitAxis> axes;
   if (!rows.empty())
     axes = local.axes[rows[0]];
   auto type = cast<RankedTensorType>(local.types[0]);
-  Value indices = localIndices(builder, getLoc(), local.operands[0], axes,
-                               type.getDimSize(0));
-  return SmallVector<Value>{EmbeddingGradOp::create(
-      builder, getLoc(), type, indices, local.operands[1])};
+  Value indices = localIndices(builder, getLoc(), local.operands[0], axes, type.getDimSize(0));
+  return SmallVector<Value>{
+      EmbeddingGradOp::create(builder, getLoc(), type, indices, local.operands[1])};
 }

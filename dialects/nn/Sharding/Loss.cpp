@@ -35,25 +35,22 @@ static constexpr int64_t kIgnored = -1, kElsewhere = -2;
 namespace {
 /// Builds the values that both local forms over a split vocabulary need, row by row.
 struct VocabularySlice {
-  VocabularySlice(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes,
-                  Value logits, Value labels, int64_t ignore)
+  VocabularySlice(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes, Value logits, Value labels,
+                  int64_t ignore)
       : b(b), loc(loc), axes(axes), logits(logits) {
     RankedTensorType rows = tensorOf(labels);
     int64_t size = shapeOf(logits)[1];
     Value offset = pieceOffset(b, loc, axes, size, rows);
     Value shifted = SubOp::create(b, loc, labels, offset);
     auto compare = [&](Predicate predicate, Value lhs, double rhs) -> Value {
-      return CompareOp::create(
-          b, loc, RankedTensorType::get(rows.getShape(), b.getI1Type()),
-          predicate, lhs, splat(b, loc, rows, rhs));
+      return CompareOp::create(b, loc, RankedTensorType::get(rows.getShape(), b.getI1Type()),
+                               predicate, lhs, splat(b, loc, rows, rhs));
     };
     ignored = compare(Predicate::EQ, labels, ignore);
     inside = AndOp::create(b, loc, compare(Predicate::GE, shifted, 0),
                            compare(Predicate::LT, shifted, size));
-    Value local = SelectOp::create(b, loc, inside, shifted,
-                                   splat(b, loc, rows, kElsewhere));
-    this->labels = SelectOp::create(b, loc, ignored,
-                                    splat(b, loc, rows, kIgnored), local);
+    Value local = SelectOp::create(b, loc, inside, shifted, splat(b, loc, rows, kElsewhere));
+    this->labels = SelectOp::create(b, loc, ignored, splat(b, loc, rows, kIgnored), local);
   }
 
   Value allReduce(dist::Reduction kind, Value value) {
@@ -63,16 +60,12 @@ struct VocabularySlice {
   }
   /// Repeats one value per row along the vocabulary.
   Value alongRow(Value rows) {
-    auto type = RankedTensorType::get(shapeOf(logits),
-                                      tensorOf(rows).getElementType());
-    return BroadcastOp::create(b, loc, type, rows,
-                               b.getDenseI64ArrayAttr({0}));
+    auto type = RankedTensorType::get(shapeOf(logits), tensorOf(rows).getElementType());
+    return BroadcastOp::create(b, loc, type, rows, b.getDenseI64ArrayAttr({0}));
   }
   Value reduceRows(ReduceKind kind, Value matrix) {
-    auto type = RankedTensorType::get({shapeOf(logits)[0]},
-                                      tensorOf(matrix).getElementType());
-    return ReduceOp::create(b, loc, type, kind, matrix,
-                            b.getDenseI64ArrayAttr({1}));
+    auto type = RankedTensorType::get({shapeOf(logits)[0]}, tensorOf(matrix).getElementType());
+    return ReduceOp::create(b, loc, type, kind, matrix, b.getDenseI64ArrayAttr({1}));
   }
 
   OpBuilder &b;
@@ -82,48 +75,40 @@ struct VocabularySlice {
 };
 } // namespace
 
-static ArrayRef<SplitAxis> vocabularyAxes(const ShardingRule &rule,
-                                          const LocalForm &local) {
+static ArrayRef<SplitAxis> vocabularyAxes(const ShardingRule &rule, const LocalForm &local) {
   auto factors = rule.operands[0][1];
   return factors.empty() ? ArrayRef<SplitAxis>() : local.axes[factors[0]];
 }
 
 /// The maximum and the sum of exponentials of a row are reduced over the ranks
 /// that share it. The logit of its label comes from the rank that holds it.
-FailureOr<SmallVector<Value>>
-CrossEntropyOp::partition(OpBuilder &builder, const LocalForm &local) {
+FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
+                                                        const LocalForm &local) {
   Location loc = getLoc();
   Value logits = local.operands[0], labels = local.operands[1];
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
   if (axes.empty()) {
-    auto op = CrossEntropyOp::create(builder, loc, local.types, local.operands,
-                                     builder.getNamedAttr(
-                                         getIgnoreIndexAttrName(),
-                                         getIgnoreIndexAttr()));
+    auto op = CrossEntropyOp::create(
+        builder, loc, local.types, local.operands,
+        builder.getNamedAttr(getIgnoreIndexAttrName(), getIgnoreIndexAttr()));
     return SmallVector<Value>(op->getResults());
   }
   VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex());
-  Value max = slice.allReduce(dist::Reduction::Max,
-                              slice.reduceRows(ReduceKind::Max, logits));
-  Value exponentials = ExpOp::create(
-      builder, loc, SubOp::create(builder, loc, logits, slice.alongRow(max)));
-  Value sum = slice.allReduce(dist::Reduction::Sum,
-                              slice.reduceRows(ReduceKind::Sum, exponentials));
+  Value max = slice.allReduce(dist::Reduction::Max, slice.reduceRows(ReduceKind::Max, logits));
+  Value exponentials =
+      ExpOp::create(builder, loc, SubOp::create(builder, loc, logits, slice.alongRow(max)));
+  Value sum =
+      slice.allReduce(dist::Reduction::Sum, slice.reduceRows(ReduceKind::Sum, exponentials));
   Value lse = AddOp::create(builder, loc, max, LogOp::create(builder, loc, sum));
 
-  auto matrixOf = [&](Type element) {
-    return RankedTensorType::get(shapeOf(logits), element);
-  };
+  auto matrixOf = [&](Type element) { return RankedTensorType::get(shapeOf(logits), element); };
   Type index = tensorOf(labels).getElementType();
-  Value columns = IotaOp::create(builder, loc, matrixOf(index),
-                                 builder.getI64IntegerAttr(1));
-  Value hit = CompareOp::create(builder, loc, matrixOf(builder.getI1Type()),
-                                Predicate::EQ, columns,
+  Value columns = IotaOp::create(builder, loc, matrixOf(index), builder.getI64IntegerAttr(1));
+  Value hit = CompareOp::create(builder, loc, matrixOf(builder.getI1Type()), Predicate::EQ, columns,
                                 slice.alongRow(slice.labels));
-  Value picked = SelectOp::create(builder, loc, hit, logits,
-                                  splat(builder, loc, tensorOf(logits), 0));
-  picked = slice.allReduce(dist::Reduction::Sum,
-                           slice.reduceRows(ReduceKind::Sum, picked));
+  Value picked =
+      SelectOp::create(builder, loc, hit, logits, splat(builder, loc, tensorOf(logits), 0));
+  picked = slice.allReduce(dist::Reduction::Sum, slice.reduceRows(ReduceKind::Sum, picked));
   Value zeros = splat(builder, loc, tensorOf(lse), 0);
   Value ones = splat(builder, loc, tensorOf(lse), 1);
   Value rows = SelectOp::create(builder, loc, slice.ignored, zeros,
@@ -133,24 +118,20 @@ CrossEntropyOp::partition(OpBuilder &builder, const LocalForm &local) {
     return ReduceOp::create(builder, loc, type, ReduceKind::Sum, value,
                             builder.getDenseI64ArrayAttr({0}));
   };
-  return SmallVector<Value>{total(rows, local.types[0]),
-                            total(counted, local.types[1]), lse};
+  return SmallVector<Value>{total(rows, local.types[0]), total(counted, local.types[1]), lse};
 }
 
 /// Each slice of a row needs the whole row's lse, which the forward pass has reduced.
-FailureOr<SmallVector<Value>>
-CrossEntropyGradOp::partition(OpBuilder &builder, const LocalForm &local) {
+FailureOr<SmallVector<Value>> CrossEntropyGradOp::partition(OpBuilder &builder,
+                                                            const LocalForm &local) {
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
   Value labels = local.operands[1];
   int64_t ignore = getIgnoreIndex();
   if (!axes.empty()) {
-    labels = VocabularySlice(builder, getLoc(), axes, local.operands[0], labels,
-                             ignore)
-                 .labels;
+    labels = VocabularySlice(builder, getLoc(), axes, local.operands[0], labels, ignore).labels;
     ignore = kIgnored;
   }
   return SmallVector<Value>{CrossEntropyGradOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], labels,
-      local.operands[2], local.operands[3],
-      builder.getI64IntegerAttr(ignore))};
+      builder, getLoc(), local.types[0], local.operands[0], labels, local.operands[2],
+      local.operands[3], builder.getI64IntegerAttr(ignore))};
 }

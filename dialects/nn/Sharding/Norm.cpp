@@ -9,8 +9,7 @@ namespace {
 /// The factors of rows, which are parallel (or summed, for gradients of the scale),
 /// and of the last dimension, which is whole.
 struct RowFactors {
-  RowFactors(RuleBuilder &rule, Value input,
-             FactorKind kind = FactorKind::Parallel) {
+  RowFactors(RuleBuilder &rule, Value input, FactorKind kind = FactorKind::Parallel) {
     rows = rule.dims(shapeOf(input).drop_back(), kind);
     column = {rule.dim(shapeOf(input).back(), FactorKind::Whole)};
     all = rows;

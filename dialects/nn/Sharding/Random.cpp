@@ -27,12 +27,14 @@ FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const Loc
     for (int64_t factor : rule.results[0][d]) {
       if (local.axes[factor].empty())
         continue;
-      Value begin = pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(d) * stride, scalar);
+      Value begin =
+          pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(d) * stride, scalar);
       offset = offset ? AddOp::create(builder, getLoc(), offset, begin).getResult() : begin;
     }
     stride *= shapeOf(getInput())[d];
   }
-  return SmallVector<Value>{DropoutOp::create(builder, getLoc(), type, local.operands[0], local.operands[1],
-                                              local.operands[2], local.operands[3], offset, getRatioAttr(), getIdAttr(),
-                                              builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
+  return SmallVector<Value>{
+      DropoutOp::create(builder, getLoc(), type, local.operands[0], local.operands[1],
+                        local.operands[2], local.operands[3], offset, getRatioAttr(), getIdAttr(),
+                        builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
 }

@@ -44,13 +44,11 @@ int64_t nn::pieces(ArrayRef<SplitAxis> axes) {
   return count;
 }
 
-Value nn::pieceIndex(OpBuilder &builder, Location loc,
-                     ArrayRef<SplitAxis> axes) {
+Value nn::pieceIndex(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes) {
   auto type = RankedTensorType::get({}, builder.getI64Type());
   Value index;
   for (const SplitAxis &axis : axes) {
-    Value coordinate =
-        dist::CoordinateOp::create(builder, loc, type, axis.name);
+    Value coordinate = dist::CoordinateOp::create(builder, loc, type, axis.name);
     if (index) {
       Value size = splat(builder, loc, type, axis.size);
       index = MulOp::create(builder, loc, index, size);
@@ -62,8 +60,7 @@ Value nn::pieceIndex(OpBuilder &builder, Location loc,
   return index ? index : splat(builder, loc, type, 0);
 }
 
-Value nn::pieceOffset(OpBuilder &builder, Location loc,
-                      ArrayRef<SplitAxis> axes, int64_t size,
+Value nn::pieceOffset(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes, int64_t size,
                       RankedTensorType type) {
   Value index = pieceIndex(builder, loc, axes);
   auto scalar = cast<RankedTensorType>(index.getType());
@@ -73,6 +70,5 @@ Value nn::pieceOffset(OpBuilder &builder, Location loc,
     index = CastOp::create(builder, loc, element, index);
   if (type.getRank() == 0)
     return index;
-  return BroadcastOp::create(builder, loc, type, index,
-                             builder.getDenseI64ArrayAttr({}));
+  return BroadcastOp::create(builder, loc, type, index, builder.getDenseI64ArrayAttr({}));
 }

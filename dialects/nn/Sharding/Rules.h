@@ -11,11 +11,9 @@ namespace shale::nn {
 class RuleBuilder {
 public:
   /// Adds a factor and returns its index; returns the empty list for size 1.
-  llvm::SmallVector<int64_t, 2> dim(int64_t size,
-                                    FactorKind kind = FactorKind::Parallel);
+  llvm::SmallVector<int64_t, 2> dim(int64_t size, FactorKind kind = FactorKind::Parallel);
   /// Adds one factor per dimension.
-  TensorFactors dims(llvm::ArrayRef<int64_t> shape,
-                     FactorKind kind = FactorKind::Parallel);
+  TensorFactors dims(llvm::ArrayRef<int64_t> shape, FactorKind kind = FactorKind::Parallel);
   RuleBuilder &operand(TensorFactors factors);
   RuleBuilder &result(TensorFactors factors);
   /// See ShardingRule::linear.
@@ -43,8 +41,7 @@ mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
 /// Builds the first index of this rank's piece of `size` elements, converted to
 /// `type`'s element type and repeated to its shape.
 mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
-                        llvm::ArrayRef<SplitAxis> axes, int64_t size,
-                        mlir::RankedTensorType type);
+                        llvm::ArrayRef<SplitAxis> axes, int64_t size, mlir::RankedTensorType type);
 
 } // namespace shale::nn
 

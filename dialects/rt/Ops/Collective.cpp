@@ -24,7 +24,9 @@ LogicalResult AllReduceOp::verify() {
 }
 
 shale::CollectiveKind AllGatherOp::getCollectiveKind() { return shale::CollectiveKind::AllGather; }
-shale::CollectiveKind ReduceScatterOp::getCollectiveKind() { return shale::CollectiveKind::ReduceScatter; }
+shale::CollectiveKind ReduceScatterOp::getCollectiveKind() {
+  return shale::CollectiveKind::ReduceScatter;
+}
 shale::CollectiveKind AllReduceOp::getCollectiveKind() { return shale::CollectiveKind::AllReduce; }
 
 LogicalResult WaitOp::verify() {

@@ -5,12 +5,15 @@ using namespace mlir;
 using namespace shale::rt;
 
 /// Checks that buffers hold the tensors `types` (launch_c1).
-static LogicalResult verifyBuffers(LaunchOp op, TypeRange buffers, ArrayRef<Type> types, StringRef what) {
+static LogicalResult verifyBuffers(LaunchOp op, TypeRange buffers, ArrayRef<Type> types,
+                                   StringRef what) {
   if (buffers.size() != types.size())
-    return op.emitOpError() << op.getKernelAttr() << " has " << types.size() << ' ' << what << "s; got " << buffers.size();
+    return op.emitOpError() << op.getKernelAttr() << " has " << types.size() << ' ' << what
+                            << "s; got " << buffers.size();
   for (auto [index, buffer, type] : llvm::enumerate(buffers, types))
     if (Type(tensorType(buffer)) != type)
-      return op.emitOpError() << what << ' ' << index << " of " << op.getKernelAttr() << " is " << type << "; got " << buffer;
+      return op.emitOpError() << what << ' ' << index << " of " << op.getKernelAttr() << " is "
+                              << type << "; got " << buffer;
   return success();
 }
 
@@ -47,10 +50,12 @@ LogicalResult GemmOp::verify() {
   int64_t rank = c.getRank();
   Type element = a.getElementType();
   if ((!element.isF32() && !shale::isHalf(element)) || b.getElementType() != element ||
-      (c.getElementType() != element && !c.getElementType().isF32()) || rank < 2 || a.getRank() != rank || b.getRank() != rank ||
+      (c.getElementType() != element && !c.getElementType().isF32()) || rank < 2 ||
+      a.getRank() != rank || b.getRank() != rank ||
       a.getShape().drop_back(2) != c.getShape().drop_back(2) ||
       b.getShape().drop_back(2) != c.getShape().drop_back(2)) // gemm_c1
-    return emitOpError() << "needs matrices of f32 or of one half type, and of one batch; got " << a << ", " << b << " and " << c;
+    return emitOpError() << "needs matrices of f32 or of one half type, and of one batch; got " << a
+                         << ", " << b << " and " << c;
   Shape shape = getShape();
   int64_t am = a.getDimSize(getTransposeA() ? rank - 1 : rank - 2);
   int64_t bk = b.getDimSize(getTransposeB() ? rank - 1 : rank - 2);

@@ -1,6 +1,6 @@
 //===- Function.cpp - Functions and kernels -------------------------------===//
-#include "dialects/rt/RT.h"
 #include "dialects/nn/Ops/Aliases.h"
+#include "dialects/rt/RT.h"
 
 using namespace mlir;
 using namespace shale;
@@ -15,8 +15,11 @@ LogicalResult FuncOp::verify() {
       return emitOpError() << "an input needs name, binding, type and batch_dim; got " << input;
     Attribute bound = entry.get("bound"), ignored = entry.get("ignored"); // func_c2
     auto size = dyn_cast_or_null<IntegerAttr>(bound);
-    if ((bound && (!size || size.getInt() < 1)) || (ignored && (!size || !isa<IntegerAttr>(ignored))))
-      return emitOpError() << "an input's bound must be positive, and ignored an integer beside it; got " << input;
+    if ((bound && (!size || size.getInt() < 1)) ||
+        (ignored && (!size || !isa<IntegerAttr>(ignored))))
+      return emitOpError()
+             << "an input's bound must be positive, and ignored an integer beside it; got "
+             << input;
   }
   return success();
 }
@@ -46,7 +49,8 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.printSymbolName(getSymName());
   printer << '(';
   if (!getBody().empty())
-    llvm::interleaveComma(getBody().getArguments(), printer, [&](BlockArgument argument) { printer.printRegionArgument(argument); });
+    llvm::interleaveComma(getBody().getArguments(), printer,
+                          [&](BlockArgument argument) { printer.printRegionArgument(argument); });
   printer << ')';
   printer.printArrowTypeList(getFunctionType().getResults());
   nn::printKernelBody(printer, *this, getAliasesAttr(),

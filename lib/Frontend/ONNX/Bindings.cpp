@@ -14,9 +14,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static RankedTensorType tensor(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
+static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 namespace {
 /// The argument that integers come from. The element at index 0 of the last
@@ -72,13 +70,15 @@ static Origin traceTokens(Value value, int depth = 0) {
       // Ignored labels are appended, a first token is prepended. A roll appends,
       // too.
       ValueRange parts = concat.getInputs();
-      if (depth == kMaxConcats || parts.size() != 2 || concat.getDim() != uint64_t(tensor(value).getRank() - 1))
+      if (depth == kMaxConcats || parts.size() != 2 ||
+          concat.getDim() != uint64_t(tensor(value).getRank() - 1))
         return {};
       Origin front = traceTokens(parts[0], depth + 1), back = traceTokens(parts[1], depth + 1);
       if (front.argument && back.argument && front.argument != back.argument)
         return {};
       Origin kept = front;
-      if (!front.argument || tensor(parts[1]).getShape().back() > tensor(parts[0]).getShape().back()) {
+      if (!front.argument ||
+          tensor(parts[1]).getShape().back() > tensor(parts[0]).getShape().back()) {
         kept = back;
         kept.shift -= tensor(parts[0]).getShape().back();
       }
@@ -128,7 +128,8 @@ static constexpr int64_t kMoreRows = 8;
 std::string Importer::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t wants) {
   const llvm::StringMapEntry<int64_t> *dim = nullptr;
   for (const auto &entry : options.dims)
-    if (entry.getKey() != "batch" && entry.getValue() <= wants && wants - entry.getValue() < std::min(kMoreRows, has) &&
+    if (entry.getKey() != "batch" && entry.getValue() <= wants &&
+        wants - entry.getValue() < std::min(kMoreRows, has) &&
         (!dim || entry.getValue() > dim->getValue()))
       dim = &entry;
   if (!dim || has >= wants)
@@ -145,8 +146,8 @@ std::string Importer::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t
     }
   }
   int64_t spare = wants - dim->getValue();
-  return "the model has " + std::to_string(has - spare) + " positions" + name + ": lower --dim " + displayName(dim->getKey()) + " to " +
-         std::to_string(has - spare) + " at most";
+  return "the model has " + std::to_string(has - spare) + " positions" + name + ": lower --dim " +
+         displayName(dim->getKey()) + " to " + std::to_string(has - spare) + " at most";
 }
 
 std::string Importer::broadcastHint(ArrayRef<Value> values, int64_t one, int64_t other) {
@@ -154,7 +155,9 @@ std::string Importer::broadcastHint(ArrayRef<Value> values, int64_t one, int64_t
   for (Value value : values) // the smaller size is the model's
     if (llvm::is_contained(tensor(value).getShape(), std::min(one, other)))
       tables.push_back(value);
-  if (!llvm::is_contained(llvm::map_range(options.dims, [](auto &entry) { return entry.getValue(); }), std::max(one, other)))
+  if (!llvm::is_contained(
+          llvm::map_range(options.dims, [](auto &entry) { return entry.getValue(); }),
+          std::max(one, other)))
     return "";
   std::string hint = positionsHint(tables, std::min(one, other), std::max(one, other));
   return hint.empty() ? "" : ". Perhaps " + hint;
@@ -187,11 +190,13 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     std::string open;
     for (BlockArgument argument : argumentsBehind(parts.labels))
       if (Input *input = inputOf(argument); input && !input->role)
-        if (input->type.getElementType().isSignlessInteger() && !options.bindings.count(input->name))
+        if (input->type.getElementType().isSignlessInteger() &&
+            !options.bindings.count(input->name))
           open += (open.empty() ? "'" : ", '") + displayName(input->name) + "'";
     if (!open.empty())
-      return error("cannot tell which tokens the labels are, which are computed from " + open +
-                   ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it"),
+      return error(
+                 "cannot tell which tokens the labels are, which are computed from " + open +
+                 ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it"),
              failure();
     return success();
   }
@@ -202,8 +207,8 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     return success();
   }
 
-  // The token that the model sees at a position, as a shift in the label or else in the input that is looked up, and the
-  // embedding that reads the label.
+  // The token that the model sees at a position, as a shift in the label or else in the input that
+  // is looked up, and the embedding that reads the label.
   std::optional<int64_t> seen;
   bool feeds = false, unknown = false;
   nn::EmbeddingOp where;
@@ -235,10 +240,11 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
       for (size_t index : stateOrder)
         if (stateValues[index] == argument)
           table = displayName(parameters.list[index].name);
-    return error("label '" + shown + "' also feeds embedding '" + table +
-                 "', unshifted: the model would learn to copy what it reads. Export with two different tensors "
-                 "(of (ids, ids) the exporter makes one), or pass --bind " + shown +
-                 "=tokens where that is meant"),
+    return error(
+               "label '" + shown + "' also feeds embedding '" + table +
+               "', unshifted: the model would learn to copy what it reads. Export with two different tensors "
+               "(of (ids, ids) the exporter makes one), or pass --bind " +
+               shown + "=tokens where that is meant"),
            failure();
   }
   if (ahead == 1) {
@@ -247,13 +253,16 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     return success();
   }
   if (ahead != 0)
-    return error((ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead) + " against what the model reads"
-                        : "cannot tell how the graph shifts labels '" + shown + "' against what the model reads") +
+    return error((ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead) +
+                              " against what the model reads"
+                        : "cannot tell how the graph shifts labels '" + shown +
+                              "' against what the model reads") +
                  ": pass --bind " + shown + kBindChoices),
            failure();
   // One label per token; otherwise the labels are classes of examples, not tokens.
   bool perToken = llvm::any_of(inputs, [&](const Input &input) {
-    return &input != label && input.binding == "tokens" && input.type.getNumElements() == label->type.getNumElements();
+    return &input != label && input.binding == "tokens" &&
+           input.type.getNumElements() == label->type.getNumElements();
   });
   if (!perToken && label->binding.empty()) {
     bindingNote = "labels '" + shown + "' are not one for each token: from the data file";
@@ -261,15 +270,17 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
   }
   bool ours = !label->binding.empty(); // an input that --loss made
   label->binding = "tokens+1";
-  bindingNote = ours ? "labels '" + shown + "' are bound to tokens+1"
-                     : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1";
+  bindingNote =
+      ours ? "labels '" + shown + "' are bound to tokens+1"
+           : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1";
   return success();
 }
 
 LogicalResult Importer::bindInputs(const LossParts &parts) {
   current = nullptr;
   for (auto &bind : options.bindings)
-    if (llvm::none_of(inputs, [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
+    if (llvm::none_of(inputs,
+                      [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
       return error("--bind: no input '" + displayName(bind.getKey()) + "'; there are " +
                        listInputs([](const Input &) { return true; }),
                    SHALE_EXIT_USAGE),
@@ -280,7 +291,8 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     lookedUp.insert(traceTokens(embedding.getIndices()).argument);
   bool haveTokens = false;
   for (Input &input : inputs) {
-    if (input.isLabel || input.role || input.argument == labels || !input.type.getElementType().isSignlessInteger())
+    if (input.isLabel || input.role || input.argument == labels ||
+        !input.type.getElementType().isSignlessInteger())
       continue;
     StringRef name = input.name;
     if (input.argument.use_empty()) // only its shape is read: any tokens will do
@@ -288,10 +300,11 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     else if (name.contains("mask")) {
       input.binding = "ones";
       if (!options.bindings.count(name))
-        emitRemark(fileLocation()) << "mask '" << displayName(name)
-                                   << "' is read from the data file; where that has none, as a file of tokens, it is all "
-                                      "ones. If it always is, --bind "
-                                   << displayName(name) << "=ones saves its cost";
+        emitRemark(fileLocation())
+            << "mask '" << displayName(name)
+            << "' is read from the data file; where that has none, as a file of tokens, it is all "
+               "ones. If it always is, --bind "
+            << displayName(name) << "=ones saves its cost";
     } else if (name.contains("position"))
       input.binding = "arange";
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
@@ -300,7 +313,8 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
   if (parts.labels && mlir::failed(bindLabels(parts)))
     return failure();
   for (Input &input : inputs)
-    if (auto bound = options.bindings.find(input.name); !input.role && bound != options.bindings.end())
+    if (auto bound = options.bindings.find(input.name);
+        !input.role && bound != options.bindings.end())
       input.binding = input.folded ? "all-ones" : bound->getValue();
   // The table must have every position that the runtime counts.
   for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
@@ -312,9 +326,10 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     if (wants <= has)
       continue;
     std::string hint = positionsHint({embedding.getTable()}, has, wants);
-    return error(hint.empty() ? "input '" + displayName(input->name) + "' counts " + std::to_string(wants) + " positions, the model has " +
-                                    std::to_string(has)
-                              : hint),
+    return error(hint.empty()
+                     ? "input '" + displayName(input->name) + "' counts " + std::to_string(wants) +
+                           " positions, the model has " + std::to_string(has)
+                     : hint),
            failure();
   }
   if (!bindingNote.empty())
@@ -324,7 +339,8 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
 
 /// Whether each position sees all others: not causal, and no mask differs between positions.
 static bool seesAll(nn::AttentionOp attention) {
-  ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(), key = tensor(attention.getKey()).getShape();
+  ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(),
+                    key = tensor(attention.getKey()).getShape();
   if (attention.getCausal() || query[2] != key[2] || query[2] < 2)
     return false;
   return llvm::all_of(llvm::drop_begin(attention->getOperands(), 3), [](Value mask) {
@@ -343,7 +359,8 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
     auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
-    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) || options.bindings.count(name.getValue()))
+    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) ||
+        options.bindings.count(name.getValue()))
       continue;
     // A label that is also looked up as tokens keeps its binding.
     bool read = llvm::any_of(forward.getOps<nn::EmbeddingOp>(), [&](nn::EmbeddingOp embedding) {
@@ -352,9 +369,12 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
     if (read)
       continue;
     forward.removeArgAttr(i, nn::kBindingAttr);
-    std::string text = "attention sees later positions, too: labels '" + name.getValue().str() + "' come from the data file";
+    std::string text = "attention sees later positions, too: labels '" + name.getValue().str() +
+                       "' come from the data file";
     module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
-    onnx::emitNote(module.getLoc(), text + " (next tokens would be copied; --bind " + name.getValue().str() + "=tokens+1 takes them nevertheless)");
+    onnx::emitNote(module.getLoc(), text + " (next tokens would be copied; --bind " +
+                                        name.getValue().str() +
+                                        "=tokens+1 takes them nevertheless)");
   }
 }
 
@@ -365,12 +385,16 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
 /// Chooses dimension 0 as the batch if no dimension is named `batch` and the
 /// labels and tokens have the same size there.
 LogicalResult Importer::chooseBatch() {
-  auto isTokens = [](const Input &input) { return input.isLabel || StringRef(input.binding).starts_with("tokens"); };
-  bool haveTokens = llvm::any_of(inputs, [&](const Input &input) { return !input.role && isTokens(input); });
+  auto isTokens = [](const Input &input) {
+    return input.isLabel || StringRef(input.binding).starts_with("tokens");
+  };
+  bool haveTokens =
+      llvm::any_of(inputs, [&](const Input &input) { return !input.role && isTokens(input); });
   std::vector<Input *> examples, others;
   for (Input &input : inputs)
     if (!input.role)
-      ((haveTokens ? isTokens(input) : input.binding.empty()) ? examples : others).push_back(&input);
+      ((haveTokens ? isTokens(input) : input.binding.empty()) ? examples : others)
+          .push_back(&input);
   std::optional<int64_t> batch;
   bool rows = false, open = false, agree = !examples.empty();
   for (Input *input : examples) {
@@ -384,8 +408,11 @@ LogicalResult Importer::chooseBatch() {
   }
   if (!open)
     return success();
-  // Another input of that size in dimension 0 is ambiguous if labels or tokens have a later dimension of the same size.
-  auto hasElsewhere = [&](Input *input) { return llvm::is_contained(input->type.getShape().drop_front(), *batch); };
+  // Another input of that size in dimension 0 is ambiguous if labels or tokens have a later
+  // dimension of the same size.
+  auto hasElsewhere = [&](Input *input) {
+    return llvm::is_contained(input->type.getShape().drop_front(), *batch);
+  };
   for (Input *input : others)
     if (agree && input->binding.empty() && !input->batchDim && input->type.getRank() > 0 &&
         input->type.getDimSize(0) == *batch)
@@ -396,18 +423,22 @@ LogicalResult Importer::chooseBatch() {
     for (std::vector<Input *> *list : {&examples, &others})
       for (Input *input : *list) {
         ArrayRef<int64_t> shape = input->type.getShape();
-        if (input->batchDim || shape.empty() || shape[0] != *batch || (list == &others && shape.size() < 2 && !input->binding.empty()))
+        if (input->batchDim || shape.empty() || shape[0] != *batch ||
+            (list == &others && shape.size() < 2 && !input->binding.empty()))
           continue;
         input->batchDim = 0;
         fixed |= input->isFixed;
         taken += (taken.empty() ? "'" : ", '") + displayName(input->name) + "'";
       }
     if (fixed && *batch % options.dataRanks != 0)
-      return error("the batch of " + Twine(*batch) + " in " + taken + " is fixed in the file and does not divide over the " +
-                       Twine(options.dataRanks) + " ranks of the mesh's data axes: export with a batch of " +
-                       Twine((*batch / options.dataRanks + 1) * options.dataRanks) +
-                       ", or with a free one (dynamic_shapes={INPUT: {0: \"batch\"}}) and --dim batch=N",
-                   SHALE_EXIT_USAGE),
+      return error(
+                 "the batch of " + Twine(*batch) + " in " + taken +
+                     " is fixed in the file and does not divide over the " +
+                     Twine(options.dataRanks) +
+                     " ranks of the mesh's data axes: export with a batch of " +
+                     Twine((*batch / options.dataRanks + 1) * options.dataRanks) +
+                     ", or with a free one (dynamic_shapes={INPUT: {0: \"batch\"}}) and --dim batch=N",
+                 SHALE_EXIT_USAGE),
              failure();
     note("no dimension of " + taken + " is named 'batch': the first, of " + Twine(*batch) +
          ", is taken for it (--batch-dim INPUT:DIM says otherwise)");
@@ -422,10 +453,12 @@ LogicalResult Importer::chooseBatch() {
       shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     shapes += (shapes.empty() ? "'" : ", '") + displayName(input->name) + "' [" + shape + "]";
   }
-  return error("no dimension is named 'batch', and the inputs (" + (shapes.empty() ? "none" : shapes) +
-                   ") do not show which one it is: each of the " + Twine(options.dataRanks) +
-                   " ranks would compute the same. Pass --batch-dim INPUT:0 for each input whose dimension 0 counts examples: "
-                   "ranks then share these out",
-               SHALE_EXIT_USAGE),
+  return error(
+             "no dimension is named 'batch', and the inputs (" +
+                 (shapes.empty() ? "none" : shapes) +
+                 ") do not show which one it is: each of the " + Twine(options.dataRanks) +
+                 " ranks would compute the same. Pass --batch-dim INPUT:0 for each input whose dimension 0 counts examples: "
+                 "ranks then share these out",
+             SHALE_EXIT_USAGE),
          failure();
 }

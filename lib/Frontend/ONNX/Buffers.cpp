@@ -13,7 +13,8 @@ static constexpr size_t kShown = 4;
 /// Returns the names of buffers that state_dict() leaves out, as the exporter wrote them.
 static llvm::StringSet<> transientTargets(const GraphProto &graph) {
   llvm::StringSet<> names;
-  StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  StringRef text =
+      metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
   SmallVector<StringRef> lines;
   text.split("# outputs").first.split(lines, '\n');
   for (StringRef line : lines) {
@@ -55,14 +56,17 @@ void Importer::describeBuffers() {
         SmallString<256> path(place->path);
         (void)llvm::sys::fs::make_absolute(path);
         fields.emplace_back(builder.getStringAttr("type"), TypeAttr::get(*type));
-        fields.emplace_back(builder.getStringAttr("init"),
-                            nn::FileAttr::get(context, path, place->offset, place->length, false, Type()));
+        fields.emplace_back(
+            builder.getStringAttr("init"),
+            nn::FileAttr::get(context, path, place->offset, place->length, false, Type()));
       }
     }
-    entries.emplace_back(builder.getStringAttr(displayName(buffer.name)), builder.getDictionaryAttr(fields));
+    entries.emplace_back(builder.getStringAttr(displayName(buffer.name)),
+                         builder.getDictionaryAttr(fields));
   }
   if (!absent.empty())
-    note("buffers of the state_dict are not in the file: " + listOf(absent, kShown) + "; model.safetensors gets them from --init, or from an export with optimize=False");
+    note("buffers of the state_dict are not in the file: " + listOf(absent, kShown) +
+         "; model.safetensors gets them from --init, or from an export with optimize=False");
   if (!entries.empty())
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
 }

@@ -17,8 +17,7 @@ using namespace shale::onnx;
 LogicalResult Importer::checkModel() {
   const ModelProto &proto = model.proto();
   if (!proto.has_ir_version() || proto.ir_version() < 3)
-    return error("no ir_version, or one before 3: export the model again"),
-           failure();
+    return error("no ir_version, or one before 3: export the model again"), failure();
   for (const OperatorSetIdProto &opset : proto.opset_import()) {
     StringRef domain = domainOf(opset.domain());
     if (opset.version() < 1 || opset.version() > INT32_MAX)
@@ -54,20 +53,16 @@ LogicalResult Importer::checkModel() {
     if (tensor.name().empty())
       return error("an initializer has no name"), failure();
     if (!initializers.try_emplace(tensor.name(), &tensor).second)
-      return error("initializer '" + displayName(tensor.name()) +
-                   "' is there twice"),
-             failure();
+      return error("initializer '" + displayName(tensor.name()) + "' is there twice"), failure();
   }
   for (const FunctionProto &function : proto.functions())
     if (!functions
-             .try_emplace((domainOf(function.domain()) +
-                           "::" + function.name() + "::" + function.overload())
-                              .str(),
-                          &function)
+             .try_emplace(
+                 (domainOf(function.domain()) + "::" + function.name() + "::" + function.overload())
+                     .str(),
+                 &function)
              .second)
-      return error("function '" + displayName(function.name()) +
-                   "' is there twice"),
-             failure();
+      return error("function '" + displayName(function.name()) + "' is there twice"), failure();
   return success();
 }
 
@@ -76,30 +71,27 @@ LogicalResult Importer::chooseLoss() {
   const GraphProto &graph = model.proto().graph();
   std::string outputs;
   for (const ValueInfoProto &output : graph.output())
-    outputs +=
-        (outputs.empty() ? "'" : ", '") + displayName(output.name()) + "'";
+    outputs += (outputs.empty() ? "'" : ", '") + displayName(output.name()) + "'";
   auto hasOutput = [&](StringRef name) {
-    if (llvm::any_of(graph.output(),
-                     [&](auto &output) { return output.name() == name; }))
+    if (llvm::any_of(graph.output(), [&](auto &output) { return output.name() == name; }))
       return true;
-    return llvm::any_of(graph.node(), [&](auto &node) {
-      return llvm::is_contained(node.output(), name);
-    });
+    return llvm::any_of(graph.node(),
+                        [&](auto &node) { return llvm::is_contained(node.output(), name); });
   };
   if (!options.loss.empty()) {
     auto [kind, rest] = StringRef(options.loss).split(':');
     auto [first, second] = rest.split(',');
     bool two = kind == "cross-entropy" || kind == "mse";
-    if ((kind != "next-token" && !two) || first.empty() ||
-        (two && second.empty()) || (!two && rest.contains(',')))
+    if ((kind != "next-token" && !two) || first.empty() || (two && second.empty()) ||
+        (!two && rest.contains(',')))
       return error("--loss '" + displayName(options.loss) +
                        "' is not one of next-token:LOGITS, "
                        "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET",
                    SHALE_EXIT_USAGE),
              failure();
     if (!hasOutput(first))
-      return error("--loss: '" + displayName(first) +
-                       "' is no output of the graph; outputs are " + outputs,
+      return error("--loss: '" + displayName(first) + "' is no output of the graph; outputs are " +
+                       outputs,
                    SHALE_EXIT_USAGE),
              failure();
     lossKind = kind.str();
@@ -164,11 +156,9 @@ LogicalResult Importer::findNeeded() {
       if (name.empty())
         continue;
       current = &node;
-      currentNode = "node '" + displayName(node.name()) + "' (" +
-                    displayName(node.op_type()) + ")";
+      currentNode = "node '" + displayName(node.name()) + "' (" + displayName(node.op_type()) + ")";
       if (!producer.try_emplace(name, &node).second || initializers.count(name))
-        return error("value '" + displayName(name) + "' is defined twice"),
-               failure();
+        return error("value '" + displayName(name) + "' is defined twice"), failure();
     }
   current = nullptr;
   SmallVector<StringRef> work;
@@ -193,8 +183,7 @@ LogicalResult Importer::findNeeded() {
 
 const FunctionProto *Importer::findFunction(const NodeProto &node) const {
   auto it = functions.find(
-      (domainOf(node.domain()) + "::" + node.op_type() + "::" + node.overload())
-          .str());
+      (domainOf(node.domain()) + "::" + node.op_type() + "::" + node.overload()).str());
   return it == functions.end() ? nullptr : it->second;
 }
 
@@ -212,17 +201,15 @@ Scope onnx::functionScope(const FunctionProto &function, const Scope &caller) {
   return scope;
 }
 
-void Importer::collectUnsupported(const NodeProto &node, const Scope &scope,
-                                  int depth) {
+void Importer::collectUnsupported(const NodeProto &node, const Scope &scope, int depth) {
   int64_t version = opsetOf(node, scope);
   if (const FunctionProto *function = findFunction(node)) {
     // Recursion is reported when the call is followed.
-    if (depth < kMaxCallDepth &&
-        visitedFunctions
-            .insert((Twine(function->domain()) + "::" + function->name() +
-                     "::" + function->overload())
-                        .str())
-            .second) {
+    if (depth < kMaxCallDepth && visitedFunctions
+                                     .insert((Twine(function->domain()) + "::" + function->name() +
+                                              "::" + function->overload())
+                                                 .str())
+                                     .second) {
       Scope inner = functionScope(*function, scope);
       for (const NodeProto &called : function->node())
         collectUnsupported(called, inner, depth + 1);
@@ -231,17 +218,14 @@ void Importer::collectUnsupported(const NodeProto &node, const Scope &scope,
   }
   if (getHandlers().find(domainOf(node.domain()), node.op_type(), version))
     return;
-  std::string domain =
-      node.domain().empty() ? "ai.onnx" : displayName(node.domain());
+  std::string domain = node.domain().empty() ? "ai.onnx" : displayName(node.domain());
   std::string key = domain + " " + displayName(node.op_type()) +
-                    (version ? ", opset " + std::to_string(version)
-                             : ", domain not imported");
+                    (version ? ", opset " + std::to_string(version) : ", domain not imported");
   Unsupported &entry = unsupported[key];
   if (entry.count++ > 0)
     return;
-  entry.node = displayName(node.name().empty() && node.output_size()
-                               ? node.output(0)
-                               : node.name());
+  entry.node =
+      displayName(node.name().empty() && node.output_size() ? node.output(0) : node.name());
   entry.place = sourcePlace(locationOf(node));
 }
 
@@ -254,8 +238,8 @@ LogicalResult Importer::checkSupported() {
   std::string text;
   for (auto &[key, entry] : unsupported)
     text += "\n  " + key + ": " + std::to_string(entry.count) +
-            (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.node +
-            "'" + (entry.place.empty() ? "" : " (" + entry.place + ")");
+            (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.node + "'" +
+            (entry.place.empty() ? "" : " (" + entry.place + ")");
   return error(Twine(unsupported.size()) +
                (unsupported.size() == 1 ? " operator is" : " operators are") +
                " not supported:" + text),
@@ -266,8 +250,7 @@ FailureOr<int64_t> Importer::addInput(StringRef name, RankedTensorType type,
                                       std::optional<int64_t> batchDim) {
   int64_t index = inputs.size();
   inputs.push_back({name.str(), type, batchDim});
-  Location loc =
-      NameLoc::get(StringAttr::get(context, displayName(name)), fileLocation());
+  Location loc = NameLoc::get(StringAttr::get(context, displayName(name)), fileLocation());
   inputs.back().argument = body->insertArgument(unsigned(index), type, loc);
   Binding binding;
   binding.value = inputs.back().argument;
@@ -282,8 +265,7 @@ Value Importer::randomArgument(nn::Role role) {
   std::string name = "random." + nn::stringifyRole(role).str();
   while (root.values.count(name))
     name += "_";
-  if (mlir::failed(addInput(
-          name, RankedTensorType::get({}, builder.getI64Type()), std::nullopt)))
+  if (mlir::failed(addInput(name, RankedTensorType::get({}, builder.getI64Type()), std::nullopt)))
     return {};
   inputs.back().role = role;
   return inputs.back().argument;
@@ -301,8 +283,7 @@ LogicalResult Importer::declareInputs() {
         for (const std::string &name : inner.input())
           read.insert(name);
   }
-  for (StringRef name :
-       {StringRef(lossName), StringRef(logitsName), StringRef(labelsName)})
+  for (StringRef name : {StringRef(lossName), StringRef(logitsName), StringRef(labelsName)})
     read.insert(name);
   std::string missing;
   for (const ValueInfoProto &input : graph.input()) {
@@ -310,21 +291,18 @@ LogicalResult Importer::declareInputs() {
       continue;
     std::string shown = displayName(input.name());
     if (input.name().empty() || root.values.count(input.name()))
-      return error("input '" + shown + "' is there twice, or has no name"),
-             failure();
+      return error("input '" + shown + "' is there twice, or has no name"), failure();
     const TypeProto::Tensor &tensor = input.type().tensor_type();
     for (const TensorShapeProto::Dimension &dim : tensor.shape().dim())
       if (!dim.dim_param().empty())
         dimsUsed.insert(dim.dim_param());
     if (!read.contains(input.name())) {
-      emitRemark(fileLocation())
-          << model.path() << ": input '" << shown
-          << "' is left out: the loss does not depend on it";
+      emitRemark(fileLocation()) << model.path() << ": input '" << shown
+                                 << "' is left out: the loss does not depend on it";
       continue;
     }
     if (!input.type().has_tensor_type() || !tensor.has_shape())
-      return error("input '" + shown + "' is no tensor of known rank"),
-             failure();
+      return error("input '" + shown + "' is no tensor of known rank"), failure();
     std::string why;
     Type element = elementType(context, tensor.elem_type(), why);
     if (!element)
@@ -337,8 +315,7 @@ LogicalResult Importer::declareInputs() {
         continue;
       }
       if (dim.has_dim_value() && dim.dim_value() < 0)
-        return error("input '" + shown + "' has a negative dimension"),
-               failure();
+        return error("input '" + shown + "' has a negative dimension"), failure();
       auto it = options.dims.find(dim.dim_param());
       if (dim.dim_param().empty())
         return error("input '" + shown +
@@ -349,12 +326,12 @@ LogicalResult Importer::declareInputs() {
         batchDim = shape.size();
       if (it == options.dims.end() && options.assumed) {
         int64_t rows = llvm::alignTo(4, uint64_t(options.dataRanks));
-        auto [known, isNew] = assumed.try_emplace(
-            dim.dim_param(), shape.empty() ? rows : options.assumedSize);
+        auto [known, isNew] =
+            assumed.try_emplace(dim.dim_param(), shape.empty() ? rows : options.assumedSize);
         shape.push_back(known->second);
         if (isNew)
-          options.assumed->push_back("--dim " + displayName(dim.dim_param()) +
-                                     "=" + std::to_string(known->second));
+          options.assumed->push_back("--dim " + displayName(dim.dim_param()) + "=" +
+                                     std::to_string(known->second));
         continue;
       }
       if (it == options.dims.end()) {
@@ -369,30 +346,26 @@ LogicalResult Importer::declareInputs() {
     auto batch = options.batchDims.find(input.name());
     if (batch != options.batchDims.end()) {
       if (batch->second < 0 || batch->second >= int64_t(shape.size()))
-        return error("--batch-dim: input '" + shown + "' has " +
-                         Twine(shape.size()) + " dimensions",
+        return error("--batch-dim: input '" + shown + "' has " + Twine(shape.size()) +
+                         " dimensions",
                      SHALE_EXIT_USAGE),
                failure();
       batchDim = batch->second;
     }
     auto type = RankedTensorType::get(shape, element);
     if (nn::tensorBytes(type) < 0)
-      return error("the size of input '" + shown + "' overflows 64 bits"),
-             failure();
+      return error("the size of input '" + shown + "' overflows 64 bits"), failure();
     if (mlir::failed(addInput(input.name(), type, batchDim)))
       return failure();
     for (auto [dim, size] : llvm::zip(tensor.shape().dim(), shape))
-      inputs.back().sizes +=
-          (inputs.back().sizes.empty() ? "" : ", ") +
-          (dim.dim_param().empty() ? "" : displayName(dim.dim_param()) + "=") +
-          std::to_string(size);
-    inputs.back().isFixed =
-        tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
+      inputs.back().sizes += (inputs.back().sizes.empty() ? "" : ", ") +
+                             (dim.dim_param().empty() ? "" : displayName(dim.dim_param()) + "=") +
+                             std::to_string(size);
+    inputs.back().isFixed = tensor.shape().dim_size() > 0 && tensor.shape().dim(0).has_dim_value();
     if (options.bindings.lookup(input.name()) == "ones") {
       // Values that depend on it are folded, so a mask that hides nothing costs nothing.
       inputs.back().folded = true;
-      root.values[input.name()].value =
-          nn::splat(builder, fileLocation(), type, 1);
+      root.values[input.name()].value = nn::splat(builder, fileLocation(), type, 1);
     }
   }
   if (!missing.empty()) {
@@ -400,8 +373,7 @@ LogicalResult Importer::declareInputs() {
     for (auto &dim : options.dims)
       if (!dimsUsed.contains(dim.getKey()))
         unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
-    return error("sizes of dimensions are missing: pass" + missing + unknown,
-                 SHALE_EXIT_USAGE),
+    return error("sizes of dimensions are missing: pass" + missing + unknown, SHALE_EXIT_USAGE),
            failure();
   }
   for (auto &dim : options.dims)
@@ -417,15 +389,14 @@ LogicalResult Importer::declareInputs() {
                          "\"sequence\"}})",
                      SHALE_EXIT_USAGE),
                failure();
-      return error("--dim: no input has a dimension '" +
-                       displayName(dim.getKey()) + "'; there are " + known,
+      return error("--dim: no input has a dimension '" + displayName(dim.getKey()) +
+                       "'; there are " + known,
                    SHALE_EXIT_USAGE),
              failure();
     }
   for (auto &batch : options.batchDims)
     if (!root.values.count(batch.getKey()))
-      return error("--batch-dim: no input '" + displayName(batch.getKey()) +
-                       "'; there are " +
+      return error("--batch-dim: no input '" + displayName(batch.getKey()) + "'; there are " +
                        listInputs([](const Input &) { return true; }),
                    SHALE_EXIT_USAGE),
              failure();
@@ -436,7 +407,8 @@ LogicalResult Importer::declareInputs() {
 static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
   bool uniform = llvm::all_of(values, [&](double value) { return value == values.front(); });
   if (uniform) {
-    auto fill = FloatAttr::get(Float64Type::get(type.getContext()), values.empty() ? 0.0 : values.front());
+    auto fill =
+        FloatAttr::get(Float64Type::get(type.getContext()), values.empty() ? 0.0 : values.front());
     return nn::FillAttr::get(type.getContext(), fill);
   }
   const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
@@ -454,7 +426,9 @@ LogicalResult Importer::declareStates() {
   parameters = findParameters(model, options.parameters);
   for (const auto &constant : options.parameters.constants)
     if (!initializers.count(constant.getKey()))
-      return error("--constant: no initializer is named '" + displayName(constant.getKey()) + "'", SHALE_EXIT_USAGE), failure();
+      return error("--constant: no initializer is named '" + displayName(constant.getKey()) + "'",
+                   SHALE_EXIT_USAGE),
+             failure();
   if (!parameters.errors.empty()) {
     std::string text = parameters.errors.front();
     for (const std::string &more : llvm::drop_begin(parameters.errors))
@@ -480,22 +454,19 @@ LogicalResult Importer::declareStates() {
     if (parameter.initializer) {
       auto declared = model.type(context, *parameter.initializer);
       if (!declared)
-        return error("parameter '" + shown +
-                     "': " + llvm::toString(declared.takeError())),
+        return error("parameter '" + shown + "': " + llvm::toString(declared.takeError())),
                failure();
       type = *declared;
       if (!parameter.isParameter && nn::tensorBytes(type) <= kConstantLimit)
         continue; // a constant where it is read
       auto place = model.place(*parameter.initializer, type);
       if (!place)
-        return error("initializer '" +
-                     displayName(parameter.initializer->name()) +
-                     "' of parameter '" + shown +
-                     "': " + llvm::toString(place.takeError())),
+        return error("initializer '" + displayName(parameter.initializer->name()) +
+                     "' of parameter '" + shown + "': " + llvm::toString(place.takeError())),
                failure();
       if (parameter.transposed)
-        type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
-                                     type.getElementType());
+        type =
+            RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
       if (!parameter.shape.empty()) // the same elements in another shape
         type = RankedTensorType::get(parameter.shape, type.getElementType());
       if (place->path.empty()) {
@@ -503,9 +474,7 @@ LogicalResult Importer::declareStates() {
         // number.
         auto data = model.read(context, *parameter.initializer, kConstantLimit);
         if (!data)
-          return error("parameter '" + shown +
-                       "': " + llvm::toString(data.takeError())),
-                 failure();
+          return error("parameter '" + shown + "': " + llvm::toString(data.takeError())), failure();
         std::optional<double> fill;
         if (data->getNumElements() == 1 || data->isSplat())
           fill = (*data->getValues<APFloat>().begin()).convertToFloat();
@@ -518,8 +487,8 @@ LogicalResult Importer::declareStates() {
       } else {
         SmallString<256> path(place->path);
         (void)llvm::sys::fs::make_absolute(path);
-        init = nn::FileAttr::get(context, path, place->offset, place->length,
-                                 parameter.transposed, Type());
+        init = nn::FileAttr::get(context, path, place->offset, place->length, parameter.transposed,
+                                 Type());
       }
     } else {
       std::string why;
@@ -532,22 +501,20 @@ LogicalResult Importer::declareStates() {
     auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
     ArrayAttr aliases;
     if (!parameter.aliases.empty()) {
-      SmallVector<StringRef> list(parameter.aliases.begin(),
-                                  parameter.aliases.end());
+      SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
       aliases = builder.getStrArrayAttr(list);
     }
     nn::StateOp::create(states, fileLocation(), builder.getStringAttr(shown),
-                        nn::RoleAttr::get(context, role), /*slot=*/StringAttr(), TypeAttr::get(type),
-                        init, aliases, FlatSymbolRefAttr(), StringAttr(),
+                        nn::RoleAttr::get(context, role), /*slot=*/StringAttr(),
+                        TypeAttr::get(type), init, aliases, FlatSymbolRefAttr(), StringAttr(),
                         BoolAttr(), FloatAttr());
     stateOrder.push_back(index);
-    stateValues[index] = body->addArgument(
-        type, NameLoc::get(builder.getStringAttr(shown), fileLocation()));
+    stateValues[index] =
+        body->addArgument(type, NameLoc::get(builder.getStringAttr(shown), fileLocation()));
   }
   for (const std::string &path : model.missing)
-    (options.missingData == ImportOptions::MissingData::Remark
-         ? emitRemark(fileLocation())
-         : emitWarning(fileLocation()))
+    (options.missingData == ImportOptions::MissingData::Remark ? emitRemark(fileLocation())
+                                                               : emitWarning(fileLocation()))
         << model.path() << ": weights '" << displayName(path)
         << "' do not exist (yet): a program will look for them when it starts";
   for (const Repair &repair : parameters.repairs) {

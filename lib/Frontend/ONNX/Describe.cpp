@@ -29,7 +29,8 @@ static int64_t vocabularyOf(BlockArgument argument) {
   int64_t rows = 0;
   argument.getOwner()->walk([&](nn::EmbeddingOp lookup) {
     Value indices = lookup.getIndices();
-    for (Operation *op = indices.getDefiningOp(); op && isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp>(op); op = indices.getDefiningOp())
+    for (Operation *op = indices.getDefiningOp();
+         op && isa<nn::ReshapeOp, nn::CastOp, nn::SliceOp>(op); op = indices.getDefiningOp())
       indices = op->getOperand(0);
     int64_t size = cast<RankedTensorType>(lookup.getTable().getType()).getDimSize(0);
     if (indices == argument)
@@ -58,9 +59,11 @@ static std::vector<Described> inputsOf(ModuleOp module) {
       continue;
     auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
     auto batch = forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr);
-    inputs.push_back({forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(), binding ? binding.getValue() : "",
-                      forward.getArgument(i), cast<RankedTensorType>(forward.getArgument(i).getType()),
-                      batch ? std::optional<int64_t>(batch.getInt()) : std::nullopt, role.getValue() == nn::Role::Label});
+    inputs.push_back({forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
+                      binding ? binding.getValue() : "", forward.getArgument(i),
+                      cast<RankedTensorType>(forward.getArgument(i).getType()),
+                      batch ? std::optional<int64_t>(batch.getInt()) : std::nullopt,
+                      role.getValue() == nn::Role::Label});
   }
   return inputs;
 }
@@ -97,9 +100,12 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
     if (!input.binding.empty())
       words = std::max(words, vocabularyOf(input.argument));
   }
-  bool tokens = llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
-  bool path = program.contains('/'), bytes = words == 256; // with fewer, most files have bytes that are no tokens
-  os << "  " << (path ? "" : "./") << program << " --data " << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
+  bool tokens =
+      llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
+  bool path = program.contains('/'),
+       bytes = words == 256; // with fewer, most files have bytes that are no tokens
+  os << "  " << (path ? "" : "./") << program << " --data "
+     << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
      << " --steps 100 --lr 3e-4 --out run1\n";
   if (!tokens)
     os << "  # batches.safetensors holds " << tensors << "\n";

@@ -5,7 +5,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Regex.h"
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -72,26 +71,67 @@ static double largest(const Numbers &numbers) {
 // ---- which operations give which expressions
 
 bool onnx::isMovement(StringRef op) {
-  static const llvm::StringSet<> names = {
-      "alias", "slice", "select", "view", "_unsafe_view", "reshape", "transpose", "permute", "t", "numpy_T", "mT", "unsqueeze",
-      "squeeze", "expand", "expand_as", "repeat", "repeat_interleave", "clone", "contiguous", "to", "_to_copy", "type_as", "float",
-      "detach", "getitem", "split", "split_with_sizes", "chunk", "unbind", "narrow", "flatten", "unflatten", "embedding",
-      "index_select", "index", "movedim", "swapaxes", "convert_element_type_default", "_assert_tensor_metadata", "lift_fresh_copy", "ravel", "dropout", "native_dropout", "feature_dropout", "identity"};
+  static const llvm::StringSet<> names = {"alias",
+                                          "slice",
+                                          "select",
+                                          "view",
+                                          "_unsafe_view",
+                                          "reshape",
+                                          "transpose",
+                                          "permute",
+                                          "t",
+                                          "numpy_T",
+                                          "mT",
+                                          "unsqueeze",
+                                          "squeeze",
+                                          "expand",
+                                          "expand_as",
+                                          "repeat",
+                                          "repeat_interleave",
+                                          "clone",
+                                          "contiguous",
+                                          "to",
+                                          "_to_copy",
+                                          "type_as",
+                                          "float",
+                                          "detach",
+                                          "getitem",
+                                          "split",
+                                          "split_with_sizes",
+                                          "chunk",
+                                          "unbind",
+                                          "narrow",
+                                          "flatten",
+                                          "unflatten",
+                                          "embedding",
+                                          "index_select",
+                                          "index",
+                                          "movedim",
+                                          "swapaxes",
+                                          "convert_element_type_default",
+                                          "_assert_tensor_metadata",
+                                          "lift_fresh_copy",
+                                          "ravel",
+                                          "dropout",
+                                          "native_dropout",
+                                          "feature_dropout",
+                                          "identity"};
   return names.contains(op);
 }
 
 bool onnx::isConversion(StringRef op) {
-  return llvm::is_contained({"type_as", "_to_copy", "to", "float", "convert_element_type_default"}, op);
-}
-
-bool onnx::isMadeByCode(StringRef op) {
-  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like",
-                             "new_full", "new_zeros", "new_ones", "linspace", "eye"},
+  return llvm::is_contained({"type_as", "_to_copy", "to", "float", "convert_element_type_default"},
                             op);
 }
 
-/// Whether an operation of kind `op` can be the last one of the expression.
-static bool agrees(const Expression &expression, StringRef op) {
+bool onnx::isMadeByCode(StringRef op) {
+  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones",
+                             "arange", "full_like", "zeros_like", "ones_like", "new_full",
+                             "new_zeros", "new_ones", "linspace", "eye"},
+                            op);
+}
+
+bool onnx::agrees(const Expression &expression, StringRef op) {
   if (op.empty() || isMovement(op))
     return true; // the computation before it is not known
   bool affine = expression.scale != 1 || expression.shift != 0;
@@ -143,7 +183,8 @@ struct Axis {
 static SmallVector<Axis> splitAxis(Axis axis, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
   SmallVector<Axis> parts;
   for (size_t k = shape.size(); k-- > 0;)
-    if (axis.stride == strides[k] && axis.size > shape[k] && shape[k] > 0 && axis.size % shape[k] == 0) {
+    if (axis.stride == strides[k] && axis.size > shape[k] && shape[k] > 0 &&
+        axis.size % shape[k] == 0) {
       parts.insert(parts.begin(), {shape[k], axis.stride});
       axis = {axis.size / shape[k], axis.stride * shape[k]};
     }
@@ -151,8 +192,10 @@ static SmallVector<Axis> splitAxis(Axis axis, ArrayRef<int64_t> shape, ArrayRef<
   return parts;
 }
 
-/// Returns the movement that reads element `base + sum of index * stride` of the parameter; none if it fails.
-static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, ArrayRef<int64_t> constantShape, int64_t base,
+/// Returns the movement that reads element `base + sum of index * stride` of the parameter; none if
+/// it fails.
+static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape,
+                                          ArrayRef<int64_t> constantShape, int64_t base,
                                           ArrayRef<int64_t> constantStrides) {
   // The parameter's dimensions, cut where an axis of the constant steps over a part of one.
   SmallVector<int64_t> split(parameterShape.begin(), parameterShape.end());
@@ -162,7 +205,8 @@ static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, Arra
     SmallVector<int64_t> strides = stridesOf(split);
     for (size_t k = 0; k < split.size(); ++k) {
       int64_t part = stride > 0 && size > 1 && stride % strides[k] == 0 ? stride / strides[k] : 1;
-      if (part > 1 && part < split[k] && split[k] % part == 0 && (size - 1) * part >= split[k] - part) {
+      if (part > 1 && part < split[k] && split[k] % part == 0 &&
+          (size - 1) * part >= split[k] - part) {
         split[k] /= part;
         split.insert(split.begin() + k + 1, part);
         break;
@@ -212,7 +256,8 @@ static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape, Arra
   return movement;
 }
 
-/// Finds the elements of `constant` in `parameter` by value; their places must be an affine map of the indices.
+/// Finds the elements of `constant` in `parameter` by value; their places must be an affine map of
+/// the indices.
 static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbers &constant) {
   std::unordered_map<double, int64_t> places; // -1: there more than once
   for (int64_t i = 0; i < parameter.size(); ++i)
@@ -265,16 +310,19 @@ static bool fitLine(const Numbers &values, const Numbers &constant, double &scal
     return false;
   double most = std::max(largest(constant), std::abs(shift));
   for (int64_t k = 0; k < values.size(); ++k)
-    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <= constant.tolerance * most))
+    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <=
+          constant.tolerance * most))
       return false;
   return true;
 }
 
-std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Numbers &constant, StringRef op) {
+std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Numbers &constant,
+                                              StringRef op) {
   if (parameter.isNearlyConstant() || constant.values.empty())
     return std::nullopt;
   Expression result;
-  // Constants with few distinct numbers occur in many parameters. A single number counts as an element only after a movement.
+  // Constants with few distinct numbers occur in many parameters. A single number counts as an
+  // element only after a movement.
   bool telling = constant.size() == 1 ? isMovement(op) : !constant.isNearlyConstant();
   if (telling && (op.empty() || isMovement(op)))
     if (std::optional<Movement> movement = fitMovement(parameter, constant)) {
@@ -284,7 +332,8 @@ std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Nu
   if (constant.size() != parameter.size() || constant.isNearlyConstant())
     return std::nullopt;
   result.movement = reshapeTo(parameter.shape, constant.shape);
-  for (Function function : {Function::Identity, Function::Exp, Function::Sigmoid, Function::Softplus}) {
+  for (Function function :
+       {Function::Identity, Function::Exp, Function::Sigmoid, Function::Softplus}) {
     std::optional<Numbers> values = applied(function, parameter);
     result.function = function;
     if (values && fitLine(*values, constant, result.scale, result.shift) && agrees(result, op))
@@ -298,7 +347,8 @@ bool onnx::holds(const Expression &expression, const Numbers &parameter, const N
     return false;
   double most = std::max(largest(constant), std::abs(expression.shift));
   for (int64_t i = 0; i < parameter.size(); ++i) {
-    double value = expression.scale * apply(expression.function, parameter.values[i]) + expression.shift;
+    double value =
+        expression.scale * apply(expression.function, parameter.values[i]) + expression.shift;
     if (!(std::abs(value - constant.values[i]) <= constant.tolerance * most))
       return false;
   }
@@ -329,95 +379,11 @@ std::optional<Numbers> onnx::invert(const Expression &expression, const Numbers 
   return result;
 }
 
-// ---- source lines
-
-namespace {
-/// A way to write a * p + b: N is a number, S the attribute.
-struct LinearForm {
-  const char *text;
-  std::pair<double, double> (*make)(ArrayRef<double>); // a and b from the numbers in their order
-};
-} // namespace
-
-static const LinearForm linearForms[] = {
-    {"N+S", [](ArrayRef<double> n) { return std::make_pair(1.0, n[0]); }},
-    {"S+N", [](ArrayRef<double> n) { return std::make_pair(1.0, n[0]); }},
-    {"N-S", [](ArrayRef<double> n) { return std::make_pair(-1.0, n[0]); }},
-    {"S-N", [](ArrayRef<double> n) { return std::make_pair(1.0, -n[0]); }},
-    {"N*S", [](ArrayRef<double> n) { return std::make_pair(n[0], 0.0); }},
-    {"S*N", [](ArrayRef<double> n) { return std::make_pair(n[0], 0.0); }},
-    {"S/N", [](ArrayRef<double> n) { return std::make_pair(1 / n[0], 0.0); }},
-    {"N*S+N", [](ArrayRef<double> n) { return std::make_pair(n[0], n[1]); }},
-    {"N*S-N", [](ArrayRef<double> n) { return std::make_pair(n[0], -n[1]); }},
-    {"S*N+N", [](ArrayRef<double> n) { return std::make_pair(n[0], n[1]); }},
-    {"S*N-N", [](ArrayRef<double> n) { return std::make_pair(n[0], -n[1]); }},
-    {"N+N*S", [](ArrayRef<double> n) { return std::make_pair(n[1], n[0]); }},
-    {"N-N*S", [](ArrayRef<double> n) { return std::make_pair(-n[1], n[0]); }},
-    {"N+S*N", [](ArrayRef<double> n) { return std::make_pair(n[1], n[0]); }},
-    {"N-S*N", [](ArrayRef<double> n) { return std::make_pair(-n[1], n[0]); }},
-};
-
-/// Returns the expression if the line has the attribute in this form as a whole operand.
-static std::optional<Expression> matchLinear(const LinearForm &form, StringRef line, StringRef self) {
-  // An operand ends at a bracket, a comma or an operator that binds no tighter.
-  std::string pattern = "(^|[(,=[]|return) *";
-  SmallVector<unsigned> numberGroups;
-  unsigned groups = 1; // so far; the attribute has one
-  for (char c : StringRef(form.text)) {
-    if (c == 'N')
-      numberGroups.push_back(groups + 1);
-    groups += c == 'N' || c == 'S';
-    pattern += c == 'N' ? "([0-9]+\\.?[0-9]*)" : c == 'S' ? self.str() : std::string(" *[") + c + "] *";
-  }
-  SmallVector<StringRef> found;
-  if (!llvm::Regex(pattern + " *($|[]),;+]|- )").match(line, &found))
-    return std::nullopt;
-  SmallVector<double> numbers(numberGroups.size());
-  for (auto [number, group] : llvm::zip(numbers, numberGroups))
-    if (found[group].getAsDouble(number))
-      return std::nullopt;
-  auto [scale, shift] = form.make(numbers);
-  if (scale == 0 || !std::isfinite(scale))
-    return std::nullopt;
-  return Expression{Function::Identity, scale, shift, {}};
-}
-
-std::optional<Expression> onnx::readSourceLine(StringRef line, StringRef attribute, StringRef op) {
-  if (op.empty() || isMovement(op))
-    return std::nullopt;
-  std::string cast = "(\\.float\\(\\)|\\.to\\([^()]*\\)|\\.type_as\\([^()]*\\))?";
-  std::string self = "[A-Za-z_][A-Za-z_0-9]*\\." + llvm::Regex::escape(attribute) + cast;
-  std::vector<Expression> found;
-  for (const LinearForm &form : linearForms)
-    if (std::optional<Expression> expression = matchLinear(form, line, self)) {
-      // The operation that was folded last is the sum, if there is one.
-      bool sums = llvm::is_contained({"add", "sub", "rsub"}, op), scales = llvm::is_contained({"mul", "div"}, op);
-      if (expression->shift != 0 ? sums : scales)
-        found.push_back(*expression);
-    }
-  const std::pair<std::string, Expression> functions[] = {
-      {"- *torch\\.exp\\( *" + self + " *\\)", {Function::Exp, -1, 0, {}}},
-      {"- *" + self + "\\.exp\\(\\)", {Function::Exp, -1, 0, {}}},
-      {"torch\\.exp\\( *" + self + " *\\)", {Function::Exp, 1, 0, {}}},
-      {self + "\\.exp\\(\\)", {Function::Exp, 1, 0, {}}},
-      {"(torch|F|functional)\\.sigmoid\\( *" + self + " *\\)", {Function::Sigmoid, 1, 0, {}}},
-      {self + "\\.sigmoid\\(\\)", {Function::Sigmoid, 1, 0, {}}},
-      {"(F|functional)\\.softplus\\( *" + self + " *\\)", {Function::Softplus, 1, 0, {}}},
-  };
-  for (const auto &[pattern, expression] : functions)
-    if (llvm::Regex(pattern).match(line) && agrees(expression, op))
-      found.push_back(expression);
-  if (found.empty() || llvm::any_of(found, [&](const Expression &other) {
-        return other.function != found[0].function || other.scale != found[0].scale || other.shift != found[0].shift;
-      }))
-    return std::nullopt;
-  return found[0];
-}
-
 // ---- tables
 
-/// Whether x[t+1] + x[t-1] = c x[t] in every line along a dimension of `size` elements `stride` apart, with a c per line. At
-/// most half of the lines may be constant, since all are if a value was repeated.
+/// Whether x[t+1] + x[t-1] = c x[t] in every line along a dimension of `size` elements `stride`
+/// apart, with a c per line. At most half of the lines may be constant, since all are if a value
+/// was repeated.
 static bool hasRecurrence(const Numbers &numbers, int64_t size, int64_t stride) {
   if (size < 4)
     return false;
@@ -447,7 +413,8 @@ bool onnx::isMask(const Numbers &constant) {
   for (double value : constant.values)
     if (seen.insert(value).second && seen.size() > 2)
       return false;
-  return seen.size() == 2 && llvm::any_of(seen, [](double value) { return value == 0 || value == 1 || value <= -1e4; });
+  return seen.size() == 2 &&
+         llvm::any_of(seen, [](double value) { return value == 0 || value == 1 || value <= -1e4; });
 }
 
 bool onnx::isTable(const Numbers &constant) {
@@ -462,8 +429,8 @@ bool onnx::isTable(const Numbers &constant) {
 
 // ---- building
 
-Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &expression, Value parameter,
-                            RankedTensorType type) {
+Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &expression,
+                            Value parameter, RankedTensorType type) {
   Type element = cast<RankedTensorType>(parameter.getType()).getElementType();
   auto shaped = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
   auto reshape = [&](Value value, ArrayRef<int64_t> shape) -> Value {
@@ -477,7 +444,8 @@ Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &
   for (auto [start, limit, stride] : llvm::zip(movement.starts, movement.limits, movement.strides))
     sizes.push_back((limit - start + stride - 1) / stride);
   if (sizes != movement.split)
-    value = nn::SliceOp::create(builder, loc, shaped(sizes), value, movement.starts, movement.limits, movement.strides);
+    value = nn::SliceOp::create(builder, loc, shaped(sizes), value, movement.starts,
+                                movement.limits, movement.strides);
   if (!llvm::is_sorted(movement.perm)) {
     SmallVector<int64_t> turned;
     for (int64_t dim : movement.perm)
@@ -506,9 +474,12 @@ Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &
     auto wide = cast<RankedTensorType>(value.getType());
     Value zero = nn::splat(builder, loc, wide, 0), one = nn::splat(builder, loc, wide, 1);
     Value size = nn::AbsOp::create(builder, loc, wide, value);
-    Value small = nn::ExpOp::create(builder, loc, wide, nn::NegOp::create(builder, loc, wide, size));
-    Value rest = nn::LogOp::create(builder, loc, wide, nn::AddOp::create(builder, loc, wide, one, small));
-    value = nn::AddOp::create(builder, loc, wide, nn::MaxOp::create(builder, loc, wide, value, zero), rest);
+    Value small =
+        nn::ExpOp::create(builder, loc, wide, nn::NegOp::create(builder, loc, wide, size));
+    Value rest =
+        nn::LogOp::create(builder, loc, wide, nn::AddOp::create(builder, loc, wide, one, small));
+    value = nn::AddOp::create(builder, loc, wide,
+                              nn::MaxOp::create(builder, loc, wide, value, zero), rest);
     break;
   }
   }
@@ -516,9 +487,11 @@ Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &
   if (expression.scale == -1)
     value = nn::NegOp::create(builder, loc, wide, value);
   else if (expression.scale != 1)
-    value = nn::MulOp::create(builder, loc, wide, value, nn::splat(builder, loc, wide, expression.scale));
+    value = nn::MulOp::create(builder, loc, wide, value,
+                              nn::splat(builder, loc, wide, expression.scale));
   if (expression.shift != 0)
-    value = nn::AddOp::create(builder, loc, wide, value, nn::splat(builder, loc, wide, expression.shift));
+    value = nn::AddOp::create(builder, loc, wide, value,
+                              nn::splat(builder, loc, wide, expression.shift));
   if (type.getElementType() != element)
     value = nn::CastOp::create(builder, loc, type, value);
   return value;

@@ -24,7 +24,8 @@ namespace shale::onnx {
 struct Numbers {
   llvm::SmallVector<int64_t> shape;
   std::vector<double> values;
-  /// Largest error of a computed element, relative to the largest element: a few roundings of the element type.
+  /// Largest error of a computed element, relative to the largest element: a few roundings of the
+  /// element type.
   double tolerance = 2e-6;
 
   static Numbers of(mlir::DenseElementsAttr data);
@@ -57,18 +58,24 @@ struct Expression {
 /// constant's tolerance; none if the parameter is nearly constant. `op` is the
 /// kind of operation that was folded last ("sub", "sigmoid", "slice"; empty if
 /// unknown), which the expression must agree with.
-std::optional<Expression> fitExpression(const Numbers &parameter, const Numbers &constant, llvm::StringRef op);
+std::optional<Expression> fitExpression(const Numbers &parameter, const Numbers &constant,
+                                        llvm::StringRef op);
 
 /// Parses how a line of the model's source uses an attribute: `1 - self.mu`,
 /// `torch.exp(self.a)`. None unless exactly one reading agrees with `op`.
-std::optional<Expression> readSourceLine(llvm::StringRef line, llvm::StringRef attribute, llvm::StringRef op);
+std::optional<Expression> readSourceLine(llvm::StringRef line, llvm::StringRef attribute,
+                                         llvm::StringRef op);
 
 /// Returns the parameter for which `expression`, without its movement, gives
 /// `constant`; none if an element would not be finite.
 std::optional<Numbers> invert(const Expression &expression, const Numbers &constant);
 
-/// Whether `expression`, without its movement, computes `constant` from `parameter` within the constant's tolerance.
+/// Whether `expression`, without its movement, computes `constant` from `parameter` within the
+/// constant's tolerance.
 bool holds(const Expression &expression, const Numbers &parameter, const Numbers &constant);
+
+/// Whether an operation of kind `op` can be the last one of the expression.
+bool agrees(const Expression &expression, llvm::StringRef op);
 
 /// Returns the movement that only reshapes `from` to `to`.
 Movement reshapeTo(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
@@ -91,8 +98,9 @@ bool isMask(const Numbers &constant);
 bool isTable(const Numbers &constant);
 
 /// Builds the expression's value at `builder`; `type` is the constant's type.
-mlir::Value buildExpression(mlir::OpBuilder &builder, mlir::Location loc, const Expression &expression,
-                            mlir::Value parameter, mlir::RankedTensorType type);
+mlir::Value buildExpression(mlir::OpBuilder &builder, mlir::Location loc,
+                            const Expression &expression, mlir::Value parameter,
+                            mlir::RankedTensorType type);
 
 } // namespace shale::onnx
 

@@ -32,9 +32,8 @@ static const char *refuseLocation(StringRef location) {
     return "a location has a character that paths have not";
   if (location.starts_with("/") || (location.size() > 1 && location[1] == ':'))
     return "a location is an absolute path";
-  for (auto it = path::begin(location, path::Style::posix),
-            end = path::end(location);
-       it != end; ++it)
+  for (auto it = path::begin(location, path::Style::posix), end = path::end(location); it != end;
+       ++it)
     if (*it == "..")
       return "a location leaves the model's folder";
   return nullptr;
@@ -42,30 +41,25 @@ static const char *refuseLocation(StringRef location) {
 
 /// Opens `name` beneath `folder`; links may not lead out of it.
 static int openBeneath(StringRef folder, StringRef name) {
-  int directory =
-      ::open(folder.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int directory = ::open(folder.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0)
     return -1;
   struct open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  int file =
-      syscall(SYS_openat2, directory, name.str().c_str(), &how, sizeof(how));
+  int file = syscall(SYS_openat2, directory, name.str().c_str(), &how, sizeof(how));
   // Without openat2 (Linux before 5.6, some sandboxes) no link is followed.
   if (file < 0 && (errno == ENOSYS || errno == EPERM) && !name.contains('/'))
-    file = openat(directory, name.str().c_str(),
-                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    file = openat(directory, name.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   int error = errno;
   ::close(directory);
   errno = error;
   return file;
 }
 
-Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
-                                               std::string &found) {
+Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &found) {
   if (const char *why = refuseLocation(location))
-    return createStringError(llvm::Twine(why) + ": '" + displayName(location) +
-                             "'");
+    return createStringError(llvm::Twine(why) + ": '" + displayName(location) + "'");
   auto it = externals.find(location);
   if (it != externals.end()) {
     found = it->second.first;
@@ -82,8 +76,8 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
     if (!fs::real_path(filePath, realModel) && !fs::real_path(full, realData)) {
       std::string base = (path::parent_path(realModel) + "/").str();
       if (StringRef(realData).starts_with(base))
-        file = openBeneath(path::parent_path(realModel),
-                           StringRef(realData).drop_front(base.size()));
+        file =
+            openBeneath(path::parent_path(realModel), StringRef(realData).drop_front(base.size()));
       else
         errno = EXDEV;
     }
@@ -91,19 +85,18 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location,
   if (file < 0 && errno == ENOENT)
     found = std::string(full);
   if (file < 0)
-    return createStringError(
-        "external data '" + displayName(location) + "' " +
-        (errno == EXDEV ? std::string("is a link out of the model's folder")
-                        : "cannot be opened: " + std::string(strerror(errno))));
+    return createStringError("external data '" + displayName(location) + "' " +
+                             (errno == EXDEV
+                                  ? std::string("is a link out of the model's folder")
+                                  : "cannot be opened: " + std::string(strerror(errno))));
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(file);
-    return createStringError("external data '" + displayName(location) +
-                             "' is not a file");
+    return createStringError("external data '" + displayName(location) + "' is not a file");
   }
-  auto buffer = llvm::MemoryBuffer::getOpenFile(
-      fs::convertFDToNativeFile(file), full, status.st_size,
-      /*RequiresNullTerminator=*/false);
+  auto buffer =
+      llvm::MemoryBuffer::getOpenFile(fs::convertFDToNativeFile(file), full, status.st_size,
+                                      /*RequiresNullTerminator=*/false);
   ::close(file);
   if (!buffer)
     return createStringError("external data '" + displayName(location) +

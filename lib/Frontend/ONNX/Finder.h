@@ -25,8 +25,8 @@ public:
   void bySignature(const std::vector<SignatureEntry> &signature);
 
 private:
-  /// Two equal operations, of which the exporter kept one. `name` is the value of the removed one, and `reads` are the
-  /// (node, operand) pairs that named it.
+  /// Two equal operations, of which the exporter kept one. `name` is the value of the removed one,
+  /// and `reads` are the (node, operand) pairs that named it.
   struct Merged {
     std::string name;
     const Operation *kept;
@@ -52,7 +52,8 @@ private:
 
   std::vector<FoldedRead> unexplainedReads();
   llvm::StringSet<> unnamedInputs(const Operation &operation) const;
-  void dropComputed(const Operation &operation, llvm::SmallVectorImpl<llvm::StringRef> &names) const;
+  void dropComputed(const Operation &operation,
+                    llvm::SmallVectorImpl<llvm::StringRef> &names) const;
   void restoreComplements();
   llvm::SmallSetVector<size_t, 4> missingOperands() const;
   void findSecondNames(bool byModule);
@@ -72,7 +73,8 @@ private:
   std::vector<std::string> targets;
   /// Names of the exported program's values that the graph has.
   llvm::StringSet<> known;
-  /// Maps a value to the exported program's operation that computes it, or to null if its node belongs to none.
+  /// Maps a value to the exported program's operation that computes it, or to null if its node
+  /// belongs to none.
   llvm::StringMap<const Operation *> makers;
   llvm::MapVector<llvm::StringRef, Operation> operations;
   llvm::SmallVector<bool> isAlias;

@@ -21,9 +21,7 @@ static constexpr int64_t kSmallBytes = int64_t(16) << 10;
 /// Maximum bytes of operands and results of one op in the interpreter.
 static constexpr int64_t kInterpreterBytes = int64_t(1) << 40;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Whether a value can be computed now: a constant, or an op that is not folded
 /// (broadcast, iota) but whose operands can be computed.
@@ -117,7 +115,8 @@ static DenseElementsAttr compact(DenseElementsAttr attr) {
   }
   if (kept.size() == raw.size())
     return attr;
-  return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(shape, type.getElementType()), kept);
+  return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(shape, type.getElementType()),
+                                             kept);
 }
 
 /// Returns the result of `op` on operands of other sizes. Results are cached,
@@ -125,7 +124,8 @@ static DenseElementsAttr compact(DenseElementsAttr attr) {
 DenseElementsAttr Importer::compute(Operation *op, RankedTensorType result,
                                     ArrayRef<DenseElementsAttr> operands) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
-                                op->getPropertiesAsAttribute().getAsOpaquePointer(), result.getAsOpaquePointer()};
+                                op->getPropertiesAsAttribute().getAsOpaquePointer(),
+                                result.getAsOpaquePointer()};
   for (DenseElementsAttr operand : operands)
     key.push_back(operand.getAsOpaquePointer());
   DenseElementsAttr &known = answers[key];
@@ -181,7 +181,8 @@ DenseElementsAttr Importer::computeCompact(Operation *op) {
     operand = results->front();
   }
   auto result = RankedTensorType::get(shape, type.getElementType());
-  return nn::tensorBytes(result) > options.foldLimit ? DenseElementsAttr() : compute(op, result, operands);
+  return nn::tensorBytes(result) > options.foldLimit ? DenseElementsAttr()
+                                                     : compute(op, result, operands);
 }
 
 /// Replaces `op` by a constant, followed by a broadcast if that is smaller.
@@ -212,18 +213,21 @@ FailureOr<Value> Importer::replaceFolded(Operation *op, DenseElementsAttr attr) 
 }
 
 void Importer::refuse(int64_t bytes) {
-  error("what it computes from shapes and constants takes " + Twine(bytes >> 20) + " MiB, more than the " +
-        Twine(options.foldLimit >> 20) + " MiB a folded value may have (" +
-        Twine(options.foldLimit * kTotalFactor >> 20) + " MiB all together): use smaller dimensions (--dim)");
+  error("what it computes from shapes and constants takes " + Twine(bytes >> 20) +
+        " MiB, more than the " + Twine(options.foldLimit >> 20) + " MiB a folded value may have (" +
+        Twine(options.foldLimit * kTotalFactor >> 20) +
+        " MiB all together): use smaller dimensions (--dim)");
 }
 
 FailureOr<Value> Importer::fold(Operation *op) {
   Value value = op->getResult(0);
-  if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 || !llvm::all_of(op->getOperands(), isKnown))
+  if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 ||
+      !llvm::all_of(op->getOperands(), isKnown))
     return value;
   auto type = typeOf(value);
   if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
-    if (auto inner = broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) { // one broadcast replaces both
+    if (auto inner =
+            broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) { // one broadcast replaces both
       SmallVector<int64_t> dims;
       for (int64_t dim : inner.getDims())
         dims.push_back(broadcast.getDims()[dim]);
@@ -233,8 +237,8 @@ FailureOr<Value> Importer::fold(Operation *op) {
     DenseElementsAttr attr = compactOf(op->getOperand(0));
     if (!attr || !attr.isSplat())
       return value;
-    Value splat =
-        nn::ConstantOp::create(builder, op->getLoc(), DenseElementsAttr::get(type, attr.getSplatValue<Attribute>()));
+    Value splat = nn::ConstantOp::create(
+        builder, op->getLoc(), DenseElementsAttr::get(type, attr.getSplatValue<Attribute>()));
     op->erase();
     return splat;
   }
@@ -242,7 +246,8 @@ FailureOr<Value> Importer::fold(Operation *op) {
     if (DenseElementsAttr attr = computeCompact(op))
       return replaceFolded(op, attr);
   int64_t largest = 0;
-  for (Type each : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes())))
+  for (Type each : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
+                                            SmallVector<Type>(op->getResultTypes())))
     largest = std::max(largest, nn::tensorBytes(cast<RankedTensorType>(each)));
   if (largest > options.foldLimit) {
     refuse(largest);

@@ -36,11 +36,13 @@ std::string onnx::operationOf(StringRef name) {
 
 namespace {
 
-
-/// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end is checked.
+/// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end
+/// is checked.
 bool mentions(StringRef line, StringRef word) {
   for (size_t at = line.find(word); at != StringRef::npos; at = line.find(word, at + 1)) {
-    auto isWord = [&](size_t i) { return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_'); };
+    auto isWord = [&](size_t i) {
+      return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_');
+    };
     if ((word.front() == '.' || at == 0 || !isWord(at - 1)) && !isWord(at + word.size()))
       return true;
   }
@@ -50,13 +52,15 @@ bool mentions(StringRef line, StringRef word) {
 /// Whether one module contains the other or both are the same.
 bool areNested(StringRef a, StringRef b) {
   auto contains = [](StringRef outer, StringRef inner) {
-    return outer.empty() || inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
+    return outer.empty() || inner == outer ||
+           (inner.starts_with(outer) && inner[outer.size()] == '.');
   };
   return contains(a, b) || contains(b, a);
 }
 
 bool isConstant(const Numbers &numbers) {
-  return llvm::all_of(numbers.values, [&](double value) { return value == numbers.values.front(); });
+  return llvm::all_of(numbers.values,
+                      [&](double value) { return value == numbers.values.front(); });
 }
 
 } // namespace
@@ -78,7 +82,8 @@ std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
   return Numbers::of(*data);
 }
 
-/// Returns the elements of a parameter that the file has, in PyTorch's layout; null for other parameters.
+/// Returns the elements of a parameter that the file has, in PyTorch's layout; null for other
+/// parameters.
 const Numbers *FoldedParameters::numbersOf(size_t index) {
   auto [it, isNew] = cache.try_emplace(index);
   const Parameter &parameter = out.list[index];
@@ -94,14 +99,16 @@ const Numbers *FoldedParameters::numbersOf(size_t index) {
       it->second = std::move(turned);
     }
   } else if (isNew && parameter.used && !parameter.values.empty()) {
-    it->second = Numbers{SmallVector<int64_t>(parameter.shape.begin(), parameter.shape.end()), parameter.values};
+    it->second = Numbers{SmallVector<int64_t>(parameter.shape.begin(), parameter.shape.end()),
+                         parameter.values};
   }
   return it->second ? &*it->second : nullptr;
 }
 
 void FoldedParameters::explain(Value &value, size_t index, const Expression &expression) {
   Parameter &parameter = out.list[index];
-  bool plain = expression.movesOnly() && expression.movement.kept == expression.movement.shape && llvm::is_sorted(expression.movement.perm) &&
+  bool plain = expression.movesOnly() && expression.movement.kept == expression.movement.shape &&
+               llvm::is_sorted(expression.movement.perm) &&
                expression.movement.split == expression.movement.shape;
   int number = -1;
   if (!plain) {
@@ -111,12 +118,13 @@ void FoldedParameters::explain(Value &value, size_t index, const Expression &exp
   for (const FoldedRead &read : value.reads)
     out.uses[{read.node, read.operand}] = {index, false, number};
   value.explained = true;
-  out.repairs.push_back({value.first().node, "'" + displayName(value.first().name) + "', which the export folded, is " +
+  out.repairs.push_back({value.first().node, "'" + displayName(value.first().name) +
+                                                 "', which the export folded, is " +
                                                  expression.text(parameter.name) + " again"});
 }
 
-/// Explains a read of an initializer with a parameter's name: an operation that changed nothing was removed, and the node
-/// reads the parameter itself.
+/// Explains a read of an initializer with a parameter's name: an operation that changed nothing was
+/// removed, and the node reads the parameter itself.
 bool FoldedParameters::byName(Value &value) {
   const FoldedRead &read = value.first();
   auto target = llvm::find(targets, read.initializer->name());
@@ -127,7 +135,8 @@ bool FoldedParameters::byName(Value &value) {
   Parameter &parameter = out.list[index];
   // Equal constants are merged under one name, so the parameter may be another one.
   bool merged = !value.numbers || isConstant(*value.numbers);
-  if (parameter.used ? merged || parameter.initializer != read.initializer || parameter.transposed : merged && isNamed)
+  if (parameter.used ? merged || parameter.initializer != read.initializer || parameter.transposed
+                     : merged && isNamed)
     return false;
   parameter.initializer = read.initializer;
   parameter.used = true;
@@ -137,13 +146,15 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
-/// Explains a value by the node's line of source, which computes it from an attribute of its module.
+/// Explains a value by the node's line of source, which computes it from an attribute of its
+/// module.
 bool FoldedParameters::fromSource(Value &value) {
   if (!value.numbers)
     return false;
   std::optional<std::pair<size_t, Expression>> found;
   for (size_t index = 0; index < out.list.size(); ++index) {
-    if (!out.list[index].isParameter || isAlias[index] || moduleOf(targets[index]) != value.first().scope)
+    if (!out.list[index].isParameter || isAlias[index] ||
+        moduleOf(targets[index]) != value.first().scope)
       continue;
     std::optional<Expression> expression =
         readSourceLine(value.first().source, lastOf(targets[index]), value.first().op);
@@ -189,11 +200,14 @@ bool FoldedParameters::byValue(Value &value) {
       const Numbers *parameter = numbersOf(index);
       if (!parameter || parameter->size() < value.numbers->size() / 64)
         continue;
-      std::optional<Expression> expression = fitExpression(*parameter, *value.numbers, value.first().op);
-      // A table is an affine function of any parameter that was initialized the same way. Modules compute only with their own
-      // parameters, or those of an enclosing or nested module.
+      std::optional<Expression> expression =
+          fitExpression(*parameter, *value.numbers, value.first().op);
+      // A table is an affine function of any parameter that was initialized the same way. Modules
+      // compute only with their own parameters, or those of an enclosing or nested module.
       bool isOpen = value.first().op.empty() || isMovement(value.first().op);
-      if (!expression || (!expression->movesOnly() && ((isOpen && value.isTable()) || !areNested(moduleOf(targets[index]), value.first().scope))))
+      if (!expression ||
+          (!expression->movesOnly() && ((isOpen && value.isTable()) ||
+                                        !areNested(moduleOf(targets[index]), value.first().scope))))
         continue;
       explain(value, index, *expression);
       return true;
@@ -201,8 +215,8 @@ bool FoldedParameters::byValue(Value &value) {
   return false;
 }
 
-/// Whether a parameter that is nowhere in the file may be the source of a moved constant; `named`: its module reads the constant,
-/// or the line of source names it.
+/// Whether a parameter that is nowhere in the file may be the source of a moved constant; `named`:
+/// its module reads the constant, or the line of source names it.
 bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named) const {
   const FoldedRead &read = value.first();
   // A table that is looked up is the weight of a module, and the model's source names the module.
@@ -210,8 +224,10 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
   if (!isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
     return false;
   StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
-  // Single numbers and copies are just as often literals of the model's code (`torch.tensor(-1e4)`).
-  if (isScalar(*read.initializer) || llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
+  // Single numbers and copies are just as often literals of the model's code
+  // (`torch.tensor(-1e4)`).
+  if (isScalar(*read.initializer) ||
+      llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
     return mentions(read.source, ("." + lastOf(target)).str());
   if (mentions(read.source, lastOf(target)))
     return !named || moduleOf(target) == read.scope;
@@ -220,24 +236,30 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
   return named ? moduleOf(target) == read.scope : areNested(moduleOf(target), read.scope);
 }
 
-/// Makes a moved constant the value of parameter `index`. A dimension along which nothing changes was repeated, and has one
-/// element. Fails if elements seem to occur several times in another way: their gradients would have to be added up.
+/// Makes a moved constant the value of parameter `index`. A dimension along which nothing changes
+/// was repeated, and has one element. Fails if elements seem to occur several times in another way:
+/// their gradients would have to be added up.
 bool FoldedParameters::take(Value &value, size_t index) {
   Parameter &parameter = out.list[index];
   const TensorProto *tensor = value.first().initializer;
   // Operations that were removed may have read other parts.
-  bool isPart = llvm::is_contained({"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
-                                   value.first().op);
+  bool isPart = llvm::is_contained(
+      {"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
+      value.first().op);
   if (isPart && llvm::any_of(removed, [&](auto &operation) {
-        return operation.scope == value.first().scope || operation.scope == moduleOf(targets[index]);
+        return operation.scope == value.first().scope ||
+               operation.scope == moduleOf(targets[index]);
       }))
     return false;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end()), kept = shape;
   if (value.numbers && isConstant(*value.numbers)) {
-    // It may be a repetition of fewer elements, unless a line of source reads the whole parameter and its type was converted.
+    // It may be a repetition of fewer elements, unless a line of source reads the whole parameter
+    // and its type was converted.
     const FoldedRead &read = value.first();
-    bool isWhole = isConversion(read.op) && mentions(read.source, ("." + lastOf(targets[index])).str()) && !mentions(read.source, ".expand") &&
-                   !mentions(read.source, ".repeat") && moduleOf(targets[index]) == read.scope;
+    bool isWhole = isConversion(read.op) &&
+                   mentions(read.source, ("." + lastOf(targets[index])).str()) &&
+                   !mentions(read.source, ".expand") && !mentions(read.source, ".repeat") &&
+                   moduleOf(targets[index]) == read.scope;
     if (value.numbers->size() > 1 && read.op != "embedding" && !isWhole)
       return false;
   } else if (value.numbers) {
@@ -251,7 +273,8 @@ bool FoldedParameters::take(Value &value, size_t index) {
         kept[d] = 1;
     }
     std::vector<double> once;
-    int64_t count = std::accumulate(kept.begin(), kept.end(), int64_t(1), std::multiplies<int64_t>());
+    int64_t count =
+        std::accumulate(kept.begin(), kept.end(), int64_t(1), std::multiplies<int64_t>());
     for (int64_t i = 0; i < count; ++i) {
       int64_t rest = i, place = 0, stride = 1;
       for (size_t d = shape.size(); d-- > 0; rest /= kept[d], stride *= shape[d])
@@ -270,10 +293,12 @@ bool FoldedParameters::take(Value &value, size_t index) {
   bool isLookup = value.first().op == "embedding" && kept.size() > 2;
   SmallVector<int64_t> own = kept;
   if (isLookup) {
-    own = {std::accumulate(kept.begin(), kept.end() - 1, int64_t(1), std::multiplies<int64_t>()), kept.back()};
+    own = {std::accumulate(kept.begin(), kept.end() - 1, int64_t(1), std::multiplies<int64_t>()),
+           kept.back()};
     parameter.shape.assign(own.begin(), own.end());
   }
-  bool turned = llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
+  bool turned = llvm::is_contained(
+      {"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
   if (turned && (shape.size() != 2 || kept != shape))
     return false; // its layout is not known
   if (kept == shape)
@@ -286,18 +311,22 @@ bool FoldedParameters::take(Value &value, size_t index) {
   explain(value, index, expression);
   for (const FoldedRead &read : value.reads)
     out.uses[{read.node, read.operand}].transposed = turned;
-  out.repairs.back().text = "parameter '" + parameter.name + "', which the export folded, is restored from initializer '" +
-                            displayName(tensor->name()) + "': the part that the graph reads is trained and written";
+  out.repairs.back().text = "parameter '" + parameter.name +
+                            "', which the export folded, is restored from initializer '" +
+                            displayName(tensor->name()) +
+                            "': the part that the graph reads is trained and written";
   if (isPart || value.first().op == "embedding") {
     out.repairs.back().isNote = true;
-    out.repairs.back().text += ", [" + llvm::join(llvm::map_range(own, [](int64_t size) { return std::to_string(size); }), ", ") +
-                               "]. Where that is not the whole, export with optimize=False or with a free size";
+    out.repairs.back().text +=
+        ", [" +
+        llvm::join(llvm::map_range(own, [](int64_t size) { return std::to_string(size); }), ", ") +
+        "]. Where that is not the whole, export with optimize=False or with a free size";
   }
   return true;
 }
 
-/// Finds parameters that are nowhere in the file: a constant with only one candidate, which is the candidate of no other
-/// constant, is that parameter.
+/// Finds parameters that are nowhere in the file: a constant with only one candidate, which is the
+/// candidate of no other constant, is that parameter.
 void FoldedParameters::byElimination() {
   for (bool named : {true, false}) {
     std::map<Value *, SmallVector<size_t>> candidates;
@@ -317,14 +346,16 @@ void FoldedParameters::byElimination() {
   }
 }
 
-bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> operations, ArrayRef<bool> aliases) {
+bool FoldedParameters::restore(std::vector<FoldedRead> reads,
+                               std::vector<RemovedOperation> operations, ArrayRef<bool> aliases) {
   isAlias = aliases;
   removed = std::move(operations);
   for (FoldedRead &read : reads) {
     if (options.constants.contains(read.initializer->name()))
       continue;
     auto same = llvm::find_if(values, [&](const Value &value) {
-      return value.first().initializer == read.initializer && value.first().name == read.name && value.first().scope == read.scope;
+      return value.first().initializer == read.initializer && value.first().name == read.name &&
+             value.first().scope == read.scope;
     });
     if (same == values.end())
       same = values.insert(values.end(), Value{{}, numbersOf(*read.initializer), false});
@@ -333,17 +364,20 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads, std::vector<Remove
   for (Value &value : values)
     if (isMadeByCode(value.first().op))
       value.explained = true;
-    else if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers && isMask(*value.numbers))
+    else if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers &&
+             isMask(*value.numbers))
       value.explained = true;
   byElimination();
   // What was restored just now may explain more.
   for (Value &value : values)
     if (!value.explained)
       byValue(value);
-  return llvm::all_of(values, [](const Value &value) { return value.explained || value.isTable(); });
+  return llvm::all_of(values,
+                      [](const Value &value) { return value.explained || value.isTable(); });
 }
 
-void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector<size_t, 4> &operands,
+void FoldedParameters::report(ArrayRef<bool> aliases,
+                              const llvm::SmallSetVector<size_t, 4> &operands,
                               ArrayRef<RemovedOperation> hidden) {
   isAlias = aliases;
   std::vector<std::string> missing, left, tables;
@@ -369,29 +403,36 @@ void FoldedParameters::report(ArrayRef<bool> aliases, const llvm::SmallSetVector
       add(left, displayName(operation.name));
   bool one = missing.size() == 1;
   if (!missing.empty() && left.empty() && operands.empty())
-    out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
+    out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) +
+                        (one ? " is" : " are") +
                         " not used by the loss: not trained and not written");
   else if (!missing.empty())
-    out.errors.push_back((one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
-                         " listed but not in the graph: the export may have folded or left out what reads " + (one ? "it" : "them") +
-                         (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " + (one ? "it" : "them") +
-                         " out. Export with torch.onnx.export(..., optimize=False), " + (areConstants ? "" : "or ") +
-                         "pass --freeze for what is not to be trained" +
-                         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : ""));
+    out.errors.push_back(
+        (one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
+        " listed but not in the graph: the export may have folded or left out what reads " +
+        (one ? "it" : "them") + (left.empty() ? "" : " (" + listOf(left) + ")") +
+        ", and then training would leave " + (one ? "it" : "them") +
+        " out. Export with torch.onnx.export(..., optimize=False), " + (areConstants ? "" : "or ") +
+        "pass --freeze for what is not to be trained" +
+        (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : ""));
   for (const Value &value : values) {
     if (value.explained || !value.numbers || value.isTable())
       continue;
     for (size_t index = 0; index < out.list.size(); ++index) {
-      if (!out.list[index].isParameter || !out.list[index].used || isFrozen(index) || moduleOf(targets[index]) != value.first().scope)
+      if (!out.list[index].isParameter || !out.list[index].used || isFrozen(index) ||
+          moduleOf(targets[index]) != value.first().scope)
         continue;
       const Numbers *parameter = numbersOf(index);
       if (!parameter || parameter->size() != value.numbers->size())
         continue;
       std::string name = displayName(value.first().initializer->name());
-      out.errors.push_back("node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
-                           "', which the export may have computed of parameter '" + displayName(out.list[index].name) +
-                           "' of the same module (equal numbers of elements); no gradient would reach it that way. Export with "
-                           "torch.onnx.export(..., optimize=False), or pass --constant " + name + " if it depends on no parameter");
+      out.errors.push_back(
+          "node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
+          "', which the export may have computed of parameter '" +
+          displayName(out.list[index].name) +
+          "' of the same module (equal numbers of elements); no gradient would reach it that way. Export with "
+          "torch.onnx.export(..., optimize=False), or pass --constant " +
+          name + " if it depends on no parameter");
       break;
     }
   }

@@ -14,14 +14,16 @@ namespace shale::onnx {
 struct FoldedRead : Use {
   /// Name of the folded value in the exported program ("sub_1"), or the initializer's name.
   std::string name;
-  /// The kind of operation that was folded last ("sub"). Empty: not known. "unknown": not known, but it computes.
+  /// The kind of operation that was folded last ("sub"). Empty: not known. "unknown": not known,
+  /// but it computes.
   std::string op;
   /// The module scope of the node that reads it, and the innermost line of source of that node.
   std::string scope, source;
 };
 
-/// An operation that the exporter removed, such as a product by one or a duplicate of another operation. A node's metadata
-/// still names its result, but the node reads something else. The operands of the removed operation are not in the file.
+/// An operation that the exporter removed, such as a product by one or a duplicate of another
+/// operation. A node's metadata still names its result, but the node reads something else. The
+/// operands of the removed operation are not in the file.
 struct RemovedOperation {
   std::string name;  ///< "mul_3"
   std::string scope; ///< the module of the node that names it
@@ -35,18 +37,20 @@ std::string operationOf(llvm::StringRef name);
 /// Traces constants back to parameters. `targets[i]` is the full name of parameter i.
 class FoldedParameters {
 public:
-  FoldedParameters(Model &model, const ParameterOptions &options, llvm::ArrayRef<std::string> targets, Parameters &out)
-      : model(model), options(options), targets(targets), out(out), context(mlir::MLIRContext::Threading::DISABLED) {}
+  FoldedParameters(Model &model, const ParameterOptions &options,
+                   llvm::ArrayRef<std::string> targets, Parameters &out)
+      : model(model), options(options), targets(targets), out(out),
+        context(mlir::MLIRContext::Threading::DISABLED) {}
 
   /// Finds for each read the parameter that it is a function of, and restores the computation
-  /// (`Parameters::expressions`). Searches by the source line and by value; a parameter that is nowhere in the file is
-  /// taken if it is the only candidate. `isAlias[i]`: parameter i is a second name of a tied parameter. Returns whether
-  /// all reads that are not explained are tables.
-  bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
-  /// Appends an error for parameters that may be lost and for each read that may hide one, and a note for unused
-  /// parameters.
-  /// `operands`: parameters that an operation of the graph names, but no node reads;
-  /// `removed`: removed operations that may have read a parameter.
+  /// (`Parameters::expressions`). Searches by the source line and by value; a parameter that is
+  /// nowhere in the file is taken if it is the only candidate. `isAlias[i]`: parameter i is a
+  /// second name of a tied parameter. Returns whether all reads that are not explained are tables.
+  bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed,
+               llvm::ArrayRef<bool> isAlias);
+  /// Appends an error for parameters that may be lost and for each read that may hide one, and a
+  /// note for unused parameters. `operands`: parameters that an operation of the graph names, but
+  /// no node reads; `removed`: removed operations that may have read a parameter.
   void report(llvm::ArrayRef<bool> isAlias, const llvm::SmallSetVector<size_t, 4> &operands,
               llvm::ArrayRef<RemovedOperation> removed);
 

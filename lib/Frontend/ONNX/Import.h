@@ -22,7 +22,8 @@ struct ImportOptions {
   std::string lossOutput;
   /// `--bind INPUT=tokens|tokens+1|ones|arange|file`.
   llvm::StringMap<std::string> bindings;
-  /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let gradients pass.
+  /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let
+  /// gradients pass.
   bool assumeAutocast = false;
   /// Number of ranks that the batch is sharded over.
   int64_t dataRanks = 1;
@@ -44,10 +45,8 @@ struct ImportOptions {
 /// and buffer, and `@forward(inputs, states) -> (loss, loss_sum, count)`. On
 /// failure emits one error, returns null and sets `exitCode`, if given, to the
 /// kind of error (include/shale/Runtime.h).
-mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path,
-                                             const ImportOptions &options,
-                                             mlir::MLIRContext *context,
-                                             int *exitCode = nullptr);
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path, const ImportOptions &options,
+                                             mlir::MLIRContext *context, int *exitCode = nullptr);
 
 /// Unbinds labels of a model whose attention was recovered. If attention also sees later
 /// positions, labels that were bound to the next tokens (and not by a flag) would be copied from
@@ -56,8 +55,7 @@ void unbindVisibleLabels(mlir::ModuleOp module, const ImportOptions &options);
 
 /// Parses one flag of ImportOptions ("dim", "batch-dim", "bind": KEY=VALUE or
 /// KEY:VALUE). Returns an error message, or an empty string.
-std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value,
-                            ImportOptions &options);
+std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value, ImportOptions &options);
 
 /// Prints the inputs, dimensions, parameters, blocks, loss and label bindings of
 /// an imported module, for `shalec MODEL --describe`.

@@ -12,17 +12,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/ADT/StringSet.h"
 #include <map>
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Handler HandlerRegistry::find(StringRef domain, StringRef type,
-                              int64_t version) const {
+Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
   auto it = table.find((domain + "::" + type).str());
   if (it == table.end())
     return nullptr;
@@ -30,17 +29,14 @@ Handler HandlerRegistry::find(StringRef domain, StringRef type,
   return newest == it->second.begin() ? nullptr : std::prev(newest)->second;
 }
 
-Importer::Importer(Model &model, const ImportOptions &options,
-                   MLIRContext *context)
+Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context)
     : builder(context), model(model), options(options), context(context) {}
 
 //===----------------------------------------------------------------------===//
 // Diagnostics
 //===----------------------------------------------------------------------===//
 
-Location Importer::fileLocation() {
-  return FileLineColLoc::get(context, model.path(), 0, 0);
-}
+Location Importer::fileLocation() { return FileLineColLoc::get(context, model.path(), 0, 0); }
 
 Location Importer::locationOf(const NodeProto &node) {
   StringRef name = node.name();
@@ -60,8 +56,7 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
   failed = true;
   if (!current)
     return emitError(fileLocation()) << model.path() << ": " << message;
-  return emitError(locationOf(*current))
-         << model.path() << ": " << currentNode << ": " << message;
+  return emitError(locationOf(*current)) << model.path() << ": " << currentNode << ": " << message;
 }
 
 void Importer::note(const Twine &message) {
@@ -79,8 +74,7 @@ void Importer::setScope(Operation *op) {
     op->setAttr(nn::kScopeAttr, StringAttr::get(context, *currentScope));
 }
 
-llvm::Expected<DenseElementsAttr>
-Importer::readConstant(const TensorProto &tensor) {
+llvm::Expected<DenseElementsAttr> Importer::readConstant(const TensorProto &tensor) {
   return model.read(context, tensor, kConstantLimit);
 }
 
@@ -88,11 +82,11 @@ Importer::readConstant(const TensorProto &tensor) {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
-                                   Scope &scope) {
+FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
   if (&scope == &root) {
-    if (auto merged = parameters.readsOfMerged.find({&node, operand}); merged != parameters.readsOfMerged.end() && !merging)
+    if (auto merged = parameters.readsOfMerged.find({&node, operand});
+        merged != parameters.readsOfMerged.end() && !merging)
       return mergedValue(merged->second, name, scope);
     const auto &uses = merging ? merging->uses : parameters.uses;
     auto use = uses.find({&node, operand});
@@ -105,25 +99,27 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
           return failure();
         }
         Operation *before = body->empty() ? nullptr : &body->back();
-        Value result = buildExpression(builder, locationOf(node), parameters.expressions[use->second.expression], value, *type);
-        for (Operation *op = before ? before->getNextNode() : &body->front(); op; op = op->getNextNode())
+        Value result =
+            buildExpression(builder, locationOf(node),
+                            parameters.expressions[use->second.expression], value, *type);
+        for (Operation *op = before ? before->getNextNode() : &body->front(); op;
+             op = op->getNextNode())
           setScope(op);
         return result;
       }
       if (!use->second.transposed)
         return value;
       auto type = cast<RankedTensorType>(value.getType());
-      auto turned = RankedTensorType::get(
-          {type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
-      return Value(nn::TransposeOp::create(builder, locationOf(node), turned,
-                                           value, ArrayRef<int64_t>{1, 0}));
+      auto turned =
+          RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
+      return Value(nn::TransposeOp::create(builder, locationOf(node), turned, value,
+                                           ArrayRef<int64_t>{1, 0}));
     }
   }
   auto it = scope.values.find(name);
   if (it != scope.values.end())
     return it->second.value; // null for a sequence
-  auto initializer =
-      &scope == &root ? initializers.find(name) : initializers.end();
+  auto initializer = &scope == &root ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
     error("operand " + Twine(operand) + " ('" + displayName(name) +
           "') is not defined before it is used");
@@ -131,8 +127,7 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand,
   }
   auto data = model.read(context, *initializer->second, kConstantLimit);
   if (!data) {
-    error("initializer '" + displayName(name) +
-          "': " + llvm::toString(data.takeError()));
+    error("initializer '" + displayName(name) + "': " + llvm::toString(data.takeError()));
     return failure();
   }
   Binding binding;
@@ -176,21 +171,16 @@ std::string Importer::scopeName(StringRef module) {
   return displayName(module);
 }
 
-LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
-                                   int depth) {
+LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int depth) {
   if (++nodeCount > kMaxNodes)
-    return error("functions expand to more than " + Twine(kMaxNodes) +
-                 " nodes"),
-           failure();
+    return error("functions expand to more than " + Twine(kMaxNodes) + " nodes"), failure();
   const NodeProto *outerCurrent = current;
   std::string outerNode = currentNode;
   std::optional<std::string> outerScope = currentScope;
   current = &proto;
   std::string shown =
-      displayName(proto.name().empty() && proto.output_size() ? proto.output(0)
-                                                              : proto.name());
-  currentNode = scope.path + "node '" + shown + "' (" +
-                displayName(proto.op_type()) + ")";
+      displayName(proto.name().empty() && proto.output_size() ? proto.output(0) : proto.name());
+  currentNode = scope.path + "node '" + shown + "' (" + displayName(proto.op_type()) + ")";
   if (depth == 0) {
     std::optional<std::string> module = merging ? std::optional(merging->module) : readScope(proto);
     currentScope = module ? std::optional(scopeName(*module)) : std::nullopt;
@@ -216,8 +206,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
     node.in[2] = bias;
     bias = {};
   }
-  Handler handler = getHandlers().find(domainOf(proto.domain()),
-                                       proto.op_type(), node.version);
+  Handler handler = getHandlers().find(domainOf(proto.domain()), proto.op_type(), node.version);
   if (const FunctionProto *function = findFunction(proto)) {
     if (mlir::failed(callFunction(*function, node, depth)))
       return failure();
@@ -239,19 +228,16 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope,
   return success();
 }
 
-LogicalResult Importer::callFunction(const FunctionProto &function, Node &node,
-                                     int depth) {
+LogicalResult Importer::callFunction(const FunctionProto &function, Node &node, int depth) {
   if (depth >= kMaxCallDepth)
-    return error("functions call each other more than " + Twine(kMaxCallDepth) +
-                 " deep: is '" + displayName(function.name()) + "' recursive?"),
+    return error("functions call each other more than " + Twine(kMaxCallDepth) + " deep: is '" +
+                 displayName(function.name()) + "' recursive?"),
            failure();
   Scope inner = functionScope(function, node.scope);
-  inner.path =
-      node.scope.path + "in function '" + displayName(function.name()) + "', ";
+  inner.path = node.scope.path + "in function '" + displayName(function.name()) + "', ";
   if (node.numInputs() > function.input_size())
     return node.error("function '" + displayName(function.name()) + "' has " +
-                      Twine(function.input_size()) + " inputs, not " +
-                      Twine(node.numInputs()));
+                      Twine(function.input_size()) + " inputs, not " + Twine(node.numInputs()));
   for (int i = 0; i < node.numInputs(); ++i) {
     if (!node.has(i))
       continue;
@@ -266,17 +252,16 @@ LogicalResult Importer::callFunction(const FunctionProto &function, Node &node,
     inner.attributes[attribute.name()] = &attribute;
   for (const AttributeProto &attribute : node.proto.attribute())
     inner.attributes[attribute.name()] =
-        attribute.ref_attr_name().empty()
-            ? &attribute
-            : node.scope.attributes.lookup(attribute.ref_attr_name());
+        attribute.ref_attr_name().empty() ? &attribute
+                                          : node.scope.attributes.lookup(attribute.ref_attr_name());
   for (const NodeProto &called : function.node())
     if (mlir::failed(importNode(called, inner, depth + 1)))
       return failure();
   for (int i = 0; i < node.numOutputs(); ++i) {
     if (!node.wants(i))
       continue;
-    auto it = i < function.output_size() ? inner.values.find(function.output(i))
-                                         : inner.values.end();
+    auto it =
+        i < function.output_size() ? inner.values.find(function.output(i)) : inner.values.end();
     if (it == inner.values.end())
       return node.error("function '" + displayName(function.name()) +
                         "' does not define its output " + Twine(i));
@@ -302,8 +287,7 @@ LogicalResult Importer::finish() {
   if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(bindInputs(parts)) ||
       mlir::failed(chooseBatch()))
     return failure();
-  func::ReturnOp::create(builder, fileLocation(),
-                         ValueRange{loss, parts.sum, parts.count});
+  func::ReturnOp::create(builder, fileLocation(), ValueRange{loss, parts.sum, parts.count});
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isOpTriviallyDead(&op))
       op.erase();
@@ -314,23 +298,20 @@ LogicalResult Importer::finish() {
     SmallVector<NamedAttribute> attrs;
     attrs.push_back(builder.getNamedAttr(
         nn::kRoleAttr,
-        role(input.role.value_or(input.isLabel ? nn::Role::Label
-                                               : nn::Role::Input))));
-    attrs.push_back(builder.getNamedAttr(
-        nn::kNameAttr, builder.getStringAttr(displayName(input.name))));
+        role(input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input))));
+    attrs.push_back(
+        builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(displayName(input.name))));
     if (!input.binding.empty())
-      attrs.push_back(builder.getNamedAttr(
-          nn::kBindingAttr, builder.getStringAttr(input.binding)));
+      attrs.push_back(builder.getNamedAttr(nn::kBindingAttr, builder.getStringAttr(input.binding)));
     if (input.batchDim)
-      attrs.push_back(builder.getNamedAttr(
-          nn::kBatchDimAttr, builder.getI64IntegerAttr(*input.batchDim)));
+      attrs.push_back(
+          builder.getNamedAttr(nn::kBatchDimAttr, builder.getI64IntegerAttr(*input.batchDim)));
     arguments.push_back(builder.getDictionaryAttr(attrs));
   }
   for (size_t index : stateOrder)
     arguments.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
         nn::kStateAttr,
-        FlatSymbolRefAttr::get(context,
-                               displayName(parameters.list[index].name)))));
+        FlatSymbolRefAttr::get(context, displayName(parameters.list[index].name)))));
   for (StringRef name : {"loss", "loss_sum", "count"})
     results.push_back(builder.getDictionaryAttr(
         {builder.getNamedAttr(nn::kRoleAttr, role(nn::Role::Metric)),
@@ -364,14 +345,14 @@ LogicalResult Importer::finish() {
   SmallVector<NamedAttribute> sizes;
   for (const Input &input : inputs)
     if (!input.sizes.empty())
-      sizes.push_back(builder.getNamedAttr(displayName(input.name),
-                                           builder.getStringAttr(input.sizes)));
+      sizes.push_back(
+          builder.getNamedAttr(displayName(input.name), builder.getStringAttr(input.sizes)));
   if (!sizes.empty())
     (*module)->setAttr("nn.sizes", builder.getDictionaryAttr(sizes));
   SmallVector<NamedAttribute> classList;
   for (auto &entry : classes)
-    classList.push_back(builder.getNamedAttr(
-        entry.first(), builder.getStringAttr(displayName(entry.second))));
+    classList.push_back(
+        builder.getNamedAttr(entry.first(), builder.getStringAttr(displayName(entry.second))));
   if (!classList.empty())
     (*module)->setAttr(nn::kClassesAttr, builder.getDictionaryAttr(classList));
   if (!bindingNote.empty())
@@ -384,10 +365,10 @@ OwningOpRef<ModuleOp> Importer::run() {
   auto owned = std::make_unique<Block>();
   body = owned.get();
   builder.setInsertionPointToEnd(body);
-  if (mlir::failed(checkModel()) || mlir::failed(chooseLoss()) ||
-      mlir::failed(findNeeded()) || mlir::failed(checkSupported()) ||
-      mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
-      mlir::failed(importNodes()) || mlir::failed(checkStops()) || mlir::failed(finish())) {
+  if (mlir::failed(checkModel()) || mlir::failed(chooseLoss()) || mlir::failed(findNeeded()) ||
+      mlir::failed(checkSupported()) || mlir::failed(declareInputs()) ||
+      mlir::failed(declareStates()) || mlir::failed(importNodes()) || mlir::failed(checkStops()) ||
+      mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
   }
@@ -395,8 +376,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   return std::move(module);
 }
 
-OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path,
-                                       const ImportOptions &options,
+OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,
                                        MLIRContext *context, int *exitCode) {
   context->loadDialect<nn::NNDialect, func::FuncDialect>();
   Model::Failure failure;
@@ -423,8 +403,7 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path,
   return module;
 }
 
-std::string onnx::parseImportFlag(StringRef flag, StringRef value,
-                                  ImportOptions &options) {
+std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions &options) {
   bool colon = flag == "batch-dim";
   auto [key, rest] = colon ? value.rsplit(':') : value.rsplit('=');
   if (key.empty() || rest.empty())
@@ -434,17 +413,14 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value,
                              : "INPUT=tokens|tokens+1|ones|arange|file"))
         .str();
   if (flag == "bind") {
-    if (rest != "tokens" && rest != "tokens+1" && rest != "ones" &&
-        rest != "arange" && rest != "file")
-      return ("--bind: '" + rest +
-              "' is not one of tokens, tokens+1, ones, arange, file")
-          .str();
+    if (rest != "tokens" && rest != "tokens+1" && rest != "ones" && rest != "arange" &&
+        rest != "file")
+      return ("--bind: '" + rest + "' is not one of tokens, tokens+1, ones, arange, file").str();
     options.bindings[key] = rest.str();
     return "";
   }
   int64_t number;
-  if (rest.getAsInteger(10, number) || number < (colon ? 0 : 1) ||
-      number > INT32_MAX)
+  if (rest.getAsInteger(10, number) || number < (colon ? 0 : 1) || number > INT32_MAX)
     return ("--" + flag + " '" + value + "': '" + rest + "' is no size").str();
   (colon ? options.batchDims : options.dims)[key] = number;
   return "";

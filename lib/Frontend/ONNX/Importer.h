@@ -25,14 +25,12 @@ using Handler = mlir::LogicalResult (*)(Node &);
 class HandlerRegistry {
 public:
   /// The domain of standard operators is "".
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since,
-           Handler handler) {
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler) {
     table[(domain + "::" + type).str()][since] = handler;
   }
   /// Returns the newest handler whose version is not above `version`; null if
   /// none.
-  Handler find(llvm::StringRef domain, llvm::StringRef type,
-               int64_t version) const;
+  Handler find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
 
 private:
   llvm::StringMap<std::map<int64_t, Handler>> table;
@@ -84,21 +82,18 @@ struct LossParts {
 };
 
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
-LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc,
-                            mlir::Value logits, mlir::Value labels,
-                            int64_t ignore);
+LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
+                            mlir::Value labels, int64_t ignore);
 /// Builds sum / max(count, 1).
-mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc,
-                      const LossParts &parts);
+mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
 
-/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark, and is no warning. MLIR
-/// has no function for this.
+/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
+/// and is no warning. MLIR has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
 
 class Importer {
 public:
-  Importer(Model &model, const ImportOptions &options,
-           mlir::MLIRContext *context);
+  Importer(Model &model, const ImportOptions &options, mlir::MLIRContext *context);
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
   int getExitCode() const { return exitCode; }
@@ -112,15 +107,12 @@ public:
   mlir::FailureOr<mlir::Value> fold(mlir::Operation *op);
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
   /// Reads a tensor of an attribute; fails if it exceeds kConstantLimit.
-  llvm::Expected<mlir::DenseElementsAttr>
-  readConstant(const TensorProto &tensor);
+  llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
   /// Returns a hint for an error about `wants` positions where the model has
   /// `has`: which --dim is too large. `tables` are the values with `has`
   /// positions. Empty if no dimension has about that size.
-  std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has,
-                            int64_t wants);
-  std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one,
-                            int64_t other);
+  std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has, int64_t wants);
+  std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one, int64_t other);
   /// Losses that are known to be a sum over a count.
   llvm::DenseMap<mlir::Value, LossParts> lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
@@ -151,7 +143,7 @@ private:
     std::optional<nn::Role> role = {}; // set if it is no input of the graph
     std::string sizes = {};            // "batch=4, 64": names as in the file
     bool isFixed = false;              // the file fixes the size of dimension 0
-    bool folded = false; // replaced by a constant of ones: no readers left
+    bool folded = false;               // replaced by a constant of ones: no readers left
   };
 
   mlir::LogicalResult checkModel();
@@ -163,13 +155,11 @@ private:
   /// Records in the module's `nn.buffers` which buffers the state_dict has.
   void describeBuffers();
   mlir::LogicalResult importNodes();
-  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope,
-                                 int depth);
+  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope, int depth);
   /// Returns value `name` of merged operation `number`, and imports its nodes
   /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
-  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node,
-                                   int depth);
+  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
   /// Fails if a gradient would flow where PyTorch stops it.
   mlir::LogicalResult checkStops();
   mlir::LogicalResult finish();
@@ -179,11 +169,9 @@ private:
   mlir::LogicalResult chooseBatch();
   Input *inputOf(mlir::BlockArgument argument);
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
-  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand,
-                                       Scope &scope);
+  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
   mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
-  mlir::FailureOr<int64_t> addInput(llvm::StringRef name,
-                                    mlir::RankedTensorType type,
+  mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type,
                                     std::optional<int64_t> batchDim);
   const FunctionProto *findFunction(const NodeProto &node) const;
   int64_t opsetOf(const NodeProto &node, const Scope &scope) const;
@@ -206,7 +194,8 @@ private:
   std::vector<Input> inputs;
   std::vector<size_t> stateOrder;       // indices into parameters.list
   std::vector<mlir::Value> stateValues; // by index into parameters.list
-  std::vector<llvm::StringMap<mlir::Value>> mergedValues; // by index into parameters.merged and name
+  std::vector<llvm::StringMap<mlir::Value>>
+      mergedValues; // by index into parameters.merged and name
   /// The merged operation whose nodes are imported now.
   const MergedOperation *merging = nullptr;
   Scope root;
@@ -231,16 +220,14 @@ private:
     std::string node, place;
     int64_t count = 0;
   };
-  llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>>
-      unsupported;
+  llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>> unsupported;
   llvm::StringSet<> visitedFunctions;
 };
 
 /// One node while it is translated: its operands, attributes and results.
 class Node {
 public:
-  Node(Importer &importer, const NodeProto &proto, Scope &scope,
-       int64_t version);
+  Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version);
 
   Importer &importer;
   mlir::OpBuilder &builder;
@@ -272,8 +259,7 @@ public:
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
   /// Appends the elements of an operand that must be a constant of integers.
-  mlir::LogicalResult constantInts(int operand,
-                                   llvm::SmallVectorImpl<int64_t> &values);
+  mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
 
   // ---- attributes; a scalar of the wrong type is an error and fails the node
@@ -286,8 +272,7 @@ public:
 
   /// Counts a negative axis from the end; fails, with an error, if out of range.
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
-  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes,
-                                   int64_t rank);
+  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
 
   // ---- results
   void set(int result, mlir::Value value);
@@ -295,10 +280,8 @@ public:
   const Binding *sequence(int operand) const;
 
   // ---- building; every function folds and returns null after an error
-  template <typename OpT, typename... Args>
-  mlir::Value create(mlir::Type result, Args &&...args) {
-    return finish(
-        OpT::create(builder, loc, result, std::forward<Args>(args)...));
+  template <typename OpT, typename... Args> mlir::Value create(mlir::Type result, Args &&...args) {
+    return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
   mlir::Value finish(mlir::Operation *op);
   /// Sets the module scope of an op with several results.
@@ -312,11 +295,10 @@ public:
   mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
                                      llvm::SmallVectorImpl<int64_t> &shape);
   mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
-                    llvm::ArrayRef<int64_t> limits,
-                    llvm::ArrayRef<int64_t> strides);
+                    llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
   mlir::Value cast(mlir::Value value, mlir::Type element);
-  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value,
-                     llvm::ArrayRef<int64_t> dims, bool keepDims);
+  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
+                     bool keepDims);
   template <typename OpT> mlir::Value unary(mlir::Value value) {
     return value ? create<OpT>(value.getType(), value) : mlir::Value();
   }
@@ -327,8 +309,7 @@ public:
     if (!lhs || !rhs || mlir::failed(broadcastShape(values, shape)))
       return {};
     if (type(lhs).getElementType() != type(rhs).getElementType()) {
-      (void)error("operands have element types " +
-                  name(type(lhs).getElementType()) + " and " +
+      (void)error("operands have element types " + name(type(lhs).getElementType()) + " and " +
                   name(type(rhs).getElementType()));
       return {};
     }
@@ -337,8 +318,8 @@ public:
     return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
   }
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
-                     bool transposeLhs = false, bool transposeRhs = false);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
+                     bool transposeRhs = false);
 
   static std::string name(mlir::Type type);
   bool hasFailed() const { return failedOnce; }

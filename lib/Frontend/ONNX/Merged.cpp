@@ -14,27 +14,36 @@ static int64_t numberOf(StringRef name) {
   return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
 }
 
-/// Splits merged operations. Two norms of one value with equal initial weights are one node in the file, and no node reads
-/// the second norm's parameters. The nodes that used its result still name it: `%layer_norm_1`, for which there is no node.
+/// Splits merged operations. Two norms of one value with equal initial weights are one node in the
+/// file, and no node reads the second norm's parameters. The nodes that used its result still name
+/// it: `%layer_norm_1`, for which there is no node.
 void Finder::splitMergedOperations() {
   llvm::MapVector<StringRef, Merged, llvm::StringMap<unsigned>> merged;
-  llvm::MapVector<const Operation *, llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>> converted;
+  llvm::MapVector<
+      const Operation *,
+      llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>>
+      converted;
   for (const auto &entry : operations)
     for (const NodeProto *node : entry.second.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
         const Operation *maker = makers.lookup(node->input(i));
         const std::vector<std::string> &args = entry.second.fx.args;
-        if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) || llvm::is_contained(args, node->input(i)))
+        if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) ||
+            llvm::is_contained(args, node->input(i)))
           continue;
-        if (isTwinOf(*maker, entry.second) && !out.readsOfMerged.count({node, i}) && readsParameter(*maker)) {
-          out.errors.push_back("node '" + displayName(node->name()) + "' of module '" + displayName(entry.second.scope) +
-                               "' reads what the export computed for module '" + displayName(maker->scope) +
-                               "', whose parameters have equal values: it would train by the wrong ones. Export with torch.onnx.export(..., optimize=False)");
+        if (isTwinOf(*maker, entry.second) && !out.readsOfMerged.count({node, i}) &&
+            readsParameter(*maker)) {
+          out.errors.push_back(
+              "node '" + displayName(node->name()) + "' of module '" +
+              displayName(entry.second.scope) + "' reads what the export computed for module '" +
+              displayName(maker->scope) +
+              "', whose parameters have equal values: it would train by the wrong ones. Export with torch.onnx.export(..., optimize=False)");
           continue;
         }
         SmallVector<StringRef> names, moved;
         for (StringRef name : args)
-          if (!known.contains(name) && !llvm::is_contained(names, name) && !llvm::is_contained(moved, name)) {
+          if (!known.contains(name) && !llvm::is_contained(names, name) &&
+              !llvm::is_contained(moved, name)) {
             if (operationOf(name) == operationOf(maker->fx.name))
               names.push_back(name);
             else if (isMovement(operationOf(name)))
@@ -57,13 +66,17 @@ void Finder::splitMergedOperations() {
   for (auto &entry : merged)
     pending.push_back(std::move(entry.second));
   splitPending();
-  // One value is read under the names of two removed conversions: of one operation, or of two that were merged. If two were
-  // merged, then for each operation in the kept one's module a later operation of its kind is missing.
+  // One value is read under the names of two removed conversions: of one operation, or of two that
+  // were merged. If two were merged, then for each operation in the kept one's module a later
+  // operation of its kind is missing.
   for (auto &[maker, byName] : converted)
-    if (byName.size() == 2 && llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
+    if (byName.size() == 2 &&
+        llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
           return entry.second.scope != scope || isNumberMissing(entry.second.fx.name);
         })) {
-      auto *second = numberOf(byName.begin()->first) < numberOf(byName.back().first) ? std::next(byName.begin()) : byName.begin();
+      auto *second = numberOf(byName.begin()->first) < numberOf(byName.back().first)
+                         ? std::next(byName.begin())
+                         : byName.begin();
       split({second->first.str(), maker, second->second});
     }
 }
@@ -78,10 +91,12 @@ bool Finder::isNumberMissing(StringRef name) const {
   return !numbers.empty() && *numbers.rbegin() - own > count;
 }
 
-/// Whether `reader` names a missing value of the kind that `maker` computes, and is in another module with the same last name
-/// and the same names of parameters: `layers.1.attn` for `layers.0.attn`.
+/// Whether `reader` names a missing value of the kind that `maker` computes, and is in another
+/// module with the same last name and the same names of parameters: `layers.1.attn` for
+/// `layers.0.attn`.
 bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
-  if (maker.scope == reader.scope || lastOf(maker.scope) != lastOf(reader.scope) || llvm::none_of(reader.fx.args, [&](const std::string &name) {
+  if (maker.scope == reader.scope || lastOf(maker.scope) != lastOf(reader.scope) ||
+      llvm::none_of(reader.fx.args, [&](const std::string &name) {
         return !known.contains(name) && operationOf(name) == operationOf(maker.fx.name);
       }))
     return false;
@@ -93,8 +108,8 @@ bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
   return !names[0].empty() && names[0] == names[1];
 }
 
-/// Whether the result of `last` depends on a parameter of its module, or on a value that nodes without metadata computed from
-/// one.
+/// Whether the result of `last` depends on a parameter of its module, or on a value that nodes
+/// without metadata computed from one.
 bool Finder::readsParameter(const Operation &last) const {
   for (const Operation *part : operationsOfCall(last))
     for (const NodeProto *node : part->nodes)
@@ -106,23 +121,25 @@ bool Finder::readsParameter(const Operation &last) const {
   return false;
 }
 
-/// Splits the pending operations that can be split by now; the parameters of the others may be restored later. Operations
-/// that are left in the end may hide a parameter.
+/// Splits the pending operations that can be split by now; the parameters of the others may be
+/// restored later. Operations that are left in the end may hide a parameter.
 void Finder::splitPending() {
   llvm::erase_if(pending, [&](const Merged &one) { return split(one); });
 }
 
-/// Records a value that an operation names and does not read, except masks (no gradient flows to them), tensors that code
-/// creates, and sizes.
+/// Records a value that an operation names and does not read, except masks (no gradient flows to
+/// them), tensors that code creates, and sizes.
 void Finder::noteRemoved(StringRef name, StringRef scope) {
   std::string kind = operationOf(name);
-  bool isMask = StringRef(kind).starts_with("bitwise_") || StringRef(kind).starts_with("logical_") ||
+  bool isMask = StringRef(kind).starts_with("bitwise_") ||
+                StringRef(kind).starts_with("logical_") ||
                 llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
   if (!isMask && !isMadeByCode(kind) && !name.contains("sym_"))
     removed.push_back({name.str(), scope.str()});
 }
 
-/// Returns `last` and the operations of its module that it is computed from, for example all operations of a norm.
+/// Returns `last` and the operations of its module that it is computed from, for example all
+/// operations of a norm.
 llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operation &last) const {
   llvm::SmallSetVector<const Operation *, 4> found;
   found.insert(&last);
@@ -135,14 +152,15 @@ llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operat
   return found;
 }
 
-/// Computes a merged operation again for the module whose parameters are missing. Returns false and changes nothing if that
-/// is uncertain; also returns true if no parameter is read.
+/// Computes a merged operation again for the module whose parameters are missing. Returns false and
+/// changes nothing if that is uncertain; also returns true if no parameter is read.
 bool Finder::split(const Merged &merged) {
   // The parameters that the kept operation reads, all of one module.
   MergedOperation copy;
   llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(*merged.kept);
   for (const NodeProto &node : graph.node())
-    if (llvm::any_of(parts, [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
+    if (llvm::any_of(parts,
+                     [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
       copy.nodes.push_back(&node);
   // Which of two values another merged operation reads is not known.
   for (const NodeProto *node : copy.nodes)
@@ -150,7 +168,8 @@ bool Finder::split(const Merged &merged) {
       if (out.readsOfMerged.count({node, i}))
         return false;
   for (const MergedOperation &other : out.merged)
-    if (llvm::any_of(merged.reads, [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
+    if (llvm::any_of(merged.reads,
+                     [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
       return false;
   std::map<size_t, size_t> own; // by the kept operation's parameter
   for (const auto &[place, use] : out.uses)
@@ -161,7 +180,9 @@ bool Finder::split(const Merged &merged) {
       own[index] = 0;
   // It may read a folded value that is not restored yet.
   bool isOpen = llvm::any_of(parts, [&](const Operation *part) {
-    return llvm::any_of(part->uses, [&](const Use &use) { return !isScalar(*use.initializer) && !out.uses.count({use.node, use.operand}); });
+    return llvm::any_of(part->uses, [&](const Use &use) {
+      return !isScalar(*use.initializer) && !out.uses.count({use.node, use.operand});
+    });
   });
   if (own.empty())
     return !isOpen;
@@ -172,13 +193,13 @@ bool Finder::split(const Merged &merged) {
   std::map<std::string, std::map<std::string, size_t>> missing;
   for (size_t index = 0; index < out.list.size(); ++index) {
     StringRef other = moduleOf(targets[index]);
-    if (out.list[index].isParameter && !out.list[index].used && other != module && moduleOf(other) == moduleOf(module))
+    if (out.list[index].isParameter && !out.list[index].used && other != module &&
+        moduleOf(other) == moduleOf(module))
       missing[other.str()][lastOf(targets[index]).str()] = index;
   }
   for (auto it = missing.begin(); it != missing.end();) {
-    bool fits = llvm::all_of(own, [&](auto &entry) {
-      return it->second.count(lastOf(targets[entry.first]).str());
-    });
+    bool fits = llvm::all_of(
+        own, [&](auto &entry) { return it->second.count(lastOf(targets[entry.first]).str()); });
     it = fits ? std::next(it) : missing.erase(it);
   }
   // A module that is called again was split before.
@@ -213,7 +234,8 @@ bool Finder::split(const Merged &merged) {
   for (const auto &read : merged.reads)
     out.readsOfMerged[read] = out.merged.size();
   out.merged.push_back(std::move(copy));
-  remark(merged.kept->nodes.back(), "'" + merged.name + "' of module '" + displayName(missing.begin()->first) +
-                                "', which the export merged with this node, is computed by its own parameters again");
+  remark(merged.kept->nodes.back(),
+         "'" + merged.name + "' of module '" + displayName(missing.begin()->first) +
+             "', which the export merged with this node, is computed by its own parameters again");
   return true;
 }

@@ -28,11 +28,11 @@ std::string onnx::listOf(ArrayRef<std::string> names, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), most); ++i)
     text += (i ? ", '" : "'") + names[i] + "'";
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
+                             : text;
 }
 
-Type onnx::elementType(MLIRContext *context, int32_t dataType,
-                       std::string &why) {
+Type onnx::elementType(MLIRContext *context, int32_t dataType, std::string &why) {
   switch (dataType) {
   case 1:
     return Float32Type::get(context);
@@ -95,32 +95,27 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
 
   Expected<std::string> skeleton = scanModel(bytes);
   if (!skeleton)
-    return fail(SHALE_EXIT_DATA,
-                "no ONNX model: " + llvm::toString(skeleton.takeError()));
+    return fail(SHALE_EXIT_DATA, "no ONNX model: " + llvm::toString(skeleton.takeError()));
   if (skeleton->size() > size_t(1) << 30)
     return fail(SHALE_EXIT_DATA, "more than 1 GiB beside its tensors");
-  google::protobuf::io::ArrayInputStream array(skeleton->data(),
-                                               skeleton->size());
+  google::protobuf::io::ArrayInputStream array(skeleton->data(), skeleton->size());
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetRecursionLimit(200);
   stream.SetTotalBytesLimit(INT32_MAX);
-  if (!result->model.ParseFromCodedStream(&stream) ||
-      !stream.ConsumedEntireMessage())
+  if (!result->model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     return fail(SHALE_EXIT_DATA, "no ONNX model: a field has a wrong type");
   if (!result->model.has_graph())
     return fail(SHALE_EXIT_DATA, "no ONNX model: it has no graph");
   return result;
 }
 
-Expected<RankedTensorType> Model::type(MLIRContext *context,
-                                       const TensorProto &tensor) const {
+Expected<RankedTensorType> Model::type(MLIRContext *context, const TensorProto &tensor) const {
   std::string why;
   Type element = elementType(context, tensor.data_type(), why);
   if (!element)
     return createStringError(why);
   if (tensor.dims_size() > 64)
-    return createStringError("it has " + Twine(tensor.dims_size()) +
-                             " dimensions");
+    return createStringError("it has " + Twine(tensor.dims_size()) + " dimensions");
   SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   for (int64_t size : shape)
     if (size < 0)
@@ -141,15 +136,12 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
       if (key == "location")
         location = value;
       else if (key == "offset" && value.getAsInteger(10, offset))
-        return createStringError("external offset '" + displayName(value) +
-                                 "' is no number");
+        return createStringError("external offset '" + displayName(value) + "' is no number");
       else if (key == "length" && value.getAsInteger(10, length))
-        return createStringError("external length '" + displayName(value) +
-                                 "' is no number");
+        return createStringError("external length '" + displayName(value) + "' is no number");
     }
     if (offset > uint64_t(INT64_MAX) - bytes)
-      return createStringError("external offset " + Twine(offset) +
-                               " overflows 64 bits");
+      return createStringError("external offset " + Twine(offset) + " overflows 64 bits");
     if (tensor.has_place_offset())
       return createStringError("it has data both inside and outside the file");
     if (length != uint64_t(bytes))
@@ -166,15 +158,13 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
     }
     uint64_t size = (*file)->getBufferSize();
     if (offset > size || length > size - offset)
-      return createStringError("external data [" + Twine(offset) + ", +" +
-                               Twine(length) + ") is beyond the end of '" +
-                               displayName(location) + "', which has " +
-                               Twine(size) + " bytes: is the file complete?");
+      return createStringError("external data [" + Twine(offset) + ", +" + Twine(length) +
+                               ") is beyond the end of '" + displayName(location) +
+                               "', which has " + Twine(size) + " bytes: is the file complete?");
     return Place{path, int64_t(offset), bytes};
   }
   if (tensor.data_location() != 0)
-    return createStringError("unknown data location " +
-                             Twine(tensor.data_location()));
+    return createStringError("unknown data location " + Twine(tensor.data_location()));
   if (tensor.has_place_offset()) {
     if (tensor.place_length() != bytes)
       return createStringError("it has " + Twine(tensor.place_length()) +
@@ -185,8 +175,7 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
 }
 
 /// Returns the bytes of elements that are stored as a list of numbers.
-static Expected<std::string> listData(const TensorProto &tensor,
-                                      RankedTensorType type) {
+static Expected<std::string> listData(const TensorProto &tensor, RankedTensorType type) {
   std::string bytes;
   auto append = [&](auto value) {
     bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
@@ -217,20 +206,19 @@ static Expected<std::string> listData(const TensorProto &tensor,
     have = tensor.int32_data_size();
   }
   if (have != count)
-    return createStringError("it has " + Twine(have) +
-                             " elements, but its shape needs " + Twine(count));
+    return createStringError("it has " + Twine(have) + " elements, but its shape needs " +
+                             Twine(count));
   return bytes;
 }
 
-Expected<DenseElementsAttr>
-Model::read(MLIRContext *context, const TensorProto &tensor, int64_t maxBytes) {
+Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto &tensor,
+                                        int64_t maxBytes) {
   Expected<RankedTensorType> type = this->type(context, tensor);
   if (!type)
     return type.takeError();
   int64_t bytes = nn::tensorBytes(*type);
   if (bytes > maxBytes)
-    return createStringError("it has " + Twine(bytes) + " bytes, more than " +
-                             Twine(maxBytes) +
+    return createStringError("it has " + Twine(bytes) + " bytes, more than " + Twine(maxBytes) +
                              " bytes that a constant may have");
   Expected<Place> place = this->place(tensor, *type);
   if (!place)
@@ -241,12 +229,11 @@ Model::read(MLIRContext *context, const TensorProto &tensor, int64_t maxBytes) {
     data = buffer->getBuffer().substr(place->offset, place->length);
   } else if (!place->path.empty()) {
     if (missing.count(place->path))
-      return createStringError("its value is needed, but '" +
-                               displayName(place->path) + "' does not exist");
+      return createStringError("its value is needed, but '" + displayName(place->path) +
+                               "' does not exist");
     for (auto &entry : externals)
       if (entry.second.first == place->path)
-        data = entry.second.second->getBuffer().substr(place->offset,
-                                                       place->length);
+        data = entry.second.second->getBuffer().substr(place->offset, place->length);
   } else {
     Expected<std::string> elements = listData(tensor, *type);
     if (!elements)
@@ -264,6 +251,5 @@ Model::read(MLIRContext *context, const TensorProto &tensor, int64_t maxBytes) {
     return DenseElementsAttr::get(*type, values);
   }
   // A raw buffer of one element is taken as a splat, whatever the shape.
-  return DenseElementsAttr::getFromRawBuffer(
-      *type, ArrayRef<char>(data.data(), data.size()));
+  return DenseElementsAttr::getFromRawBuffer(*type, ArrayRef<char>(data.data(), data.size()));
 }

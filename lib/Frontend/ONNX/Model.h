@@ -30,8 +30,7 @@ std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
 
 /// Returns the element type of an ONNX data type, or null with the reason in
 /// `why`.
-mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType,
-                       std::string &why);
+mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType, std::string &why);
 
 /// A parsed file. Tensor data is read on demand.
 class Model {
@@ -57,22 +56,19 @@ public:
   llvm::Expected<mlir::RankedTensorType> type(mlir::MLIRContext *context,
                                               const TensorProto &tensor) const;
   /// Returns where its data lies; checks file, offset and length.
-  llvm::Expected<Place> place(const TensorProto &tensor,
-                              mlir::RankedTensorType type);
+  llvm::Expected<Place> place(const TensorProto &tensor, mlir::RankedTensorType type);
   /// Reads its data as a constant; fails if it has more than `maxBytes`.
-  llvm::Expected<mlir::DenseElementsAttr>
-  read(mlir::MLIRContext *context, const TensorProto &tensor, int64_t maxBytes);
+  llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
+                                               const TensorProto &tensor, int64_t maxBytes);
 
 private:
   /// Maps the external file at `location`, opened beneath the model's folder.
   /// Sets `path` to its path, even if the file does not exist.
-  llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location,
-                                                std::string &path);
+  llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);
 
   std::string filePath;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
-  llvm::StringMap<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>>
-      externals;
+  llvm::StringMap<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> externals;
   ModelProto model;
 };
 

@@ -7,10 +7,9 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Node::Node(Importer &importer, const NodeProto &proto, Scope &scope,
-           int64_t version)
-    : importer(importer), builder(importer.builder), proto(proto), scope(scope),
-      version(version), loc(importer.locationOf(proto)) {}
+Node::Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version)
+    : importer(importer), builder(importer.builder), proto(proto), scope(scope), version(version),
+      loc(importer.locationOf(proto)) {}
 
 std::string Node::name(Type type) {
   std::string text;
@@ -32,16 +31,13 @@ LogicalResult Node::require(int count) {
   return success();
 }
 
-LogicalResult Node::constantInts(int operand,
-                                 SmallVectorImpl<int64_t> &values) {
+LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
   DenseElementsAttr attr = importer.constantOf(input(operand));
   if (!attr)
-    return error("operand " + Twine(operand) + " ('" +
-                 displayName(proto.input(operand)) +
+    return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
                  "') must be known at compile time: give every dimension it "
                  "depends on with --dim");
-  if (!attr.getElementType().isSignlessInteger() ||
-      attr.getElementType().isInteger(1))
+  if (!attr.getElementType().isSignlessInteger() || attr.getElementType().isInteger(1))
     return error("operand " + Twine(operand) + " must be of integers");
   if (attr.getNumElements() > 4096)
     return error("operand " + Twine(operand) + " has too many elements");
@@ -52,14 +48,12 @@ LogicalResult Node::constantInts(int operand,
 
 std::optional<double> Node::scalarConstant(Value value) {
   DenseElementsAttr attr = importer.constantOf(value);
-  if (!attr || attr.getNumElements() == 0 ||
-      (attr.getNumElements() != 1 && !attr.isSplat()))
+  if (!attr || attr.getNumElements() == 0 || (attr.getNumElements() != 1 && !attr.isSplat()))
     return std::nullopt;
   if (isa<FloatType>(attr.getElementType())) {
     APFloat number = *attr.getValues<APFloat>().begin();
     bool inexact;
-    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
-                   &inexact);
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
     return number.convertToDouble();
   }
   APInt number = *attr.getValues<APInt>().begin();
@@ -118,8 +112,7 @@ std::optional<SmallVector<int64_t>> Node::intsAttr(StringRef name) {
 
 LogicalResult Node::normalize(int64_t &axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
-    return error("axis " + Twine(axis) +
-                 " is no dimension of a tensor of rank " + Twine(rank));
+    return error("axis " + Twine(axis) + " is no dimension of a tensor of rank " + Twine(rank));
   axis += axis < 0 ? rank : 0;
   return success();
 }
@@ -148,8 +141,7 @@ void Node::set(int result, Value value) {
   Binding binding;
   binding.value = value;
   if (!scope.values.try_emplace(proto.output(result), binding).second)
-    (void)error("value '" + displayName(proto.output(result)) +
-                "' is defined twice");
+    (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
 }
 
 void Node::setSequence(int result, SmallVector<Value> items) {
@@ -158,18 +150,15 @@ void Node::setSequence(int result, SmallVector<Value> items) {
   Binding binding;
   binding.items = std::move(items);
   binding.isSequence = true;
-  if (!scope.values.try_emplace(proto.output(result), std::move(binding))
-           .second)
-    (void)error("value '" + displayName(proto.output(result)) +
-                "' is defined twice");
+  if (!scope.values.try_emplace(proto.output(result), std::move(binding)).second)
+    (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
 }
 
 const Binding *Node::sequence(int operand) const {
   if (!has(operand))
     return nullptr;
   auto it = scope.values.find(proto.input(operand));
-  return it != scope.values.end() && it->second.isSequence ? &it->second
-                                                           : nullptr;
+  return it != scope.values.end() && it->second.isSequence ? &it->second : nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,10 +191,8 @@ Value Node::constant(RankedTensorType type, double value) {
 }
 
 Value Node::constant(ArrayRef<int64_t> values) {
-  auto type =
-      RankedTensorType::get({int64_t(values.size())}, builder.getI64Type());
-  return nn::ConstantOp::create(builder, loc,
-                                DenseElementsAttr::get(type, values));
+  auto type = RankedTensorType::get({int64_t(values.size())}, builder.getI64Type());
+  return nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, values));
 }
 
 Value Node::reshape(Value value, ArrayRef<int64_t> shape) {
@@ -213,8 +200,7 @@ Value Node::reshape(Value value, ArrayRef<int64_t> shape) {
     return value;
   if (auto previous = value.getDefiningOp<nn::ReshapeOp>())
     return reshape(previous.getInput(), shape);
-  return create<nn::ReshapeOp>(
-      RankedTensorType::get(shape, type(value).getElementType()), value);
+  return create<nn::ReshapeOp>(RankedTensorType::get(shape, type(value).getElementType()), value);
 }
 
 Value Node::transpose(Value value, ArrayRef<int64_t> perm) {
@@ -228,12 +214,11 @@ Value Node::transpose(Value value, ArrayRef<int64_t> perm) {
   }
   if (identity)
     return value;
-  return create<nn::TransposeOp>(
-      RankedTensorType::get(shape, type(value).getElementType()), value, perm);
+  return create<nn::TransposeOp>(RankedTensorType::get(shape, type(value).getElementType()), value,
+                                 perm);
 }
 
-LogicalResult Node::broadcastShape(ArrayRef<Value> values,
-                                   SmallVectorImpl<int64_t> &shape) {
+LogicalResult Node::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape) {
   shape.clear();
   for (Value value : values) {
     ArrayRef<int64_t> other = type(value).getShape();
@@ -244,9 +229,8 @@ LogicalResult Node::broadcastShape(ArrayRef<Value> values,
       if (size == 1)
         size = other[i];
       else if (other[i] != 1 && other[i] != size)
-        return error("shapes do not broadcast: sizes " + Twine(size) + " and " +
-                     Twine(other[i]) + " meet" +
-                     importer.broadcastHint(values, size, other[i]));
+        return error("shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) +
+                     " meet" + importer.broadcastHint(values, size, other[i]));
     }
   }
   return success();
@@ -258,12 +242,12 @@ Value Node::broadcast(Value value, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> dims;
   for (int64_t i = 0, rank = type(value).getRank(); i < rank; ++i)
     dims.push_back(int64_t(shape.size()) - rank + i);
-  return create<nn::BroadcastOp>(
-      RankedTensorType::get(shape, type(value).getElementType()), value, dims);
+  return create<nn::BroadcastOp>(RankedTensorType::get(shape, type(value).getElementType()), value,
+                                 dims);
 }
 
-Value Node::slice(Value value, ArrayRef<int64_t> starts,
-                  ArrayRef<int64_t> limits, ArrayRef<int64_t> strides) {
+Value Node::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
+                  ArrayRef<int64_t> strides) {
   if (!value)
     return {};
   SmallVector<int64_t> shape;
@@ -271,9 +255,8 @@ Value Node::slice(Value value, ArrayRef<int64_t> starts,
     shape.push_back((limits[i] - starts[i] + strides[i] - 1) / strides[i]);
   if (type(value).getShape() == ArrayRef<int64_t>(shape))
     return value;
-  return create<nn::SliceOp>(
-      RankedTensorType::get(shape, type(value).getElementType()), value, starts,
-      limits, strides);
+  return create<nn::SliceOp>(RankedTensorType::get(shape, type(value).getElementType()), value,
+                             starts, limits, strides);
 }
 
 Value Node::cast(Value value, Type element) {
@@ -282,8 +265,7 @@ Value Node::cast(Value value, Type element) {
   return create<nn::CastOp>(type(value).clone(element), value);
 }
 
-Value Node::reduce(nn::ReduceKind kind, Value value, ArrayRef<int64_t> dims,
-                   bool keepDims) {
+Value Node::reduce(nn::ReduceKind kind, Value value, ArrayRef<int64_t> dims, bool keepDims) {
   if (!value)
     return {};
   SmallVector<int64_t> shape, kept;
@@ -295,9 +277,8 @@ Value Node::reduce(nn::ReduceKind kind, Value value, ArrayRef<int64_t> dims,
   }
   Value result = value;
   if (!dims.empty())
-    result = create<nn::ReduceOp>(
-        RankedTensorType::get(shape, type(value).getElementType()), kind, value,
-        dims);
+    result = create<nn::ReduceOp>(RankedTensorType::get(shape, type(value).getElementType()), kind,
+                                  value, dims);
   return keepDims ? reshape(result, kept) : result;
 }
 
@@ -311,12 +292,10 @@ Value Node::binary(Value lhs, Value rhs, nn::Predicate predicate) {
   if (!lhs || !rhs)
     return {};
   if (lhs.getType() != rhs.getType()) {
-    (void)error("operands have types " + name(lhs.getType()) + " and " +
-                name(rhs.getType()));
+    (void)error("operands have types " + name(lhs.getType()) + " and " + name(rhs.getType()));
     return {};
   }
-  return create<nn::CompareOp>(type(lhs).clone(builder.getI1Type()), predicate,
-                               lhs, rhs);
+  return create<nn::CompareOp>(type(lhs).clone(builder.getI1Type()), predicate, lhs, rhs);
 }
 
 Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
@@ -335,18 +314,15 @@ Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
   SmallVector<int64_t> left(type(lhs).getShape()), right(type(rhs).getShape());
   size_t rank = left.size();
   Type element = type(lhs).getElementType();
-  int64_t m = left[rank - (transposeLhs ? 1 : 2)],
-          k = left[rank - (transposeLhs ? 2 : 1)];
-  int64_t n = right[rank - (transposeRhs ? 2 : 1)],
-          k2 = right[rank - (transposeRhs ? 1 : 2)];
-  if (k != k2 || element != type(rhs).getElementType() ||
-      !isa<FloatType>(element)) {
-    (void)error("matrices " + name(lhs.getType()) + " and " +
-                name(rhs.getType()) + " do not multiply");
+  int64_t m = left[rank - (transposeLhs ? 1 : 2)], k = left[rank - (transposeLhs ? 2 : 1)];
+  int64_t n = right[rank - (transposeRhs ? 2 : 1)], k2 = right[rank - (transposeRhs ? 1 : 2)];
+  if (k != k2 || element != type(rhs).getElementType() || !isa<FloatType>(element)) {
+    (void)error("matrices " + name(lhs.getType()) + " and " + name(rhs.getType()) +
+                " do not multiply");
     return {};
   }
   SmallVector<int64_t> shape(ArrayRef<int64_t>(left).drop_back(2));
   shape.append({m, n});
-  return create<nn::MatmulOp>(RankedTensorType::get(shape, element), lhs, rhs,
-                              transposeLhs, transposeRhs);
+  return create<nn::MatmulOp>(RankedTensorType::get(shape, element), lhs, rhs, transposeLhs,
+                              transposeRhs);
 }

@@ -17,21 +17,25 @@ StringRef Operation::kind() const {
 bool Operation::readsAsItIs(const Use &use) const {
   static const llvm::StringSet<> names = {
       // products, norms, lookups
-      "linear", "addmm", "mm", "bmm", "matmul", "bilinear", "_trilinear", "einsum", "conv1d", "conv2d", "conv3d", "convolution",
-      "layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm", "group_norm", "native_group_norm", "batch_norm",
+      "linear", "addmm", "mm", "bmm", "matmul", "bilinear", "_trilinear", "einsum", "conv1d",
+      "conv2d", "conv3d", "convolution", "layer_norm", "native_layer_norm", "rms_norm",
+      "_fused_rms_norm", "group_norm", "native_group_norm", "batch_norm",
       "_native_batch_norm_legit_no_training", "instance_norm", "embedding", "gather", "prelu",
       // element by element
-      "mul", "add", "sub", "rsub", "div", "pow", "lerp", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "atan2", "logaddexp",
-      "remainder", "fmod", "floor_divide", "where", "masked_fill", "gt", "ge", "lt", "le", "eq", "ne",
+      "mul", "add", "sub", "rsub", "div", "pow", "lerp", "maximum", "minimum", "clamp", "clamp_min",
+      "clamp_max", "atan2", "logaddexp", "remainder", "fmod", "floor_divide", "where",
+      "masked_fill", "gt", "ge", "lt", "le", "eq", "ne",
       // movements of several operands
       "cat", "stack", "scatter", "index_put"};
   StringRef kind = this->kind(), type = use.node->op_type();
   if (kind == "scaled_dot_product_attention") // queries and keys are scaled, the mask is not
     return type == "Add";
   // A Gemm has alpha and beta as attributes.
-  bool scales = type != "Gemm" && llvm::any_of(llvm::ArrayRef<StringRef>{"alpha", "beta", "value"}, [&](StringRef name) {
-    return StringRef(fx.kwargs).contains((name + ": ").str());
-  });
+  bool scales =
+      type != "Gemm" &&
+      llvm::any_of(llvm::ArrayRef<StringRef>{"alpha", "beta", "value"}, [&](StringRef name) {
+        return StringRef(fx.kwargs).contains((name + ": ").str());
+      });
   return !scales && (names.contains(kind) || isMovement(kind));
 }
 
@@ -54,6 +58,8 @@ void Operation::findComplements() {
   if (!weight) // the weight is computed by the graph: what else the products read is unknown
     complements.clear();
   llvm::erase_if(uses, [&](const Use &use) {
-    return llvm::any_of(complements, [&](const Use &one) { return one.node == use.node && one.operand == use.operand; });
+    return llvm::any_of(complements, [&](const Use &one) {
+      return one.node == use.node && one.operand == use.operand;
+    });
   });
 }

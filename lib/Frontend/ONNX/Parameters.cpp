@@ -28,7 +28,6 @@ bool onnx::isScalar(const TensorProto &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
 }
 
-
 void Finder::collectOperations() {
   for (const NodeProto &node : graph.node()) {
     FxNode fx = readFxNode(node);
@@ -52,16 +51,15 @@ void Finder::collectOperations() {
 }
 
 /// Makes `use` a read of a parameter; finds out whether it is transposed.
-void Finder::assignOne(const Operation &operation, const Use &use,
-                       size_t index) {
+void Finder::assignOne(const Operation &operation, const Use &use, size_t index) {
   Parameter &parameter = out.list[index];
   StringRef target = targets[index], name = use.initializer->name();
   bool renamed = name != target;
   // aten.linear's weight is [out, in]; a product without a transpose reads a
   // transpose that the exporter folded.
   bool transposed = false;
-  if (renamed && StringRef(operation.fx.target).starts_with("aten.linear") &&
-      use.operand == 1 && use.initializer->dims_size() == 2) {
+  if (renamed && StringRef(operation.fx.target).starts_with("aten.linear") && use.operand == 1 &&
+      use.initializer->dims_size() == 2) {
     bool transB = false;
     for (const AttributeProto &attribute : use.node->attribute())
       if (attribute.name() == "transB")
@@ -73,11 +71,12 @@ void Finder::assignOne(const Operation &operation, const Use &use,
     parameter.transposed = transposed;
     if (renamed)
       remark(use.node, "parameter '" + parameter.name + "' is restored from " +
-                           (transposed ? "the transposed" : "the merged") +
-                           " initializer '" + displayName(name) + "'");
+                           (transposed ? "the transposed" : "the merged") + " initializer '" +
+                           displayName(name) + "'");
   }
   parameter.used = true;
-  readers[index].push_back({operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
+  readers[index].push_back(
+      {operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
   out.uses[{use.node, use.operand}] = {index, transposed};
 }
 
@@ -85,8 +84,7 @@ void Finder::loseBias(const Operation &operation, size_t index) {
   // The product or norm itself is where the bias was added.
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {
     StringRef type = node->op_type();
-    if (type != "Gemm" && type != "MatMul" && type != "LayerNormalization" &&
-        type != "Conv")
+    if (type != "Gemm" && type != "MatMul" && type != "LayerNormalization" && type != "Conv")
       continue;
     const TensorProto *weight = nullptr;
     for (const Use &use : operation.uses)
@@ -101,8 +99,8 @@ void Finder::loseBias(const Operation &operation, size_t index) {
     out.list[index].shape = {weight->dims(firstDim ? 0 : weight->dims_size() - 1)};
     out.list[index].dataType = weight->data_type();
     out.lostBias[node] = index;
-    remark(node, "bias '" + out.list[index].name +
-                     "' of zeros, which the export dropped, is restored");
+    remark(node,
+           "bias '" + out.list[index].name + "' of zeros, which the export dropped, is restored");
     return;
   }
 }
@@ -117,34 +115,31 @@ void Finder::assign(Operation &operation) {
   if (wanted.empty())
     return;
   // aten.addmm reads its bias first, the ONNX product last.
-  if (StringRef(operation.fx.target).starts_with("aten.addmm") &&
-      wanted.size() > 1 && !operation.fx.args.empty() &&
-      byPlaceholder.count(operation.fx.args.front()))
+  if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
+      !operation.fx.args.empty() && byPlaceholder.count(operation.fx.args.front()))
     std::rotate(wanted.begin(), wanted.begin() + 1, wanted.end());
 
   SmallVector<const Use *> uses;
   for (const Use &use : operation.uses) {
-    auto *exact = llvm::find_if(wanted, [&](size_t index) {
-      return targets[index] == use.initializer->name();
-    });
+    auto *exact = llvm::find_if(
+        wanted, [&](size_t index) { return targets[index] == use.initializer->name(); });
     if (exact != wanted.end())
       assignOne(operation, use, *exact);
     else if (operation.readsAsItIs(use))
       uses.push_back(&use);
   }
   llvm::erase_if(wanted, [&](size_t index) {
-    return llvm::any_of(operation.uses, [&](const Use &use) {
-      return targets[index] == use.initializer->name();
-    });
+    return llvm::any_of(operation.uses,
+                        [&](const Use &use) { return targets[index] == use.initializer->name(); });
   });
   if (uses.size() > wanted.size())
-    llvm::erase_if(uses,
-                   [](const Use *use) { return isScalar(*use->initializer); });
+    llvm::erase_if(uses, [](const Use *use) { return isScalar(*use->initializer); });
   // Exporters drop biases but no weights, so the first operands win.
-  // A bias alone that meets a matrix is the lost one. A weight from which an equal operation first computed something is
-  // not read here.
+  // A bias alone that meets a matrix is the lost one. A weight from which an equal operation first
+  // computed something is not read here.
   auto sizes = [](const TensorProto &tensor) { // in any order and layout
-    SmallVector<int64_t> sizes(llvm::make_filter_range(tensor.dims(), [](int64_t size) { return size != 1; }));
+    SmallVector<int64_t> sizes(
+        llvm::make_filter_range(tensor.dims(), [](int64_t size) { return size != 1; }));
     llvm::sort(sizes);
     return sizes;
   };
@@ -161,8 +156,7 @@ void Finder::assign(Operation &operation) {
       const TensorProto *taken = uses[next]->initializer;
       assignOne(operation, *uses[next++], index);
       // Several nodes of one operation may read it.
-      while (next < uses.size() && uses[next]->initializer == taken &&
-             uses.size() > wanted.size())
+      while (next < uses.size() && uses[next]->initializer == taken && uses.size() > wanted.size())
         assignOne(operation, *uses[next++], index);
     } else if (isBias) {
       loseBias(operation, index);
@@ -194,32 +188,43 @@ llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
       own.insert(name);
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->input())
-      if (auto maker = makers.find(name); maker != makers.end() && !own.contains(name) && !llvm::is_contained(operation.fx.args, name) &&
-                                          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
+      if (auto maker = makers.find(name);
+          maker != makers.end() && !own.contains(name) &&
+          !llvm::is_contained(operation.fx.args, name) &&
+          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
         computed.insert(name);
   return computed;
 }
 
-/// Adds an error for each read of an x.detach(). The file has only its name, and training would send a gradient through it.
+/// Adds an error for each read of an x.detach(). The file has only its name, and training would
+/// send a gradient through it.
 void Finder::refuseDetached() {
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
     const NodeProto &node = *operation.nodes.front();
-    // A single node has the operation's operands in their order. Among several nodes, one reads a value without a name.
-    bool inOrder = operation.nodes.size() == 1 && size_t(node.input_size()) == operation.fx.positional.size();
-    auto isComputed = [&](StringRef value) { return makers.count(value) || (initializers.count(value) && llvm::is_contained(targets, value)); };
+    // A single node has the operation's operands in their order. Among several nodes, one reads a
+    // value without a name.
+    bool inOrder =
+        operation.nodes.size() == 1 && size_t(node.input_size()) == operation.fx.positional.size();
+    auto isComputed = [&](StringRef value) {
+      return makers.count(value) ||
+             (initializers.count(value) && llvm::is_contained(targets, value));
+    };
     for (auto [i, written] : llvm::enumerate(operation.fx.positional)) {
       StringRef name = written;
       if (!name.consume_front("%") || known.contains(name) || operationOf(name) != "detach")
         continue;
       if (inOrder ? isComputed(node.input(i)) : !unnamedInputs(operation).empty())
-        out.errors.push_back("node '" + displayName(node.name()) + "' reads a value that the model detaches ('" + displayName(name) +
-                             "'): the file does not have where gradients stop, and training would send one back. Export the model without that detach");
+        out.errors.push_back(
+            "node '" + displayName(node.name()) + "' reads a value that the model detaches ('" +
+            displayName(name) +
+            "'): the file does not have where gradients stop, and training would send one back. Export the model without that detach");
     }
   }
 }
 
-/// Removes from `names`, which an operation reads and no node has, those for which it reads a value of another node.
+/// Removes from `names`, which an operation reads and no node has, those for which it reads a value
+/// of another node.
 void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
   llvm::StringSet<> computed = unnamedInputs(operation);
   SmallVector<StringRef> moved;
@@ -232,8 +237,9 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
     llvm::erase_if(names, [&](StringRef name) { return llvm::is_contained(moved, name); });
 }
 
-/// Returns reads of float initializers that belong to no parameter. A value that a node of the exported program reads and no
-/// node computes was folded. One-element numbers for which no such name is left are the exporter's own.
+/// Returns reads of float initializers that belong to no parameter. A value that a node of the
+/// exported program reads and no node computes was folded. One-element numbers for which no such
+/// name is left are the exporter's own.
 std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
@@ -252,10 +258,13 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     for (const std::string &name : operation.fx.args)
       if (!known.contains(name) && !llvm::is_contained(names, name))
         names.push_back(name);
-    // If an operation reads no folded value, its other initializers come from the exporter itself (the weight of a norm
-    // without one), except for operations that compute with a parameter first.
-    bool computes = llvm::any_of(tensors, [&](const Use *use) { return !operation.readsAsItIs(*use); }) &&
-                    llvm::any_of(operation.fx.args, [&](const std::string &name) { return byPlaceholder.count(name); });
+    // If an operation reads no folded value, its other initializers come from the exporter itself
+    // (the weight of a norm without one), except for operations that compute with a parameter
+    // first.
+    bool computes =
+        llvm::any_of(tensors, [&](const Use *use) { return !operation.readsAsItIs(*use); }) &&
+        llvm::any_of(operation.fx.args,
+                     [&](const std::string &name) { return byPlaceholder.count(name); });
     auto isMissing = [&](size_t index) { return !out.list[index].used; };
     bool missesOne = llvm::any_of(operation.fx.args, [&](const std::string &name) {
       auto it = byPlaceholder.find(name);
@@ -270,7 +279,8 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     dropComputed(operation, names);
     auto takeName = [&](const Use &use, size_t uses) -> StringRef {
       auto own = llvm::find(names, StringRef(use.initializer->name()));
-      if (operation.weight && operation.weight->node == use.node && operation.weight->operand == use.operand)
+      if (operation.weight && operation.weight->node == use.node &&
+          operation.weight->operand == use.operand)
         own = llvm::find(names, operation.fx.args.back());
       if (own == names.end() && (names.size() != 1 || uses > 1))
         return "";
@@ -278,12 +288,14 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
       names.erase(llvm::find(names, name));
       return name;
     };
-    // If an operation first computes with its operand, that is a product if no name is left (only a factor is known).
+    // If an operation first computes with its operand, that is a product if no name is left (only a
+    // factor is known).
     auto addNamed = [&](const Use &use, StringRef name) {
       add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
-          operation.readsAsItIs(use) ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
-          : name.empty()             ? "mul"
-                                     : "unknown");
+          operation.readsAsItIs(use)
+              ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
+          : name.empty() ? "mul"
+                         : "unknown");
     };
     for (const Use *use : tensors)
       addNamed(*use, takeName(*use, tensors.size()));
@@ -298,8 +310,10 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
   for (const NodeProto &node : graph.node())
     for (int i = 0; i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
-      if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) && !out.uses.count({&node, i}))
-        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""), operationOf(node.input(i)));
+      if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) &&
+          !out.uses.count({&node, i}))
+        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""),
+            operationOf(node.input(i)));
     }
   return reads;
 }
@@ -320,7 +334,8 @@ void Finder::restoreComplements() {
         expression = out.expressions[read->second.expression];
       expression.scale = -expression.scale;
       expression.shift = 1 - expression.shift;
-      out.uses[{use.node, use.operand}] = {read->second.parameter, read->second.transposed, int(out.expressions.size())};
+      out.uses[{use.node, use.operand}] = {read->second.parameter, read->second.transposed,
+                                           int(out.expressions.size())};
       out.expressions.push_back(expression);
     }
   }
@@ -332,7 +347,8 @@ llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
   for (const auto &entry : operations)
     for (const std::string &name : entry.second.fx.args) {
       auto it = byPlaceholder.find(name);
-      if (it != byPlaceholder.end() && out.list[it->second].isParameter && !out.list[it->second].used && !isAlias[it->second])
+      if (it != byPlaceholder.end() && out.list[it->second].isParameter &&
+          !out.list[it->second].used && !isAlias[it->second])
         missing.insert(it->second);
     }
   return missing;
@@ -345,37 +361,35 @@ llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
 void Finder::findSecondNames(bool byModule) {
   for (size_t index = 0; index < out.list.size(); ++index) {
     Parameter &second = out.list[index];
-    if (second.used || !second.isParameter || isAlias[index] || !StringRef(second.name).ends_with("weight"))
+    if (second.used || !second.isParameter || isAlias[index] ||
+        !StringRef(second.name).ends_with("weight"))
       continue;
     StringRef module = moduleOf(targets[index]);
     SmallVector<size_t> found;
     for (auto &[other, list] : readers) {
-      bool here = llvm::any_of(
-          list, [&](auto &reader) { return reader.first == module; });
-      bool looksUp =
-          llvm::any_of(list, [](auto &reader) { return reader.second; });
+      bool here = llvm::any_of(list, [&](auto &reader) { return reader.first == module; });
+      bool looksUp = llvm::any_of(list, [](auto &reader) { return reader.second; });
       // A head without a module call of its own is computed by its parent module.
-      bool multiplies =
-          llvm::any_of(list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
+      bool multiplies = llvm::any_of(
+          list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
       // A module that reads parameters of its own submodules is not tied to them.
       bool isPart = StringRef(targets[other]).starts_with((module + ".").str());
-      if (byModule ? here && !isPart
-                   : looksUp && multiplies)
+      if (byModule ? here && !isPart : looksUp && multiplies)
         found.push_back(other);
     }
     if (found.size() != 1 || !out.list[found.front()].isParameter)
       continue;
     Parameter &kept = out.list[found.front()];
-    remark(nullptr, "parameter '" + second.name +
-                        "' is tied: a second name of '" + kept.name + "'");
+    remark(nullptr,
+           "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
     kept.aliases.push_back(second.name);
     isAlias[index] = true;
   }
 }
 
-/// Finds biases that no node reads, in a module whose head has a tied weight and a bias that is read: each is a second name
-/// of that bias.
-/// (BERT's cls.predictions.bias is that of cls.predictions.decoder.)
+/// Finds biases that no node reads, in a module whose head has a tied weight and a bias that is
+/// read: each is a second name of that bias. (BERT's cls.predictions.bias is that of
+/// cls.predictions.decoder.)
 void Finder::findSecondBiases() {
   auto isTied = [&](StringRef target) {
     auto at = llvm::find(targets, target);
@@ -389,14 +403,15 @@ void Finder::findSecondBiases() {
     SmallVector<size_t> found;
     for (size_t other = 0; other < out.list.size(); ++other) {
       StringRef head = moduleOf(targets[other]);
-      if (out.list[other].used && out.list[other].isParameter && lastOf(targets[other]) == "bias" && moduleOf(head) == moduleOf(targets[index]) &&
-          isTied((head + ".weight").str()))
+      if (out.list[other].used && out.list[other].isParameter && lastOf(targets[other]) == "bias" &&
+          moduleOf(head) == moduleOf(targets[index]) && isTied((head + ".weight").str()))
         found.push_back(other);
     }
     if (found.size() != 1)
       continue;
     Parameter &kept = out.list[found.front()];
-    remark(nullptr, "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
+    remark(nullptr,
+           "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
     kept.aliases.push_back(second.name);
     isAlias[index] = true;
   }
@@ -428,9 +443,10 @@ void Finder::takeFirstNames() {
   }
 }
 
-/// Assigns the reads of nodes without metadata, such as the Split of a parameter. They read an initializer under its true
-/// name, unless the exporter merged it with one of equal elements: then each module that reads the results has its own
-/// parameter of this last name. A node with metadata that does not name the parameter reads something else of equal value.
+/// Assigns the reads of nodes without metadata, such as the Split of a parameter. They read an
+/// initializer under its true name, unless the exporter merged it with one of equal elements: then
+/// each module that reads the results has its own parameter of this last name. A node with metadata
+/// that does not name the parameter reads something else of equal value.
 void Finder::assignWithoutMetadata() {
   llvm::StringSet<> constants;
   for (const TensorProto &tensor : graph.initializer())
@@ -451,9 +467,10 @@ void Finder::assignWithoutMetadata() {
       std::map<std::string, std::vector<std::pair<const NodeProto *, int>>> readers;
       for (const NodeProto &other : graph.node()) {
         auto isOurs = [&](const std::string &name) { return values.contains(name); };
-        bool isAlone = llvm::any_of(other.input(), isOurs) && llvm::all_of(other.input(), [&](const std::string &name) {
-          return values.contains(name) || constants.contains(name);
-        });
+        bool isAlone = llvm::any_of(other.input(), isOurs) &&
+                       llvm::all_of(other.input(), [&](const std::string &name) {
+                         return values.contains(name) || constants.contains(name);
+                       });
         if (isAlone)
           alone.push_back(&other);
         if (&other == &node || alone.back() == &other)
@@ -466,7 +483,8 @@ void Finder::assignWithoutMetadata() {
       }
       std::vector<size_t> found;
       for (size_t index = 0; index < targets.size(); ++index)
-        if (lastOf(targets[index]) == lastOf(*target) && readers.count(moduleOf(targets[index]).str()))
+        if (lastOf(targets[index]) == lastOf(*target) &&
+            readers.count(moduleOf(targets[index]).str()))
           found.push_back(index);
       size_t index = found.empty() ? target - targets.begin() : found.front();
       if (out.list[index].used && out.list[index].initializer != it->second)
@@ -484,7 +502,8 @@ void Finder::assignWithoutMetadata() {
         out.merged.push_back(std::move(copy));
         out.list[other].used = true;
         out.list[other].initializer = it->second;
-        remark(&node, "the node, which the export merged for several modules, is computed by '" + out.list[other].name + "' again");
+        remark(&node, "the node, which the export merged for several modules, is computed by '" +
+                          out.list[other].name + "' again");
       }
     }
 }

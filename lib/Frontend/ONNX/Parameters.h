@@ -34,12 +34,14 @@ struct ParameterUse {
   size_t parameter;
   /// Whether the node reads the transpose of the parameter.
   bool transposed = false;
-  /// Index into Parameters::expressions of the function of the parameter that the node reads; -1: the parameter itself.
+  /// Index into Parameters::expressions of the function of the parameter that the node reads; -1:
+  /// the parameter itself.
   int expression = -1;
 };
 
-/// An operation that the exporter merged with an equal one: both read the same value, and their parameters have equal
-/// initial values. The importer computes it again with the same nodes and its own parameters.
+/// An operation that the exporter merged with an equal one: both read the same value, and their
+/// parameters have equal initial values. The importer computes it again with the same nodes and its
+/// own parameters.
 struct MergedOperation {
   /// The module whose parameters it reads.
   std::string module;

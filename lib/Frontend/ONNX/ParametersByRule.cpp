@@ -13,8 +13,7 @@ using llvm::StringRef;
 static void takeInitializers(Model &model, Parameters &out) {
   llvm::StringMap<size_t> index;
   for (const TensorProto &tensor : model.proto().graph().initializer()) {
-    if (!isFloat(tensor) || isScalar(tensor) ||
-        StringRef(tensor.name()).ends_with("inv_freq"))
+    if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq"))
       continue;
     index[tensor.name()] = out.list.size();
     out.list.push_back({tensor.name(), {}, true, &tensor});
@@ -32,8 +31,7 @@ static void takeInitializers(Model &model, Parameters &out) {
 /// Whether all elements of an initializer have the same bit pattern.
 static bool isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<mlir::DenseElementsAttr> data =
-      model.read(&context, tensor, int64_t(1) << 20);
+  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, int64_t(1) << 20);
   if (!data) {
     llvm::consumeError(data.takeError());
     return false;
@@ -64,28 +62,25 @@ static void splitMerged(Model &model, Parameters &out) {
         byScope[scope].push_back(&use);
         first.emplace(scope, key.first);
       }
-    if (byScope.size() < 2 || byScope.count("") ||
-        !isFilled(model, *out.list[index].initializer))
+    if (byScope.size() < 2 || byScope.count("") || !isFilled(model, *out.list[index].initializer))
       continue;
     StringRef name = out.list[index].name;
-    std::string last = name.rsplit('.').second.str(),
-                module = moduleOf(name).str();
+    std::string last = name.rsplit('.').second.str(), module = moduleOf(name).str();
     for (const std::string &scope : names) {
       if (scope == module)
         continue;
       Parameter copy = out.list[index];
       copy.name = scope + "." + (last.empty() ? copy.name : last);
-      out.repairs.push_back(
-          {first[scope],
-           "parameter '" + copy.name + "' is taken for merged with '" +
-               out.list[index].name +
-               "', whose elements are all equal, and told apart"});
+      out.repairs.push_back({first[scope], "parameter '" + copy.name +
+                                               "' is taken for merged with '" +
+                                               out.list[index].name +
+                                               "', whose elements are all equal, and told apart"});
       for (ParameterUse *use : byScope[scope])
         use->parameter = out.list.size();
       out.list.push_back(std::move(copy));
     }
-    bool stillUsed = llvm::any_of(
-        out.uses, [&](auto &entry) { return entry.second.parameter == index; });
+    bool stillUsed =
+        llvm::any_of(out.uses, [&](auto &entry) { return entry.second.parameter == index; });
     out.list[index].used = stillUsed;
   }
 }

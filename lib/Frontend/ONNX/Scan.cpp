@@ -12,17 +12,7 @@ using llvm::StringRef;
 
 namespace {
 
-enum class Message {
-  Model,
-  Graph,
-  Node,
-  Attribute,
-  Tensor,
-  Function,
-  Training,
-  Sparse,
-  Other
-};
+enum class Message { Model, Graph, Node, Attribute, Tensor, Function, Training, Sparse, Other };
 
 /// Returns the message that a length-delimited field holds, if tensors may be
 /// below it.
@@ -41,13 +31,9 @@ Message childOf(Message parent, uint64_t field) {
   case Message::Node:
     return field == 5 ? Message::Attribute : Message::Other;
   case Message::Attribute:
-    return field == 5   ? Message::Tensor
-           : field == 6 ? Message::Graph
-                        : Message::Other;
+    return field == 5 ? Message::Tensor : field == 6 ? Message::Graph : Message::Other;
   case Message::Function:
-    return field == 7    ? Message::Node
-           : field == 11 ? Message::Attribute
-                         : Message::Other;
+    return field == 7 ? Message::Node : field == 11 ? Message::Attribute : Message::Other;
   case Message::Training:
     return field == 1 || field == 2 ? Message::Graph : Message::Other;
   case Message::Sparse:
@@ -62,8 +48,7 @@ constexpr uint64_t kPlaceOffset = 1000, kPlaceLength = 1001;
 constexpr int kMaxDepth = 100; // libprotobuf's own limit
 
 llvm::Error malformed(size_t offset, const char *what) {
-  return llvm::createStringError("malformed at byte " + llvm::Twine(offset) +
-                                 ": " + what);
+  return llvm::createStringError("malformed at byte " + llvm::Twine(offset) + ": " + what);
 }
 
 void putVarint(std::string &out, uint64_t value) {
@@ -76,8 +61,7 @@ class Scanner {
 public:
   explicit Scanner(StringRef file) : file(file) {}
 
-  llvm::Error message(Message kind, size_t begin, size_t end, int depth,
-                      std::string &out) {
+  llvm::Error message(Message kind, size_t begin, size_t end, int depth, std::string &out) {
     if (depth > kMaxDepth)
       return malformed(begin, "messages are nested too deeply");
     bool hasPlace = false;
@@ -110,8 +94,7 @@ public:
         size_t body = at;
         at += length;
         if (kind == Message::Tensor &&
-            (field == kRawData || field == kFloatData ||
-             field == kDoubleData)) {
+            (field == kRawData || field == kFloatData || field == kDoubleData)) {
           if (length == 0)
             continue;
           if (hasPlace)
@@ -163,8 +146,7 @@ private:
 
 llvm::Expected<std::string> onnx::scanModel(StringRef file) {
   std::string out;
-  if (llvm::Error error =
-          Scanner(file).message(Message::Model, 0, file.size(), 0, out))
+  if (llvm::Error error = Scanner(file).message(Message::Model, 0, file.size(), 0, out))
     return error;
   return out;
 }

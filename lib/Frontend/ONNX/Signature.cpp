@@ -13,9 +13,8 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-StringRef onnx::metadata(
-    const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
-    StringRef key) {
+StringRef onnx::metadata(const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
+                         StringRef key) {
   for (const StringStringEntryProto &entry : entries)
     if (StringRef(entry.key()) == key)
       return entry.value();
@@ -27,13 +26,13 @@ static StringRef quoted(StringRef text) {
   size_t open = text.find_first_of("'\"");
   if (open == StringRef::npos)
     return "";
-  return text.substr(open + 1).take_until(
-      [&](char c) { return c == text[open]; });
+  return text.substr(open + 1).take_until([&](char c) { return c == text[open]; });
 }
 
 /// Returns the lines of the signature's inputs: (name, kind and target).
 static SmallVector<std::pair<StringRef, StringRef>> inputLines(const GraphProto &graph) {
-  StringRef text = metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  StringRef text =
+      metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
   text = text.split("# outputs").first;
   SmallVector<StringRef> lines;
   text.split(lines, '\n');
@@ -76,8 +75,7 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
   if (!text.consume_front("%"))
     return result;
-  result.name =
-      text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
+  result.name = text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
   auto [head, args] = text.split("](args = ");
   StringRef target = head.split("[target=").second;
   target.consume_front("torch.ops.");
@@ -101,16 +99,14 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(
-        args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; })
-            .str());
+        args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
   }
   return result;
 }
 
 SourceLine onnx::readSourceLine(const NodeProto &node) {
   // File "modeling_llama.py", line 243, in forward
-  StringRef trace =
-      metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
   size_t last = trace.rfind("File \"");
   if (last == StringRef::npos)
     return {};
@@ -121,13 +117,10 @@ SourceLine onnx::readSourceLine(const NodeProto &node) {
   return source;
 }
 
-std::vector<std::pair<std::string, std::string>>
-onnx::readClasses(const NodeProto &node) {
+std::vector<std::pair<std::string, std::string>> onnx::readClasses(const NodeProto &node) {
   SmallVector<StringRef> scopes, classes;
-  metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes")
-      .split(scopes, ',');
-  metadata(node.metadata_props(), "pkg.torch.onnx.class_hierarchy")
-      .split(classes, ',');
+  metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes").split(scopes, ',');
+  metadata(node.metadata_props(), "pkg.torch.onnx.class_hierarchy").split(classes, ',');
   std::vector<std::pair<std::string, std::string>> result;
   if (scopes.size() != classes.size())
     return result;
@@ -143,8 +136,7 @@ onnx::readClasses(const NodeProto &node) {
 
 std::optional<std::string> onnx::readScope(const NodeProto &node) {
   // A Python list of strings, outermost module first, the node itself last.
-  StringRef scopes =
-      metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
+  StringRef scopes = metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
   if (!scopes.empty()) {
     SmallVector<StringRef> parts;
     scopes.split(parts, ',');
@@ -171,7 +163,8 @@ StringRef onnx::readSourceText(const NodeProto &node) {
 }
 
 std::vector<std::string> onnx::readFoldedFrom(const ValueInfoProto &value) {
-  // Every second part stands between quotes. (A name with an apostrophe would be quoted otherwise; exporters write none.)
+  // Every second part stands between quotes. (A name with an apostrophe would be quoted otherwise;
+  // exporters write none.)
   SmallVector<StringRef> parts;
   metadata(value.metadata_props(), "pkg.onnxscript.optimizer.folded_from").split(parts, '\'');
   std::vector<std::string> names;

@@ -21,19 +21,21 @@ struct SignatureEntry {
 /// order; empty if the file has no signature.
 std::vector<SignatureEntry> readSignature(const GraphProto &graph);
 
-/// Returns the names of all inputs of the exported program: parameters, buffers, constants and user inputs.
+/// Returns the names of all inputs of the exported program: parameters, buffers, constants and user
+/// inputs.
 std::vector<std::string> readPlaceholders(const GraphProto &graph);
 
 /// A node's `pkg.torch.onnx.fx_node`.
 struct FxNode {
-  std::string name;              // addmm_3
-  std::string target;            // aten.addmm.default
-  std::vector<std::string> args; // every %name of args and kwargs, in order
+  std::string name;                    // addmm_3
+  std::string target;                  // aten.addmm.default
+  std::vector<std::string> args;       // every %name of args and kwargs, in order
   std::vector<std::string> positional; // args as they are written
-  std::string kwargs;            // {alpha: 0.3}
+  std::string kwargs;                  // {alpha: 0.3}
 };
 
-/// Returns the module of a parameter or buffer: "m.h.0" for "m.h.0.weight"; empty for the model itself.
+/// Returns the module of a parameter or buffer: "m.h.0" for "m.h.0.weight"; empty for the model
+/// itself.
 llvm::StringRef moduleOf(llvm::StringRef target);
 /// Returns the name of a parameter or buffer in its module: "weight" for "m.h.0.weight".
 llvm::StringRef lastOf(llvm::StringRef target);
@@ -56,20 +58,19 @@ SourceLine readSourceLine(const NodeProto &node);
 
 /// Returns the module scopes around a node with their classes, outermost first,
 /// from `pkg.torch.onnx.name_scopes` and `class_hierarchy`; empty without them.
-std::vector<std::pair<std::string, std::string>>
-readClasses(const NodeProto &node);
+std::vector<std::pair<std::string, std::string>> readClasses(const NodeProto &node);
 
 /// Returns the innermost line of the model's source that a node comes from,
 /// without indentation; empty if the node has none.
 llvm::StringRef readSourceText(const NodeProto &node);
 
 /// Returns the value of a metadata entry, or an empty string.
-llvm::StringRef metadata(
-    const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
-    llvm::StringRef key);
+llvm::StringRef metadata(const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
+                         llvm::StringRef key);
 
-/// Returns the names of the values, initializers included, from which the exporter's optimizer computed a folded value:
-/// its `pkg.onnxscript.optimizer.folded_from`, a list as Python prints it. Empty without one.
+/// Returns the names of the values, initializers included, from which the exporter's optimizer
+/// computed a folded value: its `pkg.onnxscript.optimizer.folded_from`, a list as Python prints it.
+/// Empty without one.
 std::vector<std::string> readFoldedFrom(const ValueInfoProto &value);
 
 } // namespace shale::onnx

@@ -1,10 +1,13 @@
 //===- Stops.cpp - Where gradients stop in PyTorch ------------------------===//
 //
 // An exported graph does not mark where gradients stop. The remaining traces are:
-// - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is "<eval_with_key>.N" in stack
+// - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is
+// "<eval_with_key>.N" in stack
 //   traces; blocks under torch.autocast() have the same mark, but let gradients pass;
-// - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines (Parameters.cpp), else `detach`
-//   among the values that a folded value was computed from, else, if a copy was removed, only the reader's line of source.
+// - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
+// (Parameters.cpp), else `detach`
+//   among the values that a folded value was computed from, else, if a copy was removed, only the
+//   reader's line of source.
 // Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +23,9 @@ using namespace shale::onnx;
 static constexpr size_t kShown = 4;
 
 /// Whether a node comes from the generated code of a block under a context manager.
-static bool isOfContext(const NodeProto &node) { return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>"); }
+static bool isOfContext(const NodeProto &node) {
+  return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>");
+}
 
 /// Returns the float values that depend on trained parameters.
 static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
@@ -34,8 +39,10 @@ static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
   return varied;
 }
 
-/// Returns the folded values that the exporter computed from a detached value and from one of `parameters`.
-static llvm::StringSet<> findFoldedDetached(const GraphProto &graph, const llvm::StringSet<> &parameters) {
+/// Returns the folded values that the exporter computed from a detached value and from one of
+/// `parameters`.
+static llvm::StringSet<> findFoldedDetached(const GraphProto &graph,
+                                            const llvm::StringSet<> &parameters) {
   llvm::Regex detach("^detach(_[0-9]+)?$");
   llvm::StringSet<> folded;
   for (const ValueInfoProto &value : graph.value_info()) {
@@ -52,12 +59,15 @@ LogicalResult Importer::checkStops() {
   llvm::StringSet<> trainedNames; // as initializers are called
   llvm::Regex frozen(options.parameters.freeze);
   for (auto [parameter, value] : llvm::zip(parameters.list, stateValues))
-    if (value && parameter.isParameter && (options.parameters.freeze.empty() || !frozen.match(parameter.name)))
+    if (value && parameter.isParameter &&
+        (options.parameters.freeze.empty() || !frozen.match(parameter.name)))
       trained.push_back(value), trainedNames.insert(parameters.prefix + parameter.name);
   llvm::StringSet<> foldedDetached = findFoldedDetached(model.proto().graph(), trainedNames);
   llvm::DenseSet<Value> varied = findVaried(*body, trained);
   auto isVaried = [&](const NodeProto &node) {
-    return llvm::any_of(node.output(), [&](const std::string &name) { return varied.contains(root.values.lookup(name).value); });
+    return llvm::any_of(node.output(), [&](const std::string &name) {
+      return varied.contains(root.values.lookup(name).value);
+    });
   };
   llvm::StringSet<> made;
   for (const std::string &name : readPlaceholders(model.proto().graph()))
@@ -67,9 +77,12 @@ LogicalResult Importer::checkStops() {
   // Only the reader's line of source shows how a folded or removed value was computed.
   llvm::Regex detach("\\.(detach_?\\(|data\\b)");
   auto readsDetached = [&](const NodeProto &node) {
-    if (llvm::any_of(node.input(), [&](const std::string &name) { return foldedDetached.contains(name); }))
+    if (llvm::any_of(node.input(),
+                     [&](const std::string &name) { return foldedDetached.contains(name); }))
       return true;
-    return llvm::any_of(readFxNode(node).args, [&](const std::string &name) { return !made.contains(name); }) && detach.match(readSourceText(node));
+    return llvm::any_of(readFxNode(node).args,
+                        [&](const std::string &name) { return !made.contains(name); }) &&
+           detach.match(readSourceText(node));
   };
   SmallVector<const NodeProto *> inContext, detaching;
   for (const NodeProto &node : model.proto().graph().node()) {
@@ -84,14 +97,19 @@ LogicalResult Importer::checkStops() {
     std::vector<std::string> names;
     for (const NodeProto *node : nodes)
       names.push_back(displayName(node->name()));
-    return emitError(locationOf(*nodes.front())) << model.path() << ": nodes " << listOf(names, kShown) << " " << why;
+    return emitError(locationOf(*nodes.front()))
+           << model.path() << ": nodes " << listOf(names, kShown) << " " << why;
   };
   if (!inContext.empty())
-    return refuse(inContext, "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell "
-                             "which, and under no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; "
-                             "--freeze what is not to be trained");
+    return refuse(
+        inContext,
+        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell "
+        "which, and under no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; "
+        "--freeze what is not to be trained");
   if (!detaching.empty())
-    return refuse(detaching, "detach values that depend on trained parameters: gradients that stop there are not supported, and training would send "
-                             "them on. Export the model without that detach, or pass --freeze for what is not to be trained");
+    return refuse(
+        detaching,
+        "detach values that depend on trained parameters: gradients that stop there are not supported, and training would send "
+        "them on. Export the model without that detach, or pass --freeze for what is not to be trained");
   return success();
 }

@@ -46,13 +46,14 @@ private:
   double total = 0;
 };
 
-/// Returns the file's 16-bit float type, or null. Parameters decide; if they are f32 and the graph casts them, its products
-/// decide, by FLOPs.
+/// Returns the file's 16-bit float type, or null. Parameters decide; if they are f32 and the graph
+/// casts them, its products decide, by FLOPs.
 Type fileType(ModuleOp module) {
   Shares parameters, products;
   for (auto state : module.getOps<nn::StateOp>())
     if (state.getRole() == nn::Role::Param)
-      parameters.add(state.getTensorType().getElementType(), state.getTensorType().getNumElements());
+      parameters.add(state.getTensorType().getElementType(),
+                     state.getTensorType().getNumElements());
   module.walk([&](Operation *op) {
     if (auto costed = dyn_cast<Cost>(op))
       if (auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType()))
@@ -67,8 +68,8 @@ void widenState(nn::StateOp state) {
   if (!half)
     return;
   if (auto file = dyn_cast_or_null<nn::FileAttr>(state.getInitAttr()))
-    state.setInitAttr(nn::FileAttr::get(state.getContext(), file.getPath(), file.getOffset(), file.getLength(),
-                                        file.getTransposed(), half));
+    state.setInitAttr(nn::FileAttr::get(state.getContext(), file.getPath(), file.getOffset(),
+                                        file.getLength(), file.getTransposed(), half));
   state.setType(widened(state.getTensorType()));
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 /// Returns the groups of ranks that differ only in their coordinate on one
 /// axis, in the order of this coordinate.
-FailureOr<std::vector<std::vector<int64_t>>>
-peersAlong(Operation *op, StringRef axis, int64_t ranks) {
+FailureOr<std::vector<std::vector<int64_t>>> peersAlong(Operation *op, StringRef axis,
+                                                        int64_t ranks) {
   dist::MeshOp mesh = dist::getMesh(op);
   if (!mesh || mesh.getSize(axis) == 0)
     return op->emitError("there is no mesh with axis '") << axis << "'";
@@ -70,9 +70,8 @@ Tensor reduce(ArrayRef<Tensor> parts, dist::Reduction kind, bool asF64) {
       } else {
         int64_t &a = total.mutableInts()[i];
         int64_t b = part.ints()[i];
-        a = kind == dist::Reduction::Sum
-                ? static_cast<int64_t>(uint64_t(a) + uint64_t(b))
-                : std::max(a, b);
+        a = kind == dist::Reduction::Sum ? static_cast<int64_t>(uint64_t(a) + uint64_t(b))
+                                         : std::max(a, b);
       }
     }
     if (!(asF64 && total.isFloat()))
@@ -105,8 +104,7 @@ Tensor sliceOf(const Tensor &tensor, int64_t dim, int64_t index, int64_t count) 
 
 /// Returns the same elements with the element type of the result.
 Tensor converted(const Tensor &tensor, Type resultType) {
-  Element element =
-      *elementOf(cast<RankedTensorType>(resultType).getElementType());
+  Element element = *elementOf(cast<RankedTensorType>(resultType).getElementType());
   if (element == tensor.element())
     return tensor;
   Tensor result(element, tensor.shape());
@@ -117,9 +115,8 @@ Tensor converted(const Tensor &tensor, Type resultType) {
 
 LogicalResult allGather(MutableArrayRef<Call> calls) {
   auto op = cast<dist::AllGatherOp>(calls[0].op);
-  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
-    return concat(parts, op.getDim());
-  });
+  return meet(calls, op.getAxis(),
+              [&](ArrayRef<Tensor> parts, int64_t) { return concat(parts, op.getDim()); });
 }
 
 LogicalResult unitGather(MutableArrayRef<Call> calls) {
@@ -133,8 +130,7 @@ LogicalResult reduceScatter(MutableArrayRef<Call> calls) {
   auto op = cast<dist::ReduceScatterOp>(calls[0].op);
   bool asF64 = calls[0].interpreter.options.asF64;
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
-    return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own,
-                   parts.size());
+    return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own, parts.size());
   });
 }
 

@@ -8,8 +8,7 @@ using namespace mlir;
 
 namespace shale::interp {
 
-DataRanks::DataRanks(Operation *op, int64_t ranks)
-    : count(ranks), mesh(dist::getMesh(op)) {
+DataRanks::DataRanks(Operation *op, int64_t ranks) : count(ranks), mesh(dist::getMesh(op)) {
   if (!mesh)
     return;
   count = 1;
@@ -27,18 +26,15 @@ int64_t DataRanks::indexOf(int64_t rank) const {
   return index;
 }
 
-std::optional<FlatState> FlatState::of(func::FuncOp function,
-                                       FlatSymbolRefAttr symbol) {
+std::optional<FlatState> FlatState::of(func::FuncOp function, FlatSymbolRefAttr symbol) {
   if (!symbol)
     return std::nullopt;
-  auto state =
-      SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
-  auto unitName = state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr)
-                        : FlatSymbolRefAttr();
+  auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
+  auto unitName =
+      state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   if (!unitName)
     return std::nullopt;
-  auto unit =
-      SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(function, unitName);
+  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(function, unitName);
   auto index = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
   FlatState flat;
   flat.state = state;
@@ -56,16 +52,12 @@ std::optional<FlatState> FlatState::of(func::FuncOp function,
   return flat;
 }
 
-std::optional<FlatState> FlatState::ofArgument(func::FuncOp function,
-                                               unsigned i) {
-  return of(function, function.getArgAttrOfType<FlatSymbolRefAttr>(
-                          i, nn::kStateAttr));
+std::optional<FlatState> FlatState::ofArgument(func::FuncOp function, unsigned i) {
+  return of(function, function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr));
 }
 
-std::optional<FlatState> FlatState::ofResult(func::FuncOp function,
-                                             unsigned i) {
-  return of(function, function.getResultAttrOfType<FlatSymbolRefAttr>(
-                          i, nn::kStateAttr));
+std::optional<FlatState> FlatState::ofResult(func::FuncOp function, unsigned i) {
+  return of(function, function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr));
 }
 
 FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
@@ -83,8 +75,7 @@ std::string FlatState::nameOf(dist::SegmentAttr segment) const {
   return name;
 }
 
-Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole,
-                            int64_t rank) const {
+Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole, int64_t rank) const {
   auto layout = parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   if (!layout)
     return whole;
@@ -96,15 +87,14 @@ Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole,
   return whole;
 }
 
-FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
-                                               LogicalValues &inputs) const {
+FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inputs) const {
   if (mesh.getRankCount() != ranks)
-    return mesh.emitError("has ")
-           << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
+    return mesh.emitError("has ") << mesh.getRankCount() << " ranks, the interpreter runs "
+                                  << ranks;
   if (!inputs.hasRoomFor({group.getCount()}, ranks))
-    return state.emitError("of ")
-           << group.getCount() << " elements on " << ranks
-           << " ranks exceeds the interpreter's " << (inputs.maxBytes >> 20) << " MiB";
+    return state.emitError("of ") << group.getCount() << " elements on " << ranks
+                                  << " ranks exceeds the interpreter's " << (inputs.maxBytes >> 20)
+                                  << " MiB";
   std::vector<Tensor> flats;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     flats.emplace_back(element, ArrayRef<int64_t>{group.getCount()});
@@ -131,8 +121,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
     if (isCopy && inputs.roundsCopies)
       *whole = whole->rounded(element);
     if (whole->shape() != shape)
-      return state.emitError("the value of '")
-             << spec.name << "' is " << whole->shapeString();
+      return state.emitError("the value of '") << spec.name << "' is " << whole->shapeString();
     for (int64_t rank = 0; rank < ranks; ++rank) {
       // Of a sum over ranks, one rank gets the value, the others get zero.
       if (llvm::any_of(partial, [&](const std::string &axis) {
@@ -147,8 +136,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks,
   if (!axis.empty()) {
     int64_t length = group.getCount() / mesh.getSize(axis);
     for (int64_t rank = 0; rank < ranks; ++rank)
-      flats[rank] = flats[rank].slice(
-          0, mesh.getCoordinate(rank, axis) * length, length);
+      flats[rank] = flats[rank].slice(0, mesh.getCoordinate(rank, axis) * length, length);
   }
   return flats;
 }
@@ -181,8 +169,7 @@ std::vector<Tensor> FlatState::summed(ArrayRef<Tensor> perRank) const {
   return result;
 }
 
-LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
-                                LogicalValues &results) const {
+LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results) const {
   std::vector<Tensor> perRank = summed(values);
   int64_t count = group.getCount();
   int64_t length = axis.empty() ? count : count / mesh.getSize(axis);
@@ -204,8 +191,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
     Cell *out = whole.mutableCells();
     for (auto [rank, piece] : llvm::enumerate(perRank)) {
       Tensor at = localPart(param, places, rank);
-      int64_t begin =
-          axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
+      int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
       for (int64_t i = 0; i < at.size(); ++i) {
         int64_t from = segment.getOffset() + i - begin;
         if (from < 0 || from >= length)
@@ -213,8 +199,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
         int64_t to = at.ints()[i];
         if (known[to] && out[to] != piece.cells()[from])
           return state.emitError("copies of element ")
-                 << to << " of '" << nameOf(segment) << "' differ on rank "
-                 << rank;
+                 << to << " of '" << nameOf(segment) << "' differ on rank " << rank;
         known[to] = 1;
         out[to] = piece.cells()[from];
       }
@@ -234,8 +219,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values,
     int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
     for (int64_t i = 0; i < length; ++i)
       if (!covered[begin + i] && piece.number(i) != 0)
-        return state.emitError("padding element ")
-               << begin + i << " is not zero on rank " << rank;
+        return state.emitError("padding element ") << begin + i << " is not zero on rank " << rank;
   }
   return success();
 }

@@ -25,22 +25,17 @@ private:
 /// moments.
 class FlatState {
 public:
-  static std::optional<FlatState> ofArgument(mlir::func::FuncOp function,
-                                             unsigned i);
-  static std::optional<FlatState> ofResult(mlir::func::FuncOp function,
-                                           unsigned i);
+  static std::optional<FlatState> ofArgument(mlir::func::FuncOp function, unsigned i);
+  static std::optional<FlatState> ofResult(mlir::func::FuncOp function, unsigned i);
 
   /// Returns each rank's piece of the group; padding is zero.
-  mlir::FailureOr<std::vector<Tensor>> pack(int64_t ranks,
-                                            LogicalValues &inputs) const;
+  mlir::FailureOr<std::vector<Tensor>> pack(int64_t ranks, LogicalValues &inputs) const;
   /// Sets the logical values from the ranks' pieces. Fails after an error if
   /// copies of one element differ or padding is not zero.
-  mlir::LogicalResult unpack(llvm::ArrayRef<Tensor> perRank,
-                             LogicalValues &results) const;
+  mlir::LogicalResult unpack(llvm::ArrayRef<Tensor> perRank, LogicalValues &results) const;
 
 private:
-  static std::optional<FlatState> of(mlir::func::FuncOp function,
-                                     mlir::FlatSymbolRefAttr symbol);
+  static std::optional<FlatState> of(mlir::func::FuncOp function, mlir::FlatSymbolRefAttr symbol);
   /// Returns the parameter of a segment. Fails after an error if it is not
   /// declared.
   mlir::FailureOr<nn::StateOp> parameter(dist::SegmentAttr segment) const;

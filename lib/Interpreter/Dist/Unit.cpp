@@ -12,8 +12,7 @@ namespace shale::interp {
 namespace {
 
 template <typename OpT> dist::GroupAttr groupOf(OpT op) {
-  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(
-      op, op.getUnitAttr());
+  auto unit = SymbolTable::lookupNearestSymbolFrom<dist::UnitOp>(op, op.getUnitAttr());
   dist::GroupAttr group = unit ? unit.getGroup(op.getGroup()) : nullptr;
   if (!group)
     op.emitError("there is no such group");
@@ -38,11 +37,9 @@ LogicalResult pack(dist::UnitPackOp op, Call &call) {
   Tensor &result = call.result();
   result.fill(0);
   for (auto [i, param] : llvm::enumerate(op.getParams())) {
-    dist::SegmentAttr segment =
-        group.getSegment(cast<FlatSymbolRefAttr>(param).getValue());
+    dist::SegmentAttr segment = group.getSegment(cast<FlatSymbolRefAttr>(param).getValue());
     const Cell *from = call.operand(i).cells();
-    std::copy(from, from + segment.getCount(),
-              result.mutableCells() + segment.getOffset());
+    std::copy(from, from + segment.getCount(), result.mutableCells() + segment.getOffset());
   }
   return success();
 }

@@ -17,8 +17,7 @@ namespace {
 /// [B, G, S, E].
 struct Heads {
   template <typename OpT>
-  Heads(OpT op, Call &call)
-      : Heads(call.operand(0), call.operand(1), call.operand(2)) {
+  Heads(OpT op, Call &call) : Heads(call.operand(0), call.operand(1), call.operand(2)) {
     causal = op.getCausal();
     scale = op.getScale().convertToDouble();
     if (op.getMask())
@@ -30,14 +29,12 @@ struct Heads {
     added = op.getAdded();
   }
   Heads(const Tensor &query, const Tensor &key, const Tensor &value)
-      : B(query.dim(0)), H(query.dim(1)), T(query.dim(2)), D(query.dim(3)),
-        G(key.dim(1)), S(key.dim(2)), E(value.dim(3)), q(query.floats()),
-        k(key.floats()) {}
+      : B(query.dim(0)), H(query.dim(1)), T(query.dim(2)), D(query.dim(3)), G(key.dim(1)),
+        S(key.dim(2)), E(value.dim(3)), q(query.floats()), k(key.floats()) {}
 
   /// A mask, broadcast along dimensions of size 1.
   struct Mask {
-    explicit Mask(const Tensor &tensor)
-        : tensor(&tensor), strides(tensor.strides()) {
+    explicit Mask(const Tensor &tensor) : tensor(&tensor), strides(tensor.strides()) {
       for (int64_t d = 0; d < 4; ++d)
         if (tensor.dim(d) == 1)
           strides[d] = 0;
@@ -53,9 +50,7 @@ struct Heads {
   }
 
   /// Returns the number of the first key row for a query head.
-  int64_t keyHead(int64_t b, int64_t h) const {
-    return (b * G + h / (H / G)) * S;
-  }
+  int64_t keyHead(int64_t b, int64_t h) const { return (b * G + h / (H / G)) * S; }
   int64_t queryHead(int64_t b, int64_t h) const { return (b * H + h) * T; }
 
   /// Computes the scores of one query row before the softmax; -inf for keys behind the causal
@@ -95,11 +90,8 @@ public:
     if (!dropout)
       return;
     unsigned at = op->getNumOperands() - op.getRandom().size();
-    auto scalar = [&](unsigned i) {
-      return static_cast<uint64_t>(call.operand(at + i).ints()[0]);
-    };
-    place = {scalar(0), scalar(1), scalar(2),
-             static_cast<uint64_t>(dropout.getId())};
+    auto scalar = [&](unsigned i) { return static_cast<uint64_t>(call.operand(at + i).ints()[0]); };
+    place = {scalar(0), scalar(1), scalar(2), static_cast<uint64_t>(dropout.getId())};
     double ratio = dropout.getRatio().getValueAsDouble();
     threshold = nn::dropThreshold(ratio);
     Tensor exact = Tensor::scalar(element, 1 / (1 - ratio));
@@ -131,8 +123,7 @@ private:
   uint32_t threshold = 0;
   double factor = 1;
   uint64_t offset = 0;
-  int64_t shared = 1, rows = 0, keys = 0, wholeGroups = 1,
-          wholeShared = 1;
+  int64_t shared = 1, rows = 0, keys = 0, wholeGroups = 1, wholeShared = 1;
 };
 
 LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
@@ -142,7 +133,8 @@ LogicalResult evaluateAttention(nn::AttentionOp op, Call &call) {
   double *y = call.result(0).mutableFloats();
   double *lse = call.result(1).mutableFloats();
   std::fill_n(y, call.result(0).size(), 0.0);
-  if (heads.S > call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
+  if (heads.S >
+      call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
     return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)
@@ -185,7 +177,8 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
   double *dK = call.result(1).mutableFloats();
   double *dV = call.result(2).mutableFloats();
   int64_t D = heads.D, E = heads.E;
-  if (heads.S > call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
+  if (heads.S >
+      call.interpreter.options.maxBytes / 8) // S may be this large if rows have no elements
     return op.emitError("does not fit into memory");
   std::vector<double> p(heads.S);
   for (int64_t b = 0; b < heads.B; ++b)

@@ -17,8 +17,7 @@ void readStrided(Call &call, ArrayRef<int64_t> strides, int64_t base) {
   const Cell *from = call.operand(0).cells();
   Tensor &result = call.result();
   Cell *to = result.mutableCells();
-  walk(result.shape(), strides, base,
-       [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
+  walk(result.shape(), strides, base, [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
 }
 
 LogicalResult evaluateConstant(nn::ConstantOp op, Call &call) {
@@ -93,8 +92,7 @@ LogicalResult evaluatePad(nn::PadOp op, Call &call) {
   }
   const Cell *from = input.cells();
   Cell *to = result.mutableCells();
-  walk(input.shape(), strides, base,
-       [&](int64_t i, int64_t offset) { to[offset] = from[i]; });
+  walk(input.shape(), strides, base, [&](int64_t i, int64_t offset) { to[offset] = from[i]; });
   return success();
 }
 
@@ -105,8 +103,7 @@ LogicalResult evaluateConcat(nn::ConcatOp op, Call &call) {
   int64_t dim = op.getDim(), base = 0;
   for (const Tensor &input : call.operands) {
     const Cell *from = input.cells();
-    walk(input.shape(), strides, base,
-         [&](int64_t i, int64_t offset) { to[offset] = from[i]; });
+    walk(input.shape(), strides, base, [&](int64_t i, int64_t offset) { to[offset] = from[i]; });
     base += input.dim(dim) * strides[dim];
   }
   return success();
@@ -148,8 +145,7 @@ LogicalResult evaluateGatherNd(nn::GatherNdOp op, Call &call) {
   ArrayRef<int64_t> looked = input.shape().slice(batchDims, tuple);
   int64_t inner = product(input.shape().drop_front(batchDims + tuple));
   int64_t perBatch = product(input.shape().drop_front(batchDims));
-  int64_t tuples =
-      product(indices.shape().drop_back().drop_front(batchDims));
+  int64_t tuples = product(indices.shape().drop_back().drop_front(batchDims));
   const Cell *from = input.cells();
   Cell *to = call.result().mutableCells();
   Cell nothing = 0; // for indices out of range; NaN as the bits of a double for floats
@@ -199,8 +195,8 @@ LogicalResult evaluateGatherNdGrad(nn::GatherNdGradOp op, Call &call) {
 }
 
 template <typename T>
-void runningSum(const T *from, T *to, int64_t outer, int64_t size,
-                int64_t inner, bool exclusive, bool reverse) {
+void runningSum(const T *from, T *to, int64_t outer, int64_t size, int64_t inner, bool exclusive,
+                bool reverse) {
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
       T sum = 0;
@@ -219,13 +215,12 @@ LogicalResult evaluateCumsum(nn::CumsumOp op, Call &call) {
   int64_t outer = product(input.shape().take_front(dim));
   int64_t inner = product(input.shape().drop_front(dim + 1));
   if (input.isFloat())
-    runningSum(input.floats(), call.result().mutableFloats(), outer,
-               input.dim(dim), inner, op.getExclusive(), op.getReverse());
+    runningSum(input.floats(), call.result().mutableFloats(), outer, input.dim(dim), inner,
+               op.getExclusive(), op.getReverse());
   else
     runningSum(reinterpret_cast<const uint64_t *>(input.ints()),
-               reinterpret_cast<uint64_t *>(call.result().mutableInts()),
-               outer, input.dim(dim), inner, op.getExclusive(),
-               op.getReverse());
+               reinterpret_cast<uint64_t *>(call.result().mutableInts()), outer, input.dim(dim),
+               inner, op.getExclusive(), op.getReverse());
   return success();
 }
 
@@ -275,9 +270,8 @@ LogicalResult evaluateReduce(nn::ReduceOp op, Call &call) {
   auto reduce = [&](auto *from, auto *to) {
     using T = std::remove_reference_t<decltype(*to)>;
     std::fill_n(to, result.size(), reduceStart<T>(kind));
-    walk(input.shape(), strides, 0, [&](int64_t i, int64_t offset) {
-      to[offset] = reduceStep<T>(kind, to[offset], from[i]);
-    });
+    walk(input.shape(), strides, 0,
+         [&](int64_t i, int64_t offset) { to[offset] = reduceStep<T>(kind, to[offset], from[i]); });
   };
   if (input.isFloat())
     reduce(input.floats(), result.mutableFloats());

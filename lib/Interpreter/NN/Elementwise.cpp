@@ -90,9 +90,8 @@ LogicalResult evaluateCompare(nn::CompareOp op, Call &call) {
   const Tensor &lhs = call.operand(0), &rhs = call.operand(1);
   int64_t *y = call.result().mutableInts();
   for (int64_t i = 0, e = lhs.size(); i < e; ++i)
-    y[i] = lhs.isFloat()
-               ? holds(op.getPredicate(), lhs.floats()[i], rhs.floats()[i])
-               : holds(op.getPredicate(), lhs.ints()[i], rhs.ints()[i]);
+    y[i] = lhs.isFloat() ? holds(op.getPredicate(), lhs.floats()[i], rhs.floats()[i])
+                         : holds(op.getPredicate(), lhs.ints()[i], rhs.ints()[i]);
   return success();
 }
 
@@ -105,8 +104,7 @@ LogicalResult evaluateSelect(nn::SelectOp, Call &call) {
   return success();
 }
 
-int64_t floatToInt(double x, double low, double high, int64_t lowest,
-                   int64_t highest) {
+int64_t floatToInt(double x, double low, double high, int64_t lowest, int64_t highest) {
   if (std::isnan(x))
     return 0;
   if (x <= low)
@@ -160,48 +158,35 @@ static void registerArithmetic(Registry &registry) {
       [](uint64_t a, uint64_t b) { return wrap(a * b); });
   binary<nn::DivOp>(
       registry, [](double a, double b) { return a / b; },
-      [](int64_t a, int64_t b) {
-        return b == 0 ? 0 : b == -1 ? wrap(-uint64_t(a)) : a / b;
-      });
+      [](int64_t a, int64_t b) { return b == 0    ? 0
+                                        : b == -1 ? wrap(-uint64_t(a))
+                                                  : a / b; });
   binary<nn::RemOp>(
       registry, [](double a, double b) { return std::fmod(a, b); },
       [](int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; });
   binary<nn::MaxOp>(
       registry,
-      [](double a, double b) {
-        return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
-      },
+      [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); },
       [](int64_t a, int64_t b) { return std::max(a, b); });
   binary<nn::MinOp>(
       registry,
-      [](double a, double b) {
-        return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
-      },
+      [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); },
       [](int64_t a, int64_t b) { return std::min(a, b); });
-  binary<nn::PowOp>(registry,
-                    [](double a, double b) { return std::pow(a, b); });
+  binary<nn::PowOp>(registry, [](double a, double b) { return std::pow(a, b); });
   auto noFloat = [](double, double) { return 0.0; };
-  binary<nn::AndOp>(registry, noFloat,
-                    [](int64_t a, int64_t b) { return a & b; });
-  binary<nn::OrOp>(registry, noFloat,
-                   [](int64_t a, int64_t b) { return a | b; });
-  binary<nn::XorOp>(registry, noFloat,
-                    [](int64_t a, int64_t b) { return a ^ b; });
+  binary<nn::AndOp>(registry, noFloat, [](int64_t a, int64_t b) { return a & b; });
+  binary<nn::OrOp>(registry, noFloat, [](int64_t a, int64_t b) { return a | b; });
+  binary<nn::XorOp>(registry, noFloat, [](int64_t a, int64_t b) { return a ^ b; });
 }
 
 static void registerFunctionsOfOne(Registry &registry) {
-  unary<nn::NotOp>(
-      registry, [](double x) { return x; },
-      [](int64_t x) -> int64_t { return !x; });
-  unary<nn::NegOp>(
-      registry, [](double x) { return -x; },
-      [](uint64_t x) { return wrap(-x); });
+  unary<nn::NotOp>(registry, [](double x) { return x; }, [](int64_t x) -> int64_t { return !x; });
+  unary<nn::NegOp>(registry, [](double x) { return -x; }, [](uint64_t x) { return wrap(-x); });
   unary<nn::AbsOp>(
       registry, [](double x) { return std::fabs(x); },
       [](int64_t x) { return x < 0 ? wrap(-uint64_t(x)) : x; });
   unary<nn::SignOp>(
-      registry,
-      [](double x) { return std::isnan(x) ? x : double(x > 0) - (x < 0); },
+      registry, [](double x) { return std::isnan(x) ? x : double(x > 0) - (x < 0); },
       [](int64_t x) -> int64_t { return (x > 0) - (x < 0); });
   unary<nn::FloorOp>(registry, [](double x) { return std::floor(x); });
   unary<nn::CeilOp>(registry, [](double x) { return std::ceil(x); });

@@ -34,8 +34,7 @@ static LogicalResult evaluateCrossEntropy(nn::CrossEntropyOp op, Call &call) {
   return success();
 }
 
-static LogicalResult evaluateCrossEntropyGrad(nn::CrossEntropyGradOp op,
-                                              Call &call) {
+static LogicalResult evaluateCrossEntropyGrad(nn::CrossEntropyGradOp op, Call &call) {
   const Tensor &logits = call.operand(0);
   const int64_t *labels = call.operand(1).ints();
   const double *lse = call.operand(2).floats();
@@ -46,9 +45,7 @@ static LogicalResult evaluateCrossEntropyGrad(nn::CrossEntropyGradOp op,
   double *y = call.result().mutableFloats();
   for (int64_t n = 0; n < N; ++n, x += V, y += V)
     for (int64_t v = 0; v < V; ++v)
-      y[v] = labels[n] == ignored
-                 ? 0
-                 : grad * (std::exp(x[v] - lse[n]) - (v == labels[n]));
+      y[v] = labels[n] == ignored ? 0 : grad * (std::exp(x[v] - lse[n]) - (v == labels[n]));
   return success();
 }
 

@@ -8,16 +8,14 @@ using namespace mlir;
 namespace shale::interp {
 
 /// Copies a [rows, columns] matrix to [columns, rows].
-static void transposeInto(const double *from, int64_t rows, int64_t columns,
-                          double *to) {
+static void transposeInto(const double *from, int64_t rows, int64_t columns, double *to) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
       to[j * rows + i] = from[i * columns + j];
 }
 
 /// y[m, n] = a[m, k] b[k, n]; the sum over k runs in order for each element.
-static void multiply(const double *a, const double *b, double *y, int64_t m,
-                     int64_t n, int64_t k) {
+static void multiply(const double *a, const double *b, double *y, int64_t m, int64_t n, int64_t k) {
   std::fill_n(y, m * n, 0.0);
   constexpr int64_t kBlock = 64; // rows of b that stay in the cache
   for (int64_t begin = 0; begin < k; begin += kBlock) {
@@ -67,8 +65,6 @@ static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
   return success();
 }
 
-void registerMatmul(Registry &registry) {
-  registry.add<nn::MatmulOp>(evaluateMatmul);
-}
+void registerMatmul(Registry &registry) { registry.add<nn::MatmulOp>(evaluateMatmul); }
 
 } // namespace shale::interp

@@ -13,8 +13,7 @@ namespace {
 
 struct Rows {
   explicit Rows(const Tensor &tensor)
-      : width(tensor.dim(tensor.rank() - 1)),
-        count(width ? tensor.size() / width : 0) {}
+      : width(tensor.dim(tensor.rank() - 1)), count(width ? tensor.size() / width : 0) {}
   int64_t width, count;
 };
 

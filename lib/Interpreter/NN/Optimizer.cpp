@@ -23,22 +23,22 @@ LogicalResult evaluateSumSquares(nn::SumSquaresOp, Call &call) {
 /// factor. Padding is in no range. `offset` is the index of the first local
 /// element in the group.
 template <typename Fn>
-void forEachSegment(std::optional<ArrayAttr> segments, double decay,
-                    int64_t offset, int64_t size, Fn fn) {
+void forEachSegment(std::optional<ArrayAttr> segments, double decay, int64_t offset, int64_t size,
+                    Fn fn) {
   if (!segments)
     return fn(int64_t(0), size, decay);
   for (Attribute attr : *segments) {
     auto segment = cast<nn::SegmentAttr>(attr);
     int64_t begin = std::max<int64_t>(segment.getOffset() - offset, 0);
-    int64_t end = std::min<int64_t>(
-        segment.getOffset() + segment.getCount() - offset, size);
+    int64_t end = std::min<int64_t>(segment.getOffset() + segment.getCount() - offset, size);
     if (begin < end)
       fn(begin, end, segment.getDecay().getValueAsDouble());
   }
 }
 
-/// The formula of an update in f64, written apart from the op's emitUpdate, which kernels use. `x` are the parameter
-/// and its state, `g` the scaled gradient, `h` the scalars in the order of the op's operands.
+/// The formula of an update in f64, written apart from the op's emitUpdate, which kernels use. `x`
+/// are the parameter and its state, `g` the scaled gradient, `h` the scalars in the order of the
+/// op's operands.
 using Formula = void (*)(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h);
 
 /// lr, beta1, beta2, epsilon, weight_decay, bias1, bias2.
@@ -82,20 +82,23 @@ LogicalResult evaluateUpdate(OptimizerUpdate op, Call &call, Formula formula) {
   if (ArrayAttr given = op.getGroupSegments())
     segments = given;
   SmallVector<double> element(count);
-  forEachSegment(segments, op.getDecayFactor(), offset, call.operand(0).size(), [&](int64_t begin, int64_t end, double decay) {
-    for (int64_t i = begin; i < end; ++i) {
-      for (unsigned r = 0; r < count; ++r)
-        element[r] = results[r][i];
-      formula(element, grad[i] * scale, decay, hypers);
-      for (unsigned r = 0; r < count; ++r)
-        results[r][i] = element[r];
-    }
-  });
+  forEachSegment(segments, op.getDecayFactor(), offset, call.operand(0).size(),
+                 [&](int64_t begin, int64_t end, double decay) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     for (unsigned r = 0; r < count; ++r)
+                       element[r] = results[r][i];
+                     formula(element, grad[i] * scale, decay, hypers);
+                     for (unsigned r = 0; r < count; ++r)
+                       results[r][i] = element[r];
+                   }
+                 });
   return success();
 }
 
 template <typename Op> void addUpdate(Registry &registry, Formula formula) {
-  registry.add<Op>([formula](Op op, Call &call) { return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula); });
+  registry.add<Op>([formula](Op op, Call &call) {
+    return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula);
+  });
 }
 
 LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {

@@ -39,7 +39,9 @@ static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
   return std::make_unique<CpuTarget>(level, level == "x86-64-v4" ? 16 : 8);
 }
 
-void shale::registerCpuTarget() { registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, makeTarget); }
+void shale::registerCpuTarget() {
+  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, makeTarget);
+}
 
 void shale::registerCpuKernels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {

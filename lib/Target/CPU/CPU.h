@@ -10,7 +10,8 @@ class DialectRegistry;
 
 namespace shale {
 
-/// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN, collectives use Gloo.
+/// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN,
+/// collectives use Gloo.
 class CpuTarget final : public Target {
 public:
   /// `level` is x86-64-v3 or x86-64-v4; `lanes` is the number of f32 elements per vector.
@@ -18,19 +19,27 @@ public:
 
   bool isLibraryCall(mlir::Operation *op) const override;
   bool hasOwnKernel(mlir::Operation *op) const override;
-  bool takesHalves(mlir::Operation *op) const override { return isLibraryCall(op) || hasOwnKernel(op); }
+  bool takesHalves(mlir::Operation *op) const override {
+    return isLibraryCall(op) || hasOwnKernel(op);
+  }
   bool hasFastHalves() const override { return false; }
-  mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body) const override;
+  mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
+                                             mlir::Region &body) const override;
   mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;
-  mlir::LogicalResult emitObject(mlir::ModuleOp module, llvm::SmallVectorImpl<char> &object) const override;
-  std::vector<std::string> getLibraries() const override { return {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"}; }
-  std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks, int64_t threads) const override;
+  mlir::LogicalResult emitObject(mlir::ModuleOp module,
+                                 llvm::SmallVectorImpl<char> &object) const override;
+  std::vector<std::string> getLibraries() const override {
+    return {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
+  }
+  std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
+                                       int64_t threads) const override;
 
 private:
   int64_t lanes;
 };
 
-/// Registers cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4. native is the highest level that this CPU supports.
+/// Registers cpu:native, cpu:x86-64-v3 and cpu:x86-64-v4. native is the highest level that this CPU
+/// supports.
 void registerCpuTarget();
 /// Attaches the dedicated CPU kernels to ops when their dialect is loaded.
 void registerCpuKernels(mlir::DialectRegistry &registry);

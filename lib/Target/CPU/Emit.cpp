@@ -35,8 +35,8 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, level, "", options, llvm::Reloc::PIC_,
-                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      backend->createTargetMachine(triple, level, "", options, llvm::Reloc::PIC_, std::nullopt,
+                                   llvm::CodeGenOptLevel::Aggressive));
 }
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -91,7 +91,8 @@ void scalarizeSingleLaneStores(llvm::Module &module) {
 }
 
 /// Translates and optimises; null after an error on the module.
-std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool wide, llvm::LLVMContext &context,
+std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool wide,
+                                        llvm::LLVMContext &context,
                                         std::unique_ptr<llvm::TargetMachine> &machine) {
   std::string error;
   machine = createMachine(level, error);
@@ -126,7 +127,8 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool w
 LogicalResult CpuTarget::emitObject(ModuleOp module, SmallVectorImpl<char> &object) const {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<llvm::Module> llvmModule = translate(module, getArchitecture(), lanes == 16, context, machine);
+  std::unique_ptr<llvm::Module> llvmModule =
+      translate(module, getArchitecture(), lanes == 16, context, machine);
   if (!llvmModule)
     return failure();
   llvm::raw_svector_ostream out(object);

@@ -33,13 +33,15 @@ int64_t cpu::productWorkspace(int64_t m, int64_t n, int64_t k) {
 }
 
 int64_t cpu::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
-  int64_t rows = std::min<int64_t>(m, SHALE_GEMM_PANEL), columns = std::min<int64_t>(n, SHALE_GEMM_PANEL);
+  int64_t rows = std::min<int64_t>(m, SHALE_GEMM_PANEL),
+          columns = std::min<int64_t>(n, SHALE_GEMM_PANEL);
   int64_t depth = std::min<int64_t>(k, SHALE_GEMM_BLOCK);
   return 4 * (llvm::alignTo(rows * depth, 16) + llvm::alignTo(columns * depth, 16) +
               (rounds ? llvm::alignTo(rows * columns, 16) : 0));
 }
 
-std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks, int64_t threads) const {
+std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
+                                                int64_t threads) const {
   int64_t product = 0, scratch = 0, calls = 0;
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
@@ -48,21 +50,27 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks, 
         product = std::max(product, cpu::productWorkspace(shape.m, shape.n, shape.k));
         return;
       }
-      int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL), n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
-      product = std::max(product, cpu::productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
+      int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL),
+              n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
+      product = std::max(product,
+                         cpu::productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
       bool rounds = isHalf(gemm.getC().getType().getElementType());
       scratch = std::max(scratch, cpu::productPanels(shape.m, shape.n, shape.k, rounds));
     });
   for (auto kernel : module.getOps<rt::KernelOp>())
-    kernel.getBody().walk([&](cpu::OwnKernel own) { scratch = std::max(scratch, own.getScratch()); });
+    kernel.getBody().walk(
+        [&](cpu::OwnKernel own) { scratch = std::max(scratch, own.getScratch()); });
   for (auto function : module.getOps<rt::FuncOp>())
     for (Operation &op : function.getBody().front())
       calls += !isPure(&op);
   std::string many = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  return {{rt::Category::Workspace, "panels of products, " + many, threads * product},
-          {rt::Category::Workspace, "scratch of kernels, " + many, threads * int64_t(llvm::alignTo(scratch, 4096))},
-          {rt::Category::Communication, "Gloo's buffers, bounded", (ranks - 1) * 2 * kGlooPairBytes},
-          {rt::Category::Fixed, "pieces of what is saved", kSavingBytes},
-          {rt::Category::Fixed, "heap and stacks, " + many, threads * kThreadBytes},
-          {rt::Category::Fixed, "process, code and libraries, measured", int64_t(llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096))}};
+  return {
+      {rt::Category::Workspace, "panels of products, " + many, threads * product},
+      {rt::Category::Workspace, "scratch of kernels, " + many,
+       threads * int64_t(llvm::alignTo(scratch, 4096))},
+      {rt::Category::Communication, "Gloo's buffers, bounded", (ranks - 1) * 2 * kGlooPairBytes},
+      {rt::Category::Fixed, "pieces of what is saved", kSavingBytes},
+      {rt::Category::Fixed, "heap and stacks, " + many, threads * kThreadBytes},
+      {rt::Category::Fixed, "process, code and libraries, measured",
+       int64_t(llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096))}};
 }

@@ -25,7 +25,8 @@ void KernelEmitter::setInsertion(unsigned depth) {
     b.setInsertionPointToEnd(scope.block);
 }
 
-LinearIndex KernelEmitter::addDim(int64_t size, Value value, DimOrigin origin, unsigned position, bool isLane) {
+LinearIndex KernelEmitter::addDim(int64_t size, Value value, DimOrigin origin, unsigned position,
+                                  bool isLane) {
   unsigned id = dims.size();
   dims.push_back({size, value, depth(), origin, position});
   if (isLane && lanes > 1)
@@ -100,14 +101,17 @@ static Value fromMemory(OpBuilder &b, Location loc, Value value, Type element) {
   }
   if (!element.isInteger(1))
     return value;
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, constantLike(b, loc, value.getType(), 0));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
+                               constantLike(b, loc, value.getType(), 0));
 }
 
 static Value stepVector(OpBuilder &b, Location loc, int64_t lanes, int64_t factor, Type element) {
   SmallVector<APInt> values;
   for (int64_t i = 0; i < lanes; ++i)
-    values.push_back(APInt(element.getIntOrFloatBitWidth(), i * factor, /*isSigned=*/true, /*implicitTrunc=*/true));
-  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get({lanes}, element), values));
+    values.push_back(APInt(element.getIntOrFloatBitWidth(), i * factor, /*isSigned=*/true,
+                           /*implicitTrunc=*/true));
+  return arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(VectorType::get({lanes}, element), values));
 }
 
 Value KernelEmitter::load(Value memref, Type element, const LinearIndex &index) {
@@ -208,7 +212,8 @@ Value KernelEmitter::emit(Value value, const LinearIndex &index) {
   return element;
 }
 
-bool KernelEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient, LinearIndex &remainder) {
+bool KernelEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+                           LinearIndex &remainder) {
   quotient = LinearIndex();
   remainder = LinearIndex();
   if (divisor == 1) {
@@ -276,7 +281,8 @@ ElementEmitter::Within KernelEmitter::within(const LinearIndex &index, int64_t l
       auto [restLow, restHigh] = rangeOf(rest);
       const Dim &dim = dims[id];
       bool breakable = dim.origin == DimOrigin::Column || dim.origin == DimOrigin::Flat;
-      if (breakable && coefficient > 0 && restLow >= 0 && restHigh < coefficient && at > 0 && at < dim.size) {
+      if (breakable && coefficient > 0 && restLow >= 0 && restHigh < coefficient && at > 0 &&
+          at < dim.size) {
         ask({Refinement::Break, dim.origin, dim.position, at});
         return Within::Retry;
       }
@@ -288,7 +294,8 @@ ElementEmitter::Within KernelEmitter::within(const LinearIndex &index, int64_t l
   }
   Value at = materialize(relative), zero = constantIndex(0);
   Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, at, zero);
-  Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, at, constantIndex(hi - lo));
+  Value below =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, at, constantIndex(hi - lo));
   condition = arith::AndIOp::create(b, loc, above, below);
   if (!runtimeDim(arith::SelectOp::create(b, loc, condition, at, zero), hi - lo, relative))
     return Within::Retry;
@@ -358,11 +365,15 @@ Value KernelEmitter::loop(const LinearIndex &at, int64_t size, Value initial,
   return result;
 }
 
-Value shale::foldLanes(OpBuilder &b, Location loc, Value wide, llvm::function_ref<Value(Value, Value)> combine) {
+Value shale::foldLanes(OpBuilder &b, Location loc, Value wide,
+                       llvm::function_ref<Value(Value, Value)> combine) {
   auto type = cast<VectorType>(wide.getType());
   for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
-    Value low = vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{1});
-    Value high = vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{1});
+    Value low = vector::ExtractStridedSliceOp::create(
+        b, loc, wide, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{1});
+    Value high =
+        vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{width / 2},
+                                              ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{1});
     wide = combine(low, high);
   }
   return vector::ExtractOp::create(b, loc, wide, ArrayRef<int64_t>{0});

@@ -48,9 +48,12 @@ public:
   Scope &scope() { return *scopes.back(); }
 
   /// A dimension whose value is known in the innermost scope.
-  LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position, bool isLane = false);
-  /// Opens a loop around all ops that are emitted until closeLoop, with `values` as iteration arguments.
-  mlir::scf::ForOp openLoop(mlir::Value lower, mlir::Value upper, int64_t step, mlir::ValueRange values);
+  LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position,
+                     bool isLane = false);
+  /// Opens a loop around all ops that are emitted until closeLoop, with `values` as iteration
+  /// arguments.
+  mlir::scf::ForOp openLoop(mlir::Value lower, mlir::Value upper, int64_t step,
+                            mlir::ValueRange values);
   mlir::ValueRange closeLoop(mlir::scf::ForOp loop, mlir::ValueRange values);
   /// Sets the mask of loads and stores along lanes; null for none.
   void setMask(mlir::Value value) { mask = value; }
@@ -60,13 +63,16 @@ public:
   void bind(mlir::Value value, mlir::Value memref) { buffers[value] = memref; }
   void store(mlir::Value memref, const LinearIndex &index, mlir::Value element);
   mlir::Value constantIndex(int64_t value);
-  mlir::VectorType vectorOf(mlir::Type element) const { return mlir::VectorType::get({lanes}, element); }
+  mlir::VectorType vectorOf(mlir::Type element) const {
+    return mlir::VectorType::get({lanes}, element);
+  }
   const std::optional<Refinement> &refinement() const { return request; }
   int64_t laneCount() const { return lanes; }
 
   // ---- interface of the ops
   mlir::Value emit(mlir::Value value, const LinearIndex &index) override;
-  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient, LinearIndex &remainder) override;
+  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+              LinearIndex &remainder) override;
   Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative,
                 mlir::Value &condition) override;
   mlir::Value number(const LinearIndex &index, mlir::Type element) override;
@@ -87,7 +93,9 @@ private:
 
   unsigned depthOf(const LinearIndex &index) const;
   std::pair<int64_t, int64_t> rangeOf(const LinearIndex &index) const;
-  int64_t laneStep(const LinearIndex &index) const { return laneDim ? index.coefficient(*laneDim) : 0; }
+  int64_t laneStep(const LinearIndex &index) const {
+    return laneDim ? index.coefficient(*laneDim) : 0;
+  }
   /// Emits the index of the first lane as a value of index type.
   mlir::Value materialize(const LinearIndex &index);
   mlir::Value load(mlir::Value memref, mlir::Type element, const LinearIndex &index);
@@ -108,7 +116,8 @@ private:
   std::optional<Refinement> request;
 };
 
-/// Reduces a vector's elements by combining its halves repeatedly: the order depends only on the vector's width.
+/// Reduces a vector's elements by combining its halves repeatedly: the order depends only on the
+/// vector's width.
 mlir::Value foldLanes(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value wide,
                       llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
 

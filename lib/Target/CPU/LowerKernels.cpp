@@ -55,7 +55,8 @@ static void wrap(LLVM::LLVMFuncOp inner) {
   SmallVector<Value> operands;
   int64_t buffers = inner.getNumArguments() - 2;
   for (int64_t i = 0; i < buffers; ++i) {
-    Value at = LLVM::GEPOp::create(b, loc, pointer, pointer, outer.getArgument(0), ArrayRef<LLVM::GEPArg>{int32_t(i)});
+    Value at = LLVM::GEPOp::create(b, loc, pointer, pointer, outer.getArgument(0),
+                                   ArrayRef<LLVM::GEPArg>{int32_t(i)});
     operands.push_back(LLVM::LoadOp::create(b, loc, pointer, at));
   }
   operands.push_back(outer.getArgument(1));

@@ -177,7 +177,8 @@ bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigne
     return true;
   }
   // Without row reductions and with a single loop, the outer part of the split becomes rows.
-  if (schedule.levels == 0 && !schedule.rowOutputs && boxes.size() == 1 && boxes[0].loops.size() == 1) {
+  if (schedule.levels == 0 && !schedule.rowOutputs && boxes.size() == 1 &&
+      boxes[0].loops.size() == 1) {
     int64_t outer = loop.size / asked.at;
     schedule.rows *= outer;
     schedule.rowSizes.push_back(outer);
@@ -195,7 +196,8 @@ bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigne
 /// Emits one kernel with one schedule.
 class RowKernel {
 public:
-  RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const Schedule &schedule, int64_t lanes)
+  RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const Schedule &schedule,
+            int64_t lanes)
       : b(b), function(function), loc(function.getLoc()), schedule(schedule),
         yield(body.front().getTerminator()), emitter(b, loc, lanes) {
     Block *entry = &function.getBody().front();
@@ -215,7 +217,9 @@ public:
     return true;
   }
 
-  Refinement refinement() const { return emitter.refinement().value_or(Refinement{Refinement::Unsupported}); }
+  Refinement refinement() const {
+    return emitter.refinement().value_or(Refinement{Refinement::Unsupported});
+  }
   unsigned failedStage() const { return stage; }
   unsigned failedBox() const { return box; }
 
@@ -244,10 +248,12 @@ private:
     Value middle = end;
     auto body = [&](Value lower, Value upper, bool masked) {
       scf::ForOp loop = emitter.openLoop(lower, upper, lanes, {});
-      LinearIndex index = emitter.addDim(schedule.columns, loop.getInductionVar(), DimOrigin::Flat, 0, /*isLane=*/true);
+      LinearIndex index = emitter.addDim(schedule.columns, loop.getInductionVar(), DimOrigin::Flat,
+                                         0, /*isLane=*/true);
       if (masked) {
         Value left = arith::SubIOp::create(b, loc, end, loop.getInductionVar());
-        emitter.setMask(vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
+        emitter.setMask(
+            vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
       }
       bool done = emitOutputs(schedule.columns, index);
       emitter.setMask(nullptr);
@@ -272,7 +278,8 @@ private:
     LinearIndex row;
     Value rest = loop ? loop.getInductionVar() : Value();
     int64_t stride = 1;
-    for (unsigned i = loop ? schedule.rowSizes.size() : 0; i-- > 0; stride *= schedule.rowSizes[i]) {
+    for (unsigned i = loop ? schedule.rowSizes.size() : 0; i-- > 0;
+         stride *= schedule.rowSizes[i]) {
       int64_t size = schedule.rowSizes[i];
       Value value = rest;
       if (i > 0) {
@@ -284,7 +291,8 @@ private:
     for (stage = 0; stage < schedule.levels; ++stage)
       if (!emitReductions(row))
         return false;
-    bool wide = llvm::any_of(yield->getOperands(), [&](Value output) { return elements(output) != schedule.rows; });
+    bool wide = llvm::any_of(yield->getOperands(),
+                             [&](Value output) { return elements(output) != schedule.rows; });
     box = 0;
     if (wide || schedule.columns == 1) {
       SmallVector<Value> none;
@@ -308,7 +316,8 @@ private:
   bool emitReductions(const LinearIndex &row) {
     SmallVector<nn::ReduceOp> ops;
     for (Operation &op : *yield->getBlock())
-      if (auto found = schedule.level.find(&op); found != schedule.level.end() && found->second == stage)
+      if (auto found = schedule.level.find(&op);
+          found != schedule.level.end() && found->second == stage)
         ops.push_back(cast<nn::ReduceOp>(op));
     int64_t lanes = emitter.laneCount();
     SmallVector<Value> values;
@@ -320,22 +329,23 @@ private:
     }
     box = 0;
     for (const Box &part : schedule.stages[stage]) {
-      if (!emitBox(part, row, values, [&](const LinearIndex &index, SmallVectorImpl<Value> &carried) {
-            for (auto [i, op] : llvm::enumerate(ops)) {
-              Value element = emitter.emit(op.getInput(), index);
-              if (!element)
-                return false;
-              emitter.setInsertion(emitter.depth());
-              Value next = carried[i];
-              Value operands[] = {next, element};
-              matchLanes(b, loc, operands);
-              next = nn::combine(b, loc, op.getKind(), operands[0], operands[1]);
-              if (Value mask = emitter.currentMask())
-                next = arith::SelectOp::create(b, loc, mask, next, carried[i]);
-              carried[i] = next;
-            }
-            return true;
-          }))
+      if (!emitBox(part, row, values,
+                   [&](const LinearIndex &index, SmallVectorImpl<Value> &carried) {
+                     for (auto [i, op] : llvm::enumerate(ops)) {
+                       Value element = emitter.emit(op.getInput(), index);
+                       if (!element)
+                         return false;
+                       emitter.setInsertion(emitter.depth());
+                       Value next = carried[i];
+                       Value operands[] = {next, element};
+                       matchLanes(b, loc, operands);
+                       next = nn::combine(b, loc, op.getKind(), operands[0], operands[1]);
+                       if (Value mask = emitter.currentMask())
+                         next = arith::SelectOp::create(b, loc, mask, next, carried[i]);
+                       carried[i] = next;
+                     }
+                     return true;
+                   }))
         return false;
       ++box;
     }
@@ -343,7 +353,8 @@ private:
     for (auto [op, value] : llvm::zip(ops, values)) {
       nn::ReduceKind kind = op.getKind();
       if (lanes > 1)
-        value = foldLanes(b, loc, value, [&](Value x, Value y) { return nn::combine(b, loc, kind, x, y); });
+        value = foldLanes(b, loc, value,
+                          [&](Value x, Value y) { return nn::combine(b, loc, kind, x, y); });
       emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] = value;
     }
     return true;
@@ -351,27 +362,33 @@ private:
 
   using Body = llvm::function_ref<bool(const LinearIndex &, SmallVectorImpl<Value> &)>;
 
-  /// Emits the loops of a box, with vectors along the innermost loop. `values` are iteration arguments of all loops.
+  /// Emits the loops of a box, with vectors along the innermost loop. `values` are iteration
+  /// arguments of all loops.
   bool emitBox(const Box &part, const LinearIndex &row, SmallVectorImpl<Value> &values, Body body) {
     return emitLoops(part, 0, row.times(schedule.columns).plus(part.start), values, body);
   }
 
-  bool emitLoops(const Box &part, unsigned position, const LinearIndex &index, SmallVectorImpl<Value> &values, Body body) {
+  bool emitLoops(const Box &part, unsigned position, const LinearIndex &index,
+                 SmallVectorImpl<Value> &values, Body body) {
     const Box::Loop &dim = part.loops[position];
     bool innermost = position + 1 == part.loops.size();
     int64_t lanes = innermost ? emitter.laneCount() : 1;
     int64_t whole = dim.size / lanes * lanes;
     auto run = [&](int64_t lower, int64_t upper, bool masked) {
-      scf::ForOp loop = emitter.openLoop(emitter.constantIndex(lower), emitter.constantIndex(upper), lanes, values);
+      scf::ForOp loop = emitter.openLoop(emitter.constantIndex(lower), emitter.constantIndex(upper),
+                                         lanes, values);
       if (!values.empty())
         values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
       LinearIndex here = index.plus(
-          emitter.addDim(dim.size, loop.getInductionVar(), DimOrigin::Column, position, innermost).times(dim.stride));
+          emitter.addDim(dim.size, loop.getInductionVar(), DimOrigin::Column, position, innermost)
+              .times(dim.stride));
       if (masked) {
         Value left = emitter.constantIndex(upper - lower);
-        emitter.setMask(vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
+        emitter.setMask(
+            vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
       }
-      bool done = innermost ? body(here, values) : emitLoops(part, position + 1, here, values, body);
+      bool done =
+          innermost ? body(here, values) : emitLoops(part, position + 1, here, values, body);
       emitter.setMask(nullptr);
       if (innermost)
         emitter.endLanes();
@@ -400,7 +417,8 @@ func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Regio
   SmallVector<Type> types;
   auto add = [&](Value value) {
     auto tensor = cast<RankedTensorType>(value.getType());
-    types.push_back(MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
+    types.push_back(
+        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
   };
   llvm::for_each(body.getArguments(), add);
   llvm::for_each(body.front().getTerminator()->getOperands(), add);
@@ -429,7 +447,8 @@ cpu::OwnKernel ownKernel(Region &body) {
   return op;
 }
 
-FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernel op, Region &body, int64_t lanes) {
+FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernel op,
+                                  Region &body, int64_t lanes) {
   Block *entry = &function.getBody().front();
   b.setInsertionPointToEnd(entry);
   IRMapping buffers;
@@ -437,7 +456,8 @@ FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnK
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(buffers.lookup(operand));
-  ValueRange results = ValueRange(entry->getArguments()).slice(body.getNumArguments(), op->getNumResults());
+  ValueRange results =
+      ValueRange(entry->getArguments()).slice(body.getNumArguments(), op->getNumResults());
   ValueRange bounds = ValueRange(entry->getArguments()).take_back(2);
   if (failed(op.emit(b, operands, results, bounds[0], bounds[1], lanes)))
     return failure();
@@ -447,7 +467,8 @@ FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnK
 
 } // namespace
 
-FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name, Region &body) const {
+FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
+                                                Region &body) const {
   OpBuilder b(module.getContext());
   if (cpu::OwnKernel op = ownKernel(body))
     return generateOwn(b, createFunction(b, module, name, body), op, body, lanes);
@@ -463,7 +484,8 @@ FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
     func::FuncOp function = createFunction(b, module, name, body);
     RowKernel kernel(b, function, body, *schedule, width);
     if (kernel.run())
-      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows, rowGrain(*schedule, width), 0};
+      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows,
+                        rowGrain(*schedule, width), 0};
     function.erase();
     if (!refine(*schedule, kernel.refinement(), kernel.failedStage(), kernel.failedBox()))
       break;

@@ -14,9 +14,9 @@
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
+#include "runtime/core/Trace.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/core/Trace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -37,8 +37,7 @@ using std::chrono::milliseconds;
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 
 const char *kindName(ShaleCollectiveKind kind) {
-  static const char *const names[] = {"all-gather", "reduce-scatter",
-                                      "all-reduce"};
+  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce"};
   return names[kind];
 }
 
@@ -53,11 +52,10 @@ struct Request {
 
 class GlooCommunicator : public Communicator {
 public:
-  GlooCommunicator(const ShaleProgram &program, const Place &place,
-                   double timeoutSeconds);
+  GlooCommunicator(const ShaleProgram &program, const Place &place, double timeoutSeconds);
 
-  void start(int32_t site, ShaleCollectiveKind kind, const void *send,
-             void *recv, int64_t count, ShaleType type) override;
+  void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
+             ShaleType type) override;
   void wait(int32_t site) override;
   int64_t bytesSent() const override { return sent.load(); }
 
@@ -85,14 +83,13 @@ private:
   void allGatherInPlace(Context &context, char *data, int64_t bytes);
   void cutIntoRounds(int64_t element, int64_t room);
   void reduceScatter(Context &context, ShaleType type);
-  void reduceScatter(Context &context, const char *send, char *recv,
-                     int64_t count, ShaleType type) {
+  void reduceScatter(Context &context, const char *send, char *recv, int64_t count,
+                     ShaleType type) {
     parts.assign(1, {send, recv, count});
     reduceScatter(context, type);
   }
   void allReduce(Context &context);
-  void allReduceTail(Context &context, const char *send, char *recv,
-                     int64_t count, ShaleType type);
+  void allReduceTail(Context &context, const char *send, char *recv, int64_t count, ShaleType type);
   template <typename Body> void orFail(const char *what, Body body);
 
   const ShaleProgram &program;
@@ -121,8 +118,8 @@ private:
   std::vector<char> busy; // by site
 };
 
-GlooCommunicator::GlooCommunicator(const ShaleProgram &program,
-                                   const Place &place, double timeoutSeconds)
+GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Place &place,
+                                   double timeoutSeconds)
     : program(program), timeout(static_cast<int64_t>(timeoutSeconds * 1000)),
       scratch(scratchBytes(program), "receive scratch"),
       tail(place.worldSize * 16, "receive scratch") {
@@ -164,31 +161,26 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program,
   std::thread([this] { work(); }).detach();
 }
 
-template <typename Body>
-void GlooCommunicator::orFail(const char *what, Body body) {
+template <typename Body> void GlooCommunicator::orFail(const char *what, Body body) {
   try {
     body();
   } catch (const Error &) {
     throw;
   } catch (const std::exception &error) {
-    fail(SHALE_EXIT_PEER,
-         "%s failed: a peer ended or did not answer within %.1f s (%s)", what,
+    fail(SHALE_EXIT_PEER, "%s failed: a peer ended or did not answer within %.1f s (%s)", what,
          timeout.count() / 1000.0, error.what());
   }
 }
 
-void GlooCommunicator::start(int32_t site, ShaleCollectiveKind kind,
-                             const void *send, void *recv, int64_t count,
-                             ShaleType type) {
-  Request request{
-      site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
-      count, type};
+void GlooCommunicator::start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
+                             int64_t count, ShaleType type) {
+  Request request{site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
+                  count, type};
   {
     std::unique_lock<std::mutex> lock(mutex);
     if (busy[site] || queued == ring.size())
-      die(SHALE_EXIT_INTERNAL,
-          format("%s '%s' is started again before it was waited for",
-                 kindName(kind), program.sites[site].name));
+      die(SHALE_EXIT_INTERNAL, format("%s '%s' is started again before it was waited for",
+                                      kindName(kind), program.sites[site].name));
     busy[site] = 1;
     ring[(head + queued++) % ring.size()] = request;
   }
@@ -221,15 +213,14 @@ void GlooCommunicator::work() {
         int64_t bytes = 0;
         for (const Request &request : batch)
           bytes += program.sites[request.site].sent_bytes;
-        traceSpan(TraceStream::Communication, kindName(first.kind),
-                  program.sites[first.site].name, begin, bytes);
+        traceSpan(TraceStream::Communication, kindName(first.kind), program.sites[first.site].name,
+                  begin, bytes);
       }
     } catch (const std::exception &error) {
-      die(SHALE_EXIT_PEER,
-          format("%s '%s' failed: a peer ended or did not answer within %.1f s "
-                 "(%s)",
-                 kindName(first.kind), program.sites[first.site].name,
-                 timeout.count() / 1000.0, error.what()));
+      die(SHALE_EXIT_PEER, format("%s '%s' failed: a peer ended or did not answer within %.1f s "
+                                  "(%s)",
+                                  kindName(first.kind), program.sites[first.site].name,
+                                  timeout.count() / 1000.0, error.what()));
     }
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -277,8 +268,7 @@ void GlooCommunicator::execute() {
 }
 
 /// All-gathers slices of `bytes` each; this rank's slice is already in its place in `data`.
-void GlooCommunicator::allGatherInPlace(Context &context, char *data,
-                                        int64_t bytes) {
+void GlooCommunicator::allGatherInPlace(Context &context, char *data, int64_t bytes) {
   if (bytes == 0)
     return;
   gloo::AllgatherOptions options(context);
@@ -326,8 +316,8 @@ void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
 
   outgoing.clear();
   for (const Part &part : parts)
-    outgoing.push_back(context->createUnboundBuffer(
-        const_cast<char *>(part.send), size * part.count * element));
+    outgoing.push_back(
+        context->createUnboundBuffer(const_cast<char *>(part.send), size * part.count * element));
   std::unique_ptr<gloo::transport::UnboundBuffer> in[2];
   int64_t half = room * (size - 1);
   for (int h = 0; h < 2; ++h)
@@ -352,10 +342,9 @@ void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
     eachMessage(round, [&](size_t c, int step) {
       int peer = (own + step) % size;
       const Chunk &chunk = chunks[c];
-      outgoing[chunk.part]->send(
-          peer, slot(c),
-          (peer * parts[chunk.part].count + chunk.begin) * element,
-          chunk.length * element);
+      outgoing[chunk.part]->send(peer, slot(c),
+                                 (peer * parts[chunk.part].count + chunk.begin) * element,
+                                 chunk.length * element);
     });
     eachMessage(round, [&](size_t, int) {
       if (!in[round % 2]->waitRecv(timeout))
@@ -365,12 +354,9 @@ void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
       const Chunk &chunk = chunks[c];
       const Part &part = parts[chunk.part];
       for (int r = 0; r < size; ++r)
-        sources[r] = r == own
-                         ? part.send + (own * part.count + chunk.begin) * element
-                         : scratch.data() + round % 2 * half +
-                               indexOf(r) * room + chunk.at;
-      sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element,
-                 chunk.length);
+        sources[r] = r == own ? part.send + (own * part.count + chunk.begin) * element
+                              : scratch.data() + round % 2 * half + indexOf(r) * room + chunk.at;
+      sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element, chunk.length);
     }
     if (round + 2 < count)
       post(round + 2);
@@ -400,15 +386,14 @@ void GlooCommunicator::allReduce(Context &context) {
     if (slice > 0)
       allGatherInPlace(context, request.recv, slice * element);
     if (request.count > even)
-      allReduceTail(context, request.send + even * element,
-                    request.recv + even * element, request.count - even, type);
+      allReduceTail(context, request.send + even * element, request.recv + even * element,
+                    request.count - even, type);
     sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
   }
 }
 
 /// All-reduces fewer elements than ranks: padded to one per rank in a separate buffer.
-void GlooCommunicator::allReduceTail(Context &context, const char *send,
-                                     char *recv, int64_t count,
+void GlooCommunicator::allReduceTail(Context &context, const char *send, char *recv, int64_t count,
                                      ShaleType type) {
   int64_t element = sizeOf(static_cast<Dtype>(type));
   int size = context->size;
@@ -469,8 +454,8 @@ std::vector<std::string> GlooCommunicator::gather(const std::string &text) {
 }
 } // namespace
 
-std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program,
-                                          const Place &place, double timeout) {
+std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Place &place,
+                                          double timeout) {
   return std::make_unique<GlooCommunicator>(program, place, timeout);
 }
 

@@ -10,13 +10,13 @@
 
 namespace shale::rt {
 
-std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program,
-                                          const Place &place, double timeout);
+std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Place &place,
+                                          double timeout);
 
 /// Opens the store in which ranks publish their addresses: a folder (FileStore) or
 /// rank 0's TCP port.
-std::unique_ptr<gloo::rendezvous::Store>
-openStore(const Place &place, std::chrono::milliseconds timeout);
+std::unique_ptr<gloo::rendezvous::Store> openStore(const Place &place,
+                                                   std::chrono::milliseconds timeout);
 
 /// Returns the address of this host from which rank 0's host is reached.
 std::string ownAddress(const Place &place);

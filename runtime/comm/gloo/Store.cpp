@@ -34,8 +34,7 @@ constexpr uint32_t keyLimit = 1 << 10, valueLimit = 1 << 24;
 bool transferAll(int fd, void *data, size_t bytes, bool out) {
   char *at = static_cast<char *>(data);
   while (bytes) {
-    ssize_t n =
-        out ? ::send(fd, at, bytes, MSG_NOSIGNAL) : ::recv(fd, at, bytes, 0);
+    ssize_t n = out ? ::send(fd, at, bytes, MSG_NOSIGNAL) : ::recv(fd, at, bytes, 0);
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
@@ -48,9 +47,7 @@ bool transferAll(int fd, void *data, size_t bytes, bool out) {
 bool put(int fd, const void *data, size_t bytes) {
   return transferAll(fd, const_cast<void *>(data), bytes, true);
 }
-bool take(int fd, void *data, size_t bytes) {
-  return transferAll(fd, data, bytes, false);
-}
+bool take(int fd, void *data, size_t bytes) { return transferAll(fd, data, bytes, false); }
 
 /// Serves the table until the process ends; threads are detached and share it.
 struct Server {
@@ -62,8 +59,8 @@ struct Server {
     for (;;) {
       uint32_t head = 0, length = 0;
       char op = 0;
-      if (!take(fd, &head, 4) || head != magic || !take(fd, &op, 1) ||
-          !take(fd, &length, 4) || length > keyLimit)
+      if (!take(fd, &head, 4) || head != magic || !take(fd, &op, 1) || !take(fd, &length, 4) ||
+          length > keyLimit)
         break;
       std::string key(length, '\0');
       if (!take(fd, key.data(), length))
@@ -105,8 +102,8 @@ addrinfo *resolve(const std::string &address, int port, bool passive) {
   int status = getaddrinfo(address.empty() ? nullptr : address.c_str(),
                            std::to_string(port).c_str(), &hints, &result);
   if (status != 0)
-    fail(SHALE_EXIT_PEER, "cannot resolve MASTER_ADDR '%s': %s",
-         address.c_str(), gai_strerror(status));
+    fail(SHALE_EXIT_PEER, "cannot resolve MASTER_ADDR '%s': %s", address.c_str(),
+         gai_strerror(status));
   return result;
 }
 
@@ -118,8 +115,7 @@ void serve(const Place &place) {
   int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  bool bound = fd >= 0 && bind(fd, info->ai_addr, info->ai_addrlen) == 0 &&
-               listen(fd, 1024) == 0;
+  bool bound = fd >= 0 && bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, 1024) == 0;
   int error = errno;
   freeaddrinfo(info);
   if (!bound)
@@ -141,15 +137,12 @@ void serve(const Place &place) {
 
 class TcpStore : public gloo::rendezvous::Store {
 public:
-  TcpStore(const Place &place, std::chrono::milliseconds timeout)
-      : timeout(timeout) {
+  TcpStore(const Place &place, std::chrono::milliseconds timeout) : timeout(timeout) {
     auto deadline = std::chrono::steady_clock::now() + timeout;
     while ((fd = dial(place)) < 0) {
       if (std::chrono::steady_clock::now() > deadline)
-        fail(SHALE_EXIT_PEER,
-             "rank 0 did not answer on %s port %d within %lld s",
-             place.address.c_str(), place.port,
-             (long long)timeout.count() / 1000);
+        fail(SHALE_EXIT_PEER, "rank 0 did not answer on %s port %d within %lld s",
+             place.address.c_str(), place.port, (long long)timeout.count() / 1000);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     int yes = 1;
@@ -164,8 +157,8 @@ public:
   void set(const std::string &key, const std::vector<char> &data) override {
     uint32_t length = data.size();
     char answer = 0;
-    if (!ask('S', key) || !put(fd, &length, 4) ||
-        !put(fd, data.data(), data.size()) || !take(fd, &answer, 1))
+    if (!ask('S', key) || !put(fd, &length, 4) || !put(fd, data.data(), data.size()) ||
+        !take(fd, &answer, 1))
       lost(key);
   }
   std::vector<char> get(const std::string &key) override {
@@ -181,8 +174,7 @@ public:
     for (const std::string &key : keys)
       get(key);
   }
-  void wait(const std::vector<std::string> &keys,
-            const std::chrono::milliseconds &) override {
+  void wait(const std::vector<std::string> &keys, const std::chrono::milliseconds &) override {
     wait(keys);
   }
 
@@ -217,12 +209,12 @@ private:
 };
 } // namespace
 
-std::unique_ptr<gloo::rendezvous::Store>
-openStore(const Place &place, std::chrono::milliseconds timeout) {
+std::unique_ptr<gloo::rendezvous::Store> openStore(const Place &place,
+                                                   std::chrono::milliseconds timeout) {
   if (!place.storePath.empty()) {
     if (mkdir(place.storePath.c_str(), 0700) != 0 && errno != EEXIST)
-      fail(SHALE_EXIT_PEER, "cannot make the rendezvous folder '%s': %s",
-           place.storePath.c_str(), strerror(errno));
+      fail(SHALE_EXIT_PEER, "cannot make the rendezvous folder '%s': %s", place.storePath.c_str(),
+           strerror(errno));
     return std::make_unique<gloo::rendezvous::FileStore>(place.storePath);
   }
   if (place.rank == 0)
@@ -238,10 +230,10 @@ static std::string outwardAddress() {
     return found;
   for (ifaddrs *at = list; at && found.empty(); at = at->ifa_next) {
     char text[NI_MAXHOST];
-    bool usable = at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
-                  (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK);
-    if (usable && getnameinfo(at->ifa_addr, sizeof(sockaddr_in), text,
-                              sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0)
+    bool usable = at->ifa_addr && at->ifa_addr->sa_family == AF_INET && (at->ifa_flags & IFF_UP) &&
+                  !(at->ifa_flags & IFF_LOOPBACK);
+    if (usable && getnameinfo(at->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0,
+                              NI_NUMERICHOST) == 0)
       found = text;
   }
   freeifaddrs(list);
@@ -259,8 +251,8 @@ std::string ownAddress(const Place &place) {
   char text[NI_MAXHOST] = "127.0.0.1";
   if (fd >= 0 && ::connect(fd, info->ai_addr, info->ai_addrlen) == 0 &&
       getsockname(fd, reinterpret_cast<sockaddr *>(&self), &length) == 0)
-    getnameinfo(reinterpret_cast<sockaddr *>(&self), length, text, sizeof(text),
-                nullptr, 0, NI_NUMERICHOST);
+    getnameinfo(reinterpret_cast<sockaddr *>(&self), length, text, sizeof(text), nullptr, 0,
+                NI_NUMERICHOST);
   if (fd >= 0)
     close(fd);
   freeaddrinfo(info);

@@ -9,7 +9,10 @@ namespace shale::rt {
 int cpuLevel() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  return __builtin_cpu_supports("x86-64-v4") ? 4 : __builtin_cpu_supports("x86-64-v3") ? 3 : __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
+  return __builtin_cpu_supports("x86-64-v4")   ? 4
+         : __builtin_cpu_supports("x86-64-v3") ? 3
+         : __builtin_cpu_supports("x86-64-v2") ? 2
+                                               : 1;
 #else
   return 0;
 #endif

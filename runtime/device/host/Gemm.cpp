@@ -36,39 +36,34 @@ constexpr int64_t kColumnUnit = 48, kRowUnit = 8;
 static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
 /// Products with fewer multiply-adds run on one thread: waking others does not pay off.
 constexpr int64_t kSmallProduct = 1 << 18;
-/// A product is cut into at most `pieces` while each has at least `least` multiply-adds: packing costs relatively more
-/// in small pieces.
+/// A product is cut into at most `pieces` while each has at least `least` multiply-adds: packing
+/// costs relatively more in small pieces.
 constexpr struct {
   int64_t pieces;
   double least;
 } kPieces[] = {{2, 0x1p22}, {8, 0x1p25}, {64, 0x1p31}};
 
-void call(const Product &p, int64_t row, int64_t rows, int64_t column,
-          int64_t columns) {
+void call(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
-  const float *a =
-      static_cast<const float *>(p.a) + (p.transposeA ? row : row * p.lda);
-  const float *b = static_cast<const float *>(p.b) +
-                   (p.transposeB ? column * p.ldb : column);
+  const float *a = static_cast<const float *>(p.a) + (p.transposeA ? row : row * p.lda);
+  const float *b = static_cast<const float *>(p.b) + (p.transposeB ? column * p.ldb : column);
   dnnl_status_t status =
-      dnnl_sgemm(p.transposeA ? 'T' : 'N', p.transposeB ? 'T' : 'N', rows,
-                 columns, p.k, p.alpha, a, p.lda, b, p.ldb, p.beta,
-                 static_cast<float *>(p.c) + row * p.ldc + column, p.ldc);
+      dnnl_sgemm(p.transposeA ? 'T' : 'N', p.transposeB ? 'T' : 'N', rows, columns, p.k, p.alpha, a,
+                 p.lda, b, p.ldb, p.beta, static_cast<float *>(p.c) + row * p.ldc + column, p.ldc);
   if (status != dnnl_success)
     die(SHALE_EXIT_INTERNAL,
         format("sgemm of %lld x %lld x %lld (lda %lld, ldb %lld, ldc %lld) "
                "failed with status %d",
-               (long long)rows, (long long)columns, (long long)p.k,
-               (long long)p.lda, (long long)p.ldb, (long long)p.ldc,
-               (int)status));
+               (long long)rows, (long long)columns, (long long)p.k, (long long)p.lda,
+               (long long)p.ldb, (long long)p.ldc, (int)status));
 }
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Part `index` of `parts` of [0, size), cut at multiples of `unit`.
-void part(int64_t size, int64_t unit, int64_t parts, int64_t index,
-          int64_t &begin, int64_t &count) {
+void part(int64_t size, int64_t unit, int64_t parts, int64_t index, int64_t &begin,
+          int64_t &count) {
   int64_t units = divideUp(size, unit);
   begin = std::min(units * index / parts * unit, size);
   count = std::min(units * (index + 1) / parts * unit, size) - begin;
@@ -77,16 +72,15 @@ void part(int64_t size, int64_t unit, int64_t parts, int64_t index,
 int64_t alignUp(int64_t elements) { return divideUp(elements, 16) * 16; }
 
 /// Widens `lines` lines of `count` 16-bit floats each into a dense f32 panel.
-void widenLines(Dtype type, const void *source, int64_t at, int64_t stride,
-                int64_t lines, int64_t count, float *target) {
+void widenLines(Dtype type, const void *source, int64_t at, int64_t stride, int64_t lines,
+                int64_t count, float *target) {
   const uint16_t *from = static_cast<const uint16_t *>(source) + at;
   for (int64_t i = 0; i < lines; ++i)
     widen(type, from + i * stride, target + i * count, count);
 }
 
 /// Computes a rectangle of a product of 16-bit floats on the calling thread.
-void piecewiseHalves(const Product &p, int64_t row, int64_t rows,
-                     int64_t column, int64_t columns) {
+void piecewiseHalves(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
           columnPieces = divideUp(columns, SHALE_GEMM_PANEL),
           depth = std::min<int64_t>(p.k, SHALE_GEMM_BLOCK);
@@ -130,16 +124,15 @@ void piecewiseHalves(const Product &p, int64_t row, int64_t rows,
     }
 }
 
-/// Computes a rectangle of a product on the calling thread, in pieces of at most SHALE_GEMM_COLUMNS columns.
-void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column,
-               int64_t columns) {
+/// Computes a rectangle of a product on the calling thread, in pieces of at most SHALE_GEMM_COLUMNS
+/// columns.
+void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
   if (p.k == 0) { // oneDNN rejects it
     int64_t size = sizeOf(p.resultType);
     for (int64_t i = row; i < row + rows && p.beta == 0; ++i)
-      std::memset(static_cast<char *>(p.c) + (i * p.ldc + column) * size, 0,
-                  columns * size);
+      std::memset(static_cast<char *>(p.c) + (i * p.ldc + column) * size, 0, columns * size);
     return;
   }
   if (p.type != Dtype::F32)
@@ -157,10 +150,11 @@ struct Grid {
   int64_t rows = 1, columns = 1;
 };
 
-/// Cuts a product into pieces that are distributed among threads. The grid depends on the product's shape alone, because the
-/// order in which oneDNN adds depends on the shape of a call: its AVX2 kernels treat the rows after the last multiple of six
-/// differently. The number of pieces is a multiple of a power of two, so that threads get equal shares. Returns the grid that
-/// packs the fewest elements.
+/// Cuts a product into pieces that are distributed among threads. The grid depends on the product's
+/// shape alone, because the order in which oneDNN adds depends on the shape of a call: its AVX2
+/// kernels treat the rows after the last multiple of six differently. The number of pieces is a
+/// multiple of a power of two, so that threads get equal shares. Returns the grid that packs the
+/// fewest elements.
 Grid gridOf(const Product &p) {
   double work = static_cast<double>(p.m) * p.n * p.k;
   int64_t wanted = 1;

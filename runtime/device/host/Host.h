@@ -56,7 +56,8 @@ void multiplyOnThread(const Product &product);
 char *threadScratch(int64_t bytes);
 
 int hostThreads();
-/// Sets the number of threads for the calling thread's kernels and products; call it before the first of them.
+/// Sets the number of threads for the calling thread's kernels and products; call it before the
+/// first of them.
 void setHostThreads(int threads);
 /// Returns the number of CPUs that this process may run on.
 int availableCpus();

@@ -10,12 +10,10 @@ namespace shale::rt {
 
 Block::Block(int64_t bytes, const char *what) : length(bytes) {
   if (bytes < 0)
-    fail(SHALE_EXIT_INTERNAL, "the program asks for %lld bytes of %s",
-         (long long)bytes, what);
+    fail(SHALE_EXIT_INTERNAL, "the program asks for %lld bytes of %s", (long long)bytes, what);
   if (bytes == 0)
     return;
-  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     fail(SHALE_EXIT_NO_FIT,
          "cannot get %lld bytes for %s: %s; fewer rows a rank, more ranks or "
@@ -32,8 +30,7 @@ Block::~Block() {
     munmap(start, length);
 }
 
-Block::Block(Block &&other) noexcept
-    : start(other.start), length(other.length) {
+Block::Block(Block &&other) noexcept : start(other.start), length(other.length) {
   other.start = nullptr;
   other.length = 0;
 }

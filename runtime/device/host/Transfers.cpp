@@ -2,17 +2,16 @@
 #include "runtime/device/host/Transfers.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
-#include "runtime/device/host/Host.h"
 #include "runtime/core/Trace.h"
 #include "runtime/core/Watch.h"
+#include "runtime/device/host/Host.h"
 
 #include <cstring>
 
 namespace shale::rt {
 
 Transfers::Transfers(const ShaleProgram &program)
-    : program(program), ring(program.transfer_count),
-      busy(program.transfer_count) {
+    : program(program), ring(program.transfer_count), busy(program.transfer_count) {
   if (!ring.empty())
     thread = std::thread([this] { work(); });
 }
@@ -27,13 +26,11 @@ Transfers::~Transfers() {
     thread.join();
 }
 
-void Transfers::start(int32_t index, void *target, const void *source,
-                      int64_t bytes) {
+void Transfers::start(int32_t index, void *target, const void *source, int64_t bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (busy[index] || queued == ring.size())
-      die(SHALE_EXIT_INTERNAL,
-          format("copy %d is started again before it was waited for", index));
+      die(SHALE_EXIT_INTERNAL, format("copy %d is started again before it was waited for", index));
     busy[index] = 1;
     ring[(head + queued++) % ring.size()] = {index, target, source, bytes};
   }
@@ -52,8 +49,7 @@ void Transfers::copy(const Request &request) const {
     return;
   const ShaleTransfer &what = program.transfers[request.index];
   traceSpan(TraceStream::Copy, what.to_host ? "copy to host" : "copy to device",
-            what.node && *what.node ? what.node : what.name, begin,
-            request.bytes, what.name);
+            what.node && *what.node ? what.node : what.name, begin, request.bytes, what.name);
 }
 
 void Transfers::work() {
@@ -78,9 +74,8 @@ void Transfers::work() {
 extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }
 extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
 
-extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index,
-                                     void *target, const void *source,
-                                     int64_t bytes) {
+extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
+                                     const void *source, int64_t bytes) {
   if (rank->watch)
     rank->watch->startCopy(index, target, source, bytes);
   rank->transfers->start(index, target, source, bytes);
@@ -93,8 +88,7 @@ extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
   if (tracing()) {
     int64_t begin = traceNow();
     rank->transfers->wait(index);
-    return traceSpan(TraceStream::Compute, "wait",
-                     rank->program->transfers[index].name, begin);
+    return traceSpan(TraceStream::Compute, "wait", rank->program->transfers[index].name, begin);
   }
   if (!profiling())
     return rank->transfers->wait(index);

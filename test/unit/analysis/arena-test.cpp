@@ -24,7 +24,8 @@ ArenaLayout place(const std::vector<Lifetime> &lifetimes) {
       bool meet = lifetimes[i].begin <= lifetimes[j].end && lifetimes[j].begin <= lifetimes[i].end;
       bool apart = layout.offsets[i] + lifetimes[i].bytes <= layout.offsets[j] ||
                    layout.offsets[j] + lifetimes[j].bytes <= layout.offsets[i];
-      EXPECT_TRUE(!meet || apart || lifetimes[i].bytes == 0 || lifetimes[j].bytes == 0) << i << " and " << j;
+      EXPECT_TRUE(!meet || apart || lifetimes[i].bytes == 0 || lifetimes[j].bytes == 0)
+          << i << " and " << j;
     }
   }
   return layout;
@@ -90,7 +91,8 @@ TEST(Arena, StepsOfRandomSizesAreTight) {
         lifetimes.push_back({bytes, back, back + 1});
       }
     }
-    EXPECT_LE(place(lifetimes).bytes, 1.1 * maxLiveBytes(lifetimes, kAlignment)) << "round " << round;
+    EXPECT_LE(place(lifetimes).bytes, 1.1 * maxLiveBytes(lifetimes, kAlignment))
+        << "round " << round;
   }
 }
 
@@ -111,13 +113,16 @@ TEST(Arena, RandomLifetimesAreNeverWrong) {
 TEST(Footprint, AProductOfHalvesIsWidenedInPanels) {
   int64_t panel = SHALE_GEMM_PANEL, depth = SHALE_GEMM_BLOCK;
   EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, false), 4 * 2 * panel * depth);
-  EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, true), 4 * (2 * panel * depth + panel * panel));
+  EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, true),
+            4 * (2 * panel * depth + panel * panel));
   EXPECT_EQ(cpu::productPanels(3, 5, 7, true), 4 * (32 + 48 + 16));
 }
 
 TEST(Footprint, AProductTakesNoMoreThanItsPiece) {
   int64_t most = cpu::productWorkspace(1 << 20, 1 << 20, 1 << 20);
-  EXPECT_EQ(most, 4 * (SHALE_GEMM_COLUMNS * SHALE_GEMM_BLOCK + SHALE_GEMM_BLOCK * SHALE_GEMM_BLOCK) + 8192);
+  EXPECT_EQ(most,
+            4 * (SHALE_GEMM_COLUMNS * SHALE_GEMM_BLOCK + SHALE_GEMM_BLOCK * SHALE_GEMM_BLOCK) +
+                8192);
   EXPECT_EQ(cpu::productWorkspace(8, 48, 128), 4 * (48 * 128 + 128 * 8) + 8192);
   for (int64_t m : {1, 7, 100, 4096})
     for (int64_t n : {1, 47, 2000, 50257})

@@ -12,8 +12,8 @@ using namespace shale;
 
 namespace {
 
-/// Operations, operations on halves, bytes of memory, sent, copied and of host memory a second; seconds before a launch
-/// and before a collective.
+/// Operations, operations on halves, bytes of memory, sent, copied and of host memory a second;
+/// seconds before a launch and before a collective.
 constexpr Rates kMachine{"test", 100, 200, 10, 4, 5, 2, 1, 7, false, ""};
 /// The same, where only operations take time.
 constexpr Rates kFast{"fast", 100, 200, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
@@ -26,11 +26,15 @@ protected:
     context.appendDialectRegistry(registry);
   }
 
-  /// Parses a module whose functions are given; buffers %a, %b, %c of 64 bytes and %h of the host are the first ops of each.
-  void parse(const std::vector<std::pair<std::string, std::string>> &functions, const std::string &attributes = "") {
-    std::string text = "module attributes {" + attributes + "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n";
+  /// Parses a module whose functions are given; buffers %a, %b, %c of 64 bytes and %h of the host
+  /// are the first ops of each.
+  void parse(const std::vector<std::pair<std::string, std::string>> &functions,
+             const std::string &attributes = "") {
+    std::string text =
+        "module attributes {" + attributes + "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n";
     for (const auto &[name, body] : functions)
-      text += "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
+      text +=
+          "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
     module = parseSourceString<ModuleOp>(text + "}\n", &context);
   }
 
@@ -74,9 +78,10 @@ TEST_F(Time, ViewsTakeNone) {
 
 TEST_F(Time, OfAProductIsThatOfItsOperations) {
   auto product = [](const std::string &type) {
-    return "%x = rt.view %a offset = 0 : memref<16xf32> -> memref<2x5x" + type + ">\n%y = rt.view %b offset = 0 : memref<16xf32> -> memref<5x3x" +
-           type + ">\n%z = rt.view %c offset = 0 : memref<32xf32> -> memref<2x3xf32>\nrt.gemm %x, %y to %z : memref<2x5x" + type +
-           ">, memref<5x3x" + type + "> to memref<2x3xf32>\n";
+    return "%x = rt.view %a offset = 0 : memref<16xf32> -> memref<2x5x" + type +
+           ">\n%y = rt.view %b offset = 0 : memref<16xf32> -> memref<5x3x" + type +
+           ">\n%z = rt.view %c offset = 0 : memref<32xf32> -> memref<2x3xf32>\nrt.gemm %x, %y to %z : memref<2x5x" +
+           type + ">, memref<5x3x" + type + "> to memref<2x3xf32>\n";
   };
   EXPECT_DOUBLE_EQ(time(product("f32"), kFast).seconds, 0.6);
   EXPECT_DOUBLE_EQ(time(product("bf16"), kFast).seconds, 0.3);
@@ -93,14 +98,21 @@ TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
   // What is started later begins later.
   EXPECT_DOUBLE_EQ(time(std::string(kZero) + kGather + "rt.wait %t\n").seconds, 7.4 + 23);
   // A second one comes after the first, beside it nothing is saved.
-  EXPECT_DOUBLE_EQ(time(std::string(kGather) + "%u = rt.all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "
-                                               "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
-                       .seconds,
-                   23 + 7 + 16);
+  EXPECT_DOUBLE_EQ(
+      time(std::string(kGather) +
+           "%u = rt.all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "
+           "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
+          .seconds,
+      23 + 7 + 16);
 }
 
 TEST_F(Time, CopiesAreAStreamOfTheirOwn) {
-  const std::string copy = "%u = rt.transfer %b to %h index = 0 name = \"b\" : memref<16xf32> to memref<16xf32>\n"; // 1 + 64 / 5
+  const std::string copy =
+      "%u = rt.transfer %b to %h index = 0 name = \"b\" : memref<16xf32> to memref<16xf32>\n"; // 1
+                                                                                               // +
+                                                                                               // 64
+                                                                                               // /
+                                                                                               // 5
   TimedStep step = time(kGather + copy + "rt.wait %u\nrt.wait %t\n");
   EXPECT_DOUBLE_EQ(step.copySeconds, 13.8);
   EXPECT_DOUBLE_EQ(step.waitSeconds, 23);
@@ -114,7 +126,11 @@ TEST_F(Time, AStepIsAllItsMicroBatches) {
       body += kZero;
     return body;
   };
-  parse({{"accumulate_first", zeros(2)}, {"accumulate", zeros(3)}, {"step", zeros(5)}, {"evaluate", zeros(20)}}, "nn.accumulate = 6 : i64");
+  parse({{"accumulate_first", zeros(2)},
+         {"accumulate", zeros(3)},
+         {"step", zeros(5)},
+         {"evaluate", zeros(20)}},
+        "nn.accumulate = 6 : i64");
   ASSERT_TRUE(module);
   EXPECT_DOUBLE_EQ(predictSeconds(*module, kMachine), (2 + 4 * 3 + 5) * 7.4);
 }

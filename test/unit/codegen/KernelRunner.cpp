@@ -24,16 +24,19 @@ using interp::Tensor;
 extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
   thread_local std::vector<char> block;
   block.resize(std::max<size_t>(block.size(), bytes + 64));
-  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(block.data()) + 63) / 64 * 64) + offset;
+  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(block.data()) + 63) / 64 * 64) +
+         offset;
 }
 
-extern "C" void shale_gemm_thread(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+extern "C" void shale_gemm_thread(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
+                                  float alpha, const float *a, int64_t lda, const float *b,
+                                  int64_t ldb, float beta, float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l)
-        sum += double(ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
+        sum +=
+            double(ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
       c[i * ldc + j] = float(alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]));
     }
 }
@@ -61,7 +64,9 @@ std::vector<Tensor> test::randomArguments(ModuleOp module, unsigned seed, int64_
       if (value.isFloat())
         value.mutableFloats()[i] = std::normal_distribution<float>()(random);
       else
-        value.mutableInts()[i] = tensor.getElementType().isInteger(1) ? random() % 2 : int64_t(random() % (bound + 1)) - 1;
+        value.mutableInts()[i] = tensor.getElementType().isInteger(1)
+                                     ? random() % 2
+                                     : int64_t(random() % (bound + 1)) - 1;
     }
     value.roundToElement();
     arguments.push_back(value);
@@ -89,14 +94,16 @@ public:
     llvm::InitializeNativeTarget();
     jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
     llvm::orc::SymbolMap symbols;
-    symbols[jit->mangleAndIntern("shale_scratch")] = {llvm::orc::ExecutorAddr::fromPtr(&shale_scratch),
-                                                      llvm::JITSymbolFlags::Exported};
-    symbols[jit->mangleAndIntern("shale_gemm_thread")] = {llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread),
-                                                          llvm::JITSymbolFlags::Exported};
+    symbols[jit->mangleAndIntern("shale_scratch")] = {
+        llvm::orc::ExecutorAddr::fromPtr(&shale_scratch), llvm::JITSymbolFlags::Exported};
+    symbols[jit->mangleAndIntern("shale_gemm_thread")] = {
+        llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread), llvm::JITSymbolFlags::Exported};
     llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
-    jit->getMainJITDylib().addGenerator(llvm::cantFail(
-        llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix())));
-    llvm::cantFail(jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
+    jit->getMainJITDylib().addGenerator(
+        llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
+            jit->getDataLayout().getGlobalPrefix())));
+    llvm::cantFail(jit->addObjectFile(
+        llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
   }
   ShaleKernel find(const std::string &name) {
     return llvm::cantFail(jit->lookup(name)).toPtr<ShaleKernel>();
@@ -133,16 +140,16 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const Kern
   std::vector<Tensor> results;
   for (auto [i, type] : llvm::enumerate(cluster.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
-    results.push_back(Tensor::fromBytes(*interp::elementOf(tensor.getElementType()), tensor.getShape(),
-                                        buffers[placeOf(i)].data()));
+    results.push_back(Tensor::fromBytes(*interp::elementOf(tensor.getElementType()),
+                                        tensor.getShape(), buffers[placeOf(i)].data()));
   }
   return results;
 }
 
 } // namespace
 
-std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor> &arguments, const RunOptions &options,
-                                    int *kernelCount) {
+std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor> &arguments,
+                                    const RunOptions &options, int *kernelCount) {
   OwningOpRef<ModuleOp> module = original.clone();
   PassManager pm(module->getContext());
   FusionOptions fusion;

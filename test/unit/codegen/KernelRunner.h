@@ -23,10 +23,12 @@ void prepare(mlir::MLIRContext &context);
 std::vector<interp::Tensor> randomArguments(mlir::ModuleOp module, unsigned seed, int64_t bound);
 
 /// By the interpreter, in f64.
-std::vector<interp::Tensor> interpret(mlir::ModuleOp module, const std::vector<interp::Tensor> &arguments);
+std::vector<interp::Tensor> interpret(mlir::ModuleOp module,
+                                      const std::vector<interp::Tensor> &arguments);
 
 /// Decomposed, fused, compiled; what is no kernel (products) by the interpreter.
-std::vector<interp::Tensor> runNative(mlir::ModuleOp module, const std::vector<interp::Tensor> &arguments,
+std::vector<interp::Tensor> runNative(mlir::ModuleOp module,
+                                      const std::vector<interp::Tensor> &arguments,
                                       const RunOptions &options, int *kernels = nullptr);
 
 } // namespace shale::test

@@ -17,7 +17,8 @@ std::vector<char> bytesOf(const Tensor &tensor) {
   return bytes;
 }
 
-std::vector<Tensor> native(const std::string &text, const std::vector<Tensor> &arguments, const RunOptions &options = {}) {
+std::vector<Tensor> native(const std::string &text, const std::vector<Tensor> &arguments,
+                           const RunOptions &options = {}) {
   mlir::MLIRContext context;
   prepare(context);
   auto module = parse(context, text);
@@ -31,17 +32,20 @@ Tensor hardFloats() {
   std::vector<uint32_t> bits;
   for (uint32_t sign : {0u, 0x80000000u})
     for (uint32_t exponent = 0; exponent < 256; ++exponent)
-      for (uint32_t fraction : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x17fffu, 0x18000u, 0x18001u, 0xfffu, 0x1000u,
-                                0x1001u, 0x3000u, 0x7fffffu, 0x7f8000u, 0x7ff000u})
+      for (uint32_t fraction :
+           {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x17fffu, 0x18000u, 0x18001u, 0xfffu,
+            0x1000u, 0x1001u, 0x3000u, 0x7fffffu, 0x7f8000u, 0x7ff000u})
         bits.push_back(sign | exponent << 23 | fraction);
-  return Tensor::fromBytes(Element::F32, {int64_t(bits.size())}, reinterpret_cast<char *>(bits.data()));
+  return Tensor::fromBytes(Element::F32, {int64_t(bits.size())},
+                           reinterpret_cast<char *>(bits.data()));
 }
 
 void expectRounds(Element half, const std::string &name) {
   Tensor x = hardFloats();
   std::string n = std::to_string(x.size());
-  auto results = native("func.func @f(%x: tensor<" + n + "xf32>) -> tensor<" + n + "x" + name + "> {\n  %0 = nn.cast %x : tensor<" +
-                            n + "xf32> -> tensor<" + n + "x" + name + ">\n  return %0 : tensor<" + n + "x" + name + ">\n}",
+  auto results = native("func.func @f(%x: tensor<" + n + "xf32>) -> tensor<" + n + "x" + name +
+                            "> {\n  %0 = nn.cast %x : tensor<" + n + "xf32> -> tensor<" + n + "x" +
+                            name + ">\n  return %0 : tensor<" + n + "x" + name + ">\n}",
                         {x});
   ASSERT_EQ(results.size(), 1u);
   Tensor expected = x.rounded(half);
@@ -63,7 +67,8 @@ TEST(Half, WidensEveryPattern) {
       bits[i] = i;
     Tensor x = Tensor::fromBytes(half, {65536}, reinterpret_cast<char *>(bits.data()));
     std::string type = std::string("tensor<65536x") + name + ">";
-    auto results = native("func.func @f(%x: " + type + ") -> tensor<65536xf32> {\n  %0 = nn.cast %x : " + type +
+    auto results = native("func.func @f(%x: " + type +
+                              ") -> tensor<65536xf32> {\n  %0 = nn.cast %x : " + type +
                               " -> tensor<65536xf32>\n  return %0 : tensor<65536xf32>\n}",
                           {x});
     ASSERT_EQ(results.size(), 1u);
@@ -80,12 +85,14 @@ void check(const std::string &text, double tolerance) {
   prepare(context);
   auto module = parse(context, text);
   ASSERT_TRUE(module) << text;
-  std::vector<Tensor> arguments = randomArguments(*module, 1, 7), expected = interpret(*module, arguments);
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7),
+                      expected = interpret(*module, arguments);
   std::vector<Tensor> whole = runNative(*module, arguments, {});
   ASSERT_EQ(whole.size(), expected.size());
   for (size_t r = 0; r < whole.size(); ++r)
     for (int64_t i = 0; i < whole[r].size(); ++i)
-      EXPECT_NEAR(whole[r].number(i), expected[r].number(i), tolerance * std::max(1.0, std::fabs(expected[r].number(i))))
+      EXPECT_NEAR(whole[r].number(i), expected[r].number(i),
+                  tolerance * std::max(1.0, std::fabs(expected[r].number(i))))
           << "element " << i << " of result " << r;
   RunOptions separate;
   separate.singletons = true;
@@ -112,7 +119,9 @@ func.func @f(%x: tensor<4xCxbf16>, %s: tensor<Cxbf16>, %dy: tensor<4xCxbf16>) ->
   %p = nn.pad %x low = [1, 0] high = [0, 0] interior = [0, 0] value = 0.5 : tensor<4xCxbf16> -> tensor<5xCxbf16>
   %q = nn.slice %p starts = [0, 0] limits = [4, C] strides = [1, 1] : tensor<5xCxbf16> -> tensor<4xCxbf16>
   return %y, %r, %dx, %ds, %t, %q : tensor<4xCxbf16>, tensor<4xf32>, tensor<4xCxbf16>, tensor<Cxf32>, tensor<Cx4xbf16>, tensor<4xCxbf16>
-})", GetParam()), 0.02);
+})",
+              GetParam()),
+        0.02);
 }
 
 TEST_P(HalfSizes, LossAndTables) {
@@ -123,7 +132,9 @@ func.func @f(%x: tensor<4xCxf16>, %l: tensor<4xi64>, %t: tensor<9xCxf16>, %g: te
   %rows = nn.embedding %t, %l : (tensor<9xCxf16>, tensor<4xi64>) -> tensor<4xCxf16>
   %dt = nn.embedding_grad %l, %rows : (tensor<4xi64>, tensor<4xCxf16>) -> tensor<9xCxf32>
   return %s, %e, %dx, %rows, %dt : tensor<f32>, tensor<4xf32>, tensor<4xCxf16>, tensor<4xCxf16>, tensor<9xCxf32>
-})", GetParam()), 0.004);
+})",
+              GetParam()),
+        0.004);
 }
 
 // Two query heads to a key head, blocks of several rows, a mask that is rounded, too.
@@ -133,7 +144,9 @@ func.func @f(%q: tensor<2x4x70xCxbf16>, %k: tensor<2x2x70xCxbf16>, %v: tensor<2x
   %y, %l = nn.attention %q, %k, %v mask %m : tensor<1x1x70x70xbf16> causal scale = 2.5e-01 : tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16> -> tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>
   %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy mask %m : tensor<1x1x70x70xbf16> causal scale = 2.5e-01 : tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>, tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>
   return %y, %l, %dq, %dk, %dv : tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>, tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>
-})", GetParam()), 0.02);
+})",
+              GetParam()),
+        0.02);
 }
 
 TEST(Half, UpdatesReadAndWriteEachType) {
@@ -143,7 +156,8 @@ func.func @f(%p: tensor<100xbf16>, %g: tensor<100xbf16>, %m: tensor<100xbf16>, %
   %rate = nn.constant dense<0.125> : tensor<f32>
   %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate decay = 1.0 : tensor<100xbf16>, tensor<f32>
   return %p1, %v1 : tensor<100xbf16>, tensor<100xbf16>
-})", 0.01);
+})",
+        0.01);
 }
 
 } // namespace

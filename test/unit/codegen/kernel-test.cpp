@@ -66,8 +66,8 @@ void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) 
 class Sizes : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Widths, Sizes, testing::Values(1, 7, 16, 17, 80, 257));
 
-// A value that is read in its place and, through an op that moves elements, elsewhere: no result may take the
-// place of what it is made of.
+// A value that is read in its place and, through an op that moves elements, elsewhere: no result
+// may take the place of what it is made of.
 TEST_P(Sizes, ReadsElsewhere) {
   check(replace(R"(
 func.func @f(%x: tensor<2x5xCxf32>, %m: tensor<Cxf32>) -> (tensor<2x5xCxf32>, tensor<2x5xCxf32>) {
@@ -81,7 +81,8 @@ func.func @f(%x: tensor<2x5xCxf32>, %m: tensor<Cxf32>) -> (tensor<2x5xCxf32>, te
   %7 = nn.cumsum %6 dim = 1 : tensor<2x5xCxf32>
   %8 = nn.div %7, %6 : tensor<2x5xCxf32>
   return %5, %8 : tensor<2x5xCxf32>, tensor<2x5xCxf32>
-})", {{"C", GetParam()}}));
+})",
+                {{"C", GetParam()}}));
 }
 
 // One value a row and a value of all columns, which a transposition cuts into pieces.
@@ -93,7 +94,8 @@ func.func @f(%x: tensor<6xf32>, %y: tensor<6xCx3xf32>) -> (tensor<6xf32>, tensor
   %2 = nn.transpose %y perm = [0, 2, 1] : tensor<6xCx3xf32> -> tensor<6x3xCxf32>
   %3 = nn.add %1, %2 : tensor<6x3xCxf32>
   return %0, %3 : tensor<6xf32>, tensor<6x3xCxf32>
-})", {{"C", GetParam()}}));
+})",
+                {{"C", GetParam()}}));
 }
 
 TEST_P(Sizes, Elementwise) {
@@ -112,7 +114,8 @@ func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: te
   %9 = nn.log %8 : tensor<3xCxf32>
   %10 = nn.add %7, %9 : tensor<3xCxf32>
   return %6, %10 : tensor<3xCxf32>, tensor<3xCxf32>
-})", {{"C", GetParam()}}));
+})",
+                {{"C", GetParam()}}));
 }
 
 TEST_P(Sizes, Norms) {
@@ -124,7 +127,9 @@ func.func @f(%x: tensor<2x3xCxf32>, %w: tensor<Cxf32>, %b: tensor<Cxf32>, %dy: t
   %dx, %dw, %db = nn.layer_norm_grad %x, %w, %m, %s, %dy : tensor<2x3xCxf32>, tensor<Cxf32>, tensor<2x3xf32>
   %ex, %ew = nn.rms_norm_grad %x, %w, %s, %dy : tensor<2x3xCxf32>, tensor<Cxf32>, tensor<2x3xf32>
   return %y, %mean, %r, %z, %dx, %dw, %db, %ex, %ew : tensor<2x3xCxf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xCxf32>, tensor<2x3xCxf32>, tensor<Cxf32>, tensor<Cxf32>, tensor<2x3xCxf32>, tensor<Cxf32>
-})", {{"C", GetParam()}}), 1e-5);
+})",
+                {{"C", GetParam()}}),
+        1e-5);
 }
 
 TEST_P(Sizes, SoftmaxAndLoss) {
@@ -134,7 +139,9 @@ func.func @f(%x: tensor<5xCxf32>, %t: tensor<5xi64>, %g: tensor<f32>) -> (tensor
   %sum, %count, %lse = nn.cross_entropy %x, %t ignore_index = -1 : tensor<5xCxf32>, tensor<5xi64>
   %d = nn.cross_entropy_grad %x, %t, %lse, %g ignore_index = -1 : tensor<5xCxf32>, tensor<5xi64>
   return %p, %sum, %count, %lse, %d : tensor<5xCxf32>, tensor<f32>, tensor<f32>, tensor<5xf32>, tensor<5xCxf32>
-})", {{"C", GetParam()}}), 3e-6, GetParam());
+})",
+                {{"C", GetParam()}}),
+        3e-6, GetParam());
 }
 
 TEST_P(Sizes, Heads) {
@@ -159,7 +166,8 @@ func.func @f(%m: tensor<10xWxf32>, %b: tensor<Wxf32>) -> (tensor<2x3x5xCxf32>, t
   %p = nn.add %px, %py : tensor<2x5xWxf32>
   %o = nn.reshape %p : tensor<2x5xWxf32> -> tensor<10xWxf32>
   return %q2, %k2, %o : tensor<2x3x5xCxf32>, tensor<2x3x5xCxf32>, tensor<10xWxf32>
-})", {{"W", 6 * GetParam()}, {"V", 3 * GetParam()}, {"C", GetParam()}}));
+})",
+                {{"W", 6 * GetParam()}, {"V", 3 * GetParam()}, {"C", GetParam()}}));
 }
 
 TEST_P(Sizes, ColumnsAndLookups) {
@@ -174,7 +182,8 @@ func.func @f(%x: tensor<4x5xCxf32>, %y: tensor<4x5xCxf32>, %t: tensor<6xCxf32>, 
   %6 = nn.sum_squares %x, %t : (tensor<4x5xCxf32>, tensor<6xCxf32>) -> tensor<f32>
   %7 = nn.transpose %x perm = [2, 0, 1] : tensor<4x5xCxf32> -> tensor<Cx4x5xf32>
   return %1, %2, %4, %5, %6, %7 : tensor<Cxf32>, tensor<4xCxf32>, tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<f32>, tensor<Cx4x5xf32>
-})", {{"C", GetParam()}}));
+})",
+                {{"C", GetParam()}}));
 }
 
 TEST_P(Sizes, Picks) {
@@ -190,7 +199,9 @@ func.func @f(%x: tensor<4x9xCxf32>, %i: tensor<4x5x1xi64>, %t: tensor<6x2xi64>, 
   %5 = nn.gather_nd %l, %j batch_dims = 1 : (tensor<3xVxf32>, tensor<3x1xi64>) -> tensor<3xf32>
   %6 = nn.gather_nd_grad %j, %w batch_dims = 1 : (tensor<3x1xi64>, tensor<3xf32>) -> tensor<3xVxf32>
   return %1, %2, %3, %4, %5, %6 : tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<4x9xCxf32>, tensor<4x9xCxf32>, tensor<3xf32>, tensor<3xVxf32>
-})", {{"C", GetParam()}, {"V", 4 + GetParam()}}), 3e-6, 4);
+})",
+                {{"C", GetParam()}, {"V", 4 + GetParam()}}),
+        3e-6, 4);
 }
 
 /// Many rows of the batch: ranges of the gradient's kernel are of whole ones.
@@ -200,10 +211,12 @@ func.func @f(%i: tensor<150x1xi64>, %g: tensor<150xf32>, %x: tensor<150x11xf32>)
   %0 = nn.gather_nd %x, %i batch_dims = 1 : (tensor<150x11xf32>, tensor<150x1xi64>) -> tensor<150xf32>
   %1 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<150x1xi64>, tensor<150xf32>) -> tensor<150x11xf32>
   return %0, %1 : tensor<150xf32>, tensor<150x11xf32>
-})", 3e-6, 11);
+})",
+        3e-6, 11);
 }
 
-std::string attention(int64_t heads, int64_t groups, int64_t rows, int64_t keys, bool causal, bool mask) {
+std::string attention(int64_t heads, int64_t groups, int64_t rows, int64_t keys, bool causal,
+                      bool mask) {
   std::string text = R"(
 func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSxExf32>, %do: tensor<2xHxTxExf32>, %m: tensor<1x1xTxSxf32>)
     -> (tensor<2xHxTxExf32>, tensor<2xHxTxf32>, tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>) {
@@ -215,7 +228,8 @@ func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSx
   words += causal ? " causal" : "";
   for (size_t at; (at = text.find("MASK")) != std::string::npos;)
     text.replace(at, 4, words);
-  return replace(text, {{"H", heads}, {"G", groups}, {"T", rows}, {"S", keys}, {"D", 16}, {"E", 20}});
+  return replace(text,
+                 {{"H", heads}, {"G", groups}, {"T", rows}, {"S", keys}, {"D", 16}, {"E", 20}});
 }
 
 TEST(Attention, Plain) { check(attention(2, 2, 7, 9, false, false), 1e-5); }
@@ -223,17 +237,21 @@ TEST(Attention, Causal) { check(attention(2, 2, 80, 80, true, false), 1e-5); }
 TEST(Attention, GroupedQueries) { check(attention(4, 2, 17, 17, true, false), 1e-5); }
 TEST(Attention, Masked) { check(attention(2, 1, 16, 33, false, true), 1e-5); }
 TEST(Attention, HidesKeys) {
-  // Padding (rows of the first batch row see nothing at first), a mask of all pairs, numbers in the place of scores.
+  // Padding (rows of the first batch row see nothing at first), a mask of all pairs, numbers in the
+  // place of scores.
   struct {
     const char *seen, *words;
-  } cases[] = {{"2x1x1x70", "guard causal"}, {"2x1x1x70", "causal hidden"}, {"1x4x70x70", "guard"}, {"2x1x70x70", "hidden"},
-               {"2x1x70x1", "added"}, {"2x1x1x70", "causal hidden lowest"}, {"2x1x70x1", "added lowest"}, {"2x1x70x1", "hidden lowest"}};
+  } cases[] = {{"2x1x1x70", "guard causal"}, {"2x1x1x70", "causal hidden"},
+               {"1x4x70x70", "guard"},       {"2x1x70x70", "hidden"},
+               {"2x1x70x1", "added"},        {"2x1x1x70", "causal hidden lowest"},
+               {"2x1x70x1", "added lowest"}, {"2x1x70x1", "hidden lowest"}};
   for (auto [shape, words] : cases) {
     std::string flags = words;
     std::string hidden = flags.find("hidden") != std::string::npos  ? "hidden = -0.75"
                          : flags.find("added") != std::string::npos ? "hidden = -0.75 added"
                                                                     : "";
-    if (size_t at = flags.find("lowest"); at != std::string::npos) // beside it the logarithm of a sum is nothing
+    if (size_t at = flags.find("lowest");
+        at != std::string::npos) // beside it the logarithm of a sum is nothing
       hidden.replace(hidden.find("-0.75"), 5, "-3.4028234663852886E+38");
     std::string mask = "seen %c : tensor<" + std::string(shape) + "xi1> " + hidden +
                        (flags.find("guard") != std::string::npos ? " guard" : "") +
@@ -261,7 +279,8 @@ TEST(Attention, CausalWithMoreKeys) { check(attention(2, 1, 65, 70, true, true),
 /// The published vectors of Random123 (kat_vectors, philox4x32 10).
 TEST(Philox, KnownAnswers) {
   using nn::PhiloxWords;
-  EXPECT_EQ(nn::philox({0, 0, 0, 0}, {0, 0}), (PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(nn::philox({0, 0, 0, 0}, {0, 0}),
+            (PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   uint32_t ones = ~0u;
   EXPECT_EQ(nn::philox({ones, ones, ones, ones}, {ones, ones}),
             (PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -283,7 +302,8 @@ func.func @f(%x: tensor<4xCxf32>, %s: tensor<i64>, %t: tensor<i64>, %m: tensor<i
   %3 = nn.dropout %x seed %s step %t microbatch %m offset %s : tensor<i64> ratio = 0.3 id = 7 of [4, 1000] : tensor<4xCxf32>, tensor<i64>
   %4 = nn.dropout %x seed %s step %t microbatch %m offset %far : tensor<i64> ratio = 0.3 id = 7 of [4294967296, 1000] : tensor<4xCxf32>, tensor<i64>
   return %0, %2, %3, %4 : tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>, tensor<4xCxf32>
-})", {{"C", GetParam()}}));
+})",
+                {{"C", GetParam()}}));
 }
 
 // Whole, and as a rank's part with some heads of each group, its elements counted in 64 bits.
@@ -291,8 +311,10 @@ TEST(Attention, DropsProbabilities) {
   for (auto [of, place] : {std::pair<const char *, const char *>{"", ""},
                            {", of = [4, 2, 6, 70, 70]", ", %o"},
                            {", of = [1048576, 2, 6, 70, 70]", ", %far"}}) {
-    std::string types = *of ? "tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>" : "tensor<i64>, tensor<i64>, tensor<i64>";
-    std::string drop = std::string("dropout <ratio = 0.3 : f64, id = 5") + of + "> (%s, %t, %m" + place + " : " + types + ")";
+    std::string types = *of ? "tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>"
+                            : "tensor<i64>, tensor<i64>, tensor<i64>";
+    std::string drop = std::string("dropout <ratio = 0.3 : f64, id = 5") + of + "> (%s, %t, %m" +
+                       place + " : " + types + ")";
     std::string text = R"(
 func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x70x9xf32>, %dy: tensor<2x4x70x9xf32>) -> (tensor<2x4x70x9xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>) {
   %s = nn.constant dense<81985529216486895> : tensor<i64>
@@ -314,9 +336,11 @@ TEST(Rope, BothForms) {
   for (const char *form : {"", "interleaved", "inverse", "interleaved inverse"})
     check(replace(std::string(R"(
 func.func @f(%x: tensor<2x3x5x20xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32>) -> tensor<2x3x5x20xf32> {
-  %0 = nn.rope %x, %c, %s )") + form + R"( : tensor<2x3x5x20xf32>, tensor<5x8xf32>
+  %0 = nn.rope %x, %c, %s )") +
+                      form + R"( : tensor<2x3x5x20xf32>, tensor<5x8xf32>
   return %0 : tensor<2x3x5x20xf32>
-})", {}));
+})",
+                  {}));
 }
 
 TEST(Optimizer, SegmentsOfASlice) {
@@ -332,7 +356,8 @@ func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: te
   %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %b1 bias %b1, %b2 offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 50, decay = 1.0 : f64>, #nn.segment<offset = 64, count = 10, decay = 0.0 : f64>] : tensor<40xf32>, tensor<f32>
   %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 decay = 1.000000e+00 : tensor<40xf32>, tensor<f32>
   return %p1, %m1, %v1, %p2, %u2 : tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>
-})", 1e-5);
+})",
+        1e-5);
 }
 
 TEST(Optimizer, DisabledKeepsBits) {

@@ -26,7 +26,8 @@ void expectRounds(Element element, double value) {
   if (std::isnan(wanted))
     EXPECT_TRUE(std::isnan(got)) << value;
   else
-    EXPECT_EQ(std::memcmp(&wanted, &got, sizeof(got)), 0) << value << " gives " << got << ", not " << wanted;
+    EXPECT_EQ(std::memcmp(&wanted, &got, sizeof(got)), 0)
+        << value << " gives " << got << ", not " << wanted;
 }
 
 class Half : public testing::TestWithParam<Element> {};
@@ -38,10 +39,12 @@ TEST_P(Half, RoundsToNearestEven) {
     double value = llvm::APFloat(semanticsOf(element), llvm::APInt(16, bits)).convertToDouble();
     double next = llvm::APFloat(semanticsOf(element), llvm::APInt(16, bits + 1)).convertToDouble();
     double between = (value + next) / 2;
-    for (double each : {value, between, std::nextafter(between, value), std::nextafter(between, next)})
+    for (double each :
+         {value, between, std::nextafter(between, value), std::nextafter(between, next)})
       expectRounds(element, each);
   }
-  for (double each : {65519.999, 65520.0, 65536.0, 3.3895e38, 3.3962e38, 1e300, 1e-300, 5e-324, -1e300, -5e-324, double(INFINITY), -double(INFINITY), double(NAN)})
+  for (double each : {65519.999, 65520.0, 65536.0, 3.3895e38, 3.3962e38, 1e300, 1e-300, 5e-324,
+                      -1e300, -5e-324, double(INFINITY), -double(INFINITY), double(NAN)})
     expectRounds(element, each);
 }
 
@@ -60,6 +63,8 @@ TEST_P(Half, KeepsItsBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Half, testing::Values(Element::BF16, Element::F16),
-                         [](const auto &type) { return type.param == Element::F16 ? "f16" : "bf16"; });
+                         [](const auto &type) {
+                           return type.param == Element::F16 ? "f16" : "bf16";
+                         });
 
 } // namespace

@@ -22,9 +22,7 @@ constexpr int64_t world = replica * fsdp, vocab = 33, length = 8;
 constexpr int64_t rows = BIGRAM_ROWS / world;
 constexpr bool full = BIGRAM_FULL;
 
-constexpr int64_t align(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
+constexpr int64_t align(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t weightCount = vocab * vocab;
 constexpr int64_t biasOffset = align(weightCount, 16);
 constexpr int64_t groupCount = align(align(biasOffset + vocab, 16), 16 * fsdp);
@@ -34,28 +32,17 @@ constexpr int64_t frozenCount = align(7, 16);
 
 // State block.
 constexpr int64_t bytes = local * 4;
-constexpr int64_t paramAt = 0, m1At = bytes, m2At = 2 * bytes,
-                  frozenAt = 3 * bytes, stateBytes = frozenAt + frozenCount * 4;
+constexpr int64_t paramAt = 0, m1At = bytes, m2At = 2 * bytes, frozenAt = 3 * bytes,
+                  stateBytes = frozenAt + frozenCount * 4;
 // Arena: gathered parameters, gradients, reduced gradients.
-constexpr int64_t wholeAt = 0, gradAt = groupCount * 4,
-                  reducedAt = 2 * groupCount * 4,
+constexpr int64_t wholeAt = 0, gradAt = groupCount * 4, reducedAt = 2 * groupCount * 4,
                   arenaBytes = 2 * groupCount * 4 + local * 4;
 
-enum Site {
-  Gather,
-  Grad,
-  GradReplica,
-  CountF,
-  CountR,
-  LossF,
-  LossR,
-  NormF,
-  SiteCount
-};
+enum Site { Gather, Grad, GradReplica, CountF, CountR, LossF, LossR, NormF, SiteCount };
 enum Axis { Replica, Fsdp };
 
-const int64_t weightDims[] = {vocab, vocab}, biasDims[] = {vocab},
-              scaleDims[] = {7}, inputDims[] = {rows, length};
+const int64_t weightDims[] = {vocab, vocab}, biasDims[] = {vocab}, scaleDims[] = {7},
+              inputDims[] = {rows, length};
 const char *const biasAliases[] = {"tied.bias", nullptr};
 
 void sumOverAll(ShaleRank *rank, int siteF, int siteR, float *value) {
@@ -69,8 +56,7 @@ bool fault(ShaleRank *rank, const char *name, int64_t step) {
   const char *text = getenv(name);
   int r = 0;
   long s = 0;
-  int64_t own =
-      shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
+  int64_t own = shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
   return text && sscanf(text, "%d:%ld", &r, &s) == 2 && r == own && s == step;
 }
 
@@ -86,8 +72,8 @@ const float *gather(ShaleRank *rank, char *state, char *arena) {
 
 /// One row of tokens a call of the kernel: loss and, when asked for, gradients.
 /// Gradients of rows are accumulated in order on one thread.
-double forward(const float *param, const float *scale, const int64_t *tokens,
-               const int64_t *labels, float *grad, float *count) {
+double forward(const float *param, const float *scale, const int64_t *tokens, const int64_t *labels,
+               float *grad, float *count) {
   double loss = 0;
   *count = 0;
   for (int64_t i = 0; i < rows * length; ++i) {
@@ -120,10 +106,10 @@ void scaleKernel(void *const *args, int64_t begin, int64_t end) {
     data[i] *= factor;
 }
 
-void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
-          const float *hyper, float *metrics) {
-  float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3],
-        decay = hyper[4], clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
+void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *hyper,
+          float *metrics) {
+  float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3], decay = hyper[4],
+        clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
   int64_t now = *static_cast<const int64_t *>(inputs[2]);
   if (fault(rank, "BIGRAM_KILL", now))
     raise(SIGKILL);
@@ -183,21 +169,22 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
   }
 }
 
-void evaluate(ShaleRank *rank, char *state, char *arena,
-              const void *const *inputs, const float *, float *metrics) {
+void evaluate(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *,
+              float *metrics) {
   const float *whole = gather(rank, state, arena);
   const float *scale = reinterpret_cast<float *>(state + frozenAt);
   float count = 0;
-  float loss = static_cast<float>(
-      forward(whole, scale, static_cast<const int64_t *>(inputs[0]),
-              static_cast<const int64_t *>(inputs[1]), nullptr, &count));
+  float loss =
+      static_cast<float>(forward(whole, scale, static_cast<const int64_t *>(inputs[0]),
+                                 static_cast<const int64_t *>(inputs[1]), nullptr, &count));
   sumOverAll(rank, CountF, CountR, &count);
   sumOverAll(rank, LossF, LossR, &loss);
   metrics[0] = loss;
   metrics[1] = count;
 }
 
-const ShaleAxis axes[] = {{"replica", replica, SHALE_AXIS_REPLICA, 0}, {"fsdp", fsdp, SHALE_AXIS_SHARD, 0}};
+const ShaleAxis axes[] = {{"replica", replica, SHALE_AXIS_REPLICA, 0},
+                          {"fsdp", fsdp, SHALE_AXIS_SHARD, 0}};
 const ShaleParameter parameters[] = {
     {"emb.weight",
      nullptr,
@@ -207,8 +194,8 @@ const ShaleParameter parameters[] = {
      weightCount,
      1,
      0,
-     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64,
-      weightCount * 4, 0, 0, -1, SHALE_F32, 0}},
+     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, weightCount * 4, 0, 0,
+      -1, SHALE_F32, 0}},
     {"bias",
      biasAliases,
      SHALE_F32,
@@ -230,38 +217,48 @@ const ShaleParameter parameters[] = {
 // Of the model's state_dict, but no state of the program: one whose value is in the
 // file, and one of which only the name is known.
 const int64_t maskDims[] = {2, 3};
-const ShaleParameter kept[] = {
-    {"mask", nullptr, SHALE_F32, 2, maskDims, 6, 0, 1,
-     {SHALE_INIT_FILE, 0, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, 24,
-      0, 0, -1, SHALE_F32, 0}},
-    {"lost", nullptr, -1, 0, nullptr, 0, 0, 1,
-     {SHALE_INIT_FILE, 0, 0, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
-const ShaleSegment segments[] = {{0, 1, 0, weightCount},
-                                 {1, 0, biasOffset, vocab}};
+const ShaleParameter kept[] = {{"mask",
+                                nullptr,
+                                SHALE_F32,
+                                2,
+                                maskDims,
+                                6,
+                                0,
+                                1,
+                                {SHALE_INIT_FILE, 0, 0, "bigram-weights.bin", 64 + weightCount * 4,
+                                 64, 24, 0, 0, -1, SHALE_F32, 0}},
+                               {"lost",
+                                nullptr,
+                                -1,
+                                0,
+                                nullptr,
+                                0,
+                                0,
+                                1,
+                                {SHALE_INIT_FILE, 0, 0, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
+const ShaleSegment segments[] = {{0, 1, 0, weightCount}, {1, 0, biasOffset, vocab}};
 const ShaleSegment frozenSegments[] = {{2, 0, 0, 7}};
 const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
                              {"frozen", frozenCount, 1, 0, frozenSegments}};
 constexpr int32_t axis = full ? Fsdp : -1;
-const ShaleState states[] = {
-    {0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, local},
-    {0, SHALE_ROLE_SLOT, SHALE_F32, axis, m1At, local},
-    {0, SHALE_ROLE_SLOT + 1, SHALE_F32, axis, m2At, local},
-    {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
+const ShaleState states[] = {{0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, local},
+                             {0, SHALE_ROLE_SLOT, SHALE_F32, axis, m1At, local},
+                             {0, SHALE_ROLE_SLOT + 1, SHALE_F32, axis, m2At, local},
+                             {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
 const ShaleInput inputTable[] = {
     {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, 0, vocab, 0},
     {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, 0, vocab, -100},
     {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0, 0}};
 const char *const slots[] = {"moment1", "moment2"};
 const char *const foreign[] = {"momentum"};
-const ShaleHyper hyper[] = {
-    {"lr", "", 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
-    {"beta1", "first decay", 0.9, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-    {"beta2", "second decay", 0.999, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-    {"eps", "epsilon", 1e-8, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"weight_decay", "weight decay", 0.01, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"clip_grad_norm", "norm", 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"bias1", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
-    {"bias2", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
+const ShaleHyper hyper[] = {{"lr", "", 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
+                            {"beta1", "first decay", 0.9, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+                            {"beta2", "second decay", 0.999, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+                            {"eps", "epsilon", 1e-8, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+                            {"weight_decay", "weight decay", 0.01, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+                            {"clip_grad_norm", "norm", 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
+                            {"bias1", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
+                            {"bias2", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
@@ -280,9 +277,8 @@ const ShaleSite sites[] = {
     {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 7, 1}};
 const ShalePlanLine plan[] = {{"parameters", "state", "device", stateBytes},
                               {"activations", "arena", "device", arenaBytes}};
-const ShaleBuffer buffers[] = {
-    {"root", "parameters", "state", paramAt, bytes, 0},
-    {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
+const ShaleBuffer buffers[] = {{"root", "parameters", "state", paramAt, bytes, 0},
+                               {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
 } // namespace
 
 // A long scratch would never be cut: this one cuts reductions into pieces.
@@ -331,7 +327,7 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     0,
                                     1024,
                                     BIGRAM_ROWS *length,
-                                    6 * weightCount * rows,
+                                    6 * weightCount *rows,
                                     nullptr,
                                     nullptr,
                                     step,

@@ -34,11 +34,10 @@ int rename(const char *from, const char *to) noexcept {
   count();
   return next<int (*)(const char *, const char *)>("rename")(from, to);
 }
-int renameat2(int a, const char *from, int b, const char *to,
-              unsigned flags) noexcept {
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags) noexcept {
   count();
-  return next<int (*)(int, const char *, int, const char *, unsigned)>(
-      "renameat2")(a, from, b, to, flags);
+  return next<int (*)(int, const char *, int, const char *, unsigned)>("renameat2")(a, from, b, to,
+                                                                                    flags);
 }
 int unlinkat(int fd, const char *path, int flags) noexcept {
   count();

@@ -80,17 +80,15 @@ TEST_F(Safetensors, GoodFiles) {
                  8),
             0);
   // Order of keys and of tensors is free; an empty tensor may share an offset.
-  EXPECT_EQ(
-      read("{\"b\":{\"data_offsets\":[8,8],\"shape\":[0,3],\"dtype\":\"I64\"},"
-           "\"c\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]},"
-           "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
-           9),
-      0);
+  EXPECT_EQ(read("{\"b\":{\"data_offsets\":[8,8],\"shape\":[0,3],\"dtype\":\"I64\"},"
+                 "\"c\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]},"
+                 "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
+                 9),
+            0);
 }
 
 TEST_F(Safetensors, HostileFilesAre65) {
-  const std::string t =
-      "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}";
+  const std::string t = "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}";
   EXPECT_EQ(readRaw(""), 65);
   EXPECT_EQ(readRaw("1234567"), 65);
   EXPECT_EQ(readRaw(little(~0ull) + "{}"), 65);
@@ -110,42 +108,19 @@ TEST_F(Safetensors, HostileFilesAre65) {
                  8),
             65);
   EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8), 65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"Q5\",\"shape\":[2],\"data_offsets\":[0,8]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[[2]],\"data_offsets\":[0,8]}}",
-           8),
-      65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"Q5\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[[2]],\"data_offsets\":[0,8]}}", 8), 65);
   EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],"
                  "\"data_offsets\":[0,8]}}",
                  8),
             65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}",
-           8),
-      65);
-  EXPECT_EQ(
-      read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
-           12),
-      65);                                                     // hole
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,9]}}", 8), 65);
+  EXPECT_EQ(read("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12),
+            65);                                               // hole
   EXPECT_EQ(read("{\"a\":" + t + ",\"b\":" + t + "}", 8), 65); // overlap
   EXPECT_EQ(read("{\"a\":" + t + "}", 9), 65);                 // tail
   EXPECT_EQ(read("{\"a\":" + t + "}", 7), 65);                 // cut
@@ -164,8 +139,7 @@ TEST_F(Safetensors, HostileFilesAre65) {
 }
 
 TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
-  std::string header =
-      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+  std::string header = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
   std::string whole = little(header.size()) + header + "12345678";
   for (size_t n = 0; n < whole.size(); ++n)
     EXPECT_EQ(readRaw(whole.substr(0, n)), 65) << n;
@@ -178,10 +152,12 @@ TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
     }
 }
 
-// A program that reads tokens and a padding mask: what a file lacks of them is said, ones it fills in.
+// A program that reads tokens and a padding mask: what a file lacks of them is said, ones it fills
+// in.
 TEST_F(Safetensors, AMissingMaskIsNamed) {
   int64_t dims[] = {2, 3};
-  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 0, 9, 0}, {"mask", "ones", SHALE_I64, 2, dims, 0, 0, 2, 0}};
+  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 0, 9, 0},
+                         {"mask", "ones", SHALE_I64, 2, dims, 0, 0, 2, 0}};
   ShaleProgram program{};
   program.inputs = inputs;
   program.input_count = 2;
@@ -242,8 +218,7 @@ TEST_F(Files, Tokens) {
   EXPECT_EQ(count("a.bin", "hello", "uint8"), 5);
   EXPECT_EQ(count("a.bin", "12345678", "uint32"), 2);
   auto llmc = [](int magic, int version, int tokens) {
-    std::string head =
-        little(magic, 4) + little(version, 4) + little(tokens, 4);
+    std::string head = little(magic, 4) + little(version, 4) + little(tokens, 4);
     return head + std::string(1024 - head.size(), '\0');
   };
   EXPECT_EQ(count("a.bin", llmc(20240520, 1, 3) + "123456"), 3);
@@ -267,17 +242,14 @@ TEST(Cores, AreSharedByTheRanksThatMayRunOnThem) {
   EXPECT_EQ(shareCores({on("a", 0, 8)}), (Threads{8}));
   EXPECT_EQ(shareCores({on("a", 0, 8), on("a", 0, 8)}), (Threads{4, 4}));
   // Equal numbers on another host are other cores.
-  EXPECT_EQ(shareCores({on("a", 0, 8), on("b", 0, 8), on("b", 0, 8)}),
-            (Threads{8, 4, 4}));
+  EXPECT_EQ(shareCores({on("a", 0, 8), on("b", 0, 8), on("b", 0, 8)}), (Threads{8, 4, 4}));
   // Bound by the launcher: each its own; two of three the same.
   EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 4, 4)}), (Threads{4, 4}));
-  EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 0, 4), on("a", 4, 2)}),
-            (Threads{2, 2, 2}));
+  EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 0, 4), on("a", 4, 2)}), (Threads{2, 2, 2}));
   EXPECT_EQ(shareCores({on("a", 0, 6), on("a", 4, 6)}), (Threads{5, 5}));
   // More ranks than cores, three on ten, and one that knows of no core.
   EXPECT_EQ(shareCores({on("a", 0, 1), on("a", 0, 1)}), (Threads{1, 1}));
-  EXPECT_EQ(shareCores({on("a", 0, 10), on("a", 0, 10), on("a", 0, 10)}),
-            (Threads{3, 3, 3}));
+  EXPECT_EQ(shareCores({on("a", 0, 10), on("a", 0, 10), on("a", 0, 10)}), (Threads{3, 3, 3}));
   EXPECT_EQ(shareCores({on("a", 0, 0), on("a", 0, 2)}), (Threads{1, 2}));
 }
 
@@ -308,24 +280,20 @@ TEST_F(Files, WiderTokensThanSaidAreRecognised) {
     try {
       TokenFile(path, {type, false, vocabulary});
     } catch (const Error &error) {
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
-          << error.what();
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
       return error.code;
     }
     return 0;
   };
   for (int64_t vocabulary : {300, 50257, 65536, 128256, 1 << 20}) {
-    const char *sixtyFour = "--token-dtype int64",
-               *thirtyTwo = "--token-dtype uint32";
+    const char *sixtyFour = "--token-dtype int64", *thirtyTwo = "--token-dtype uint32";
     EXPECT_EQ(code(file(8, vocabulary), "uint16", vocabulary, sixtyFour), 65);
     EXPECT_EQ(code(file(8, vocabulary), "uint32", vocabulary, sixtyFour), 65);
     EXPECT_EQ(code(file(4, vocabulary), "uint16", vocabulary, thirtyTwo), 65);
     EXPECT_EQ(code(file(8, vocabulary), "int64", vocabulary), 0);
     EXPECT_EQ(code(file(4, vocabulary), "uint32", vocabulary), 0);
     EXPECT_EQ(code(file(4, vocabulary), "int32", vocabulary), 0);
-    EXPECT_EQ(code(file(2, std::min<int64_t>(vocabulary, 65536)), "uint16",
-                   vocabulary),
-              0);
+    EXPECT_EQ(code(file(2, std::min<int64_t>(vocabulary, 65536)), "uint16", vocabulary), 0);
   }
   EXPECT_EQ(code(file(8, 50257), "uint16", 0, "int64"), 65); // not known
   // Too little to tell, and a file of nothing but padding.
@@ -356,21 +324,18 @@ TEST_F(Files, DataFilesOfFoldersAndLists) {
 }
 
 TEST_F(Files, Npy) {
-  auto npy = [&](const std::string &dictionary, const std::string &data,
-                 char version = 1) {
+  auto npy = [&](const std::string &dictionary, const std::string &data, char version = 1) {
     std::string bytes = "\x93NUMPY";
     bytes += version;
     bytes += '\0';
-    bytes +=
-        little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
+    bytes += little(dictionary.size(), version == 1 ? 2 : 4) + dictionary + data;
     std::string path = put("x.npy", bytes);
     int64_t n = 0;
     int code = codeOf([&] { n = TokenFile(path, {}).count(); });
     return code ? -int64_t(code) : n;
   };
   auto dict = [](const std::string &type, const std::string &shape) {
-    return "{'descr': '" + type +
-           "', 'fortran_order': False, 'shape': " + shape + ", }  \n";
+    return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }  \n";
   };
   EXPECT_EQ(npy(dict("<u2", "(3,)"), "123456"), 3);
   EXPECT_EQ(npy(dict("<i8", "(1,)"), "12345678", 2), 1);
@@ -415,8 +380,7 @@ struct Tables {
     program.abi_version = SHALE_ABI_VERSION;
     program.world_size = 3;
     program.accumulate = 1;
-    program.step = [](ShaleRank *, char *, char *, const void *const *,
-                      const float *, float *) {};
+    program.step = [](ShaleRank *, char *, char *, const void *const *, const float *, float *) {};
     program.model = "m.onnx";
     program.strategy = "full";
     program.optimizer = "adamw";
@@ -497,8 +461,7 @@ TEST_F(Manifests, EveryFlippedByteIsNoticed) {
   Manifest manifest;
   manifest.position.step = 7;
   manifest.files["shard.safetensors"] = 100;
-  manifest.pieces.push_back(
-      {"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+  manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
   std::string text = manifestText(tables.program, manifest);
   auto code = [&](const std::string &bytes) {
     put("manifest.json", bytes);
@@ -523,8 +486,7 @@ TEST_F(Manifests, LiesAre65) {
   auto code = [&](const std::function<void(Manifest &)> &change) {
     Manifest manifest;
     manifest.files["shard.safetensors"] = 100;
-    manifest.pieces.push_back(
-        {"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+    manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
     change(manifest);
     put("manifest.json", manifestText(tables.program, manifest));
     return codeOf([&] { readManifest(work); });
@@ -654,15 +616,17 @@ TEST(Halves, VectorsRoundAsScalarsDo) {
 
 TEST(Product, OfHalvesInPieces) {
   // More than a panel in each direction, and none of them a multiple of it.
-  for (auto [m, n, k] : {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
+  for (auto [m, n, k] :
+       {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true})
         for (Dtype type : {Dtype::BF16, Dtype::F16})
           for (Dtype resultType : {type, Dtype::F32}) {
-            std::vector<uint16_t> a = wholeNumbers(type, m * k + 1, 1), b = wholeNumbers(type, k * n + 1, 2);
+            std::vector<uint16_t> a = wholeNumbers(type, m * k + 1, 1),
+                                  b = wholeNumbers(type, k * n + 1, 2);
             std::vector<float> c(m * n, -1);
-            multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(), transposeB ? k : n, 0,
-                      c.data(), n, type, resultType});
+            multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(),
+                      transposeB ? k : n, 0, c.data(), n, type, resultType});
             auto number = [&](const std::vector<uint16_t> &v, int64_t i) {
               return type == Dtype::BF16 ? bf16ToFloat(v[i]) : f16ToFloat(v[i]);
             };
@@ -670,40 +634,49 @@ TEST(Product, OfHalvesInPieces) {
               for (int64_t j = 0; j < n; j += 1 + n / 17) {
                 float sum = 0;
                 for (int64_t l = 0; l < k; ++l)
-                  sum += number(a, transposeA ? l * m + i : i * k + l) * number(b, transposeB ? j * k + l : l * n + j);
+                  sum += number(a, transposeA ? l * m + i : i * k + l) *
+                         number(b, transposeB ? j * k + l : l * n + j);
                 float got = c[i * n + j];
                 if (resultType != Dtype::F32) {
                   uint16_t bits = reinterpret_cast<const uint16_t *>(c.data())[i * n + j];
                   got = type == Dtype::BF16 ? bf16ToFloat(bits) : f16ToFloat(bits);
-                  sum = type == Dtype::BF16 ? bf16ToFloat(floatToBf16(sum)) : f16ToFloat(floatToF16(sum));
+                  sum = type == Dtype::BF16 ? bf16ToFloat(floatToBf16(sum))
+                                            : f16ToFloat(floatToF16(sum));
                 }
-                ASSERT_EQ(got, sum) << m << "x" << n << "x" << k << " at " << i << "," << j << " " << nameOf(type) << " to "
-                                    << nameOf(resultType);
+                ASSERT_EQ(got, sum) << m << "x" << n << "x" << k << " at " << i << "," << j << " "
+                                    << nameOf(type) << " to " << nameOf(resultType);
               }
           }
 }
 
-// Random values, so that every order of adding has its own bits; shapes whose pieces are large and small, and no multiple of a
-// unit.
+// Random values, so that every order of adding has its own bits; shapes whose pieces are large and
+// small, and no multiple of a unit.
 TEST(Product, BitsDoNotDependOnThreads) {
   int threads = omp_get_max_threads();
-  for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256}, {1000, 1531, 300}, {257, 2100, 384}, {53, 6000, 1024}, {900, 64, 96}})
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256},
+                         {1000, 1531, 300},
+                         {257, 2100, 384},
+                         {53, 6000, 1024},
+                         {900, 64, 96}})
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true}) {
         std::vector<float> a(m * k), b(k * n), one(m * n), several(m * n);
         uint32_t state = 7;
         for (std::vector<float> *values : {&a, &b})
           for (float &value : *values)
-            value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) / (1 << 30);
+            value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) /
+                    (1 << 30);
         auto product = [&](int count, std::vector<float> &c) {
           omp_set_num_threads(count);
-          multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(), transposeB ? k : n, 0, c.data(), n});
+          multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(),
+                    transposeB ? k : n, 0, c.data(), n});
         };
         product(1, one);
         for (int count : {2, 3, 4, 7}) {
           product(count, several);
           EXPECT_EQ(std::memcmp(one.data(), several.data(), one.size() * sizeof(float)), 0)
-              << m << "x" << n << "x" << k << (transposeA ? " A" : "") << (transposeB ? " B" : "") << ", " << count << " threads";
+              << m << "x" << n << "x" << k << (transposeA ? " A" : "") << (transposeB ? " B" : "")
+              << ", " << count << " threads";
         }
       }
   omp_set_num_threads(threads);
@@ -721,11 +694,10 @@ TEST(Products, BuffersDoNotPileUp) {
   if (!tunables || !std::strstr(tunables, "tcache_count=0"))
     GTEST_SKIP() << "needs GLIBC_TUNABLES as the launcher sets it";
   constexpr int64_t kRows = 96, kDepth = 384, kMost = 2016, kUnit = 96;
-  std::vector<float> a(kRows * kDepth, 1), b(kDepth * kMost, 1),
-      c(kRows * kMost);
+  std::vector<float> a(kRows * kDepth, 1), b(kDepth * kMost, 1), c(kRows * kMost);
   auto product = [&](int64_t columns) {
-    multiplyOnThread({false, true, kRows, columns, kDepth, 1, a.data(), kDepth,
-                      b.data(), kDepth, 0, c.data(), columns});
+    multiplyOnThread({false, true, kRows, columns, kDepth, 1, a.data(), kDepth, b.data(), kDepth, 0,
+                      c.data(), columns});
   };
   int64_t grown = 0;
   std::thread([&] {

@@ -3,9 +3,9 @@
 #include "runtime/core/Files.h"
 #include "runtime/data/SafetensorsReader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <algorithm>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -62,9 +62,9 @@ protected:
   /// Runs "bigram-NAME FLAGS" in the work folder, within 60 s.
   Result run(const std::string &name, const std::string &flags,
              const std::string &environment = "") {
-    std::string command = "cd " + work + " && env OMP_NUM_THREADS=2 " +
-                          environment + " timeout -k 1 20 " + folder() +
-                          "/bigram-" + name + " " + flags + " 2>&1";
+    std::string command = "cd " + work + " && env OMP_NUM_THREADS=2 " + environment +
+                          " timeout -k 1 20 " + folder() + "/bigram-" + name + " " + flags +
+                          " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
     std::string text;
     char buffer[4096];
@@ -73,10 +73,9 @@ protected:
     int status = pclose(pipe);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
   }
-  Result train(const std::string &name, const std::string &out,
-               const std::string &flags, const std::string &environment = "") {
-    return run(name, "--data data.txt --lr 0.05 --out " + out + " " + flags,
-               environment);
+  Result train(const std::string &name, const std::string &out, const std::string &flags,
+               const std::string &environment = "") {
+    return run(name, "--data data.txt --lr 0.05 --out " + out + " " + flags, environment);
   }
   std::vector<json> metrics(const std::string &out) {
     std::vector<json> lines;
@@ -85,9 +84,7 @@ protected:
       lines.push_back(json::parse(line));
     return lines;
   }
-  std::string bytes(const std::string &name) {
-    return readText(work + "/" + name, 1 << 30);
-  }
+  std::string bytes(const std::string &name) { return readText(work + "/" + name, 1 << 30); }
   std::string work;
 };
 
@@ -131,8 +128,7 @@ TEST_F(Program, InitialWeightsAreReadTransposed) {
   ASSERT_EQ(train("3-full", "r", "--steps 0").code, 0);
   SafetensorsReader reader(work + "/r/model.safetensors");
   std::vector<float> x(vocab * vocab), bias(vocab), scale(7);
-  reader.file().readAt(reader.find("emb.weight")->offset, x.data(),
-                       x.size() * 4);
+  reader.file().readAt(reader.find("emb.weight")->offset, x.data(), x.size() * 4);
   reader.file().readAt(reader.find("bias")->offset, bias.data(), vocab * 4);
   reader.file().readAt(reader.find("frozen.scale")->offset, scale.data(), 28);
   for (int i = 0; i < vocab; ++i)
@@ -145,8 +141,7 @@ TEST_F(Program, InitialWeightsAreReadTransposed) {
 TEST_F(Program, BytesSentAreThePlans) {
   // full on 2: gather, reduce-scatter, and all-reduces of count, loss and norm.
   ASSERT_EQ(train("2-full", "r", "--steps 2").code, 0);
-  int64_t group = (33 * 33 + 15) / 16 * 16 + 48,
-          padded = (group + 31) / 32 * 32;
+  int64_t group = (33 * 33 + 15) / 16 * 16 + 48, padded = (group + 31) / 32 * 32;
   int64_t expected = 2 * (padded / 2 * 4) + 3 * 2 * 4;
   EXPECT_EQ(metrics("r")[1]["comm_bytes"], expected);
   ASSERT_EQ(train("1", "s", "--steps 1").code, 0);
@@ -162,15 +157,13 @@ TEST_F(Program, SameRunTwiceGivesTheSameBits) {
 TEST_F(Program, ResumeAtTheSameWorldSizeIsBitExact) {
   std::string flags = "--steps 20 --schedule cosine --warmup 3";
   for (const char *name : {"1", "2-full", "4-hybrid"}) {
-    std::string once = std::string("once-") + name,
-                twice = std::string("twice-") + name;
+    std::string once = std::string("once-") + name, twice = std::string("twice-") + name;
     ASSERT_EQ(train(name, once, flags).code, 0);
     ASSERT_EQ(train(name, twice, flags + " --stop-after 10").code, 0);
     EXPECT_EQ(metrics(twice).size(), 10u);
     Result result = train(name, twice, flags);
     ASSERT_EQ(result.code, 0) << result.text;
-    EXPECT_EQ(bytes(once + "/model.safetensors"),
-              bytes(twice + "/model.safetensors"));
+    EXPECT_EQ(bytes(once + "/model.safetensors"), bytes(twice + "/model.safetensors"));
     std::vector<json> a = metrics(once), b = metrics(twice);
     ASSERT_EQ(b.size(), 20u);
     for (int s = 0; s < 20; ++s) {
@@ -185,8 +178,7 @@ TEST_F(Program, ResumeAtOtherWorldSizes) {
   std::string flags = "--steps 15 --schedule cosine";
   ASSERT_EQ(train("1", "once", flags).code, 0);
   for (const char *form : {"sharded", "full", "both"}) {
-    std::string f = flags + " --checkpoint " + form,
-                out = std::string("r-") + form;
+    std::string f = flags + " --checkpoint " + form, out = std::string("r-") + form;
     ASSERT_EQ(train("2-full", out, f + " --stop-after 5").code, 0);
     Result four = train("4-hybrid", out, f + " --stop-after 10");
     ASSERT_EQ(four.code, 0) << four.text;
@@ -202,11 +194,9 @@ TEST_F(Program, ResumeAtOtherWorldSizes) {
 }
 
 TEST_F(Program, KilledRankEndsTheRunWith76) {
-  Result result =
-      train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
+  Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
   EXPECT_EQ(result.code, 76) << result.text;
-  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos)
-      << result.text;
+  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos) << result.text;
   // What was saved at step 3 goes on, and ends where an undisturbed run does.
   ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
@@ -215,11 +205,9 @@ TEST_F(Program, KilledRankEndsTheRunWith76) {
 }
 
 TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
-  Result result =
-      train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
+  Result result = train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
   EXPECT_EQ(result.code, 76) << result.text;
-  EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos)
-      << result.text;
+  EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos) << result.text;
 }
 
 TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {
@@ -251,8 +239,7 @@ TEST_F(Program, SignalsSaveAndResume) {
 TEST_F(Program, BadFlagsAre64) {
   Result typo = run("1", "--data data.txt --stpes 4");
   EXPECT_EQ(typo.code, 64);
-  EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos)
-      << typo.text;
+  EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos) << typo.text;
   EXPECT_EQ(run("1", "--data data.txt --schedule cosin").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps 9 --steps 1").code, 0); // the last
   EXPECT_EQ(run("1", "--data data.txt --lr fast").code, 64);
@@ -262,10 +249,9 @@ TEST_F(Program, BadFlagsAre64) {
   EXPECT_EQ(run("1", "").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --nproc 2").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --warmup 9 --steps 3").code, 64);
-  EXPECT_EQ(run("2", "--data data.txt",
-                "RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=1")
-                .code,
-            64);
+  EXPECT_EQ(
+      run("2", "--data data.txt", "RANK=0 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=1").code,
+      64);
   EXPECT_EQ(run("2", "--data data.txt", "RANK=zero WORLD_SIZE=2").code, 64);
 }
 
@@ -292,8 +278,7 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
   for (const auto &[flags, answer] : words) {
     Result result = run("1", std::string("--data data.txt ") + flags);
     EXPECT_EQ(result.code, 64) << flags;
-    EXPECT_NE(result.text.find(answer), std::string::npos)
-        << flags << "\n" << result.text;
+    EXPECT_NE(result.text.find(answer), std::string::npos) << flags << "\n" << result.text;
   }
   // Nobody's flag; a prefix of ours is a guess as before.
   EXPECT_NE(run("1", "--data data.txt --frobnicate 3").text.find("unknown flag"),
@@ -306,8 +291,8 @@ TEST_F(Program, HelpFitsAScreenAndDescribeTells) {
   EXPECT_LT(std::count(help.text.begin(), help.text.end(), '\n'), 55);
   Result result = run("2-full", "--describe");
   EXPECT_EQ(result.code, 0);
-  for (const char *what : {"emb.weight", "tied.bias", "replica=1,fsdp=2",
-                           "reduce-scatter", "peak", "hand-written"})
+  for (const char *what :
+       {"emb.weight", "tied.bias", "replica=1,fsdp=2", "reduce-scatter", "peak", "hand-written"})
     EXPECT_NE(result.text.find(what), std::string::npos) << what;
 }
 
@@ -363,10 +348,7 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   Result few = run("4-full", "--data b.safetensors --steps 4 --out few");
   EXPECT_EQ(few.code, 65) << few.text;
   EXPECT_FALSE(exists(work + "/few/metrics.jsonl"));
-  EXPECT_EQ(
-      run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few")
-          .code,
-      0);
+  EXPECT_EQ(run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few").code, 0);
 }
 
 TEST_F(Program, ResumeNeverAndDamage) {
@@ -378,8 +360,7 @@ TEST_F(Program, ResumeNeverAndDamage) {
   std::string damaged = bytes(shard);
   damaged[damaged.size() - 5] ^= 4;
   write(work + "/" + shard, damaged);
-  Result named =
-      train("2-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
+  Result named = train("2-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
   EXPECT_EQ(named.code, 65) << named.text;
   EXPECT_NE(named.text.find("checksum"), std::string::npos);
   Result result = train("2-full", "r", "--steps 9");
@@ -398,8 +379,7 @@ TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
   EXPECT_EQ(must.code, 65) << must.text;
   Result result = train("2-full", "r", "--steps 9 --stop-after 4");
   EXPECT_EQ(result.code, 0) << result.text;
-  EXPECT_NE(result.text.find("step-00000006' has no manifest.json; trying"),
-            std::string::npos)
+  EXPECT_NE(result.text.find("step-00000006' has no manifest.json; trying"), std::string::npos)
       << result.text;
   EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
   // None is left: nothing is trained from step 0 over what was there.
@@ -407,8 +387,7 @@ TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
   before = bytes("q/metrics.jsonl");
   ASSERT_TRUE(removeTree(work + "/q/checkpoints/step-00000003/manifest.json"));
   for (const char *how : {"auto", "must"}) {
-    Result none =
-        train("2-full", "q", std::string("--steps 3 --resume ") + how);
+    Result none = train("2-full", "q", std::string("--steps 3 --resume ") + how);
     EXPECT_EQ(none.code, 65) << none.text;
     EXPECT_NE(none.text.find("has no manifest.json"), std::string::npos);
   }
@@ -428,28 +407,28 @@ TEST_F(Program, FlagsOfTheOtherOptimizerAreWarnedOf) {
 }
 
 TEST_F(Program, ValuesOfHyperParametersAreBounded) {
-  for (const char *flags : {"--beta1 1", "--beta2 -0.1", "--eps nan", "--weight-decay 1e7", "--clip-grad-norm x"}) {
+  for (const char *flags :
+       {"--beta1 1", "--beta2 -0.1", "--eps nan", "--weight-decay 1e7", "--clip-grad-norm x"}) {
     Result result = train("1", "r", std::string("--steps 1 ") + flags);
     EXPECT_EQ(result.code, 64) << flags << ": " << result.text;
     EXPECT_NE(result.text.find("takes a number from 0 to"), std::string::npos) << result.text;
   }
-  EXPECT_NE(train("1", "r", "--steps 1 --beta1 1").text.find("from 0 to below 1"), std::string::npos);
+  EXPECT_NE(train("1", "r", "--steps 1 --beta1 1").text.find("from 0 to below 1"),
+            std::string::npos);
 }
 
 TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
-  std::string flags =
-      "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
+  std::string flags = "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
   ASSERT_EQ(run("2-full", flags + "whole").code, 0);
   std::string expected = bytes("whole/model.safetensors");
   int n = 1, code = 76;
   for (; code != 0 && n < 400; n += 3) { // a third of the points: short
     std::string out = "k" + std::to_string(n);
-    Result killed = run("2-full", flags + out,
-                        "LD_PRELOAD=" + folder() +
-                            "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
+    Result killed =
+        run("2-full", flags + out,
+            "LD_PRELOAD=" + folder() + "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
     code = killed.code;
-    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n"
-                                                        << killed.text;
+    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n" << killed.text;
     Result again = run("2-full", flags + out);
     ASSERT_EQ(again.code, 0) << n << "\n" << killed.text << again.text;
     ASSERT_EQ(bytes(out + "/model.safetensors"), expected) << n;
@@ -477,22 +456,18 @@ TEST_F(Program, WeightsBesideTheProgram) {
                        .c_str()),
             0);
   copy(folder() + "/bigram-weights.bin", "bigram-weights.bin");
-  EXPECT_EQ(system(("cd " + work +
-                    "/x && ../moved --data ../data.txt --steps 1 >/dev/null")
-                       .c_str()),
-            0);
+  EXPECT_EQ(
+      system(("cd " + work + "/x && ../moved --data ../data.txt --steps 1 >/dev/null").c_str()), 0);
 }
 
 TEST_F(Program, DiskTrouble) {
   write(work + "/file", "");
   EXPECT_EQ(train("2-full", "file/r", "--steps 2").code, 74);
   // A save that the file size limit cuts: a warning, and 74 at the last one.
-  Result result =
-      run("2-full", "--steps 3 --save-every 2 --data data.txt --out full",
-          "bash -c 'ulimit -f 4; exec \"$@\"' x");
+  Result result = run("2-full", "--steps 3 --save-every 2 --data data.txt --out full",
+                      "bash -c 'ulimit -f 4; exec \"$@\"' x");
   EXPECT_EQ(result.code, 74) << result.text;
-  EXPECT_NE(result.text.find("training goes on"), std::string::npos)
-      << result.text;
+  EXPECT_NE(result.text.find("training goes on"), std::string::npos) << result.text;
   EXPECT_TRUE(listFolder(work + "/full/checkpoints").empty());
 }
 
@@ -508,13 +483,11 @@ TEST_F(Program, TwoRunsDoNotShareAFolder) {
 
 /// Mean loss over the labels of `tokens` in windows of eight, as the weights of
 /// `out` give it; counts the labels.
-double lossOf(const std::string &weights, const std::string &tokens,
-              int &labels) {
+double lossOf(const std::string &weights, const std::string &tokens, int &labels) {
   SafetensorsReader reader(weights);
   std::vector<float> weight(vocab * vocab), bias(vocab), scale(7);
   auto read = [&](const char *name, std::vector<float> &values) {
-    reader.file().readAt(reader.find(name)->offset, values.data(),
-                         values.size() * 4);
+    reader.file().readAt(reader.find(name)->offset, values.data(), values.size() * 4);
   };
   read("emb.weight", weight);
   read("bias", bias);
@@ -545,8 +518,7 @@ TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
   for (const char *name : {"1", "2-full", "3-full", "4-hybrid"}) {
     Result result = run(name, "--eval-only --data data.txt --out r");
     ASSERT_EQ(result.code, 0) << result.text;
-    EXPECT_NE(result.text.find("eval at step 5 | loss"), std::string::npos)
-        << result.text;
+    EXPECT_NE(result.text.find("eval at step 5 | loss"), std::string::npos) << result.text;
     size_t at = result.text.rfind('\n', result.text.size() - 2);
     json object = json::parse(result.text.substr(at + 1));
     EXPECT_NEAR(object["loss"], loss, 1e-5) << name;
@@ -562,7 +534,9 @@ TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
   ASSERT_EQ(given.code, 0) << given.text;
   EXPECT_NE(given.text.find("\"labels\":192"), std::string::npos) << given.text;
   given = run("2-full", "--eval-only --data data.txt --out none --eval-batches 2");
-  EXPECT_NE(given.text.find("no checkpoint in 'none': evaluating the model's initial weights"), std::string::npos) << given.text;
+  EXPECT_NE(given.text.find("no checkpoint in 'none': evaluating the model's initial weights"),
+            std::string::npos)
+      << given.text;
   EXPECT_FALSE(exists(work + "/none"));
   ASSERT_EQ(train("1", "zero", "--steps 0").code, 0);
   loss = lossOf(work + "/zero/model.safetensors", tokens, labels);
@@ -574,7 +548,9 @@ TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
   EXPECT_EQ(run("1", "--eval-only --out r").code, 64);
   EXPECT_EQ(run("1", "--eval-only --data none.bin --out r").code, 66);
   EXPECT_EQ(run("1", "--eval-only --data data.txt --out r --resume must --init "
-                     "zero/model.safetensors").code, 64);
+                     "zero/model.safetensors")
+                .code,
+            64);
 }
 
 TEST_F(Program, AFinishedRunIsNotTakenForOneWithOtherFlags) {
@@ -585,8 +561,10 @@ TEST_F(Program, AFinishedRunIsNotTakenForOneWithOtherFlags) {
   std::string before = bytes("r/model.safetensors");
   Result other = train("2-full", "r", "--steps 4 --lr 0.01 --schedule cosine");
   EXPECT_EQ(other.code, 64) << other.text;
-  for (const char *word : {"--lr 0.01 (was 0.05)", "--schedule cosine (was "
-                           "constant)", "give another --out"})
+  for (const char *word : {"--lr 0.01 (was 0.05)",
+                           "--schedule cosine (was "
+                           "constant)",
+                           "give another --out"})
     EXPECT_NE(other.text.find(word), std::string::npos) << other.text;
   EXPECT_EQ(train("2-full", "r", "--steps 3").code, 64);
   write(work + "/other.txt", std::string(300, '\3'));
@@ -648,9 +626,9 @@ TEST_F(Program, EpochsAndSeveralFiles) {
 TEST_F(Program, ATerminalGetsABarAndFilesGetLines) {
   // script(1) gives the program a terminal; one that is 100 columns wide.
   auto onTerminal = [&](const std::string &flags, const std::string &environment) {
-    return run("1", "x", "script -qec \"stty cols 100; " + environment + " " +
-                             folder() + "/bigram-1 --data data.txt " + flags +
-                             "\" /dev/null #");
+    return run("1", "x",
+               "script -qec \"stty cols 100; " + environment + " " + folder() +
+                   "/bigram-1 --data data.txt " + flags + "\" /dev/null #");
   };
   Result bar = onTerminal("--steps 30 --out bar --eval-data data.txt", "TERM=xterm");
   ASSERT_EQ(bar.code, 0) << bar.text;
@@ -735,12 +713,13 @@ TEST_F(Program, TensorBoardsFilesHoldTheMetrics) {
 }
 
 TEST_F(Program, AReportDrawsWhatWasMeasured) {
-  ASSERT_EQ(train("2-full", "r", "--steps 8 --eval-data data.txt --eval-every 4")
-                .code, 0);
+  ASSERT_EQ(train("2-full", "r", "--steps 8 --eval-data data.txt --eval-every 4").code, 0);
   std::string html = bytes("r/report.html");
   for (const char *name : {"bigram.onnx", "loss", "gradient norm", "learning rate",
-                           "tokens a second", "memory of rank 0", "done, at step 8 "
-                           "of 8", "replica=1,fsdp=2", "data.txt"})
+                           "tokens a second", "memory of rank 0",
+                           "done, at step 8 "
+                           "of 8",
+                           "replica=1,fsdp=2", "data.txt"})
     EXPECT_NE(html.find(name), std::string::npos) << name;
   auto count = [&](const std::string &what) {
     size_t n = 0;

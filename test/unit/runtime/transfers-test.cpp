@@ -26,7 +26,9 @@ protected:
   void start(Transfers &transfers, int i) {
     transfers.start(i, targets[i].data(), sources[i].data(), kBytes);
   }
-  bool arrived(int i) const { return std::memcmp(targets[i].data(), sources[i].data(), kBytes) == 0; }
+  bool arrived(int i) const {
+    return std::memcmp(targets[i].data(), sources[i].data(), kBytes) == 0;
+  }
 
   ShaleTransfer table[kCopies] = {};
   ShaleProgram program{};
@@ -69,7 +71,8 @@ TEST_F(TransfersTest, StartedAgainBeforeItsWaitIs70) {
         start(transfers, 0);
         start(transfers, 0);
       },
-      ::testing::ExitedWithCode(SHALE_EXIT_INTERNAL), "copy 0 is started again before it was waited for");
+      ::testing::ExitedWithCode(SHALE_EXIT_INTERNAL),
+      "copy 0 is started again before it was waited for");
 }
 
 } // namespace

@@ -30,7 +30,8 @@ static Value above(Node &node, Value x, double threshold, Value other) {
   return condition && other ? node.create<nn::SelectOp>(x.getType(), condition, x, other) : Value();
 }
 
-/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is NaN.
+/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is
+/// NaN.
 static Value negativeExponential(Node &node, Value x, double divisor) {
   Value low = node.binary<nn::MinOp>(x, node.constant(Node::type(x), 0));
   Value power = scaled(node, low, 1 / divisor);
@@ -41,7 +42,8 @@ static LogicalResult importElu(Node &node) {
   if (!takesFloat(node))
     return node.error("needs floats");
   Value x = node.input(0);
-  node.set(0, above(node, x, 0, scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1))));
+  node.set(0, above(node, x, 0,
+                    scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1))));
   return success();
 }
 
@@ -58,8 +60,10 @@ static LogicalResult importSelu(Node &node) {
   if (!takesFloat(node))
     return node.error("needs floats");
   Value x = node.input(0);
-  Value low = scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1.67326319217681884765625));
-  node.set(0, scaled(node, above(node, x, 0, low), node.floatAttr("gamma", 1.05070102214813232421875)));
+  Value low = scaled(node, negativeExponential(node, x, 1),
+                     node.floatAttr("alpha", 1.67326319217681884765625));
+  node.set(
+      0, scaled(node, above(node, x, 0, low), node.floatAttr("gamma", 1.05070102214813232421875)));
   return success();
 }
 
@@ -89,7 +93,8 @@ static LogicalResult importMish(Node &node) {
 static LogicalResult importHardSigmoid(Node &node) {
   if (!takesFloat(node))
     return node.error("needs floats");
-  Value line = shifted(node, scaled(node, node.input(0), node.floatAttr("alpha", 0.2)), node.floatAttr("beta", 0.5));
+  Value line = shifted(node, scaled(node, node.input(0), node.floatAttr("alpha", 0.2)),
+                       node.floatAttr("beta", 0.5));
   node.set(0, clamped(node, line, 0, 1));
   return success();
 }
@@ -105,7 +110,8 @@ static LogicalResult importHardSwish(Node &node) {
 static LogicalResult importSoftsign(Node &node) {
   if (!takesFloat(node))
     return node.error("needs floats");
-  node.set(0, node.binary<nn::DivOp>(node.input(0), shifted(node, node.unary<nn::AbsOp>(node.input(0)), 1)));
+  node.set(0, node.binary<nn::DivOp>(node.input(0),
+                                     shifted(node, node.unary<nn::AbsOp>(node.input(0)), 1)));
   return success();
 }
 

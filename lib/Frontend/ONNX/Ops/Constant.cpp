@@ -14,37 +14,31 @@ static LogicalResult importConstant(Node &node) {
   if (const AttributeProto *attr = node.attribute("value")) {
     auto data = node.importer.readConstant(attr->t());
     if (!data)
-      return node.error("attribute 'value': " +
-                        llvm::toString(data.takeError()));
+      return node.error("attribute 'value': " + llvm::toString(data.takeError()));
     return set(*data);
   }
   if (const AttributeProto *attr = node.attribute("value_int"))
-    return set(DenseElementsAttr::get(RankedTensorType::get({}, b.getI64Type()),
-                                      int64_t(attr->i())));
+    return set(
+        DenseElementsAttr::get(RankedTensorType::get({}, b.getI64Type()), int64_t(attr->i())));
   if (const AttributeProto *attr = node.attribute("value_float"))
-    return set(DenseElementsAttr::get(RankedTensorType::get({}, b.getF32Type()),
-                                      attr->f()));
+    return set(DenseElementsAttr::get(RankedTensorType::get({}, b.getF32Type()), attr->f()));
   if (const AttributeProto *attr = node.attribute("value_ints")) {
     SmallVector<int64_t> values(attr->ints().begin(), attr->ints().end());
-    return set(DenseElementsAttr::get(
-        RankedTensorType::get({int64_t(values.size())}, b.getI64Type()),
-        ArrayRef<int64_t>(values)));
+    return set(
+        DenseElementsAttr::get(RankedTensorType::get({int64_t(values.size())}, b.getI64Type()),
+                               ArrayRef<int64_t>(values)));
   }
   if (const AttributeProto *attr = node.attribute("value_floats")) {
     SmallVector<float> values(attr->floats().begin(), attr->floats().end());
     return set(DenseElementsAttr::get(
-        RankedTensorType::get({int64_t(values.size())}, b.getF32Type()),
-        ArrayRef<float>(values)));
+        RankedTensorType::get({int64_t(values.size())}, b.getF32Type()), ArrayRef<float>(values)));
   }
-  return node.error(
-      "has none of the attributes value, value_int(s), value_float(s)");
+  return node.error("has none of the attributes value, value_int(s), value_float(s)");
 }
 
 /// Reads a shape operand; fails if a size is negative.
-static LogicalResult shapeOperand(Node &node, int operand,
-                                  SmallVectorImpl<int64_t> &shape) {
-  if (failed(node.require(operand + 1)) ||
-      failed(node.constantInts(operand, shape)))
+static LogicalResult shapeOperand(Node &node, int operand, SmallVectorImpl<int64_t> &shape) {
+  if (failed(node.require(operand + 1)) || failed(node.constantInts(operand, shape)))
     return failure();
   for (int64_t size : shape)
     if (size < 0)
@@ -61,8 +55,7 @@ static LogicalResult importConstantOfShape(Node &node) {
   if (const AttributeProto *attr = node.attribute("value")) {
     auto data = node.importer.readConstant(attr->t());
     if (!data)
-      return node.error("attribute 'value': " +
-                        llvm::toString(data.takeError()));
+      return node.error("attribute 'value': " + llvm::toString(data.takeError()));
     value = *data;
     if (value.getNumElements() != 1)
       return node.error("attribute 'value' must have one element");
@@ -76,8 +69,7 @@ static LogicalResult importConstantOfShape(Node &node) {
     return success();
   }
   Attribute first = *value.getValues<Attribute>().begin();
-  node.set(0, nn::ConstantOp::create(node.builder, node.loc,
-                                     DenseElementsAttr::get(type, first)));
+  node.set(0, nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(type, first)));
   return success();
 }
 
@@ -87,9 +79,7 @@ static LogicalResult importShape(Node &node) {
   ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
   int64_t rank = shape.size();
   int64_t start = node.intAttr("start", 0), end = node.intAttr("end", rank);
-  auto clamp = [&](int64_t at) {
-    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
-  };
+  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   start = clamp(start);
   end = std::max(clamp(end), start);
   node.set(0, node.constant(shape.slice(start, end - start)));
@@ -102,8 +92,7 @@ static LogicalResult importSize(Node &node) {
   auto type = RankedTensorType::get({}, node.builder.getI64Type());
   node.set(0, nn::ConstantOp::create(
                   node.builder, node.loc,
-                  DenseElementsAttr::get(
-                      type, Node::type(node.input(0)).getNumElements())));
+                  DenseElementsAttr::get(type, Node::type(node.input(0)).getNumElements())));
   return success();
 }
 
@@ -114,8 +103,7 @@ static LogicalResult importRange(Node &node) {
   for (int i = 0; i < 3; ++i) {
     std::optional<double> number = node.scalarConstant(node.input(i));
     if (!number)
-      return node.error("operand " + Twine(i) +
-                        " must be known at compile time");
+      return node.error("operand " + Twine(i) + " must be known at compile time");
     numbers[i] = *number;
   }
   if (numbers[2] == 0 || !std::isfinite(numbers[2]))
@@ -125,8 +113,7 @@ static LogicalResult importRange(Node &node) {
     count = 0;
   if (count > double(int64_t(1) << 31))
     return node.error("the range has more than 2^31 elements");
-  auto type = RankedTensorType::get({int64_t(count)},
-                                    Node::type(node.input(0)).getElementType());
+  auto type = RankedTensorType::get({int64_t(count)}, Node::type(node.input(0)).getElementType());
   Value value = nn::IotaOp::create(node.builder, node.loc, type, 0);
   if (numbers[2] != 1)
     value = node.binary<nn::MulOp>(value, node.constant(type, numbers[2]));
@@ -141,36 +128,29 @@ static LogicalResult importOneHot(Node &node) {
   if (failed(node.require(3)) || failed(node.constantInts(1, depth)))
     return failure();
   auto ids = Node::type(node.input(0));
-  if (depth.size() != 1 || depth[0] < 1 ||
-      !ids.getElementType().isSignlessInteger() ||
+  if (depth.size() != 1 || depth[0] < 1 || !ids.getElementType().isSignlessInteger() ||
       Node::type(node.input(2)).getShape() != ArrayRef<int64_t>{2})
-    return node.error(
-        "needs integer indices, one depth above 0 and two values");
+    return node.error("needs integer indices, one depth above 0 and two values");
   int64_t axis = node.intAttr("axis", -1), rank = ids.getRank() + 1;
   if (failed(node.normalize(axis, rank)))
     return failure();
   SmallVector<int64_t> shape(ids.getShape()), unit(ids.getShape());
   shape.insert(shape.begin() + axis, depth[0]);
   unit.insert(unit.begin() + axis, 1);
-  Value iota = nn::IotaOp::create(
-      node.builder, node.loc,
-      RankedTensorType::get(shape, ids.getElementType()), axis);
+  Value iota = nn::IotaOp::create(node.builder, node.loc,
+                                  RankedTensorType::get(shape, ids.getElementType()), axis);
   Value at = node.broadcast(node.reshape(node.input(0), unit), shape);
   // Negative indices count from the end.
-  Value zero =
-      node.constant(RankedTensorType::get(shape, ids.getElementType()), 0);
-  Value size = node.constant(RankedTensorType::get(shape, ids.getElementType()),
-                             double(depth[0]));
+  Value zero = node.constant(RankedTensorType::get(shape, ids.getElementType()), 0);
+  Value size = node.constant(RankedTensorType::get(shape, ids.getElementType()), double(depth[0]));
   Value fromEnd = node.binary<nn::AddOp>(at, size);
   Value isNegative = node.binary(at, zero, nn::Predicate::LT);
   if (!fromEnd || !isNegative)
     return failure();
   at = node.create<nn::SelectOp>(at.getType(), isNegative, fromEnd, at);
   Value hit = node.binary(at, iota, nn::Predicate::EQ);
-  Value off = node.broadcast(
-      node.reshape(node.slice(node.input(2), {0}, {1}, {1}), {}), shape);
-  Value on = node.broadcast(
-      node.reshape(node.slice(node.input(2), {1}, {2}, {1}), {}), shape);
+  Value off = node.broadcast(node.reshape(node.slice(node.input(2), {0}, {1}, {1}), {}), shape);
+  Value on = node.broadcast(node.reshape(node.slice(node.input(2), {1}, {2}, {1}), {}), shape);
   if (!hit || !off || !on)
     return failure();
   node.set(0, node.create<nn::SelectOp>(on.getType(), hit, on, off));

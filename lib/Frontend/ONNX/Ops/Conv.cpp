@@ -44,7 +44,8 @@ public:
   SmallVector<int64_t> results() const { return list(&Axis::result); }
   /// Turns [N, spatial.., C] into [N, results.., elements * C]; the windows must tile.
   Value cut(Value x);
-  /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null values, after an error.
+  /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null
+  /// values, after an error.
   SmallVector<Value> slices(Value x, double padding);
 
 private:
@@ -120,7 +121,8 @@ LogicalResult Windows::readPads() {
   SmallVector<int64_t> pads =
       node.intsAttr("pads").value_or(SmallVector<int64_t>(axes.size() * 2, 0));
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
-    return node.error("auto_pad '" + displayName(mode) + "' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER");
+    return node.error("auto_pad '" + displayName(mode) +
+                      "' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER");
   if (pads.size() != axes.size() * 2)
     return node.error("pads has " + Twine(pads.size()) + " values for " + Twine(axes.size()) +
                       " spatial dimensions");
@@ -139,7 +141,8 @@ LogicalResult Windows::readPads() {
     }
     int64_t room = axis.size + axis.before + axis.after - axis.extent;
     if (room < 0)
-      return node.error("the kernel spans " + Twine(axis.extent) + " elements of a dimension that has " +
+      return node.error("the kernel spans " + Twine(axis.extent) +
+                        " elements of a dimension that has " +
                         Twine(axis.size + axis.before + axis.after) + " with its padding");
     axis.result = room / axis.stride + 1;
   }
@@ -152,8 +155,9 @@ LogicalResult Windows::read(ArrayRef<int64_t> sizes, ArrayRef<int64_t> kernel) {
       return node.error("a spatial dimension of input or kernel is empty or too large");
     axes.push_back({size, extent});
   }
-  if (failed(readList("strides", &Axis::stride)) || failed(readList("dilations", &Axis::dilation)) ||
-      failed(readPads()) || node.attributesAreBad())
+  if (failed(readList("strides", &Axis::stride)) ||
+      failed(readList("dilations", &Axis::dilation)) || failed(readPads()) ||
+      node.attributesAreBad())
     return failure();
   return success();
 }
@@ -192,10 +196,9 @@ SmallVector<Value> Windows::slices(Value x, double padding) {
   }
   auto padded = RankedTensorType::get(shape, type.getElementType());
   if (padded != type)
-    x = node.create<nn::PadOp>(padded, x, node.builder.getDenseI64ArrayAttr(low),
-                               node.builder.getDenseI64ArrayAttr(high),
-                               node.builder.getDenseI64ArrayAttr(interior),
-                               node.builder.getF64FloatAttr(padding));
+    x = node.create<nn::PadOp>(
+        padded, x, node.builder.getDenseI64ArrayAttr(low), node.builder.getDenseI64ArrayAttr(high),
+        node.builder.getDenseI64ArrayAttr(interior), node.builder.getF64FloatAttr(padding));
   SmallVector<Value> values;
   SmallVector<int64_t> at(axes.size(), 0);
   for (int64_t n = elements(); n > 0 && x; --n) {
@@ -242,7 +245,8 @@ Value Conv::depthwise() {
   flat.back() = results;
   Value sum;
   for (auto [e, seen] : llvm::enumerate(windows.slices(x, 0))) {
-    Value scale = node.reshape(node.slice(scales, {int64_t(e), 0}, {int64_t(e) + 1, results}, {1, 1}), {results});
+    Value scale = node.reshape(
+        node.slice(scales, {int64_t(e), 0}, {int64_t(e) + 1, results}, {1, 1}), {results});
     if (multiplier > 1)
       seen = node.reshape(node.broadcast(node.reshape(seen, spread), wide), flat);
     Value term = node.binary<nn::MulOp>(seen, scale);
@@ -266,8 +270,10 @@ Value Conv::product() {
     SmallVector<int64_t> shape(Node::type(parts.front()).getShape());
     shape.back() *= elements;
     int64_t last = shape.size() - 1;
-    seen = parts.size() == 1 ? parts.front()
-                             : node.create<nn::ConcatOp>(RankedTensorType::get(shape, Node::type(x).getElementType()), parts, last);
+    seen = parts.size() == 1
+               ? parts.front()
+               : node.create<nn::ConcatOp>(
+                     RankedTensorType::get(shape, Node::type(x).getElementType()), parts, last);
   }
   if (!seen)
     return {};
@@ -280,11 +286,12 @@ Value Conv::product() {
   llvm::append_range(shape, windows.results());
   shape.push_back(results);
   if (groups == 1)
-    return node.reshape(node.matmul(node.reshape(seen, {rows, elements * mine}), node.reshape(turned, {results, elements * mine}),
-                                    false, true),
+    return node.reshape(node.matmul(node.reshape(seen, {rows, elements * mine}),
+                                    node.reshape(turned, {results, elements * mine}), false, true),
                         shape);
-  Value left = node.reshape(node.transpose(node.reshape(seen, {rows, elements, groups, mine}), {2, 0, 1, 3}),
-                            {groups, rows, elements * mine});
+  Value left =
+      node.reshape(node.transpose(node.reshape(seen, {rows, elements, groups, mine}), {2, 0, 1, 3}),
+                   {groups, rows, elements * mine});
   Value right = node.reshape(turned, {groups, outputs, elements * mine});
   return node.reshape(node.transpose(node.matmul(left, right, false, true), {1, 0, 2}), shape);
 }
@@ -295,26 +302,31 @@ static LogicalResult importConv(Node &node) {
   auto input = Node::type(node.input(0)), kernel = Node::type(node.input(1));
   int64_t rank = input.getRank();
   if ((rank != 3 && rank != 4) || kernel.getRank() != rank)
-    return node.error("convolutions of one and two dimensions are supported; input and weight are " + Node::name(input) +
-                      " and " + Node::name(kernel));
+    return node.error(
+        "convolutions of one and two dimensions are supported; input and weight are " +
+        Node::name(input) + " and " + Node::name(kernel));
   if (input.getElementType() != kernel.getElementType() || !isa<FloatType>(input.getElementType()))
-    return node.error("input and weight have element types " + Node::name(input.getElementType()) + " and " +
-                      Node::name(kernel.getElementType()));
+    return node.error("input and weight have element types " + Node::name(input.getElementType()) +
+                      " and " + Node::name(kernel.getElementType()));
   int64_t groups = node.intAttr("group", 1);
   int64_t channels = input.getDimSize(1), results = kernel.getDimSize(0);
-  if (groups < 1 || channels % groups != 0 || results % groups != 0 || kernel.getDimSize(1) != channels / groups)
-    return node.error(Twine(groups) + " groups of input " + Node::name(input) + " and weight " + Node::name(kernel) +
-                      " do not fit");
-  if (auto shape = node.intsAttr("kernel_shape"); shape && ArrayRef<int64_t>(*shape) != kernel.getShape().drop_front(2))
+  if (groups < 1 || channels % groups != 0 || results % groups != 0 ||
+      kernel.getDimSize(1) != channels / groups)
+    return node.error(Twine(groups) + " groups of input " + Node::name(input) + " and weight " +
+                      Node::name(kernel) + " do not fit");
+  if (auto shape = node.intsAttr("kernel_shape");
+      shape && ArrayRef<int64_t>(*shape) != kernel.getShape().drop_front(2))
     return node.error("kernel_shape is not that of the weight " + Node::name(kernel));
   Windows windows(node);
   if (failed(windows.read(input.getShape().drop_front(2), kernel.getShape().drop_front(2))))
     return failure();
   bool depthwise = groups == channels && groups > 1;
   if ((depthwise || !windows.tile()) && windows.elements() > kMaxSlices)
-    return node.error("a kernel of " + Twine(windows.elements()) + " elements whose windows overlap, or are padded, is not supported (" +
+    return node.error("a kernel of " + Twine(windows.elements()) +
+                      " elements whose windows overlap, or are padded, is not supported (" +
                       Twine(kMaxSlices) + " are)");
-  Conv conv{node, windows, channelsLast(node, node.input(0)), node.input(1), groups, channels, results};
+  Conv conv{node,     windows, channelsLast(node, node.input(0)), node.input(1), groups,
+            channels, results};
   if (!conv.x)
     return failure();
   Value result = depthwise ? conv.depthwise() : conv.product();
@@ -333,7 +345,8 @@ static LogicalResult importGlobalAveragePool(Node &node) {
     return failure();
   auto type = Node::type(node.input(0));
   if (type.getRank() < 3 || !isa<FloatType>(type.getElementType()))
-    return node.error("needs a batch, channels and spatial dimensions of floats; the operand is " + Node::name(type));
+    return node.error("needs a batch, channels and spatial dimensions of floats; the operand is " +
+                      Node::name(type));
   int64_t count = 1;
   SmallVector<int64_t> dims;
   for (int64_t i = 2; i < type.getRank(); ++i) {
@@ -341,7 +354,8 @@ static LogicalResult importGlobalAveragePool(Node &node) {
     count *= type.getDimSize(i);
   }
   Value sum = node.reduce(nn::ReduceKind::Sum, node.input(0), dims, true);
-  node.set(0, sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), double(count))) : Value());
+  node.set(0, sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), double(count)))
+                  : Value());
   return success();
 }
 

@@ -29,10 +29,10 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
     return failure();
   int64_t id = node.importer.takeRandomId();
   auto drop = [&](Value value) {
-    return node.create<nn::DropoutOp>(
-        value.getType(), value, seed, step, microbatch, /*offset=*/Value(),
-        node.builder.getF64FloatAttr(ratio), node.builder.getI64IntegerAttr(id),
-        /*global_shape=*/DenseI64ArrayAttr());
+    return node.create<nn::DropoutOp>(value.getType(), value, seed, step, microbatch,
+                                      /*offset=*/Value(), node.builder.getF64FloatAttr(ratio),
+                                      node.builder.getI64IntegerAttr(id),
+                                      /*global_shape=*/DenseI64ArrayAttr());
   };
   Value dropped = drop(input);
   if (!dropped)
@@ -58,8 +58,8 @@ static LogicalResult importDropout(Node &node) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;
   }
-  std::optional<double> ratio = node.has(1) ? node.scalarConstant(node.input(1))
-                                            : std::optional<double>(0.5);
+  std::optional<double> ratio =
+      node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
   if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))
     return node.error("the ratio of dropout in training mode must be a "
                       "constant from 0 to below 1");
@@ -83,8 +83,7 @@ static LogicalResult importReshape(Node &node) {
   for (auto [i, size] : llvm::enumerate(shape)) {
     if (size == 0 && !allowZero) {
       if (int64_t(i) >= type.getRank())
-        return node.error("size 0 copies dimension " + Twine(i) +
-                          ", which the operand has not");
+        return node.error("size 0 copies dimension " + Twine(i) + ", which the operand has not");
       size = type.getDimSize(i);
     }
     if (size == -1) {
@@ -104,8 +103,7 @@ static LogicalResult importReshape(Node &node) {
     known = count;
   }
   if (known != count)
-    return node.error("cannot reshape " + Twine(count) + " elements into " +
-                      Twine(known));
+    return node.error("cannot reshape " + Twine(count) + " elements into " + Twine(known));
   node.set(0, node.reshape(node.input(0), shape));
   return success();
 }
@@ -126,8 +124,7 @@ static LogicalResult importFlatten(Node &node) {
 
 /// Axes of Squeeze and Unsqueeze: an attribute before opset 13, then an
 /// operand.
-static LogicalResult readAxes(Node &node,
-                              std::optional<SmallVector<int64_t>> &axes) {
+static LogicalResult readAxes(Node &node, std::optional<SmallVector<int64_t>> &axes) {
   axes = node.intsAttr("axes");
   if (node.version >= 13 && node.has(1)) {
     axes.emplace();
@@ -147,8 +144,7 @@ static LogicalResult importSqueeze(Node &node) {
   for (auto [i, size] : llvm::enumerate(type.getShape())) {
     bool drop = axes ? llvm::is_contained(*axes, int64_t(i)) : size == 1;
     if (drop && size != 1)
-      return node.error("dimension " + Twine(i) + " has size " + Twine(size) +
-                        ", not 1");
+      return node.error("dimension " + Twine(i) + " has size " + Twine(size) + ", not 1");
     if (!drop)
       shape.push_back(size);
   }
@@ -185,8 +181,7 @@ static LogicalResult importTranspose(Node &node) {
   SmallVector<int64_t> sorted(perm);
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, rank)))
-    return node.error("perm is no permutation of " + Twine(rank) +
-                      " dimensions");
+    return node.error("perm is no permutation of " + Twine(rank) + " dimensions");
   Value value = node.input(0);
   // Two transposes are one.
   if (auto inner = value.getDefiningOp<nn::TransposeOp>()) {
@@ -209,8 +204,7 @@ static LogicalResult importExpand(Node &node) {
   for (auto [i, size] : llvm::enumerate(wanted)) {
     int64_t &mine = shape[offset + i];
     if (size < 0 || (mine != 1 && size != 1 && size != mine))
-      return node.error("cannot expand size " + Twine(mine) + " to " +
-                        Twine(size));
+      return node.error("cannot expand size " + Twine(mine) + " to " + Twine(size));
     if (mine == 1)
       mine = size;
   }
@@ -235,9 +229,7 @@ static LogicalResult importTile(Node &node) {
     repeated.append({repeat, size});
     result.push_back(product);
   }
-  node.set(0, node.reshape(
-                  node.broadcast(node.reshape(node.input(0), split), repeated),
-                  result));
+  node.set(0, node.reshape(node.broadcast(node.reshape(node.input(0), split), repeated), result));
   return success();
 }
 
@@ -253,17 +245,13 @@ static LogicalResult importConcat(Node &node) {
   SmallVector<Value> values;
   for (Value value : node.in) {
     auto type = Node::type(value);
-    if (type.getRank() != first.getRank() ||
-        type.getElementType() != first.getElementType())
-      return node.error("operands have types " + Node::name(first) + " and " +
-                        Node::name(type));
+    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
+      return node.error("operands have types " + Node::name(first) + " and " + Node::name(type));
     for (int64_t i = 0; i < type.getRank(); ++i)
       if (i != axis && type.getDimSize(i) != shape[i])
         return node.error("operands have sizes " + Twine(shape[i]) + " and " +
-                          Twine(type.getDimSize(i)) + " in dimension " +
-                          Twine(i));
-    if (__builtin_add_overflow(shape[axis], type.getDimSize(axis),
-                               &shape[axis]))
+                          Twine(type.getDimSize(i)) + " in dimension " + Twine(i));
+    if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
       return node.error("the result's size overflows 64 bits");
     if (type.getDimSize(axis) != 0)
       values.push_back(value);
@@ -273,24 +261,20 @@ static LogicalResult importConcat(Node &node) {
   if (values.size() == 1)
     node.set(0, values.front());
   else
-    node.set(0, node.create<nn::ConcatOp>(
-                    RankedTensorType::get(shape, first.getElementType()),
-                    values, axis));
+    node.set(0, node.create<nn::ConcatOp>(RankedTensorType::get(shape, first.getElementType()),
+                                          values, axis));
   return success();
 }
 
 /// Slices `value` along `axis`; bounds and a negative step as in numpy.
-static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start,
-                       int64_t end, int64_t step) {
+static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start, int64_t end,
+                       int64_t step) {
   auto type = Node::type(value);
   int64_t size = type.getDimSize(axis), rank = type.getRank();
-  auto fromEnd = [&](int64_t at) {
-    return at < 0 && at >= -size ? at + size : at;
-  };
+  auto fromEnd = [&](int64_t at) { return at < 0 && at >= -size ? at + size : at; };
   start = fromEnd(start);
   end = fromEnd(end);
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()),
-      strides(rank, 1);
+  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
   if (step > 0) {
     starts[axis] = std::clamp<int64_t>(start, 0, size);
     limits[axis] = std::max(std::clamp<int64_t>(end, 0, size), starts[axis]);
@@ -333,8 +317,7 @@ static LogicalResult importSlice(Node &node) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
   if (steps.empty())
     steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() ||
-      steps.size() != starts.size())
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return node.error("starts, ends, axes and steps differ in length");
   Value value = node.input(0);
   SmallVector<int64_t> seen;
@@ -361,8 +344,7 @@ static LogicalResult importSplit(Node &node) {
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  SmallVector<int64_t> sizes =
-      node.intsAttr("split").value_or(SmallVector<int64_t>());
+  SmallVector<int64_t> sizes = node.intsAttr("split").value_or(SmallVector<int64_t>());
   if (node.version >= 13 && node.has(1) && failed(node.constantInts(1, sizes)))
     return failure();
   int64_t size = type.getDimSize(axis), parts = node.numOutputs();
@@ -376,24 +358,23 @@ static LogicalResult importSplit(Node &node) {
       sizes.push_back(std::clamp<int64_t>(size - i * chunk, 0, chunk));
   }
   if (int64_t(sizes.size()) != node.numOutputs())
-    return node.error("has " + Twine(node.numOutputs()) + " results for " +
-                      Twine(sizes.size()) + " parts");
+    return node.error("has " + Twine(node.numOutputs()) + " results for " + Twine(sizes.size()) +
+                      " parts");
   SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
       strides(type.getRank(), 1);
   int64_t at = 0;
   for (auto [i, part] : llvm::enumerate(sizes)) {
     if (part < 0 || part > size - at)
-      return node.error("parts do not sum to the dimension's size " +
-                        Twine(size));
+      return node.error("parts do not sum to the dimension's size " + Twine(size));
     starts[axis] = at;
     limits[axis] = at + part;
     at += part;
     if (node.wants(i))
       node.set(i, node.slice(node.input(0), starts, limits, strides));
   }
-  return at == size ? success()
-                    : node.error("parts sum to " + Twine(at) +
-                                 ", the dimension has " + Twine(size));
+  return at == size
+             ? success()
+             : node.error("parts sum to " + Twine(at) + ", the dimension has " + Twine(size));
 }
 
 static LogicalResult importPad(Node &node) {
@@ -402,11 +383,8 @@ static LogicalResult importPad(Node &node) {
   auto type = Node::type(node.input(0));
   std::string mode = node.stringAttr("mode", "constant");
   if (mode != "constant")
-    return node.error("mode '" + displayName(mode) +
-                      "' is not supported (constant is)");
-  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(
-                           SmallVector<int64_t>()),
-                       axes;
+    return node.error("mode '" + displayName(mode) + "' is not supported (constant is)");
+  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(SmallVector<int64_t>()), axes;
   double value = node.version < 11 ? node.floatAttr("value", 0) : 0;
   if (node.version >= 11) {
     if (failed(node.require(2)) || failed(node.constantInts(1, pads)))
@@ -425,19 +403,16 @@ static LogicalResult importPad(Node &node) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (pads.size() != axes.size() * 2)
     return node.error("needs two pads per dimension");
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0),
-      shape(type.getShape());
+  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0), shape(type.getShape());
   Value result = node.input(0);
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()),
-      strides(rank, 1);
+  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = axes[i];
     if (failed(node.normalize(axis, rank)))
       return failure();
     int64_t before = pads[i], after = pads[axes.size() + i];
     // Negative pads cut.
-    if (before < -shape[axis] || after < -shape[axis] ||
-        before + after < -shape[axis])
+    if (before < -shape[axis] || after < -shape[axis] || before + after < -shape[axis])
       return node.error("pads cut more than there is");
     starts[axis] = std::max<int64_t>(-before, 0);
     limits[axis] = shape[axis] - std::max<int64_t>(-after, 0);
@@ -453,8 +428,7 @@ static LogicalResult importPad(Node &node) {
     return failure();
   auto padded = RankedTensorType::get(shape, type.getElementType());
   if (result.getType() != padded)
-    result = node.create<nn::PadOp>(padded, result,
-                                    node.builder.getDenseI64ArrayAttr(low),
+    result = node.create<nn::PadOp>(padded, result, node.builder.getDenseI64ArrayAttr(low),
                                     node.builder.getDenseI64ArrayAttr(high),
                                     node.builder.getDenseI64ArrayAttr(interior),
                                     node.builder.getF64FloatAttr(value));
@@ -479,15 +453,12 @@ static LogicalResult importTrilu(Node &node) {
   Value row = nn::IotaOp::create(node.builder, node.loc, index, 0);
   Value column = nn::IotaOp::create(node.builder, node.loc, index, 1);
   Value edge = node.binary<nn::AddOp>(
-      row, nn::ConstantOp::create(node.builder, node.loc,
-                                  DenseElementsAttr::get(index, diagonal)));
-  Value keep =
-      node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
+      row, nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(index, diagonal)));
+  Value keep = node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
   keep = node.broadcast(keep, type.getShape());
   if (!keep)
     return failure();
-  node.set(0, node.create<nn::SelectOp>(type, keep, node.input(0),
-                                        node.constant(type, 0)));
+  node.set(0, node.create<nn::SelectOp>(type, keep, node.input(0), node.constant(type, 0)));
   return success();
 }
 

@@ -45,8 +45,7 @@ private:
   LogicalResult parse(Equation &equation);
   LogicalResult parseTerm(StringRef text, std::string &term);
   LogicalResult label(int operand, StringRef text, Labels &labels);
-  LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all,
-                           Labels &result);
+  LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result);
   Value diagonal(Value value, Labels &labels);
   Term squeeze(Term term);
   Term arrange(Term term, ArrayRef<Label> order);
@@ -60,9 +59,7 @@ private:
       sizes.push_back(size[label]);
     return sizes;
   }
-  static bool has(ArrayRef<Label> labels, Label label) {
-    return llvm::is_contained(labels, label);
-  }
+  static bool has(ArrayRef<Label> labels, Label label) { return llvm::is_contained(labels, label); }
 
   Node &node;
   std::map<Label, int64_t> size;
@@ -134,8 +131,8 @@ LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
     if (known == 1)
       known = mine;
     else if (mine != 1 && mine != known)
-      return node.error(label >= kEllipsis ? Twine("dimensions of the ellipsis have sizes ") + Twine(known) +
-                                                 " and " + Twine(mine)
+      return node.error(label >= kEllipsis ? Twine("dimensions of the ellipsis have sizes ") +
+                                                 Twine(known) + " and " + Twine(mine)
                                            : "dimension '" + Twine(char(label)) + "' has sizes " +
                                                  Twine(known) + " and " + Twine(mine));
   }
@@ -144,8 +141,7 @@ LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
 
 /// Reads the labels of the result: those given, or the ellipsis and then the
 /// letters that appear once, in the order of their codes.
-LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all,
-                                 Labels &result) {
+LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result) {
   auto addEllipsis = [&] {
     for (int64_t i = ellipsisRank; i-- > 0;)
       result.push_back(kEllipsis + i);
@@ -186,8 +182,8 @@ Value Einsum::diagonal(Value value, Labels &labels) {
     SmallVector<int64_t> shape(Node::type(value).getShape());
     int64_t n = shape[i];
     if (shape[j] != n) {
-      (void)node.error("the diagonal of '" + Twine(char(labels[i])) + "' has sizes " + Twine(n) + " and " +
-                       Twine(shape[j]));
+      (void)node.error("the diagonal of '" + Twine(char(labels[i])) + "' has sizes " + Twine(n) +
+                       " and " + Twine(shape[j]));
       return {};
     }
     // [.., n, n] -> [.., n * n] -> every (n + 1)-th
@@ -324,7 +320,8 @@ Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> 
   };
   bool transposeLhs, transposeRhs;
   Value left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
-  return {node.reshape(node.matmul(left, right, transposeLhs, !transposeRhs), sizesOf(order)), order};
+  return {node.reshape(node.matmul(left, right, transposeLhs, !transposeRhs), sizesOf(order)),
+          order};
 }
 
 LogicalResult Einsum::import() {

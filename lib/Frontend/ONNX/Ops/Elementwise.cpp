@@ -5,38 +5,30 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static bool isFloat(Value value) {
-  return isa<FloatType>(Node::type(value).getElementType());
-}
-static bool isBool(Value value) {
-  return Node::type(value).getElementType().isInteger(1);
-}
+static bool isFloat(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
+static bool isBool(Value value) { return Node::type(value).getElementType().isInteger(1); }
 
 template <typename OpT> static LogicalResult importBinary(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  bool logical = std::is_same_v<OpT, nn::AndOp> ||
-                 std::is_same_v<OpT, nn::OrOp> ||
+  bool logical = std::is_same_v<OpT, nn::AndOp> || std::is_same_v<OpT, nn::OrOp> ||
                  std::is_same_v<OpT, nn::XorOp>;
   for (Value value : node.in)
     if (isBool(value) != logical)
-      return node.error("cannot take operands of type " +
-                        Node::name(value.getType()));
+      return node.error("cannot take operands of type " + Node::name(value.getType()));
   node.set(0, node.binary<OpT>(node.input(0), node.input(1)));
   return success();
 }
 
 /// Min, Max, Sum and Mean take any number of operands.
-template <typename OpT, bool mean = false>
-static LogicalResult importVariadic(Node &node) {
+template <typename OpT, bool mean = false> static LogicalResult importVariadic(Node &node) {
   if (failed(node.require(std::max(node.numInputs(), 1))))
     return failure();
   Value result = node.input(0);
   for (Value value : ArrayRef<Value>(node.in).drop_front())
     result = node.binary<OpT>(result, value);
   if (mean && result)
-    result = node.binary<nn::DivOp>(
-        result, node.constant(Node::type(result), node.numInputs()));
+    result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), node.numInputs()));
   node.set(0, result);
   return success();
 }
@@ -45,8 +37,7 @@ template <typename OpT> static LogicalResult importFloatUnary(Node &node) {
   if (failed(node.require(1)))
     return failure();
   if (!isFloat(node.input(0)))
-    return node.error("cannot take an operand of type " +
-                      Node::name(node.input(0).getType()));
+    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
   node.set(0, node.unary<OpT>(node.input(0)));
   return success();
 }
@@ -55,14 +46,12 @@ template <typename OpT> static LogicalResult importUnary(Node &node) {
   if (failed(node.require(1)))
     return failure();
   if (isBool(node.input(0)) != std::is_same_v<OpT, nn::NotOp>)
-    return node.error("cannot take an operand of type " +
-                      Node::name(node.input(0).getType()));
+    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
   node.set(0, node.unary<OpT>(node.input(0)));
   return success();
 }
 
-template <nn::Predicate predicate>
-static LogicalResult importCompare(Node &node) {
+template <nn::Predicate predicate> static LogicalResult importCompare(Node &node) {
   if (failed(node.require(2)))
     return failure();
   node.set(0, node.binary(node.input(0), node.input(1), predicate));
@@ -73,8 +62,7 @@ static LogicalResult importReciprocal(Node &node) {
   if (failed(node.require(1)) || !isFloat(node.input(0)))
     return node.error("needs floats");
   Value value = node.input(0);
-  node.set(0,
-           node.binary<nn::DivOp>(node.constant(Node::type(value), 1), value));
+  node.set(0, node.binary<nn::DivOp>(node.constant(Node::type(value), 1), value));
   return success();
 }
 
@@ -91,9 +79,8 @@ static LogicalResult importPow(Node &node) {
     Value x = node.broadcast(base, shape);
     if (!x)
       return failure();
-    Value square = *power == 2 || *power == 3 || *power == 4
-                       ? node.binary<nn::MulOp>(x, x)
-                       : Value();
+    Value square =
+        *power == 2 || *power == 3 || *power == 4 ? node.binary<nn::MulOp>(x, x) : Value();
     Value result;
     if (*power == 1)
       result = x;
@@ -119,8 +106,7 @@ static LogicalResult importPow(Node &node) {
     // Integer powers occur in shape arithmetic, where doubles hold them
     // exactly.
     Type wide = node.builder.getF64Type();
-    Value result = node.binary<nn::PowOp>(node.cast(base, wide),
-                                          node.cast(exponent, wide));
+    Value result = node.binary<nn::PowOp>(node.cast(base, wide), node.cast(exponent, wide));
     node.set(0, node.cast(result, element));
     return success();
   }
@@ -142,8 +128,7 @@ static LogicalResult importMod(Node &node) {
     Value negative = node.binary(rem, zero, nn::Predicate::LT),
           other = node.binary(divisor, zero, nn::Predicate::LT);
     Value nonZero = node.binary(rem, zero, nn::Predicate::NE);
-    Value turn = node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other),
-                                        nonZero);
+    Value turn = node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other), nonZero);
     Value sum = node.binary<nn::AddOp>(rem, divisor);
     if (!turn || !sum)
       return failure();
@@ -176,8 +161,7 @@ static LogicalResult importClip(Node &node) {
 static LogicalResult importRelu(Node &node) {
   if (failed(node.require(1)))
     return failure();
-  node.set(0, node.binary<nn::MaxOp>(
-                  node.input(0), node.constant(Node::type(node.input(0)), 0)));
+  node.set(0, node.binary<nn::MaxOp>(node.input(0), node.constant(Node::type(node.input(0)), 0)));
   return success();
 }
 
@@ -185,8 +169,8 @@ static LogicalResult importLeakyRelu(Node &node) {
   if (failed(node.require(1)) || !isFloat(node.input(0)))
     return node.error("needs floats");
   Value x = node.input(0), zero = node.constant(Node::type(x), 0);
-  Value scaled = node.binary<nn::MulOp>(
-      x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
+  Value scaled =
+      node.binary<nn::MulOp>(x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
   Value positive = node.binary(x, zero, nn::Predicate::GE);
   if (!scaled || !positive)
     return failure();
@@ -200,8 +184,7 @@ static LogicalResult importGelu(Node &node) {
   std::string kind = node.stringAttr("approximate", "none");
   if (kind != "none" && kind != "tanh")
     return node.error("approximate must be none or tanh");
-  node.set(0, node.create<nn::GeluOp>(node.input(0).getType(), node.input(0),
-                                      kind == "tanh"));
+  node.set(0, node.create<nn::GeluOp>(node.input(0).getType(), node.input(0), kind == "tanh"));
   return success();
 }
 
@@ -212,8 +195,7 @@ template <bool tanh> static LogicalResult importBiasGelu(Node &node) {
   Value value = node.input(0);
   if (node.has(1))
     value = node.binary<nn::AddOp>(value, node.input(1));
-  node.set(0, value ? node.create<nn::GeluOp>(value.getType(), value, tanh)
-                    : Value());
+  node.set(0, value ? node.create<nn::GeluOp>(value.getType(), value, tanh) : Value());
   return success();
 }
 
@@ -228,17 +210,15 @@ template <int thousandths> static LogicalResult importSwish(Node &node) {
     return success();
   }
   Value scaled = node.binary<nn::MulOp>(x, node.constant(Node::type(x), alpha));
-  node.set(0, node.binary<nn::MulOp>(
-                  x, scaled ? node.unary<nn::SigmoidOp>(scaled) : Value()));
+  node.set(0, node.binary<nn::MulOp>(x, scaled ? node.unary<nn::SigmoidOp>(scaled) : Value()));
   return success();
 }
 
 static LogicalResult importIsNan(Node &node) {
   if (failed(node.require(1)) || !isFloat(node.input(0)))
     return node.error("needs floats");
-  node.set(0, node.create<nn::IsNanOp>(
-                  Node::type(node.input(0)).clone(node.builder.getI1Type()),
-                  node.input(0)));
+  node.set(0, node.create<nn::IsNanOp>(Node::type(node.input(0)).clone(node.builder.getI1Type()),
+                                       node.input(0)));
   return success();
 }
 
@@ -249,12 +229,9 @@ static LogicalResult importWhere(Node &node) {
   if (failed(node.broadcastShape(node.in, shape)))
     return failure();
   auto element = Node::type(node.input(1)).getElementType();
-  if (!isBool(node.input(0)) ||
-      Node::type(node.input(2)).getElementType() != element)
-    return node.error(
-        "needs a condition of bools and two operands of one element type");
-  Value condition = node.broadcast(node.input(0), shape),
-        a = node.broadcast(node.input(1), shape),
+  if (!isBool(node.input(0)) || Node::type(node.input(2)).getElementType() != element)
+    return node.error("needs a condition of bools and two operands of one element type");
+  Value condition = node.broadcast(node.input(0), shape), a = node.broadcast(node.input(1), shape),
         b = node.broadcast(node.input(2), shape);
   if (!condition || !a || !b)
     return failure();
@@ -266,8 +243,7 @@ static LogicalResult importCast(Node &node) {
   if (failed(node.require(1)))
     return failure();
   std::string why;
-  Type element =
-      elementType(node.builder.getContext(), node.intAttr("to", 0), why);
+  Type element = elementType(node.builder.getContext(), node.intAttr("to", 0), why);
   if (!element)
     return node.error(why);
   node.set(0, node.cast(node.input(0), element));
@@ -277,8 +253,7 @@ static LogicalResult importCast(Node &node) {
 static LogicalResult importCastLike(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  node.set(
-      0, node.cast(node.input(0), Node::type(node.input(1)).getElementType()));
+  node.set(0, node.cast(node.input(0), Node::type(node.input(1)).getElementType()));
   return success();
 }
 

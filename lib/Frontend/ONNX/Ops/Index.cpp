@@ -1,6 +1,6 @@
 //===- Index.cpp - Gather and its relatives -------------------------------===//
-#include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
@@ -24,8 +24,7 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
         most = std::max(most, each.getSExtValue());
       std::string hint = node.importer.positionsHint({table}, size, most + 1);
       (void)node.error(hint.empty() ? "index " + std::to_string(at) +
-                                          " is out of a dimension of size " +
-                                          std::to_string(size)
+                                          " is out of a dimension of size " + std::to_string(size)
                                     : hint);
       return {};
     }
@@ -42,10 +41,12 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
 /// computed with: the elements of inputs are checked when they are read.
 static bool isData(Node &node, Value value) {
   if (DenseElementsAttr constant = node.importer.constantOf(value))
-    return llvm::none_of(constant.getValues<APInt>(), [](const APInt &index) { return index.isNegative(); });
+    return llvm::none_of(constant.getValues<APInt>(),
+                         [](const APInt &index) { return index.isNegative(); });
   Operation *op = value.getDefiningOp();
-  return !op || (isa<ElementMove>(op) && op->getNumOperands() > 0 &&
-                 llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
+  return !op ||
+         (isa<ElementMove>(op) && op->getNumOperands() > 0 &&
+          llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
 /// Converts negative indices, which count from the end, to positive ones if the
@@ -77,12 +78,12 @@ static Value wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value t
 
 /// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
 static bool needsGradient(Node &node, Value value) {
-  return isa<FloatType>(Node::type(value).getElementType()) &&
-         !node.importer.constantOf(value);
+  return isa<FloatType>(Node::type(value).getElementType()) && !node.importer.constantOf(value);
 }
 
-/// Returns the row that PyTorch's embedding never trains: the third operand of the node's original operation. None if there
-/// is none; -2 if the operation also scales gradients, which no op supports.
+/// Returns the row that PyTorch's embedding never trains: the third operand of the node's original
+/// operation. None if there is none; -2 if the operation also scales gradients, which no op
+/// supports.
 static std::optional<int64_t> paddingOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
   if (!StringRef(fx.target).starts_with("aten.embedding.") || fx.positional.size() < 3)
@@ -95,12 +96,12 @@ static std::optional<int64_t> paddingOf(Node &node) {
   return row < 0 ? std::nullopt : std::optional<int64_t>(row);
 }
 
-Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis, std::optional<int64_t> padding) {
+Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
+                        std::optional<int64_t> padding) {
   auto type = Node::type(input), ids = Node::type(indices);
   SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + axis);
-  shape.insert(shape.begin() + axis, ids.getShape().begin(),
-               ids.getShape().end());
+  shape.insert(shape.begin() + axis, ids.getShape().begin(), ids.getShape().end());
   auto result = RankedTensorType::get(shape, type.getElementType());
   if (!needsGradient(node, input))
     return node.create<nn::GatherOp>(result, input, indices, axis);
@@ -127,16 +128,16 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis, st
     if (i != axis)
       perm.push_back(i);
   Value table = node.transpose(input, perm);
-  int64_t rows = type.getDimSize(axis),
-          width = rows ? type.getNumElements() / rows : 0;
+  int64_t rows = type.getDimSize(axis), width = rows ? type.getNumElements() / rows : 0;
   table = node.reshape(table, {rows, width});
   if (!table)
     return {};
   SmallVector<int64_t> looked(ids.getShape());
   looked.push_back(width);
-  IntegerAttr row = padding && *padding < rows ? node.importer.builder.getI64IntegerAttr(*padding) : IntegerAttr();
-  Value found = node.create<nn::EmbeddingOp>(
-      RankedTensorType::get(looked, type.getElementType()), table, indices, row);
+  IntegerAttr row = padding && *padding < rows ? node.importer.builder.getI64IntegerAttr(*padding)
+                                               : IntegerAttr();
+  Value found = node.create<nn::EmbeddingOp>(RankedTensorType::get(looked, type.getElementType()),
+                                             table, indices, row);
   SmallVector<int64_t> split(ids.getShape());
   for (int64_t i = 1; i < type.getRank(); ++i)
     split.push_back(type.getDimSize(perm[i]));
@@ -159,8 +160,7 @@ static LogicalResult importGather(Node &node) {
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  if (!ids.getElementType().isInteger(64) &&
-      !ids.getElementType().isInteger(32))
+  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
     return node.error("indices must be integers");
   Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, node.input(0));
   if (!indices)
@@ -192,8 +192,10 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
   SmallVector<int64_t> strides(at.size(), 1); // of the flat list
   for (int64_t i = places; i-- > 0;)
     strides[i] = strides[i + 1] * at[i + 1];
-  // For each tuple element: the dimension of the tuples' shape along which it runs (-1: none), its start and its limit.
-  SmallVector<int64_t> along(length, -1), starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
+  // For each tuple element: the dimension of the tuples' shape along which it runs (-1: none), its
+  // start and its limit.
+  SmallVector<int64_t> along(length, -1), starts(type.getRank(), 0), limits(type.getShape()),
+      steps(type.getRank(), 1);
   llvm::SmallBitVector taken(places);
   for (int64_t k = 0; k < length; ++k) {
     for (int64_t place = 0; place < places; ++place)
@@ -245,8 +247,9 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
     OperandRange parts = concat.getInputs();
     auto first = Node::type(parts.front());
     DenseElementsAttr places = node.importer.constantOf(parts.front());
-    if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 || first.getShape().back() != 1 || !places ||
-        batch + 1 >= type.getRank() || type.getDimSize(batch) != input.getDimSize(batch))
+    if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 ||
+        first.getShape().back() != 1 || !places || batch + 1 >= type.getRank() ||
+        type.getDimSize(batch) != input.getDimSize(batch))
       break;
     int64_t stride = 1, at = 0;
     for (int64_t size : first.getShape().drop_front(batch + 1))
@@ -259,7 +262,9 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
     ++batch;
     SmallVector<int64_t> shape(type.getShape());
     --shape.back();
-    indices = parts.size() == 2 ? parts.back() : node.create<nn::ConcatOp>(type.clone(shape), parts.drop_front(), type.getRank() - 1);
+    indices = parts.size() == 2 ? parts.back()
+                                : node.create<nn::ConcatOp>(type.clone(shape), parts.drop_front(),
+                                                            type.getRank() - 1);
     if (!indices)
       return {};
   }
@@ -294,7 +299,8 @@ static LogicalResult importGatherNd(Node &node) {
       node.set(0, picked);
       return success();
     }
-  node.set(0, node.create<nn::GatherNdOp>(RankedTensorType::get(shape, type.getElementType()), node.input(0), indices, batch));
+  node.set(0, node.create<nn::GatherNdOp>(RankedTensorType::get(shape, type.getElementType()),
+                                          node.input(0), indices, batch));
   return success();
 }
 
@@ -319,7 +325,8 @@ static LogicalResult importGatherElements(Node &node) {
     }
   }
   if (!fits)
-    return node.error("indices " + Node::name(ids) + " do not fit " + Node::name(type) + ": one of at most as many lines");
+    return node.error("indices " + Node::name(ids) + " do not fit " + Node::name(type) +
+                      ": one of at most as many lines");
   perm.push_back(axis);
   for (auto [to, from] : llvm::enumerate(perm))
     back[from] = to;
@@ -336,7 +343,8 @@ static LogicalResult importGatherElements(Node &node) {
   indices = node.reshape(indices, tuples);
   if (!indices)
     return failure();
-  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()), input, indices, rank - 1);
+  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()),
+                                            input, indices, rank - 1);
   node.set(0, found ? node.transpose(found, back) : Value());
   return success();
 }

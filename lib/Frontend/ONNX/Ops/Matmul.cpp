@@ -22,8 +22,8 @@ static LogicalResult importMatmul(Node &node) {
   left = Node::type(lhs);
   right = Node::type(rhs);
   if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
-    return node.error("matrices " + Node::name(left) + " and " +
-                      Node::name(right) + " do not multiply");
+    return node.error("matrices " + Node::name(left) + " and " + Node::name(right) +
+                      " do not multiply");
   SmallVector<int64_t> shape;
   Value result;
   if (right.getRank() == 2) {
@@ -33,8 +33,7 @@ static LogicalResult importMatmul(Node &node) {
     for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
       rows *= size;
     shape.back() = right.getDimSize(1);
-    result =
-        node.reshape(node.matmul(node.reshape(lhs, {rows, k}), rhs), shape);
+    result = node.reshape(node.matmul(node.reshape(lhs, {rows, k}), rhs), shape);
   } else {
     auto batchOf = [](RankedTensorType type) {
       return SmallVector<int64_t>(type.getShape().drop_back(2));
@@ -57,8 +56,7 @@ static LogicalResult importMatmul(Node &node) {
     };
     result = node.matmul(widen(lhs), widen(rhs));
     shape = batch;
-    shape.append(
-        {left.getDimSize(left.getRank() - 2), right.getShape().back()});
+    shape.append({left.getDimSize(left.getRank() - 2), right.getShape().back()});
   }
   if (isColumn)
     shape.pop_back();
@@ -71,18 +69,14 @@ static LogicalResult importMatmul(Node &node) {
 static LogicalResult importGemm(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  if (Node::type(node.input(0)).getRank() != 2 ||
-      Node::type(node.input(1)).getRank() != 2)
+  if (Node::type(node.input(0)).getRank() != 2 || Node::type(node.input(1)).getRank() != 2)
     return node.error("operands must be matrices");
-  Value result =
-      node.matmul(node.input(0), node.input(1), node.intAttr("transA", 0) != 0,
-                  node.intAttr("transB", 0) != 0);
+  Value result = node.matmul(node.input(0), node.input(1), node.intAttr("transA", 0) != 0,
+                             node.intAttr("transB", 0) != 0);
   if (!result)
     return failure();
   auto scale = [&](Value value, double by) {
-    return by == 1 ? value
-                   : node.binary<nn::MulOp>(
-                         value, node.constant(Node::type(value), by));
+    return by == 1 ? value : node.binary<nn::MulOp>(value, node.constant(Node::type(value), by));
   };
   result = scale(result, node.floatAttr("alpha", 1));
   if (result && node.has(2)) {

@@ -17,14 +17,12 @@ static Value withLast(Node &node, Value value, int64_t axis,
 
 static Value logSoftmax(Node &node, Value x) {
   int64_t last = Node::type(x).getRank() - 1;
-  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true),
-                              Node::type(x).getShape());
+  Value peak =
+      node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true), Node::type(x).getShape());
   Value shifted = node.binary<nn::SubOp>(x, peak);
-  Value sum = node.reduce(nn::ReduceKind::Sum,
-                          shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
+  Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
                           {last}, true);
-  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum))
-             : Value();
+  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum)) : Value();
 }
 
 template <bool isLog> static LogicalResult importSoftmax(Node &node) {
@@ -46,8 +44,7 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
     int64_t rows = 1;
     for (int64_t i = 0; i < axis; ++i)
       rows *= type.getDimSize(i);
-    Value flat = node.reshape(
-        x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
+    Value flat = node.reshape(x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
     result = flat ? node.reshape(apply(flat), type.getShape()) : Value();
   } else {
     result = withLast(node, x, axis, apply);
@@ -60,8 +57,7 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
 }
 
 /// Flattens dimensions from `axis` on into one row.
-static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x,
-                              int64_t &width) {
+static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width) {
   auto type = Node::type(x);
   if (!isa<FloatType>(type.getElementType()))
     return node.error("cannot take an operand of type " + Node::name(type));
@@ -82,8 +78,7 @@ static LogicalResult checkEpsilon(Node &node, double epsilon) {
 
 /// The scale or bias of a norm as one row; it may be broadcast from fewer
 /// elements.
-static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized,
-                        int64_t width) {
+static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, int64_t width) {
   return node.reshape(node.broadcast(value, normalized), {width});
 }
 
@@ -96,24 +91,19 @@ static LogicalResult importLayerNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) ||
-      failed(checkEpsilon(node, epsilon)) ||
+  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) ||
       failed(rowsFrom(node, axis, x, width)))
     return failure();
   ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
   auto row = RankedTensorType::get({width}, type.getElementType());
   Value scale = rowOperand(node, node.input(1), normalized, width);
-  Value bias = node.input(2)
-                   ? rowOperand(node, node.input(2), normalized, width)
-                   : node.constant(row, 0);
+  Value bias =
+      node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
   if (!scale || !bias || scale.getType() != row || bias.getType() != row)
-    return node.error(
-        "scale and bias must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(),
-                                     type.getElementType());
-  auto op = nn::LayerNormOp::create(
-      node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x, scale,
-      bias, node.builder.getF64FloatAttr(epsilon));
+    return node.error("scale and bias must have the normalised dimensions' type");
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
+  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x,
+                                    scale, bias, node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));
   return success();
@@ -129,19 +119,15 @@ static LogicalResult importRmsNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) ||
-      failed(checkEpsilon(node, epsilon)) ||
+  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) ||
       failed(rowsFrom(node, axis, x, width)))
     return failure();
   auto row = RankedTensorType::get({width}, type.getElementType());
-  Value scale =
-      rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
+  Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
   if (!scale || scale.getType() != row)
     return node.error("scale must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(),
-                                     type.getElementType());
-  auto op = nn::RmsNormOp::create(node.builder, node.loc,
-                                  TypeRange{x.getType(), stats}, x, scale,
+  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
+  auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats}, x, scale,
                                   node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));

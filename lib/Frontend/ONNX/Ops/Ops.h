@@ -19,9 +19,11 @@ void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
-/// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has dimensions [..axis), the
-/// indices', (axis..]. Gradients flow to all rows except `padding`. Returns null after an error.
-mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int64_t axis, std::optional<int64_t> padding = std::nullopt);
+/// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has
+/// dimensions [..axis), the indices', (axis..]. Gradients flow to all rows except `padding`.
+/// Returns null after an error.
+mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int64_t axis,
+                        std::optional<int64_t> padding = std::nullopt);
 
 } // namespace shale::onnx
 

@@ -7,8 +7,8 @@ using namespace shale::onnx;
 
 /// The reduced dimensions: an attribute, or an operand (ReduceSum from opset 13
 /// on, the others from 18 on).
-static LogicalResult readDims(Node &node, int64_t sinceOperand,
-                              SmallVectorImpl<int64_t> &dims, bool &nothing) {
+static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<int64_t> &dims,
+                              bool &nothing) {
   if (failed(node.require(1)))
     return failure();
   int64_t rank = Node::type(node.input(0)).getRank();
@@ -24,18 +24,7 @@ static LogicalResult readDims(Node &node, int64_t sinceOperand,
   return node.normalizeAll(dims, rank);
 }
 
-enum class Reduction {
-  Sum,
-  Mean,
-  Max,
-  Min,
-  Prod,
-  L1,
-  L2,
-  SumSquare,
-  LogSum,
-  LogSumExp
-};
+enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 
 template <Reduction kind> static LogicalResult importReduce(Node &node) {
   SmallVector<int64_t> dims;
@@ -72,8 +61,7 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
       count *= Node::type(x).getDimSize(dim);
     result = reduce(nn::ReduceKind::Sum, x);
     if (result)
-      result = node.binary<nn::DivOp>(
-          result, node.constant(Node::type(result), double(count)));
+      result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), double(count)));
     break;
   }
   case Reduction::L1:
@@ -92,11 +80,9 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
   case Reduction::LogSumExp: {
     Value peak = node.reduce(nn::ReduceKind::Max, x, dims, true);
     Value shifted = node.binary<nn::SubOp>(x, peak);
-    Value sum = node.reduce(nn::ReduceKind::Sum,
-                            shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
+    Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
                             dims, true);
-    result = sum ? node.binary<nn::AddOp>(node.unary<nn::LogOp>(sum), peak)
-                 : Value();
+    result = sum ? node.binary<nn::AddOp>(node.unary<nn::LogOp>(sum), peak) : Value();
     if (result && !keep)
       result = node.reduce(nn::ReduceKind::Sum, result, dims, false);
     break;

@@ -18,13 +18,11 @@ static LogicalResult importSplitToSequence(Node &node) {
   if (node.has(1)) {
     if (failed(node.constantInts(1, parts)))
       return failure();
-    if (Node::type(node.input(1)).getRank() ==
-        0) { // one size for all, the last may be smaller
+    if (Node::type(node.input(1)).getRank() == 0) { // one size for all, the last may be smaller
       int64_t chunk = parts.front();
       parts.clear();
       if (chunk < 1 || size / chunk > 4096)
-        return node.error("cannot split " + Twine(size) + " into parts of " +
-                          Twine(chunk));
+        return node.error("cannot split " + Twine(size) + " into parts of " + Twine(chunk));
       for (int64_t at = 0; at < size; at += chunk)
         parts.push_back(std::min(chunk, size - at));
     }
@@ -39,8 +37,7 @@ static LogicalResult importSplitToSequence(Node &node) {
   int64_t at = 0;
   for (int64_t part : parts) {
     if (part < 0 || part > size - at)
-      return node.error("parts do not sum to the dimension's size " +
-                        Twine(size));
+      return node.error("parts do not sum to the dimension's size " + Twine(size));
     starts[axis] = at;
     limits[axis] = at += part;
     Value item = node.slice(node.input(0), starts, limits, strides);
@@ -54,8 +51,7 @@ static LogicalResult importSplitToSequence(Node &node) {
     items.push_back(item);
   }
   if (at != size)
-    return node.error("parts sum to " + Twine(at) + ", the dimension has " +
-                      Twine(size));
+    return node.error("parts sum to " + Twine(at) + ", the dimension has " + Twine(size));
   node.setSequence(0, std::move(items));
   return success();
 }
@@ -76,8 +72,7 @@ static LogicalResult importSequenceAt(Node &node) {
     return node.error("needs one position");
   int64_t size = sequence->items.size();
   if (at[0] < -size || at[0] >= size)
-    return node.error("position " + Twine(at[0]) + " is out of a sequence of " +
-                      Twine(size));
+    return node.error("position " + Twine(at[0]) + " is out of a sequence of " + Twine(size));
   node.set(0, sequence->items[at[0] < 0 ? at[0] + size : at[0]]);
   return success();
 }
@@ -104,9 +99,8 @@ static LogicalResult importConcatFromSequence(Node &node) {
     shape[axis] += Node::type(item).getDimSize(axis);
   node.set(0, items.size() == 1
                   ? items.front()
-                  : node.create<nn::ConcatOp>(
-                        RankedTensorType::get(shape, type.getElementType()),
-                        items, axis));
+                  : node.create<nn::ConcatOp>(RankedTensorType::get(shape, type.getElementType()),
+                                              items, axis));
   return success();
 }
 

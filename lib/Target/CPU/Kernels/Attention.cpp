@@ -32,11 +32,13 @@ struct Shape {
   int64_t batch, heads, groups, rows, keys, depth, width;
   template <typename OpT> explicit Shape(OpT op) {
     auto query = cast<RankedTensorType>(op.getQuery().getType());
-    ArrayRef<int64_t> q = query.getShape(), v = cast<RankedTensorType>(op.getValue().getType()).getShape();
+    ArrayRef<int64_t> q = query.getShape(),
+                      v = cast<RankedTensorType>(op.getValue().getType()).getShape();
     element = query.getElementType();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
   }
-  /// Query rows per block: at most 64, and as many that the scores fit in 256 KiB, but at least 8 if there are 8.
+  /// Query rows per block: at most 64, and as many that the scores fit in 256 KiB, but at least 8
+  /// if there are 8.
   int64_t blockRows() const {
     constexpr int64_t elements = 65536;
     return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
@@ -77,7 +79,8 @@ struct MaskArea {
                  l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
   }
   Value load(Loops &l, Value base, Value j, Value lanes) const {
-    return strides[3] ? l.load(memref, l.add(base, j), lanes, element) : l.splat(l.loadScalar(memref, base, element));
+    return strides[3] ? l.load(memref, l.add(base, j), lanes, element)
+                      : l.splat(l.loadScalar(memref, base, element));
   }
   explicit operator bool() const { return bool(memref); }
 
@@ -91,8 +94,8 @@ class Blocks {
 public:
   template <typename OpT>
   Blocks(Loops &l, const Shape &s, OpT op, ValueRange operands)
-      : l(l), s(s), mask(op.getMaskMutable(), operands), seen(op.getSeenMutable(), operands), causal(op.getCausal()),
-        added(op.getAdded()), scale(op.getScale().convertToDouble()) {
+      : l(l), s(s), mask(op.getMaskMutable(), operands), seen(op.getSeenMutable(), operands),
+        causal(op.getCausal()), added(op.getAdded()), scale(op.getScale().convertToDouble()) {
     if (op.getHidden())
       hidden = op.getHidden()->convertToDouble();
   }
@@ -108,15 +111,17 @@ public:
 
   /// Emits scores[count, limit] = scale * q k^T.
   void multiply(Value count, Value limit, Value q, Value qAt, Value k, Value kAt, Value scores) {
-    l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)}, 0,
-           {scores, i(0), i(s.keys)});
+    l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)},
+           0, {scores, i(0), i(s.keys)});
   }
 
-  /// Adds the mask to columns [0, limit) of a row of scores and applies `hidden` to scores that are not seen.
+  /// Adds the mask to columns [0, limit) of a row of scores and applies `hidden` to scores that are
+  /// not seen.
   void applyMasks(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
     if (!mask && !seen)
       return;
-    Value base = mask ? mask.rowAt(l, batch, head, row) : Value(), from = seen ? seen.rowAt(l, batch, head, row) : Value();
+    Value base = mask ? mask.rowAt(l, batch, head, row) : Value(),
+          from = seen ? seen.rowAt(l, batch, head, row) : Value();
     Value other = l.splat(l.real(hidden));
     l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
       Value x = l.load(scores, l.add(at, j), lanes);
@@ -131,25 +136,30 @@ public:
     });
   }
 
-  /// Returns the factor that makes a row's probabilities exp(score - lse) sum to 1 if |lse| is large, else 1.
+  /// Returns the factor that makes a row's probabilities exp(score - lse) sum to 1 if |lse| is
+  /// large, else 1.
   Value normalizer(Value scores, Value at, Value seen, Value lse) {
     Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
     Value size = math::AbsFOp::create(l.b, l.loc, lse);
-    Value large = arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OGT, size, l.real(kLargeLse));
+    Value large =
+        arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OGT, size, l.real(kLargeLse));
     Value limit = arith::SelectOp::create(l.b, l.loc, large, seen, i(0));
-    Value total = l.vectors(i(0), limit, none, [&](Value j, Value lanes, ValueRange c) -> SmallVector<Value> {
-      Value x = l.load(scores, l.add(at, j), lanes);
-      Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
-      return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
-    })[0];
+    Value total =
+        l.vectors(i(0), limit, none, [&](Value j, Value lanes, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(scores, l.add(at, j), lanes);
+          Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
+          return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
+        })[0];
     Value part = arith::DivFOp::create(l.b, l.loc, one, l.sumLanes(total));
     return l.splat(arith::SelectOp::create(l.b, l.loc, large, part, one));
   }
 
-  /// Whether a finite number replaces hidden scores, so that they get no gradient. With -inf the probability is 0.
+  /// Whether a finite number replaces hidden scores, so that they get no gradient. With -inf the
+  /// probability is 0.
   bool replaces() const { return seen && !added && std::isfinite(hidden); }
 
-  /// Widens an area of 16-bit floats to scratch. Returns the f32 area and its offset; without scratch, the given area.
+  /// Widens an area of 16-bit floats to scratch. Returns the f32 area and its offset; without
+  /// scratch, the given area.
   std::pair<Value, Value> widened(Value area, Value at, Value scratch, Value count) {
     if (!scratch)
       return {area, at};
@@ -182,14 +192,19 @@ public:
 /// Emits which probabilities are dropped (nn.dropout), for one vector of a row at a time.
 class Drops {
 public:
-  /// `random` are buffers of scalars: seed, step, micro-batch and, for a part of a sharded op, the offset of its elements.
-  Drops(Loops &l, const Shape &s, DropAttr dropout, ValueRange random) : l(l), s(s), words{l.b, l.loc}, dropout(dropout) {
+  /// `random` are buffers of scalars: seed, step, micro-batch and, for a part of a sharded op, the
+  /// offset of its elements.
+  Drops(Loops &l, const Shape &s, DropAttr dropout, ValueRange random)
+      : l(l), s(s), words{l.b, l.loc}, dropout(dropout) {
     if (!dropout)
       return;
-    auto scalar = [&](unsigned i) { return memref::LoadOp::create(l.b, l.loc, random[i], ValueRange{l.index(0)}); };
+    auto scalar = [&](unsigned i) {
+      return memref::LoadOp::create(l.b, l.loc, random[i], ValueRange{l.index(0)});
+    };
     std::tie(key0, key1) = words.split(scalar(0));
     step = words.split(scalar(1)).first;
-    microbatch = arith::ShLIOp::create(l.b, l.loc, words.split(scalar(2)).first, words.constant(16));
+    microbatch =
+        arith::ShLIOp::create(l.b, l.loc, words.split(scalar(2)).first, words.constant(16));
     groups = s.groups, shared = s.heads / s.groups;
     if (dropout.getWhole().empty())
       return;
@@ -217,7 +232,8 @@ public:
     SmallVector<int64_t> steps(l.lanes);
     std::iota(steps.begin(), steps.end(), 0);
     auto type = VectorType::get({l.lanes}, i64);
-    Value lanes = arith::ConstantOp::create(l.b, l.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+    Value lanes = arith::ConstantOp::create(l.b, l.loc,
+                                            DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
     auto [low, high] = words.split(arith::AddIOp::create(l.b, l.loc, l.splat(first), lanes));
     Value id = words.constant(static_cast<uint32_t>(dropout.getId()));
     Value word = words.philox({low, words.sum(high, microbatch), step, id}, key0, key1);
@@ -227,7 +243,8 @@ public:
   }
   Value apply(Value kept, Value x) {
     Value factor = l.splat(l.real(1 / (1 - dropout.getRatio().getValueAsDouble())));
-    return arith::SelectOp::create(l.b, l.loc, kept, arith::MulFOp::create(l.b, l.loc, x, factor), l.splat(l.real(0)));
+    return arith::SelectOp::create(l.b, l.loc, kept, arith::MulFOp::create(l.b, l.loc, x, factor),
+                                   l.splat(l.real(0)));
   }
 
 private:
@@ -245,7 +262,8 @@ LogicalResult checkElement(Operation *op, Value lse) {
       continue; // integer scalars for random numbers
     Type element = cast<RankedTensorType>(operand.getType()).getElementType();
     if (!element.isF32() && !shale::isHalf(element))
-      return op->emitOpError() << "has a kernel for f32 and half types only; got " << operand.getType();
+      return op->emitOpError() << "has a kernel for f32 and half types only; got "
+                               << operand.getType();
   }
   if (!cast<RankedTensorType>(lse.getType()).getElementType().isF32())
     return op->emitOpError() << "has a kernel for lse in f32 only; got " << lse.getType();
@@ -261,10 +279,12 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
     Shape s(cast<AttentionOp>(raw));
     if (!s.halves())
       return scratchOf({s.scores()});
-    return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth, s.blockRows() * s.width});
+    return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth,
+                      s.blockRows() * s.width});
   }
 
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const {
     auto op = cast<AttentionOp>(raw);
     if (failed(checkElement(op, op.getLse())))
       return failure();
@@ -281,7 +301,8 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
     Value wideK, wideV, wideQ, wideOut;
     if (s.halves()) {
       wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
-      wideQ = l.scratch(entry, s.blockRows() * s.depth), wideOut = l.scratch(entry, s.blockRows() * s.width);
+      wideQ = l.scratch(entry, s.blockRows() * s.depth),
+      wideOut = l.scratch(entry, s.blockRows() * s.width);
     }
 
     l.forRange(begin, end, [&](Value item) {
@@ -307,17 +328,19 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
       }
       if (s.halves())
         kAt = vAt = i(0);
-      auto [queries, qAt] = blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
+      auto [queries, qAt] =
+          blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
       blocks.multiply(count, limit, queries, qAt, keys, kAt, scores);
 
       l.forRange(i(0), count, [&](Value r) {
         Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
         blocks.applyMasks(batch, head, row, scores, at, seen);
         Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
-        Value highest = l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-          Value x = l.load(scores, l.add(at, j), m);
-          return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
-        })[0];
+        Value highest =
+            l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+              Value x = l.load(scores, l.add(at, j), m);
+              return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
+            })[0];
         highest = l.maxLanes(highest);
         auto unless = [&](Value x, double number, double instead) -> Value {
           Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, l.real(number));
@@ -326,12 +349,13 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
         if (op.getGuard()) // in a row of -inf, exp(score - 0) is 0
           highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
         Value shift = l.splat(highest), none = l.splat(l.real(0));
-        Value total = l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-          Value x = l.load(scores, l.add(at, j), m);
-          Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
-          l.store(scores, l.add(at, j), m, e);
-          return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
-        })[0];
+        Value total =
+            l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+              Value x = l.load(scores, l.add(at, j), m);
+              Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+              l.store(scores, l.add(at, j), m, e);
+              return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
+            })[0];
         total = l.sumLanes(total);
         if (op.getGuard())
           total = unless(total, 0, 1);
@@ -346,7 +370,8 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
         });
       });
       Value to = l.mul(row0, i(s.width));
-      l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)}, {values, vAt, i(s.width)}, 0,
+      l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)},
+             {values, vAt, i(s.width)}, 0,
              {wideOut ? wideOut : out, wideOut ? i(0) : to, i(s.width)});
       if (wideOut)
         blocks.narrow(wideOut, out, to, l.mul(count, i(s.width)));
@@ -364,18 +389,21 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
     Shape s(cast<AttentionGradOp>(raw));
     if (!s.halves())
       return scratchOf({s.scores(), s.scores()});
-    int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth, out = s.blockRows() * s.width;
+    int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth,
+            out = s.blockRows() * s.width;
     return scratchOf({s.scores(), s.scores(), k, v, k, v, q, out, q});
   }
 
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const {
     auto op = cast<AttentionGradOp>(raw);
     if (failed(checkElement(op, op.getLse())))
       return failure();
     Location loc = op.getLoc();
     Loops l(b, loc, lanes);
     Shape s(op);
-    Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4], dout = operands[5];
+    Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4],
+          dout = operands[5];
     Value dq = results[0], dk = results[1], dv = results[2];
     double scale = op.getScale().convertToDouble();
     Blocks blocks(l, s, op, operands);
@@ -387,7 +415,8 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
     if (s.halves()) {
       wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
       wideDk = l.scratch(entry, s.keys * s.depth), wideDv = l.scratch(entry, s.keys * s.width);
-      wideQ = l.scratch(entry, s.blockRows() * s.depth), wideDout = l.scratch(entry, s.blockRows() * s.width);
+      wideQ = l.scratch(entry, s.blockRows() * s.depth),
+      wideDout = l.scratch(entry, s.blockRows() * s.width);
       wideDq = l.scratch(entry, s.blockRows() * s.depth);
     }
     int64_t sharing = s.heads / s.groups;
@@ -414,19 +443,24 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
           auto [queries, qAt] = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
           auto [grads, oAt] = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
           blocks.multiply(count, limit, queries, qAt, keys, kAt, p);
-          l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)}, {values, vAt, i(s.width)}, 0,
-                 {dp, i(0), i(s.keys)});
+          l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)},
+                 {values, vAt, i(s.width)}, 0, {dp, i(0), i(s.keys)});
           // p is replaced by the probabilities, dp by the gradient of the scores.
           l.forRange(i(0), count, [&](Value r) {
             Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
             blocks.applyMasks(batch, head, row, p, at, seen);
             Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
             Value none = l.splat(l.real(0));
-            Value delta = l.vectors(i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-              Value x = l.load(grads, l.add(from, j), m), y = l.load(out, l.add(of, j), m, s.element);
-              return {l.keep(m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)), c[0])};
-            })[0];
-            Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)), shift = l.splat(logarithm);
+            Value delta = l.vectors(
+                i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+                  Value x = l.load(grads, l.add(from, j), m),
+                        y = l.load(out, l.add(of, j), m, s.element);
+                  return {l.keep(
+                      m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)),
+                      c[0])};
+                })[0];
+            Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)),
+                  shift = l.splat(logarithm);
             Value part = mayHaveLargeLse(op) ? blocks.normalizer(p, at, seen, logarithm) : Value();
             Value start = drops.rowStart(batch, head, row);
             Value shown = blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row) : Value();
@@ -448,12 +482,12 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
             l.zero(p, l.add(at, seen), l.add(at, limit));
             l.zero(dp, l.add(at, seen), l.add(at, limit));
           });
-          l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)}, {grads, oAt, i(s.width)}, 1,
-                 {sumV, vAt, i(s.width)});
-          l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)}, {keys, kAt, i(s.depth)}, 0,
-                 {wideDq ? wideDq : dq, qAt, i(s.depth)});
-          l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)}, {queries, qAt, i(s.depth)}, 1,
-                 {sumK, kAt, i(s.depth)});
+          l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)},
+                 {grads, oAt, i(s.width)}, 1, {sumV, vAt, i(s.width)});
+          l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)},
+                 {keys, kAt, i(s.depth)}, 0, {wideDq ? wideDq : dq, qAt, i(s.depth)});
+          l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)},
+                 {queries, qAt, i(s.depth)}, 1, {sumK, kAt, i(s.depth)});
           if (wideDq)
             blocks.narrow(wideDq, dq, toQ, l.mul(count, i(s.depth)));
         });

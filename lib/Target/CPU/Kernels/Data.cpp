@@ -30,7 +30,8 @@ struct Picks {
     };
     tuple = at.back();
     sizes = whole.slice(batch, tuple);
-    batches = product(whole.take_front(batch)), rows = product(sizes), inner = product(whole.drop_front(batch + tuple));
+    batches = product(whole.take_front(batch)), rows = product(sizes),
+    inner = product(whole.drop_front(batch + tuple));
     tuples = product(at.drop_back().drop_front(batch));
   }
   ArrayRef<int64_t> sizes;
@@ -44,17 +45,21 @@ struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherN
   }
   int64_t getGrain(Operation *raw) const {
     auto op = cast<GatherNdGradOp>(raw);
-    // A range reads all tuples of its batch rows, so ranges are few, and of whole batch rows if there are enough.
+    // A range reads all tuples of its batch rows, so ranges are few, and of whole batch rows if
+    // there are enough.
     constexpr int64_t ranges = 64;
     Picks p(op);
     int64_t grain = std::max<int64_t>(1, (p.batches * p.rows + ranges - 1) / ranges);
-    return p.batches >= ranges ? (grain + p.rows - 1) / std::max<int64_t>(p.rows, 1) * p.rows : grain;
+    return p.batches >= ranges ? (grain + p.rows - 1) / std::max<int64_t>(p.rows, 1) * p.rows
+                               : grain;
   }
 
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const {
     auto op = cast<GatherNdGradOp>(raw);
     if (!cast<RankedTensorType>(op.getResult().getType()).getElementType().isF32())
-      return op.emitOpError() << "has a kernel for sums in f32 only; got " << op.getResult().getType();
+      return op.emitOpError() << "has a kernel for sums in f32 only; got "
+                              << op.getResult().getType();
     Type element = cast<RankedTensorType>(op.getGrad().getType()).getElementType();
     Location loc = op.getLoc();
     Loops l(b, loc, lanes);

@@ -27,7 +27,8 @@ struct EmbeddingGradKernel : OwnKernel::ExternalModel<EmbeddingGradKernel, Embed
     return std::max<int64_t>(1, (getRows(raw) + ranges - 1) / ranges);
   }
 
-  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end, int64_t lanes) const {
+  LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const {
     auto op = cast<EmbeddingGradOp>(raw);
     auto table = cast<RankedTensorType>(op.getResult().getType());
     if (!table.getElementType().isF32())
@@ -35,7 +36,8 @@ struct EmbeddingGradKernel : OwnKernel::ExternalModel<EmbeddingGradKernel, Embed
     Type element = cast<RankedTensorType>(op.getGrad().getType()).getElementType();
     Location loc = op.getLoc();
     Loops l(b, loc, lanes);
-    int64_t width = table.getDimSize(1), count = cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
+    int64_t width = table.getDimSize(1),
+            count = cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
     Value indices = operands[0], grad = operands[1], result = results[0];
     l.zero(result, l.mul(begin, l.index(width)), l.mul(end, l.index(width)));
     l.forRange(l.index(0), l.index(count), [&](Value i) {

@@ -14,7 +14,9 @@ using namespace shale;
 using namespace shale::cpu;
 
 Value Loops::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
-Value Loops::real(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)); }
+Value Loops::real(double value) {
+  return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value));
+}
 Value Loops::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
 Value Loops::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
 Value Loops::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
@@ -35,7 +37,8 @@ SmallVector<Value> Loops::vectors(Value lower, Value upper, ValueRange carried, 
   Value middle = add(lower, mul(arith::DivSIOp::create(b, loc, size, step), step));
   SmallVector<Value> values(carried);
   for (bool masked : {false, true}) {
-    auto loop = scf::ForOp::create(b, loc, masked ? middle : lower, masked ? upper : middle, step, values);
+    auto loop =
+        scf::ForOp::create(b, loc, masked ? middle : lower, masked ? upper : middle, step, values);
     {
       OpBuilder::InsertionGuard guard(b);
       bool ends = values.empty();
@@ -71,7 +74,8 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
     auto bits = VectorType::get({lanes}, b.getI16Type());
     Value value;
     if (mask)
-      value = vector::MaskedLoadOp::create(b, loc, bits, memref, at, mask, shale::constantLike(b, loc, bits, 0));
+      value = vector::MaskedLoadOp::create(b, loc, bits, memref, at, mask,
+                                           shale::constantLike(b, loc, bits, 0));
     else
       value = vector::LoadOp::create(b, loc, bits, memref, at);
     return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, bits.clone(element), value));
@@ -85,7 +89,8 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
 Value Loops::loadScalar(Value memref, Value at, Type element) {
   Value value = memref::LoadOp::create(b, loc, memref, at);
   if (element.isInteger(1))
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, shale::constantLike(b, loc, value.getType(), 0));
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
+                                 shale::constantLike(b, loc, value.getType(), 0));
   if (!shale::isHalf(element))
     return value;
   return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, element, value));
@@ -137,8 +142,8 @@ template <typename Op> static Value fold(OpBuilder &b, Location loc, Value wide)
   int64_t lanes = cast<VectorType>(wide.getType()).getNumElements();
   for (int64_t half = lanes / 2; half > 0; half /= 2) {
     auto part = [&](int64_t from) {
-      return vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
-                                                   ArrayRef<int64_t>{1});
+      return vector::ExtractStridedSliceOp::create(b, loc, wide, ArrayRef<int64_t>{from},
+                                                   ArrayRef<int64_t>{half}, ArrayRef<int64_t>{1});
     };
     Value low = part(0), high = part(half);
     wide = Op::create(b, loc, low, high);
@@ -152,7 +157,8 @@ Value Loops::maxLanes(Value vector) { return fold<arith::MaximumFOp>(b, loc, vec
 Value Loops::scratch(Block *entry, int64_t elements) {
   OpBuilder::InsertionGuard guard(b);
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto first = MemRefType::get({1}, b.getF32Type()), type = MemRefType::get({elements}, b.getF32Type());
+  auto first = MemRefType::get({1}, b.getF32Type()),
+       type = MemRefType::get({elements}, b.getF32Type());
   Type i64 = b.getI64Type();
   StringRef name = "shale_scratch";
   auto callee = module.lookupSymbol<func::FuncOp>(name);
@@ -164,19 +170,22 @@ Value Loops::scratch(Block *entry, int64_t elements) {
   b.setInsertionPointToStart(entry);
   int64_t offset = scratchBytes;
   scratchBytes += llvm::alignTo(elements * sizeof(float), 64);
-  auto number = [&](int64_t value) { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
+  auto number = [&](int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
+  };
   scratchSizes.push_back(number(scratchBytes));
   for (Operation *size : scratchSizes) // all calls pass the total size
     cast<arith::ConstantOp>(size).setValueAttr(b.getI64IntegerAttr(scratchBytes));
-  auto call = func::CallOp::create(b, loc, callee, ValueRange{scratchSizes.back()->getResult(0), number(offset)});
-  return memref::ReinterpretCastOp::create(b, loc, type, call.getResult(0), /*offset=*/0, ArrayRef<int64_t>{elements},
-                                           ArrayRef<int64_t>{1});
+  auto call = func::CallOp::create(b, loc, callee,
+                                   ValueRange{scratchSizes.back()->getResult(0), number(offset)});
+  return memref::ReinterpretCastOp::create(b, loc, type, call.getResult(0), /*offset=*/0,
+                                           ArrayRef<int64_t>{elements}, ArrayRef<int64_t>{1});
 }
 
-void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, double alpha, const Matrix &a,
-                 const Matrix &bm, double beta, const Matrix &c) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type(), i32 = b.getI32Type(),
-       f32 = b.getF32Type();
+void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, double alpha,
+                 const Matrix &a, const Matrix &bm, double beta, const Matrix &c) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type(),
+       i32 = b.getI32Type(), f32 = b.getF32Type();
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
   StringRef name = "shale_gemm_thread";
   auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
@@ -188,15 +197,20 @@ void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, do
         {i32, i32, i64, i64, i64, f32, pointer, i64, pointer, i64, f32, pointer, i64});
     callee = LLVM::LLVMFuncOp::create(b, loc, name, type);
   }
-  auto number = [&](Value value) -> Value { return arith::IndexCastOp::create(b, loc, i64, value); };
-  auto flag = [&](bool value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
+  auto number = [&](Value value) -> Value {
+    return arith::IndexCastOp::create(b, loc, i64, value);
+  };
+  auto flag = [&](bool value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value));
+  };
   auto address = [&](const Matrix &matrix) -> Value {
     Value base = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, matrix.memref);
     Value at = add(base, mul(matrix.offset, index(sizeof(float))));
     return LLVM::IntToPtrOp::create(b, loc, pointer, number(at));
   };
-  SmallVector<Value> args = {flag(transposeA),   flag(transposeB), number(m),   number(n),         number(k),
-                             real(alpha),        address(a),       number(a.stride), address(bm), number(bm.stride),
-                             real(beta),         address(c),       number(c.stride)};
+  SmallVector<Value> args = {flag(transposeA), flag(transposeB),  number(m),  number(n),
+                             number(k),        real(alpha),       address(a), number(a.stride),
+                             address(bm),      number(bm.stride), real(beta), address(c),
+                             number(c.stride)};
   LLVM::CallOp::create(b, loc, callee, args);
 }

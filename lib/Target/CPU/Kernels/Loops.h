@@ -27,18 +27,24 @@ public:
 
   /// Emits loops over the elements [lower, upper) in vectors. `mask` is null except for
   /// the last, partial vector. `carried` are values of any type; `body` returns the next ones.
-  using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value at, mlir::Value mask, mlir::ValueRange)>;
-  llvm::SmallVector<mlir::Value> vectors(mlir::Value lower, mlir::Value upper, mlir::ValueRange carried, Body body);
+  using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value at, mlir::Value mask,
+                                                                 mlir::ValueRange)>;
+  llvm::SmallVector<mlir::Value> vectors(mlir::Value lower, mlir::Value upper,
+                                         mlir::ValueRange carried, Body body);
 
-  /// Loads a vector as f32. `element` is the type in memory if it is not f32; for i1 the result is a vector of i1.
+  /// Loads a vector as f32. `element` is the type in memory if it is not f32; for i1 the result is
+  /// a vector of i1.
   mlir::Value load(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Type element = {});
   /// Loads one element as f32, or as i1 if `element` is i1.
   mlir::Value loadScalar(mlir::Value memref, mlir::Value at, mlir::Type element);
-  void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value, mlir::Type element = {});
+  void store(mlir::Value memref, mlir::Value at, mlir::Value mask, mlir::Value value,
+             mlir::Type element = {});
   /// Stores 0 to elements [from, to) of an f32 memref.
   void zero(mlir::Value memref, mlir::Value from, mlir::Value to);
-  /// Adds `count` elements of type `element` at `from` of `source` to those at `to` of the f32 memref `target`.
-  void addInto(mlir::Value target, mlir::Value to, mlir::Value source, mlir::Value from, int64_t count, mlir::Type element);
+  /// Adds `count` elements of type `element` at `from` of `source` to those at `to` of the f32
+  /// memref `target`.
+  void addInto(mlir::Value target, mlir::Value to, mlir::Value source, mlir::Value from,
+               int64_t count, mlir::Type element);
   /// Whether lower <= x < upper, signed.
   mlir::Value within(mlir::Value x, mlir::Value lower, mlir::Value upper);
   mlir::Value splat(mlir::Value scalar);
@@ -57,8 +63,8 @@ public:
     mlir::Value stride;         ///< elements from row to row
   };
   /// Emits c[m, n] = alpha * op(a) op(b) + beta * c on this thread (shale_gemm_thread).
-  void gemm(bool transposeA, bool transposeB, mlir::Value m, mlir::Value n, mlir::Value k, double alpha,
-            const Matrix &a, const Matrix &bm, double beta, const Matrix &c);
+  void gemm(bool transposeA, bool transposeB, mlir::Value m, mlir::Value n, mlir::Value k,
+            double alpha, const Matrix &a, const Matrix &bm, double beta, const Matrix &c);
 
   mlir::OpBuilder &b;
   mlir::Location loc;

@@ -57,12 +57,12 @@ public:
       places.append({run.begin, run.end});
       factors.push_back(run.decay);
     }
-    bounds = constant("bounds", RankedTensorType::get({int64_t(places.size())}, l.b.getI64Type()), [&](ShapedType type) {
-      return DenseElementsAttr::get(type, ArrayRef(places));
-    });
-    decays = constant("decays", RankedTensorType::get({int64_t(factors.size())}, l.b.getF32Type()), [&](ShapedType type) {
-      return DenseElementsAttr::get(type, ArrayRef(factors));
-    });
+    bounds =
+        constant("bounds", RankedTensorType::get({int64_t(places.size())}, l.b.getI64Type()),
+                 [&](ShapedType type) { return DenseElementsAttr::get(type, ArrayRef(places)); });
+    decays =
+        constant("decays", RankedTensorType::get({int64_t(factors.size())}, l.b.getF32Type()),
+                 [&](ShapedType type) { return DenseElementsAttr::get(type, ArrayRef(factors)); });
   }
   Value begin(Value i) { return place(l.mul(i, l.index(2))); }
   Value end(Value i) { return place(l.add(l.mul(i, l.index(2)), l.index(1))); }
@@ -75,7 +75,8 @@ private:
   }
 
   /// Emits constant data in the kernel's module; its name is derived from the kernel's.
-  Value constant(StringRef what, RankedTensorType type, llvm::function_ref<DenseElementsAttr(ShapedType)> values) {
+  Value constant(StringRef what, RankedTensorType type,
+                 llvm::function_ref<DenseElementsAttr(ShapedType)> values) {
     auto function = l.b.getInsertionBlock()->getParentOp();
     while (!isa<SymbolOpInterface>(function))
       function = function->getParentOp();
@@ -84,7 +85,8 @@ private:
     {
       OpBuilder::InsertionGuard guard(l.b);
       l.b.setInsertionPoint(function);
-      memref::GlobalOp::create(l.b, l.loc, name, l.b.getStringAttr("private"), memref, values(type), /*constant=*/true,
+      memref::GlobalOp::create(l.b, l.loc, name, l.b.getStringAttr("private"), memref, values(type),
+                               /*constant=*/true,
                                /*alignment=*/IntegerAttr());
     }
     return memref::GetGlobalOp::create(l.b, l.loc, memref, name);
@@ -95,15 +97,17 @@ private:
 };
 
 struct UpdateKernel : OwnKernel::FallbackModel<UpdateKernel> {
-  int64_t getRows(Operation *op) const { return cast<RankedTensorType>(op->getOperand(0).getType()).getNumElements(); }
+  int64_t getRows(Operation *op) const {
+    return cast<RankedTensorType>(op->getOperand(0).getType()).getNumElements();
+  }
   int64_t getGrain(Operation *) const { return kGrain; }
   int64_t getScratch(Operation *) const { return 0; }
-  LogicalResult emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
-                     int64_t lanes) const;
+  LogicalResult emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const;
 };
 
-LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results, Value begin, Value end,
-                                 int64_t lanes) const {
+LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operands,
+                                 ValueRange results, Value begin, Value end, int64_t lanes) const {
   auto update = cast<OptimizerUpdate>(op);
   Location loc = op->getLoc();
   Loops l(b, loc, lanes);
@@ -157,14 +161,14 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
   // The runs are walked by a loop, not unrolled: a large unit has hundreds of them.
   RunTable table(l, runs);
-  auto loop = scf::ForOp::create(
-      b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
-      [&](OpBuilder &, Location, Value i, ValueRange done) {
-        Value from = local(table.begin(i)), to = local(table.end(i));
-        range(done[0], from, Value());
-        range(from, to, table.decay(i));
-        scf::YieldOp::create(l.b, l.loc, to);
-      });
+  auto loop =
+      scf::ForOp::create(b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
+                         [&](OpBuilder &, Location, Value i, ValueRange done) {
+                           Value from = local(table.begin(i)), to = local(table.end(i));
+                           range(done[0], from, Value());
+                           range(from, to, table.decay(i));
+                           scf::YieldOp::create(l.b, l.loc, to);
+                         });
   range(loop.getResult(0), end, Value());
   return success();
 }

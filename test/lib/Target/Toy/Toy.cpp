@@ -24,12 +24,20 @@ public:
   bool hasFastHalves() const override { return false; }
 
   // The interpreter runs the region itself.
-  FailureOr<KernelInfo> generateKernel(ModuleOp module, StringRef name, Region &body) const override { return KernelInfo{1, 1, 0}; }
-  LogicalResult lowerKernels(ModuleOp module) const override { return module.emitError("the abacus runs no code: stop at --emit rt"); }
-  LogicalResult emitObject(ModuleOp module, SmallVectorImpl<char> &object) const override { return failure(); }
+  FailureOr<KernelInfo> generateKernel(ModuleOp module, StringRef name,
+                                       Region &body) const override {
+    return KernelInfo{1, 1, 0};
+  }
+  LogicalResult lowerKernels(ModuleOp module) const override {
+    return module.emitError("the abacus runs no code: stop at --emit rt");
+  }
+  LogicalResult emitObject(ModuleOp module, SmallVectorImpl<char> &object) const override {
+    return failure();
+  }
   std::vector<std::string> getLibraries() const override { return {}; }
 
-  std::vector<FixedCost> getFixedCosts(ModuleOp planned, int64_t ranks, int64_t threads) const override {
+  std::vector<FixedCost> getFixedCosts(ModuleOp planned, int64_t ranks,
+                                       int64_t threads) const override {
     return {{rt::Category::Fixed, "beads", 64}};
   }
 };

@@ -31,29 +31,36 @@ void shale_note(ShaleRank *rank, const char *node) {
   (void)node;
 }
 
-void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args, int32_t inputs, int32_t outputs, int64_t rows, int64_t grain) {
+void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
+                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain) {
   printf("launch %s rows %d grain %d:", name, (int)rows, (int)grain);
   kernel(args, 0, rows);
   (void)rank;
 }
-void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type) {
-  printf("gemm %d %d %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k, type, result_type, place(a),
-         (int)lda, place(b), (int)ldb, place(c), (int)ldc);
+void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
+                const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                int32_t type, int32_t result_type) {
+  printf("gemm %d %d %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k,
+         type, result_type, place(a), (int)lda, place(b), (int)ldb, place(c), (int)ldc);
   (void)rank;
 }
-static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
-  printf("%s site %d %s to %s count %d type %d\n", what, site, place(send), place(recv), (int)count, type);
+static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count,
+                  int32_t type) {
+  printf("%s site %d %s to %s count %d type %d\n", what, site, place(send), place(recv), (int)count,
+         type);
 }
-void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                            int64_t count, int32_t type) {
   start("all-gather", site, send, recv, count, type);
   (void)rank;
 }
-void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                                int64_t count, int32_t type) {
   start("reduce-scatter", site, send, recv, count, type);
   (void)rank;
 }
-void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count, int32_t type) {
+void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                            int64_t count, int32_t type) {
   start("all-reduce", site, send, recv, count, type);
   (void)rank;
 }
@@ -61,10 +68,13 @@ void shale_wait(ShaleRank *rank, int32_t site) {
   printf("wait %d\n", site);
   (void)rank;
 }
-int64_t shale_coordinate(ShaleRank *rank, int32_t axis) { return axis == 0 ? rank->coordinate : -1; }
+int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
+  return axis == 0 ? rank->coordinate : -1;
+}
 
 void kernel_update(void *const *args, int64_t begin, int64_t end) {
-  printf(" update(%s, %s, lr %g) to %s [%d, %d)\n", place(args[0]), place(args[1]), *(float *)args[2], place(args[3]), (int)begin, (int)end);
+  printf(" update(%s, %s, lr %g) to %s [%d, %d)\n", place(args[0]), place(args[1]),
+         *(float *)args[2], place(args[3]), (int)begin, (int)end);
   *(float *)args[4] = 2.5f;
 }
 
@@ -75,46 +85,53 @@ static int64_t hashed(const ShaleInit *init) {
   if (!file)
     return 0;
   fseek(file, init->offset, SEEK_SET);
-  size_t n = fread(bytes, 1, init->length < SHALE_HASHED_BYTES ? init->length : SHALE_HASHED_BYTES, file);
+  size_t n =
+      fread(bytes, 1, init->length < SHALE_HASHED_BYTES ? init->length : SHALE_HASHED_BYTES, file);
   fclose(file);
   return (int64_t)XXH3_64bits(bytes, n);
 }
 
 int main(void) {
   const ShaleProgram *p = &shale_program;
-  printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n", p->abi_version, p->world_size, p->model,
-         p->target, p->strategy, p->optimizer, p->describe);
+  printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n",
+         p->abi_version, p->world_size, p->model, p->target, p->strategy, p->optimizer,
+         p->describe);
   for (int i = 0; i < p->axis_count; ++i)
     printf("axis %s %d kind %d\n", p->axes[i].name, (int)p->axes[i].size, p->axes[i].kind);
   for (int i = 0; i < p->parameter_count; ++i) {
     const ShaleParameter *q = &p->parameters[i];
-    printf("parameter %s type %d count %d trained %d dims", q->name, q->type, (int)q->count, q->trained);
+    printf("parameter %s type %d count %d trained %d dims", q->name, q->type, (int)q->count,
+           q->trained);
     for (int d = 0; d < q->rank; ++d)
       printf(" %d", (int)q->dims[d]);
     for (const char *const *alias = q->aliases; alias && *alias; ++alias)
       printf(" alias %s", *alias);
-    printf(" init %d transposed %d fill %g file %d size %d offset %d length %d\n", q->init.kind, q->init.transposed, q->init.fill,
-           q->init.file ? q->init.file[0] == '/' : -1, (int)q->init.file_size, (int)q->init.offset, (int)q->init.length);
-    printf("  buffer %d hash %s mean %g deviation %g\n", q->buffer, q->init.hash == hashed(&q->init) ? "right" : "wrong", q->init.mean,
-           q->init.deviation);
+    printf(" init %d transposed %d fill %g file %d size %d offset %d length %d\n", q->init.kind,
+           q->init.transposed, q->init.fill, q->init.file ? q->init.file[0] == '/' : -1,
+           (int)q->init.file_size, (int)q->init.offset, (int)q->init.length);
+    printf("  buffer %d hash %s mean %g deviation %g\n", q->buffer,
+           q->init.hash == hashed(&q->init) ? "right" : "wrong", q->init.mean, q->init.deviation);
   }
   for (int i = 0; i < p->group_count; ++i) {
     const ShaleGroup *g = &p->groups[i];
     printf("group %s count %d", g->name, (int)g->count);
     for (int s = 0; s < g->segment_count; ++s)
-      printf(" [%d decay %g offset %d count %d]", g->segments[s].parameter, g->segments[s].decay, (int)g->segments[s].offset,
-             (int)g->segments[s].count);
+      printf(" [%d decay %g offset %d count %d]", g->segments[s].parameter, g->segments[s].decay,
+             (int)g->segments[s].offset, (int)g->segments[s].count);
     printf("\n");
   }
   for (int i = 0; i < p->state_count; ++i)
-    printf("state group %d role %d type %d axis %d offset %d count %d\n", p->states[i].group, p->states[i].role, p->states[i].type,
-           p->states[i].axis, (int)p->states[i].offset, (int)p->states[i].local_count);
+    printf("state group %d role %d type %d axis %d offset %d count %d\n", p->states[i].group,
+           p->states[i].role, p->states[i].type, p->states[i].axis, (int)p->states[i].offset,
+           (int)p->states[i].local_count);
   for (int i = 0; i < p->input_count; ++i)
-    printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name, p->inputs[i].binding, p->inputs[i].type,
-           p->inputs[i].rank, (int)p->inputs[i].dims[0], p->inputs[i].batch_dim, (int)p->inputs[i].bound);
+    printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name,
+           p->inputs[i].binding, p->inputs[i].type, p->inputs[i].rank, (int)p->inputs[i].dims[0],
+           p->inputs[i].batch_dim, (int)p->inputs[i].bound);
   for (int i = 0; i < p->hyper_count; ++i)
-    printf("hyper %s source %d base %d default %g to %g%s: %s\n", p->hyper[i].name, p->hyper[i].source, p->hyper[i].base,
-           p->hyper[i].value, p->hyper[i].high, p->hyper[i].high_excluded ? " excluded" : "", p->hyper[i].text);
+    printf("hyper %s source %d base %d default %g to %g%s: %s\n", p->hyper[i].name,
+           p->hyper[i].source, p->hyper[i].base, p->hyper[i].value, p->hyper[i].high,
+           p->hyper[i].high_excluded ? " excluded" : "", p->hyper[i].text);
   for (int i = 0; i < p->slot_count; ++i)
     printf("slot %s\n", p->slots[i]);
   for (int i = 0; i < p->foreign_flag_count; ++i)
@@ -124,17 +141,20 @@ int main(void) {
   for (int i = 0; i < p->eval_metric_count; ++i)
     printf("eval metric %s\n", p->eval_metrics[i]);
   for (int i = 0; i < p->site_count; ++i)
-    printf("site %s kind %d axis %d bytes %d\n", p->sites[i].name, p->sites[i].kind, p->sites[i].axis, (int)p->sites[i].sent_bytes);
+    printf("site %s kind %d axis %d bytes %d\n", p->sites[i].name, p->sites[i].kind,
+           p->sites[i].axis, (int)p->sites[i].sent_bytes);
   int64_t sum = 0;
   for (int i = 0; i < p->plan_line_count; ++i) {
     printf("line %s %s %lld\n", p->plan[i].category, p->plan[i].what, (long long)p->plan[i].bytes);
     sum += p->plan[i].bytes;
   }
   for (int i = 0; i < p->buffer_count; ++i)
-    printf("buffer %s %s %s offset %d bytes %d padding %d\n", p->buffers[i].name, p->buffers[i].category, p->buffers[i].space,
-           (int)p->buffers[i].offset, (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
-  printf("state %d arena %d scratch %d tokens %d evaluate %d sum %d\n", (int)p->state_bytes, (int)p->arena_bytes,
-         (int)p->comm_scratch_bytes, (int)p->tokens_per_step, p->evaluate != NULL, sum > 0);
+    printf("buffer %s %s %s offset %d bytes %d padding %d\n", p->buffers[i].name,
+           p->buffers[i].category, p->buffers[i].space, (int)p->buffers[i].offset,
+           (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
+  printf("state %d arena %d scratch %d tokens %d evaluate %d sum %d\n", (int)p->state_bytes,
+         (int)p->arena_bytes, (int)p->comm_scratch_bytes, (int)p->tokens_per_step,
+         p->evaluate != NULL, sum > 0);
   ShaleRank rank = {1};
   int64_t tokens[8] = {0};
   const void *inputs[] = {tokens};
