@@ -20,8 +20,11 @@ static Value shifted(Node &node, Value value, double by) {
 }
 
 static Value clamped(Node &node, Value value, double low, double high) {
-  value = value ? node.binary<nn::MaxOp>(value, node.constant(Node::type(value), low)) : Value();
-  return value ? node.binary<nn::MinOp>(value, node.constant(Node::type(value), high)) : Value();
+  auto bound = [&](double number) {
+    return value ? node.constant(Node::type(value), number) : Value();
+  };
+  value = bounded(node, value, bound(low), nn::Predicate::LE);
+  return bounded(node, value, bound(high), nn::Predicate::GE);
 }
 
 /// x where it is above `threshold`, else `other`.
@@ -33,7 +36,7 @@ static Value above(Node &node, Value x, double threshold, Value other) {
 /// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is
 /// NaN.
 static Value negativeExponential(Node &node, Value x, double divisor) {
-  Value low = node.binary<nn::MinOp>(x, node.constant(Node::type(x), 0));
+  Value low = bounded(node, x, node.constant(Node::type(x), 0), nn::Predicate::GT);
   Value power = scaled(node, low, 1 / divisor);
   return shifted(node, power ? node.unary<nn::ExpOp>(power) : Value(), -1);
 }

@@ -138,6 +138,14 @@ static LogicalResult importMod(Node &node) {
   return success();
 }
 
+Value onnx::bounded(Node &node, Value x, Value bound, nn::Predicate beyond) {
+  if (!x || !bound)
+    return {};
+  Value limit = node.broadcast(bound, Node::type(x).getShape());
+  Value isBeyond = limit ? node.binary(x, limit, beyond) : Value();
+  return isBeyond ? node.create<nn::SelectOp>(x.getType(), isBeyond, limit, x) : Value();
+}
+
 static LogicalResult importClip(Node &node) {
   if (failed(node.require(1)))
     return failure();
@@ -151,9 +159,9 @@ static LogicalResult importClip(Node &node) {
       high = node.constant(type, node.floatAttr("max", 0));
   }
   if (low)
-    value = node.binary<nn::MaxOp>(value, low);
+    value = bounded(node, value, low, nn::Predicate::LE);
   if (high)
-    value = node.binary<nn::MinOp>(value, high);
+    value = bounded(node, value, high, nn::Predicate::GE);
   node.set(0, value);
   return success();
 }
@@ -161,7 +169,8 @@ static LogicalResult importClip(Node &node) {
 static LogicalResult importRelu(Node &node) {
   if (failed(node.require(1)))
     return failure();
-  node.set(0, node.binary<nn::MaxOp>(node.input(0), node.constant(Node::type(node.input(0)), 0)));
+  Value x = node.input(0);
+  node.set(0, bounded(node, x, node.constant(Node::type(x), 0), nn::Predicate::LE));
   return success();
 }
 
@@ -171,7 +180,7 @@ static LogicalResult importLeakyRelu(Node &node) {
   Value x = node.input(0), zero = node.constant(Node::type(x), 0);
   Value scaled =
       node.binary<nn::MulOp>(x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
-  Value positive = node.binary(x, zero, nn::Predicate::GE);
+  Value positive = node.binary(x, zero, nn::Predicate::GT);
   if (!scaled || !positive)
     return failure();
   node.set(0, node.create<nn::SelectOp>(x.getType(), positive, x, scaled));

@@ -19,6 +19,11 @@ void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
+/// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
+/// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
+/// an error.
+mlir::Value bounded(Node &node, mlir::Value x, mlir::Value bound, nn::Predicate beyond);
+
 /// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has
 /// dimensions [..axis), the indices', (axis..]. Gradients flow to all rows except `padding`.
 /// Returns null after an error.

@@ -1,0 +1,62 @@
+"""Holds the gradients of activations at and around the points where they bend against PyTorch's: ties.py FOLDER.
+
+The expected numbers are torch 2.15's, of the functions named, for the sum of the result.
+"""
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+from onnx_writer import *
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
+from runner import read_safetensors, save_safetensors  # noqa: E402
+
+X = [-3, -1, 0, 0.5, 1, 3, 6]
+CASES = [  # what PyTorch calls it, operator, attributes, further operands, gradient at each of X
+    ("relu", "Relu", {}, [], [0, 0, 0, 1, 1, 1, 1]),
+    ("clamp(min=0)", "Clip", {}, [0], [0, 0, 0, 1, 1, 1, 1]),
+    ("clamp(0, 1)", "Clip", {}, [0, 1], [0, 0, 0, 1, 0, 0, 0]),
+    ("clamp(max=1)", "Clip", {}, [None, 1], [1, 1, 1, 1, 0, 0, 0]),
+    ("relu6", "Clip", {}, [0, 6], [0, 0, 0, 1, 1, 1, 0]),
+    ("leaky_relu(0.125)", "LeakyRelu", {"alpha": 0.125}, [], [0.125, 0.125, 0.125, 1, 1, 1, 1]),
+    ("elu", "Elu", {}, [], [0.049787, 0.367879, 1, 1, 1, 1, 1]),
+    ("celu(2)", "Celu", {"alpha": 2.0}, [], [0.22313, 0.606531, 1, 1, 1, 1, 1]),
+    ("selu", "Selu", {}, [], [0.087531, 0.646769, 1.758099, 1.050701, 1.050701, 1.050701, 1.050701]),
+    ("prelu(0.25)", "PRelu", {}, [0.25], [0.25, 0.25, 0.25, 1, 1, 1, 1]),
+    ("hardsigmoid", "HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, [], [0, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 0, 0]),
+    ("hardswish", "HardSwish", {}, [], [0, 1 / 6, 0.5, 2 / 3, 5 / 6, 1, 1]),
+    ("threshold(1, 0)", "ThresholdedRelu", {"alpha": 1.0}, [], [0, 0, 0, 0, 0, 1, 1]),
+    ("softplus", "Softplus", {}, [], [0.047426, 0.268941, 0.5, 0.622459, 0.731059, 0.952574, 0.997527]),
+    ("abs", "Abs", {}, [], [-1, -1, 0, 1, 1, 1, 1]),
+    ("maximum(x, 1)", "Max", {}, [1], [0, 0, 0, 0, 0.5, 1, 1]),
+    ("minimum(x, 1)", "Min", {}, [1], [1, 1, 1, 1, 0.5, 0, 0]),
+]
+
+
+def gradient(folder, op, attributes, operands):
+    names = ["x"] + ["" if operand is None else f"c{i}" for i, operand in enumerate(operands)]
+    constants = [floats(f"c{i}", [], [operand]) for i, operand in enumerate(operands) if operand is not None]
+    body = [node("Add", ["x", "zero"], ["moved"]), node(op, ["moved", *names[1:]], ["y"], **attributes),
+            node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    (folder / "model.onnx").write_bytes(model(graph(body, [value("zero", [len(X)])], [value("loss", [])], [floats("x", [len(X)], X), *constants])))
+
+    def run(*command):
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+
+    save_safetensors(folder / "batches.safetensors", {"zero": np.zeros((1, len(X)), np.float32)})
+    run("shale-translate", "--import-onnx", folder / "model.onnx", "--quiet", "-o", folder / "forward.mlir")
+    run("shale-opt", folder / "forward.mlir", "--shale-autodiff=optimizer=sgd", "-o", folder / "step.mlir")
+    run("shale-run", folder / "step.mlir", "--steps=1", "--lr=1", "--momentum=0", "--weight-decay=0", f"--batches={folder}/batches.safetensors",
+        f"--model-dir={folder}", f"--out={folder}/out.safetensors")
+    return X - read_safetensors(folder / "out.safetensors")["x"].astype(np.float64)
+
+
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+for what, op, attributes, operands, wanted in CASES:
+    found = gradient(folder, op, attributes, operands)
+    if not np.allclose(found, wanted, rtol=0, atol=2e-6):
+        sys.exit(f"{what}: {found.round(6).tolist()}, not {wanted}")
+print(f"{len(CASES)} right")
