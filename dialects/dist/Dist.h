@@ -69,7 +69,8 @@ int64_t getAxisSize(mlir::Operation *op, llvm::StringRef axis);
 /// Replaces `collective` by a `dist.start` at its place, followed directly by
 /// the `dist.wait`; they may be moved apart later. Discardable attributes go to
 /// all three. The collective itself moves into the region.
-std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder, Collective collective);
+std::pair<StartOp, WaitOp> splitCollective(mlir::OpBuilder &builder,
+                                           CollectiveOpInterface collective);
 
 } // namespace shale::dist
 

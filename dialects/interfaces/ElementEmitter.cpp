@@ -104,12 +104,12 @@ static Type likeShape(Value value, Type element) {
 Type shale::memoryType(Type element) {
   if (element.isInteger(1))
     return IntegerType::get(element.getContext(), 8);
-  return isHalf(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
+  return is16BitFloat(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
 }
 
 // bf16 is the upper half of f32. The conversion uses integer ops, because CPU
 // instructions for it flush subnormals and bits must not depend on the CPU.
-Value shale::widenHalf(OpBuilder &b, Location loc, Value value) {
+Value shale::widen16Bits(OpBuilder &b, Location loc, Value value) {
   Type element = getElementTypeOrSelf(value.getType());
   if (element.isF16())
     return arith::ExtFOp::create(b, loc, likeShape(value, b.getF32Type()), value);
@@ -121,9 +121,9 @@ Value shale::widenHalf(OpBuilder &b, Location loc, Value value) {
   return arith::BitcastOp::create(b, loc, likeShape(value, b.getF32Type()), bits);
 }
 
-Value shale::narrowToHalf(OpBuilder &b, Location loc, Value value, Type half) {
-  if (half.isF16())
-    return arith::TruncFOp::create(b, loc, likeShape(value, half), value);
+Value shale::narrowTo16Bits(OpBuilder &b, Location loc, Value value, Type narrow) {
+  if (narrow.isF16())
+    return arith::TruncFOp::create(b, loc, likeShape(value, narrow), value);
   Type word = likeShape(value, b.getI32Type());
   auto number = [&](double constant) { return constantLike(b, loc, word, constant); };
   Value bits = arith::BitcastOp::create(b, loc, word, value);
@@ -137,5 +137,5 @@ Value shale::narrowToHalf(OpBuilder &b, Location loc, Value value, Type half) {
   rounded = arith::SelectOp::create(b, loc, isNan, quiet, rounded);
   rounded = arith::ShRUIOp::create(b, loc, rounded, number(16));
   rounded = arith::TruncIOp::create(b, loc, likeShape(value, b.getI16Type()), rounded);
-  return arith::BitcastOp::create(b, loc, likeShape(value, half), rounded);
+  return arith::BitcastOp::create(b, loc, likeShape(value, narrow), rounded);
 }

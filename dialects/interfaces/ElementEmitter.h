@@ -97,11 +97,11 @@ void matchLanes(mlir::OpBuilder &builder, mlir::Location loc,
                 llvm::MutableArrayRef<mlir::Value> values);
 
 /// Widens a scalar or vector of 16-bit floats to f32, exactly; returns others unchanged.
-mlir::Value widenHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
+mlir::Value widen16Bits(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
-/// Rounds a scalar or vector of f32 to the 16-bit float type `half`, to nearest even.
-mlir::Value narrowToHalf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
-                         mlir::Type half);
+/// Rounds a scalar or vector of f32 to the 16-bit float type `narrow`, to nearest even.
+mlir::Value narrowTo16Bits(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                           mlir::Type narrow);
 
 /// Returns the type with which kernels load and store `element`: bytes for booleans,
 /// the bits (i16) for 16-bit floats, so that loads and stores are the same on every CPU.

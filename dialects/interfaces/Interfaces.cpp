@@ -4,7 +4,7 @@
 #include "dialects/interfaces/Interfaces.cpp.inc"
 
 bool shale::isView(mlir::Operation *op) {
-  auto view = mlir::dyn_cast<View>(op);
+  auto view = mlir::dyn_cast<ViewOpInterface>(op);
   if (!view || op->getNumResults() == 0)
     return false;
   for (unsigned result = 0; result < op->getNumResults(); ++result)

@@ -9,7 +9,7 @@
 
 include "mlir/IR/OpBase.td"
 
-def DifferentiableInterface : OpInterface<"Differentiable"> {
+def DifferentiableInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that builds its own gradient. Autodiff calls it once, in reverse
@@ -33,7 +33,7 @@ def DifferentiableInterface : OpInterface<"Differentiable"> {
   ];
 }
 
-def ShardingRuleInterface : OpInterface<"ShardingRuleOp"> {
+def ShardingRuleInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that describes how the dimensions of its operands and results relate,
@@ -46,7 +46,7 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleOp"> {
   ];
 }
 
-def ElementwiseInterface : OpInterface<"Elementwise"> {
+def ElementwiseInterface : OpInterface<"ElementwiseOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op whose result element i depends only on element i of each operand;
@@ -64,12 +64,12 @@ def ElementwiseInterface : OpInterface<"Elementwise"> {
   ];
 }
 
-def IndexedInterface : OpInterface<"Indexed"> {
+def IndexedInterface : OpInterface<"IndexedOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op with one result whose elements can be computed from elements of its
     operands at other indices: data movement, broadcasts, lookups, reductions.
-    Fusion puts only `Elementwise` and `Indexed` ops into clusters, and the
+    Fusion puts only `ElementwiseOpInterface` and `IndexedOpInterface` ops into clusters, and the
     kernel generator uses ops only through these two interfaces.
   }];
   let methods = [
@@ -95,7 +95,7 @@ def IndexedInterface : OpInterface<"Indexed"> {
   ];
 }
 
-def DecomposableInterface : OpInterface<"Decomposable"> {
+def DecomposableInterface : OpInterface<"DecomposableOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that can be expressed in simpler ops of `nn`: elementwise ops,
@@ -111,7 +111,7 @@ def DecomposableInterface : OpInterface<"Decomposable"> {
   ];
 }
 
-def CostInterface : OpInterface<"Cost"> {
+def CostInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that reports its number of floating-point operations. The bytes that
@@ -123,7 +123,7 @@ def CostInterface : OpInterface<"Cost"> {
   ];
 }
 
-def PrecisionInterface : OpInterface<"Precision"> {
+def PrecisionInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that declares the element types of its float operands and results. The
@@ -143,7 +143,7 @@ def PrecisionInterface : OpInterface<"Precision"> {
   ];
 }
 
-def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
+def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that updates one parameter, or one flat group of parameters, and its
@@ -196,7 +196,7 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdate"> {
   ];
 }
 
-def PartitionableInterface : OpInterface<"Partitionable"> {
+def PartitionableInterface : OpInterface<"PartitionableOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op whose local form is not its global form with other sizes, because it
@@ -213,7 +213,7 @@ def PartitionableInterface : OpInterface<"Partitionable"> {
   ];
 }
 
-def ElementReductionInterface : OpInterface<"ElementReduction"> {
+def ElementReductionInterface : OpInterface<"ElementReductionOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that sums a function of each element of each operand, such as the
@@ -223,7 +223,7 @@ def ElementReductionInterface : OpInterface<"ElementReduction"> {
   }];
 }
 
-def ViewInterface : OpInterface<"View"> {
+def ViewInterface : OpInterface<"ViewOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op whose results may be (parts of) its operands' buffers. A view costs
@@ -241,7 +241,7 @@ def ViewInterface : OpInterface<"View"> {
   ];
 }
 
-def ElementMoveInterface : OpInterface<"ElementMove"> {
+def ElementMoveInterface : OpInterface<"ElementMoveOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op each of whose result elements is an element of an operand, unchanged in
@@ -254,7 +254,7 @@ def ElementMoveInterface : OpInterface<"ElementMove"> {
   ];
 }
 
-def IndexUserInterface : OpInterface<"IndexUser"> {
+def IndexUserInterface : OpInterface<"IndexUserOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that uses integers as indices (rows of a table, classes) and is defined
@@ -267,7 +267,7 @@ def IndexUserInterface : OpInterface<"IndexUser"> {
   ];
 }
 
-def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
+def PlacedAtUseInterface : OpInterface<"PlacedAtUseOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that schedule moves to just before its first user. The result is not
@@ -279,7 +279,7 @@ def PlacedAtUseInterface : OpInterface<"PlacedAtUse"> {
   ];
 }
 
-def StochasticInterface : OpInterface<"Stochastic"> {
+def StochasticInterface : OpInterface<"StochasticOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that draws random numbers in training and none in evaluation.
@@ -292,7 +292,7 @@ def StochasticInterface : OpInterface<"Stochastic"> {
   ];
 }
 
-def CollectiveInterface : OpInterface<"Collective"> {
+def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op with one operand and one result by which the ranks along one mesh axis

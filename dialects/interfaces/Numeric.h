@@ -6,7 +6,7 @@
 
 namespace shale {
 
-/// The type of a float operand or result (see the `Precision` interface).
+/// The type of a float operand or result (see the `PrecisionOpInterface` interface).
 enum class Numeric {
   Compute,     ///< the compute type: that of the parameters at use
   Full,        ///< f32: statistics, losses, scalars of the optimizer
@@ -17,14 +17,14 @@ enum class Numeric {
 };
 
 /// Whether `element` is a 16-bit float type.
-inline bool isHalf(mlir::Type element) { return element.isBF16() || element.isF16(); }
+inline bool is16BitFloat(mlir::Type element) { return element.isBF16() || element.isF16(); }
 
 /// Returns the type in which sums of `type` are held: f32 for 16-bit floats,
 /// otherwise `type`. A tensor type keeps its shape.
 inline mlir::Type accumulatorType(mlir::Type type) {
   if (auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type))
     return tensor.clone(accumulatorType(tensor.getElementType()));
-  return isHalf(type) ? mlir::Float32Type::get(type.getContext()) : type;
+  return is16BitFloat(type) ? mlir::Float32Type::get(type.getContext()) : type;
 }
 
 } // namespace shale

@@ -57,7 +57,7 @@ struct SplitAxis {
   int64_t size;
 };
 
-/// What Partitionable needs to build an op's local form.
+/// What PartitionableOpInterface needs to build an op's local form.
 struct LocalForm {
   /// Local operands, laid out according to the rule and `axes`.
   llvm::SmallVector<mlir::Value> operands;

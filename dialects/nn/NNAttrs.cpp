@@ -18,7 +18,7 @@ LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   if (offset < 0 || length < 0 || offset > INT64_MAX - length)
     return emitError() << "offset and length must not be negative, nor their sum overflow; got "
                        << offset << " and " << length;
-  if (type && !type.isF32() && !shale::isHalf(type))
+  if (type && !type.isF32() && !shale::is16BitFloat(type))
     return emitError() << "type must be f32, bf16 or f16; got " << type;
   return success();
 }
@@ -26,7 +26,7 @@ LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
 Type FileAttr::elementTypeFor(Type state, int64_t count) {
   if (getType())
     return getType();
-  bool wider = shale::isHalf(state) && getLength() % 4 == 0 && getLength() / 4 == count;
+  bool wider = shale::is16BitFloat(state) && getLength() % 4 == 0 && getLength() / 4 == count;
   return wider ? Type(Float32Type::get(state.getContext())) : state;
 }
 

@@ -97,7 +97,7 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   }
   if (name == kFileTypeAttr) {
     auto type = dyn_cast<TypeAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && type && isHalf(type.getValue())
+    return isa<ModuleOp>(op) && type && is16BitFloat(type.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be bf16 or f16, on a module";
   }

@@ -2,8 +2,8 @@
 //
 // Everything that shalec and the emitted program need to offer an optimizer comes from its
 // description: --optimizer's values, the state and the hyper-parameters of a step, and the
-// program's flags with their defaults. The update itself is an op that implements OptimizerUpdate
-// and is named `nn.` and the optimizer's name.
+// program's flags with their defaults. The update itself is an op that implements
+// OptimizerUpdateOpInterface and is named `nn.` and the optimizer's name.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_NN_OPTIMIZERS_H

@@ -17,9 +17,9 @@ OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
     OpOperand &operand = op->getOpOperand((*aliases)[index]);
     return splatConstant(operand.get()) ? nullptr : &operand;
   }
-  if (auto update = dyn_cast<OptimizerUpdate>(op))
+  if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
     return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
-  if (isa<Elementwise>(op))
+  if (isa<ElementwiseOpInterface>(op))
     for (OpOperand &operand : op->getOpOperands())
       if (operand.get().getType() == op->getResult(index).getType() &&
           !splatConstant(operand.get()))
@@ -32,10 +32,11 @@ Value shale::viewed(Value value) {
     if (!isView(op))
       break;
     // getViewPlace looks up the unit, which a view of one operand does not need.
-    value = op->getOperand(
-        op->getNumOperands() == 1
-            ? 0
-            : cast<View>(op).getViewPlace(cast<OpResult>(value).getResultNumber()).operand);
+    value = op->getOperand(op->getNumOperands() == 1
+                               ? 0
+                               : cast<ViewOpInterface>(op)
+                                     .getViewPlace(cast<OpResult>(value).getResultNumber())
+                                     .operand);
   }
   return value;
 }

@@ -42,10 +42,10 @@ std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function)
       Uses &of = uses[operand.get()];
       unsigned number = operand.getOperandNumber();
       std::optional<IndexRange> range;
-      if (auto user = dyn_cast<IndexUser>(op))
+      if (auto user = dyn_cast<IndexUserOpInterface>(op))
         range = user.getIndexRange(number);
       MovedElements moved = MovedElements::None;
-      if (auto move = dyn_cast<ElementMove>(op))
+      if (auto move = dyn_cast<ElementMoveOpInterface>(op))
         moved = move.getMovedElements(number);
       if (moved != MovedElements::None)
         range = uses.lookup(op.getResult(0)).range();

@@ -17,7 +17,7 @@ static int64_t elements(Value value) {
 std::optional<KernelRows> shale::findKernelRows(Block &body) {
   Operation *yield = body.getTerminator();
   auto split = [&](Operation &op) -> std::pair<int64_t, int64_t> {
-    auto indexed = dyn_cast<Indexed>(op);
+    auto indexed = dyn_cast<IndexedOpInterface>(op);
     if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces ||
         elements(op.getResult(0)) == 0)
       return {0, 0};
@@ -98,12 +98,12 @@ public:
     Operation *op = value.getDefiningOp();
     if (!op || !seen.insert({value.getAsOpaquePointer(), {index, inReduction}}).second)
       return nothing;
-    if (isa<Elementwise>(op)) {
+    if (isa<ElementwiseOpInterface>(op)) {
       for (Value operand : op->getOperands())
         emit(operand, index);
       return nothing;
     }
-    auto indexed = dyn_cast<Indexed>(op);
+    auto indexed = dyn_cast<IndexedOpInterface>(op);
     if (!indexed) {
       opaque = op;
       return nothing;
@@ -184,7 +184,7 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
   Operation *yield = body.getTerminator();
   Value output = yield->getOperand(result), input = body.getArgument(argument);
   // An optimizer update reads only the element that it writes of each operand.
-  if (isa_and_nonnull<OptimizerUpdate>(output.getDefiningOp()))
+  if (isa_and_nonnull<OptimizerUpdateOpInterface>(output.getDefiningOp()))
     return "";
   int64_t count = elements(output);
   if (count != elements(input))

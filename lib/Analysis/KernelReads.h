@@ -1,6 +1,6 @@
 //===- KernelReads.h - Elements that a kernel reads per written element ---===//
 //
-// Computed from the ops' own element maps (`Indexed::emitAt`) with constant
+// Computed from the ops' own element maps (`IndexedOpInterface::emitAt`) with constant
 // indices, so the result depends neither on how fusion classifies accesses nor
 // on the schedule that codegen chooses.
 //

@@ -134,18 +134,18 @@ public:
       }
       if (addAccumulation(op, work))
         continue;
-      if (auto collective = dyn_cast<Collective>(op))
+      if (auto collective = dyn_cast<CollectiveOpInterface>(op))
         addReduction(collective);
       else if (auto cast = dyn_cast<nn::CastOp>(op))
         addCast(floatOf(cast.getInput()), floatOf(value));
-      else if (auto precision = dyn_cast<Precision>(op)) {
+      else if (auto precision = dyn_cast<PrecisionOpInterface>(op)) {
         Numeric numeric = precision.getResultNumeric(llvm::cast<OpResult>(value).getResultNumber());
         if (numeric == Numeric::Accumulates || numeric == Numeric::Full) {
           addSum(op, value);
           llvm::append_range(sources, op->getOperands());
           continue;
         }
-        if (isa<Elementwise>(op)) {
+        if (isa<ElementwiseOpInterface>(op)) {
           std::string name = op->getName().getStringRef().str(), type = nameOf(floatOf(value));
           path.add({"then", name + " in " + type, llvm::json::Object{{"op", name}, {"type", type}}},
                    false);
@@ -215,7 +215,7 @@ private:
     return false;
   }
 
-  void addReduction(Collective op) {
+  void addReduction(CollectiveOpInterface op) {
     CollectiveKind kind = op.getCollectiveKind();
     if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter)
       return;
@@ -297,7 +297,7 @@ Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
 }
 
 /// Adds the parameters of the updated group to `found`, by name.
-void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdate update,
+void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdateOpInterface update,
               llvm::StringMap<ParameterNumerics> &found) {
   Value parameter = update.getParameterOperand().get();
   while (Operation *slice = parameter.getDefiningOp())
@@ -356,7 +356,7 @@ llvm::json::Object json(const ParameterNumerics &all) {
 void reportNumerics(ModuleOp module, ReportForm form, llvm::raw_ostream &os) {
   llvm::StringMap<ParameterNumerics> found;
   if (auto step = module.lookupSymbol<func::FuncOp>("step"))
-    for (auto update : step.getOps<OptimizerUpdate>())
+    for (auto update : step.getOps<OptimizerUpdateOpInterface>())
       addGroup(module, step, update, found);
   llvm::json::Array parameters;
   if (form == ReportForm::Text)

@@ -261,9 +261,9 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
 int64_t shale::kernelFlops(rt::KernelOp kernel) {
   int64_t flops = 0;
   kernel.getBody().walk([&](Operation *op) {
-    if (auto cost = dyn_cast<Cost>(op))
+    if (auto cost = dyn_cast<CostOpInterface>(op))
       flops += cost.getFlops();
-    else if (isa<Elementwise>(op))
+    else if (isa<ElementwiseOpInterface>(op))
       flops += cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
   });
   return flops;

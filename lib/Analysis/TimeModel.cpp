@@ -82,8 +82,8 @@ private:
       return;
     double seconds = passSeconds(op, rates);
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
-      bool half = gemm.getA().getType().getElementTypeBitWidth() == 16;
-      seconds = std::max(seconds, gemm.getFlops() / (half ? rates.halfFlops : rates.flops));
+      bool narrow = gemm.getA().getType().getElementTypeBitWidth() == 16;
+      seconds = std::max(seconds, gemm.getFlops() / (narrow ? rates.flops16 : rates.flops));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
       // Attention reaches half the rate of products; row kernels are bound by memory.
       seconds =

@@ -38,7 +38,7 @@ Value localValue(OpBuilder &builder, Location loc, Value value, RankedTensorType
 }
 
 /// Deletes a collective of a partitioned or scheduled program.
-void dropCollective(Collective collective) {
+void dropCollective(CollectiveOpInterface collective) {
   Operation *op = collective;
   auto start = dyn_cast<dist::StartOp>(op->getParentOp());
   Operation *place = start ? start.getWait().getOperation() : op;
@@ -116,7 +116,7 @@ public:
     }
     SmallVector<Operation *> collectives, copies, waits;
     module.walk([&](Operation *op) {
-      if (isa<Collective, rt::CollectiveOpInterface>(op))
+      if (isa<CollectiveOpInterface, rt::CollectiveOpInterface>(op))
         collectives.push_back(op);
       else if (isa<rt::TransferOp>(op))
         copies.push_back(op);
@@ -149,7 +149,7 @@ private:
     IRMapping mapping;
     OwningOpRef<ModuleOp> mutant(cast<ModuleOp>(module->clone(mapping)));
     Operation *copy = mapping.lookup(op);
-    if (auto collective = dyn_cast<Collective>(copy))
+    if (auto collective = dyn_cast<CollectiveOpInterface>(copy))
       dropCollective(collective);
     else if (auto start = dyn_cast<rt::CollectiveOpInterface>(copy))
       dropPlanned(start);

@@ -69,7 +69,7 @@ int64_t bytesOf(Element element) {
   return 8;
 }
 
-static llvm::APFloat toHalf(Element element, double value) {
+static llvm::APFloat to16Bits(Element element, double value) {
   llvm::APFloat result(value);
   bool lost;
   result.convert(element == Element::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
@@ -80,14 +80,14 @@ static llvm::APFloat toHalf(Element element, double value) {
 /// Rounds to the nearest value of a 16-bit float type, ties to even. Values from its
 /// smallest normal number to its largest number are rounded by integer arithmetic.
 /// All other values are rare and take the slow path through APFloat.
-static double roundToHalf(Element element, double value) {
+static double roundTo16Bits(Element element, double value) {
   bool f16 = element == Element::F16;
   double smallest = f16 ? 0x1p-14 : 0x1p-126, largest = f16 ? 0x1.ffcp15 : 0x1.fep127;
   double size = std::fabs(value);
   if (size == 0)
     return value;
   if (!(size >= smallest && size <= largest))
-    return toHalf(element, value).convertToDouble();
+    return to16Bits(element, value).convertToDouble();
   int dropped = 52 - (f16 ? 10 : 7);
   uint64_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -98,17 +98,17 @@ static double roundToHalf(Element element, double value) {
 }
 
 /// Returns the bits of a number as a 16-bit float.
-static uint16_t halfBits(Element element, double value) {
+static uint16_t bits16(Element element, double value) {
   float single = static_cast<float>(value);
   if (element == Element::F16 || !(single == value))
-    return toHalf(element, value).bitcastToAPInt().getZExtValue();
+    return to16Bits(element, value).bitcastToAPInt().getZExtValue();
   uint32_t bits;
   std::memcpy(&bits, &single, sizeof(bits));
-  return bits & 0xffff ? toHalf(element, value).bitcastToAPInt().getZExtValue() : bits >> 16;
+  return bits & 0xffff ? to16Bits(element, value).bitcastToAPInt().getZExtValue() : bits >> 16;
 }
 
 /// Returns a table of the values of a 16-bit float type, indexed by their bits.
-static const double *halfValues(Element element) {
+static const double *values16(Element element) {
   auto make = [](const llvm::fltSemantics &semantics) {
     std::vector<double> values(1 << 16);
     for (size_t bits = 0; bits < values.size(); ++bits)
@@ -126,7 +126,7 @@ double roundFloat(Element element, double value) {
     return static_cast<float>(value);
   case Element::BF16:
   case Element::F16:
-    return roundToHalf(element, value);
+    return roundTo16Bits(element, value);
   default:
     return value;
   }
@@ -260,7 +260,7 @@ void Tensor::toBytes(char *bytes) const {
   case Element::BF16:
   case Element::F16:
     for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits = halfBits(elementKind, floats()[i]);
+      uint16_t bits = bits16(elementKind, floats()[i]);
       std::memcpy(bytes + 2 * i, &bits, 2);
     }
     return;
@@ -286,7 +286,7 @@ Tensor Tensor::fromBytes(Element element, ArrayRef<int64_t> shape, const char *b
   case Element::BF16:
   case Element::F16: {
     double *to = result.mutableFloats();
-    const double *values = halfValues(element);
+    const double *values = values16(element);
     for (int64_t i = 0; i < count; ++i) {
       uint16_t bits;
       std::memcpy(&bits, bytes + 2 * i, 2);

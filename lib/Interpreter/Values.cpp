@@ -104,7 +104,7 @@ void boundByUses(Value value, ValueSpec &spec) {
       continue;
     for (OpOperand &use : next.getUses()) {
       Operation *op = use.getOwner();
-      auto user = dyn_cast<IndexUser>(op);
+      auto user = dyn_cast<IndexUserOpInterface>(op);
       std::optional<IndexRange> range;
       if (user)
         range = user.getIndexRange(use.getOperandNumber());

@@ -12,7 +12,7 @@ namespace shale {
 struct Rates {
   const char *name;
   double flops;       ///< f32 operations of matrix products
-  double halfFlops;   ///< bf16 and f16 operations of matrix products
+  double flops16;     ///< bf16 and f16 operations of matrix products
   double memory;      ///< bytes read or written by kernels
   double link;        ///< bytes that a rank sends to others
   double host;        ///< bytes copied between device and host

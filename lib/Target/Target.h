@@ -50,9 +50,9 @@ public:
   virtual bool hasOwnKernel(mlir::Operation *op) const = 0;
   /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and
   /// results are rounded once.
-  virtual bool takesHalves(mlir::Operation *op) const = 0;
+  virtual bool takes16BitFloats(mlir::Operation *op) const = 0;
   /// Whether matrix products of 16-bit floats are faster than those of f32.
-  virtual bool hasFastHalves() const = 0;
+  virtual bool hasFast16BitFloats() const = 0;
 
   // ---- code
 

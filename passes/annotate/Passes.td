@@ -113,7 +113,7 @@ def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
   let summary = "Sets the range of valid values of integer inputs";
   let description = [{
     Sets `nn.bound`, and `nn.ignored` if there is an ignored index, on inputs and
-    labels that ops use as indices (`IndexUser`): rows of a table, classes of a
+    labels that ops use as indices (`IndexUserOpInterface`): rows of a table, classes of a
     cross-entropy. The program rejects data with other values.
 
     In the example `%ids` selects one of 32 rows, and `%labels` one of 10 classes

@@ -17,7 +17,7 @@ void StepBuilder::makeEvaluate() {
                                                    body.getTerminator()->getOperandTypes()));
   evaluate.setAllResultAttrs(ArrayRef({metric("loss_sum"), metric("count")}));
   // Replace random ops by their form for evaluation.
-  for (auto random : llvm::make_early_inc_range(body.getOps<Stochastic>()))
+  for (auto random : llvm::make_early_inc_range(body.getOps<StochasticOpInterface>()))
     if (OpBuilder place(random); random.drawsRandom()) {
       random->replaceAllUsesWith(random.buildEvaluation(place));
       random->erase();

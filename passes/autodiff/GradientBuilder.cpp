@@ -125,7 +125,7 @@ void GradientBuilder::visit(Operation *op) {
     return;
 
   SmallVector<Value> operandGrads(op->getNumOperands());
-  auto differentiable = dyn_cast<Differentiable>(op);
+  auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable ||
       failed(differentiable.buildGradient(builder, resultGrads, wantedOperands, operandGrads))) {
     missing.push_back(op);

@@ -17,7 +17,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     - `@evaluate(inputs, states) -> (loss_sum, count)`.
 
     Declares an `nn.state` for each moment. Each op builds its own gradient
-    (`Differentiable`). Gradients are built in reverse order, and only along
+    (`DifferentiableOpInterface`). Gradients are built in reverse order, and only along
     paths from trained parameters to the loss; a tied parameter has one gradient,
     the sum over its uses. Frozen parameters get neither gradient nor moments. An
     op on such a path without a gradient is an error, and so is a trained

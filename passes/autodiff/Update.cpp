@@ -33,7 +33,7 @@ LogicalResult StepBuilder::declareMoments() {
   return success();
 }
 
-// Operands are in the order that OptimizerUpdate prescribes.
+// Operands are in the order that OptimizerUpdateOpInterface prescribes.
 void StepBuilder::update(Trained &t, Value enable, Value scale) {
   OperationState made(t.state.getLoc(), optimizer.opName());
   made.addOperands({t.value, t.gradient});

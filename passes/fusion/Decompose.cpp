@@ -16,7 +16,7 @@ namespace {
 
 /// Whether the op is replaced. With a null target, every decomposable op is.
 bool isDecomposed(Operation *op, const Target *target) {
-  return isa<Decomposable>(op) && !(target && target->hasOwnKernel(op));
+  return isa<DecomposableOpInterface>(op) && !(target && target->hasOwnKernel(op));
 }
 
 /// Replaces every such op below `root`, including new ones.
@@ -30,7 +30,7 @@ void decomposeAll(Operation *root, const Target *target) {
     Operation *op = work.pop_back_val();
     OpBuilder builder(op);
     Operation *before = op->getPrevNode();
-    SmallVector<Value> values = cast<Decomposable>(op).decompose(builder);
+    SmallVector<Value> values = cast<DecomposableOpInterface>(op).decompose(builder);
     Operation *first = before ? before->getNextNode() : &op->getBlock()->front();
     for (Operation *made = first; made != op; made = made->getNextNode())
       if (isDecomposed(made, target))

@@ -41,7 +41,7 @@ bool isOnlyMoved(Value value) {
 bool isCheap(Operation *op) {
   if (isAlias(op))
     return true;
-  if (!isa<Elementwise>(op))
+  if (!isa<ElementwiseOpInterface>(op))
     return false;
   return llvm::count_if(op->getOperands(), [](Value operand) {
            Operation *source = operand.getDefiningOp();
@@ -53,7 +53,7 @@ bool isCheap(Operation *op) {
 /// elements: half as many bytes are moved, and the cast becomes part of its readers.
 void sinkCasts(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    auto precision = dyn_cast<Precision>(op);
+    auto precision = dyn_cast<PrecisionOpInterface>(op);
     if (!precision || !precision.movesOnly() || op.getNumOperands() != 1 || !isFusible(&op))
       continue;
     auto cast = op.getOperand(0).getDefiningOp<nn::CastOp>();
@@ -61,7 +61,7 @@ void sinkCasts(Block &block) {
     bool adds = elements(op.getResult(0)) > elements(op.getOperand(0)) && !isRepetition(&op);
     auto from = cast ? cast.getInput().getType() : RankedTensorType();
     auto type = llvm::cast<RankedTensorType>(op.getResult(0).getType());
-    if (!cast || adds || !isHalf(from.getElementType()) || !type.getElementType().isF32())
+    if (!cast || adds || !is16BitFloat(from.getElementType()) || !type.getElementType().isF32())
       continue;
     OpBuilder builder(&op);
     builder.setInsertionPointAfter(&op);
@@ -91,7 +91,7 @@ void duplicate(Block &block) {
 
 bool isWidening(Operation *op) {
   auto cast = dyn_cast<nn::CastOp>(op);
-  return cast && isHalf(cast.getInput().getType().getElementType()) &&
+  return cast && is16BitFloat(cast.getInput().getType().getElementType()) &&
          cast.getResult().getType().getElementType().isF32();
 }
 
@@ -109,7 +109,7 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
       for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
         Operation *user = use.getOwner();
         FusionGroup *reader = groupOf.lookup(user);
-        auto indexed = dyn_cast<Indexed>(user);
+        auto indexed = dyn_cast<IndexedOpInterface>(user);
         if (!reader || reader == group || (indexed && indexed.readsMemory(use.getOperandNumber())))
           continue;
         OpBuilder builder(user);

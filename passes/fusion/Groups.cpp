@@ -12,24 +12,25 @@ static int64_t elements(Value value) {
 }
 
 bool shale::isFusible(Operation *op) {
-  if (isa<Elementwise>(op))
+  if (isa<ElementwiseOpInterface>(op))
     return op->getNumResults() == 1 && elements(op->getResult(0)) > 0;
-  auto indexed = dyn_cast<Indexed>(op);
+  auto indexed = dyn_cast<IndexedOpInterface>(op);
   return indexed && indexed.canEmit() && elements(op->getResult(0)) > 0;
 }
 
 bool shale::isFree(Operation *op) { return op->getNumOperands() == 0 && isFusible(op); }
 
 Access shale::accessOf(Operation *op, unsigned number) {
-  if (isa<Elementwise>(op))
+  if (isa<ElementwiseOpInterface>(op))
     return Access::Same;
-  if (auto indexed = dyn_cast<Indexed>(op))
+  if (auto indexed = dyn_cast<IndexedOpInterface>(op))
     return indexed.getAccess(number);
   return Access::Any;
 }
 
 bool shale::isAlias(Operation *op) {
-  return isa<Indexed>(op) && op->getNumOperands() == 1 && accessOf(op, 0) == Access::Same;
+  return isa<IndexedOpInterface>(op) && op->getNumOperands() == 1 &&
+         accessOf(op, 0) == Access::Same;
 }
 
 Groups::Groups(Block &block) : block(block) {
@@ -48,7 +49,7 @@ Groups::Groups(Block &block) : block(block) {
     group.ops = {&op};
     group.first = group.last = number - 1;
     group.count = elements(op.getResult(0));
-    if (op.getNumOperands() == 1 && !isa<Elementwise>(op)) {
+    if (op.getNumOperands() == 1 && !isa<ElementwiseOpInterface>(op)) {
       Access access = accessOf(&op, 0);
       int64_t input = elements(op.getOperand(0));
       if (access == Access::Reduces && input > 0) {
@@ -199,7 +200,7 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
       producer->second == consumer->second)
     return false;
   int from = producer->second, to = consumer->second;
-  if (auto indexed = dyn_cast<Indexed>(op); indexed && indexed.readsMemory(number))
+  if (auto indexed = dyn_cast<IndexedOpInterface>(op); indexed && indexed.readsMemory(number))
     return false;
   Access access = accessOf(op, number);
   // A value of a prologue is not computed at the domain's element and stays in its group.

@@ -98,7 +98,7 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
 def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let summary = "Decomposes ops that have no library call or dedicated kernel";
   let description = [{
-    Replaces every `Decomposable` op for which the target has no kernel by its
+    Replaces every `DecomposableOpInterface` op for which the target has no kernel by its
     decomposition, until none is left, and erases unused ops. With `all`, ops with a
     dedicated kernel are decomposed, too.
 
@@ -153,7 +153,7 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
 def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
   let summary = "Puts ops that become one kernel into one nn.cluster";
   let description = [{
-    After the pass, all `Elementwise` ops, and all `Indexed` ops that move or compute
+    After the pass, all `ElementwiseOpInterface` ops, and all `IndexedOpInterface` ops that move or compute
     elements, are in clusters. A cluster has one domain of R rows and C columns. Its
     values have R*C elements, or R elements (one per row); all others are read
     through an index map. A 16-bit value that is read as f32 is stored in 16 bits and

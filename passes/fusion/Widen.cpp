@@ -14,9 +14,9 @@ using namespace shale;
 
 namespace {
 
-bool isHalfTensor(Value value) {
+bool is16BitFloatTensor(Value value) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
-  return tensor && isHalf(tensor.getElementType());
+  return tensor && is16BitFloat(tensor.getElementType());
 }
 
 RankedTensorType wide(Value value) {
@@ -25,11 +25,11 @@ RankedTensorType wide(Value value) {
 
 /// Whether the op computes on 16-bit floats and the target does not support that.
 bool needsWidening(Operation *op, const Target &target) {
-  auto precision = dyn_cast<Precision>(op);
-  if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || target.takesHalves(op))
+  auto precision = dyn_cast<PrecisionOpInterface>(op);
+  if (!precision || isa<nn::CastOp>(op) || precision.movesOnly() || target.takes16BitFloats(op))
     return false;
-  return llvm::any_of(op->getOperands(), isHalfTensor) ||
-         llvm::any_of(op->getResults(), isHalfTensor);
+  return llvm::any_of(op->getOperands(), is16BitFloatTensor) ||
+         llvm::any_of(op->getResults(), is16BitFloatTensor);
 }
 
 /// Lets kernels that support 16-bit floats round their accumulated results if only the
@@ -37,14 +37,15 @@ bool needsWidening(Operation *op, const Target &target) {
 void roundInKernels(Block &block, const Target &target) {
   for (nn::CastOp cast : llvm::make_early_inc_range(block.getOps<nn::CastOp>())) {
     auto sum = dyn_cast<OpResult>(cast.getInput());
-    auto maker = sum ? dyn_cast<Precision>(sum.getOwner()) : Precision();
-    if (!maker || !target.takesHalves(maker) ||
+    auto maker = sum ? dyn_cast<PrecisionOpInterface>(sum.getOwner()) : PrecisionOpInterface();
+    if (!maker || !target.takes16BitFloats(maker) ||
         maker.getResultNumeric(sum.getResultNumber()) != Numeric::Accumulates || !sum.hasOneUse() ||
-        !isHalfTensor(cast.getResult()) || cast.getInput().getType() != wide(cast.getResult()))
+        !is16BitFloatTensor(cast.getResult()) ||
+        cast.getInput().getType() != wide(cast.getResult()))
       continue;
-    Type half = cast.getType().getElementType();
+    Type narrow = cast.getType().getElementType();
     if (llvm::any_of(maker->getOperandTypes(),
-                     [&](Type type) { return getElementTypeOrSelf(type) != half; }))
+                     [&](Type type) { return getElementTypeOrSelf(type) != narrow; }))
       continue;
     sum.setType(cast.getType());
     cast.getResult().replaceAllUsesWith(sum);
@@ -73,10 +74,11 @@ private:
     OpBuilder builder(op);
     // A cast costs nothing in the kernel of its reader; a cast shared by several readers would be
     // stored.
-    bool alone = isa<Decomposable, Elementwise, Indexed>(op) && !target.hasOwnKernel(op);
+    bool alone = isa<DecomposableOpInterface, ElementwiseOpInterface, IndexedOpInterface>(op) &&
+                 !target.hasOwnKernel(op);
     DenseMap<std::pair<Value, Attribute>, Value> own;
     for (OpOperand &operand : op->getOpOperands()) {
-      if (!isHalfTensor(operand.get()))
+      if (!is16BitFloatTensor(operand.get()))
         continue;
       Value &made = (alone ? own : casts)[{operand.get(), op->getAttr(nn::kPhaseAttr)}];
       if (!made)
@@ -85,7 +87,7 @@ private:
     }
     builder.setInsertionPointAfter(op);
     for (Value result : op->getResults()) {
-      if (!isHalfTensor(result))
+      if (!is16BitFloatTensor(result))
         continue;
       auto narrow = cast<RankedTensorType>(result.getType());
       result.setType(wide(result));

@@ -108,9 +108,10 @@ Value unmoved(const Movement &movement, Value operand, PatternRewriter &rewriter
 }
 
 /// Rewrites f(transpose(x), ..) to transpose(f(x, ..)) for an elementwise f.
-struct ElementwiseFirst : OpInterfaceRewritePattern<Elementwise> {
+struct ElementwiseFirst : OpInterfaceRewritePattern<ElementwiseOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
-  LogicalResult matchAndRewrite(Elementwise interface, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(ElementwiseOpInterface interface,
+                                PatternRewriter &rewriter) const override {
     Operation *op = interface;
     if (op->getNumResults() != 1)
       return failure();
@@ -172,8 +173,9 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
 /// sharding rule they are parallel, and leading in the first operand and in every result. 0 for an
 /// op whose attributes may name dimensions.
 int64_t independentDims(Operation *op) {
-  auto sharded = dyn_cast<ShardingRuleOp>(op);
-  if (!sharded || isa<Indexed, Elementwise, nn::MatmulOp>(op) || op->getNumOperands() == 0)
+  auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!sharded || isa<IndexedOpInterface, ElementwiseOpInterface, nn::MatmulOp>(op) ||
+      op->getNumOperands() == 0)
     return 0;
   ShardingRule rule = sharded.getShardingRule();
   const TensorFactors &first = rule.operands[0];
@@ -197,9 +199,9 @@ int64_t independentDims(Operation *op) {
 
 /// Rewrites f(transpose(x)) to transpose(f(x)) for norms and softmax if only leading dimensions are
 /// permuted.
-struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOp> {
+struct RowsFirst : OpInterfaceRewritePattern<ShardingRuleOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
-  LogicalResult matchAndRewrite(ShardingRuleOp interface,
+  LogicalResult matchAndRewrite(ShardingRuleOpInterface interface,
                                 PatternRewriter &rewriter) const override {
     Operation *op = interface;
     int64_t lead = independentDims(op);
@@ -270,7 +272,7 @@ void markTurns(func::FuncOp function) {
     if (auto dim =
             function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr))
       batch[argument] = {dim.getInt(), 1};
-  function.walk([&](ShardingRuleOp op) {
+  function.walk([&](ShardingRuleOpInterface op) {
     std::optional<ShardingRule> rule;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       auto found = batch.find(operand);

@@ -114,7 +114,7 @@ void mark(Operation *op) { op->setAttr(mem::kOffloadAttr, UnitAttr::get(op->getC
 void annotateGradients(func::FuncOp function, double fraction) {
   llvm::SetVector<Operation *> ops;
   for (Operation &op : function.getBody().front())
-    if (auto update = dyn_cast<OptimizerUpdate>(op))
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
       if (Operation *source = viewedValue(update.getGradientOperand().get()).getDefiningOp())
         ops.insert(source);
   SmallVector<Candidate<Operation *>> candidates;
@@ -156,13 +156,13 @@ void annotateActivations(func::FuncOp function, double fraction) {
     for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes()))
       if (auto tensor = dyn_cast<RankedTensorType>(type))
         moved += bytesOf(tensor);
-    auto cost = dyn_cast<Cost>(op);
+    auto cost = dyn_cast<CostOpInterface>(op);
     heavy.push_back((heavy.empty() ? 0 : heavy.back()) +
                     (cost && cost.getFlops() / kIntensity >= moved));
   }
   SmallVector<Candidate<Operation *>> candidates;
   for (Operation &op : function.getBody().front()) {
-    if (!isForward(&op) || isView(&op) || isa<Collective>(op) ||
+    if (!isForward(&op) || isView(&op) || isa<CollectiveOpInterface>(op) ||
         op.hasTrait<OpTrait::ConstantLike>() || op.hasAttr(mem::kRecomputeAttr))
       continue;
     int64_t bytes = 0;

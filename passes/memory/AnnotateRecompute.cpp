@@ -45,14 +45,14 @@ bool isCheap(Operation *op) {
   int64_t in = bytesOf(op->getOperandTypes()), out = bytesOf(op->getResultTypes());
   if (out < in / kCondensation)
     return false;
-  auto cost = dyn_cast<Cost>(op);
+  auto cost = dyn_cast<CostOpInterface>(op);
   return !cost || cost.getFlops() / kIntensity < in + out;
 }
 
 /// Whether a later clone computes the same results: the op has no side effects and is
 /// no collective. Views, constants and ops with scalar results only are no candidates.
 bool isCandidate(Operation *op) {
-  return isForward(op) && isMemoryEffectFree(op) && !isa<Collective>(op) &&
+  return isForward(op) && isMemoryEffectFree(op) && !isa<CollectiveOpInterface>(op) &&
          op->getNumResults() > 0 && op->getNumOperands() > 0 && !isView(op) &&
          !op->hasTrait<OpTrait::ConstantLike>() &&
          llvm::any_of(op->getResultTypes(), [](Type type) {

@@ -17,7 +17,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
     - `match:REGEX`: the same for scopes whose name REGEX matches; around each
       parameter only the outermost one.
     - `selective`: ops, inside or outside of blocks, that need fewer than 2
-      operations per byte moved (interface `Cost`), unless their results are much
+      operations per byte moved (interface `CostOpInterface`), unless their results are much
       smaller than their operands.
 
     Collectives are never recomputed, except gathers of units.

@@ -43,7 +43,7 @@ private:
 /// Whether the value is the result of an annotated op or a view of one.
 bool SliceCloner::isRecomputed(Value value) const {
   Operation *op = viewedValue(value).getDefiningOp();
-  return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<Collective>(op);
+  return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<CollectiveOpInterface>(op);
 }
 
 /// Adds the ops that compute `value` to the slice.
@@ -112,9 +112,9 @@ void SliceCloner::clone(Slice &slice) {
     copy->removeAttr(mem::kRecomputeAttr);
     copy->setAttr(mem::kRecomputedAttr, UnitAttr::get(function.getContext()));
     copy->setAttr(nn::kPhaseAttr, backward);
-    if (auto cost = dyn_cast<Cost>(copy))
+    if (auto cost = dyn_cast<CostOpInterface>(copy))
       flops += cost.getFlops();
-    else if (isa<Elementwise>(copy))
+    else if (isa<ElementwiseOpInterface>(copy))
       flops += cast<RankedTensorType>(copy->getResult(0).getType()).getNumElements();
     clones.push_back(copy);
   }

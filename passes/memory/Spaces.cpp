@@ -54,12 +54,12 @@ static bool isHostAccumulator(Value value) {
 }
 
 bool runsOnHost(Operation *op) {
-  if (auto update = dyn_cast<OptimizerUpdate>(op))
+  if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
     return llvm::any_of(update.getStateOperands(),
                         [](OpOperand *operand) { return isOnHost(operand->get()); });
-  if (isa<Elementwise>(op) && llvm::any_of(op->getOperands(), isHostAccumulator))
+  if (isa<ElementwiseOpInterface>(op) && llvm::any_of(op->getOperands(), isHostAccumulator))
     return true;
-  return isa<ElementReduction>(op) && llvm::any_of(op->getOperands(), isOnHost);
+  return isa<ElementReductionOpInterface>(op) && llvm::any_of(op->getOperands(), isOnHost);
 }
 
 } // namespace shale

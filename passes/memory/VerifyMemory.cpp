@@ -48,7 +48,7 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
     for (Value operand : op.getOperands()) {
       Operation *source = viewedValue(operand).getDefiningOp();
       if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) &&
-          !isa<Collective>(source)) {
+          !isa<CollectiveOpInterface>(source)) {
         InFlightDiagnostic diag =
             op.emitOpError("reads after the forward pass what is to be computed again");
         diag.attachNote(source->getLoc()) << "made here";
@@ -114,7 +114,7 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
   };
   llvm::DenseMap<size_t, SmallVector<Operation *, 1>> annotated;
   for (Operation &op : function.getBody().front())
-    if (op.hasAttr(mem::kRecomputeAttr) && isa<Collective>(op))
+    if (op.hasAttr(mem::kRecomputeAttr) && isa<CollectiveOpInterface>(op))
       annotated[hash(&op)].push_back(&op);
   for (Operation &op : function.getBody().front()) {
     auto it = annotated.find(hash(&op));
@@ -143,7 +143,7 @@ static void remarkAgain(func::FuncOp function) {
       gathered += nn::tensorBytes(cast<RankedTensorType>(gather.getResult().getType()));
     } else if (op.hasAttr(mem::kRecomputedAttr)) {
       ++ops;
-      if (auto cost = dyn_cast<Cost>(op))
+      if (auto cost = dyn_cast<CostOpInterface>(op))
         flops += cost.getFlops();
       for (Type type : op.getResultTypes())
         if (auto tensor = dyn_cast<RankedTensorType>(type))

@@ -179,7 +179,7 @@ void Emitter::launch(Location loc, const KernelTable::Use &use, ValueRange outpu
 }
 
 LogicalResult Emitter::emitStart(dist::StartOp start) {
-  Collective collective = start.getCollective();
+  CollectiveOpInterface collective = start.getCollective();
   Operation *op = collective;
   auto unsupported = [&](const Twine &what) {
     return op->emitOpError() << "the runtime has no " << what

@@ -73,7 +73,7 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
 
     Also fails if a launch writes over bytes of an input. One exception is allowed: the whole buffer of the input named by
     the kernel's `aliases`, if each element of that input is read only for the element at its own index, or by a reduction
-    of its own row, which is complete before the row is written. The ops' element maps (`Indexed`) tell which elements are
+    of its own row, which is complete before the row is written. The ops' element maps (`IndexedOpInterface`) tell which elements are
     read; they are evaluated for a sample of elements.
 
     The last bytes of `a` are those of `b`, and `a` is read after `b` is written:

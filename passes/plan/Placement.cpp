@@ -227,7 +227,7 @@ bool Placement::placeAlias(Operation *op) {
   if (!isView(op))
     return false;
   for (OpResult result : op->getResults()) {
-    ViewPlace view = cast<View>(op).getViewPlace(result.getResultNumber());
+    ViewPlace view = cast<ViewOpInterface>(op).getViewPlace(result.getResultNumber());
     Place place = places.lookup(op->getOperand(view.operand));
     (place.isSliced() ? place.slices.back().inner : place.offset) += view.offset;
     if (!view.axis.empty())
@@ -239,7 +239,7 @@ bool Placement::placeAlias(Operation *op) {
 }
 
 void Placement::placeStarted(dist::StartOp start) {
-  Collective collective = start.getCollective();
+  CollectiveOpInterface collective = start.getCollective();
   OpOperand &operand = start->getOpOperand(0);
   Value result = start.getWait().getResult();
   Place place = placeOf(operand.get());

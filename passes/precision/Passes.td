@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
   let summary = "Applies the precision policy to types and casts";
   let description = [{
-    Reads the policy `nn.precision` from the module. The interface `Precision`
+    Reads the policy `nn.precision` from the module. The interface `PrecisionOpInterface`
     of each op gives the float types of its operands and results:
 
     - A parameter is used in the param type. With an f32 master all uses but the

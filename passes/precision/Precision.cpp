@@ -22,7 +22,7 @@ Type elementOf(Value value) {
 /// Whether the policy may change the type of the value.
 bool isReal(Value value) {
   Type element = elementOf(value);
-  return element && (element.isF32() || isHalf(element));
+  return element && (element.isF32() || is16BitFloat(element));
 }
 
 /// Rewrites one function.
@@ -42,7 +42,7 @@ public:
     Block &block = function.getBody().front();
     retypeArguments(block);
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
-      if (auto precision = dyn_cast<Precision>(op))
+      if (auto precision = dyn_cast<PrecisionOpInterface>(op))
         retype(precision);
       else
         restoreOperands(&op);
@@ -72,7 +72,7 @@ private:
         continue;
       SmallVector<OpOperand *> uses;
       for (OpOperand &use : argument.getUses()) {
-        auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
+        auto update = dyn_cast<OptimizerUpdateOpInterface>(use.getOwner());
         if (!update || &update.getParameterOperand() != &use)
           uses.push_back(&use);
       }
@@ -114,13 +114,13 @@ private:
       return value;
     // Widening is exact: narrowing back gives the original value.
     if (auto cast = value.getDefiningOp<nn::CastOp>())
-      if (elementOf(cast.getInput()) == element && isHalf(element))
+      if (elementOf(cast.getInput()) == element && is16BitFloat(element))
         return cast.getInput();
     if (auto constant = value.getDefiningOp<nn::ConstantOp>())
       if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()); dense && dense.isSplat())
         return splat(constant, dense, element);
     Operation *definition = value.getDefiningOp();
-    bool narrows = isHalf(element) && definition;
+    bool narrows = is16BitFloat(element) && definition;
     Attribute phase = narrows ? Attribute() : user->getAttr(nn::kPhaseAttr);
     Value &made = casts[{value, {element, phase}}];
     if (!made)
@@ -141,19 +141,19 @@ private:
     return made = copy;
   }
 
-  void retype(Precision op) {
-    if (auto update = dyn_cast<OptimizerUpdate>(op.getOperation()))
+  void retype(PrecisionOpInterface op) {
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op.getOperation()))
       return retypeUpdate(update);
     bool full = loss.contains(op) || gradients.contains(op);
     if (isa<nn::CastOp>(op.getOperation()))
       return; // its result type is explicit
-    if (isa<Elementwise>(op.getOperation()) && !full)
+    if (isa<ElementwiseOpInterface>(op.getOperation()) && !full)
       return retypeElementwise(op);
     bool movesLow =
         op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
     Type follow = single;
     for (OpOperand &operand : op->getOpOperands())
-      if (!full && isReal(operand.get()) && isHalf(elementOf(operand.get())) &&
+      if (!full && isReal(operand.get()) && is16BitFloat(elementOf(operand.get())) &&
           op.getOperandNumeric(operand.getOperandNumber()) == Numeric::Follows)
         follow = elementOf(operand.get());
     for (OpOperand &operand : op->getOpOperands()) {
@@ -175,7 +175,7 @@ private:
       }
     }
     for (OpResult result : op->getResults()) {
-      if (!isReal(result) || isHalf(elementOf(result)))
+      if (!isReal(result) || is16BitFloat(elementOf(result)))
         continue; // narrow in the model already
       switch (op.getResultNumeric(result.getResultNumber())) {
       case Numeric::Compute:
@@ -199,15 +199,15 @@ private:
   /// Elementwise ops compute in f32. A result that other kinds of ops or another
   /// phase read is rounded. A result that only elementwise ops read is not: it will
   /// be in registers.
-  void retypeElementwise(Precision op) {
+  void retypeElementwise(PrecisionOpInterface op) {
     auto isLow = [&](Value value) {
-      return isReal(value) && (isHalf(elementOf(value)) || low.contains(value));
+      return isReal(value) && (is16BitFloat(elementOf(value)) || low.contains(value));
     };
     if (llvm::none_of(op->getOperands(), isLow))
       return;
     DenseMap<Value, Value> widened;
     for (OpOperand &operand : op->getOpOperands()) {
-      if (!isReal(operand.get()) || !isHalf(elementOf(operand.get())))
+      if (!isReal(operand.get()) || !is16BitFloat(elementOf(operand.get())))
         continue;
       Value &wide = widened[operand.get()];
       if (!wide)
@@ -217,7 +217,7 @@ private:
     for (Value result : op->getResults()) {
       if (!isReal(result) || policy.getParam().isF32())
         continue;
-      if (isHalf(elementOf(result)))
+      if (is16BitFloat(elementOf(result)))
         setElement(result, single);
       if (isInterior(result, op->getAttr(nn::kPhaseAttr))) {
         low.insert(result);
@@ -237,11 +237,11 @@ private:
     while (!work.empty())
       for (OpOperand &use : work.pop_back_val().getUses()) {
         Operation *user = use.getOwner();
-        auto precision = dyn_cast<Precision>(user);
+        auto precision = dyn_cast<PrecisionOpInterface>(user);
         if (!precision || user->getAttr(nn::kPhaseAttr) != phase)
           return false;
-        if (isa<Elementwise>(user) ||
-            (isa<Indexed>(user) &&
+        if (isa<ElementwiseOpInterface>(user) ||
+            (isa<IndexedOpInterface>(user) &&
              precision.getOperandNumeric(use.getOperandNumber()) == Numeric::Any))
           continue;
         if (!precision.movesOnly() || user->getNumOperands() != 1)
@@ -252,8 +252,8 @@ private:
   }
 
   /// Gives results the types of the operands that they update; scalars are f32.
-  void retypeUpdate(OptimizerUpdate update) {
-    auto precision = cast<Precision>(update.getOperation());
+  void retypeUpdate(OptimizerUpdateOpInterface update) {
+    auto precision = cast<PrecisionOpInterface>(update.getOperation());
     for (OpOperand &operand : update->getOpOperands())
       if (isReal(operand.get()) &&
           precision.getOperandNumeric(operand.getOperandNumber()) == Numeric::Full)
@@ -263,7 +263,7 @@ private:
       update->getResult(i + 1).setType(state->get().getType());
   }
 
-  /// Casts operands back to f32 for an op without the interface `Precision`.
+  /// Casts operands back to f32 for an op without the interface `PrecisionOpInterface`.
   void restoreOperands(Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
       if (isReal(operand.get()) && changed.count(operand.get()))
@@ -272,7 +272,7 @@ private:
 
   /// Casts gradients to the reduce type for the update and the norm.
   void roundGradients(Block &block) {
-    for (auto update : llvm::make_early_inc_range(block.getOps<OptimizerUpdate>())) {
+    for (auto update : llvm::make_early_inc_range(block.getOps<OptimizerUpdateOpInterface>())) {
       Value gradient = update.getGradientOperand().get();
       if (!isReal(gradient) || elementOf(gradient) == policy.getReduce())
         continue;
@@ -281,14 +281,15 @@ private:
         continue;
       Value reduced;
       auto inner = gradient.getDefiningOp<nn::CastOp>();
-      if (inner && elementOf(inner.getInput()) == policy.getReduce() && isHalf(policy.getReduce()))
+      if (inner && elementOf(inner.getInput()) == policy.getReduce() &&
+          is16BitFloat(policy.getReduce()))
         reduced = inner.getInput();
       else
         reduced = makeCast(gradient, policy.getReduce(), definition->getNextNode(), definition);
       gradient.replaceUsesWithIf(reduced, [](OpOperand &use) {
-        if (auto update = dyn_cast<OptimizerUpdate>(use.getOwner()))
+        if (auto update = dyn_cast<OptimizerUpdateOpInterface>(use.getOwner()))
           return &update.getGradientOperand() == &use;
-        return isa<ElementReduction>(use.getOwner());
+        return isa<ElementReductionOpInterface>(use.getOwner());
       });
     }
   }

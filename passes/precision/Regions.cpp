@@ -8,10 +8,10 @@ namespace shale {
 
 /// Whether the op is elementwise or indexes its operands without a table lookup.
 static bool isElementwiseOrMove(Operation *op) {
-  if (isa<Elementwise>(op))
+  if (isa<ElementwiseOpInterface>(op))
     return true;
-  auto indexed = dyn_cast<Indexed>(op);
-  if (!indexed || !isa<Precision>(op))
+  auto indexed = dyn_cast<IndexedOpInterface>(op);
+  if (!indexed || !isa<PrecisionOpInterface>(op))
     return false;
   return llvm::none_of(llvm::seq<unsigned>(0, op->getNumOperands()),
                        [&](unsigned i) { return indexed.readsMemory(i); });
@@ -27,7 +27,8 @@ OpSet lossRegion(func::FuncOp function) {
   Block &block = function.getBody().front();
   for (Operation &op : llvm::reverse(block)) {
     auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    bool softmax = isa<Precision>(op) && isa<Decomposable>(op) && op.getNumOperands() == 1;
+    bool softmax = isa<PrecisionOpInterface>(op) && isa<DecomposableOpInterface>(op) &&
+                   op.getNumOperands() == 1;
     if (!phase || phase.getValue() != nn::Phase::Forward || !(isElementwiseOrMove(&op) || softmax))
       continue;
     for (OpOperand &use : op.getUses()) {
@@ -45,11 +46,11 @@ OpSet gradientRegion(func::FuncOp function) {
   OpSet region;
   auto wantsSum = [&](OpOperand &use) {
     Operation *user = use.getOwner();
-    if (auto update = dyn_cast<OptimizerUpdate>(user))
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user))
       return &update.getGradientOperand() == &use;
-    if (isa<ElementReduction>(user))
+    if (isa<ElementReductionOpInterface>(user))
       return true;
-    auto precision = dyn_cast<Precision>(user);
+    auto precision = dyn_cast<PrecisionOpInterface>(user);
     if (!precision)
       return false;
     Numeric numeric = precision.getOperandNumeric(use.getOperandNumber());
@@ -57,7 +58,7 @@ OpSet gradientRegion(func::FuncOp function) {
            (region.contains(user) && numeric == Numeric::Follows);
   };
   for (Operation &op : llvm::reverse(function.getBody().front())) {
-    auto precision = dyn_cast<Precision>(op);
+    auto precision = dyn_cast<PrecisionOpInterface>(op);
     if (!precision || op.getNumResults() != 1 || op.use_empty())
       continue;
     bool sums = precision.getResultNumeric(0) == Numeric::Accumulates;

@@ -20,7 +20,7 @@ Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).get
 LogicalResult verifyCast(nn::CastOp cast) {
   auto inner = cast.getInput().getDefiningOp<nn::CastOp>();
   if (inner && elementOf(inner.getInput()) == elementOf(cast.getResult()) &&
-      isHalf(elementOf(cast.getResult())) && elementOf(cast.getInput()).isF32())
+      is16BitFloat(elementOf(cast.getResult())) && elementOf(cast.getInput()).isF32())
     return cast.emitOpError("undoes the cast before it");
   return success();
 }
@@ -35,7 +35,7 @@ LogicalResult verifyParameter(func::FuncOp function, BlockArgument argument, nn:
       policy.getParam().isF32())
     return success();
   for (OpOperand &use : argument.getUses()) {
-    auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
+    auto update = dyn_cast<OptimizerUpdateOpInterface>(use.getOwner());
     if (update && &update.getParameterOperand() == &use)
       continue;
     auto cast = dyn_cast<nn::CastOp>(use.getOwner());
@@ -58,7 +58,7 @@ LogicalResult verifyFunction(func::FuncOp function, nn::PrecisionAttr policy) {
     if (auto cast = dyn_cast<nn::CastOp>(op))
       if (failed(verifyCast(cast)))
         return failure();
-    if (auto update = dyn_cast<OptimizerUpdate>(op))
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
       if (Type type = elementOf(update.getGradientOperand().get()); type != policy.getReduce())
         return op.emitOpError("takes a gradient of ")
                << type << " where " << policy.getReduce() << " is reduced";
@@ -66,7 +66,7 @@ LogicalResult verifyFunction(func::FuncOp function, nn::PrecisionAttr policy) {
   for (auto [i, operand] :
        llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
     if (auto role = function.getResultAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
-        role && isHalf(elementOf(operand)))
+        role && is16BitFloat(elementOf(operand)))
       return function.emitError("metric ") << i << " is " << operand.getType() << ", not f32";
   return success();
 }

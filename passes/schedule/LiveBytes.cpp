@@ -242,7 +242,8 @@ int64_t LiveBytes::sumBehind(int op, int position) const {
 
 static bool mayBeDelayed(Operation *op) {
   return op->getNumResults() > 0 && isMemoryEffectFree(op) && !isView(op) &&
-         !isa<PlacedAtUse, dist::UnitPackOp>(op) && !op->hasTrait<OpTrait::ConstantLike>();
+         !isa<PlacedAtUseOpInterface, dist::UnitPackOp>(op) &&
+         !op->hasTrait<OpTrait::ConstantLike>();
 }
 
 void LiveBytes::delay(int from) {
@@ -260,8 +261,8 @@ void LiveBytes::delay(int from) {
   int best = from;
   for (int to = from + 1; to < limit; ++to) {
     Operation *passed = ops[order[to]];
-    if (!isa<PlacedAtUse>(passed) && !isView(passed) && passed->hasAttr(nn::kPhaseAttr) &&
-        passed->getAttr(nn::kPhaseAttr) != phase)
+    if (!isa<PlacedAtUseOpInterface>(passed) && !isView(passed) &&
+        passed->hasAttr(nn::kPhaseAttr) && passed->getAttr(nn::kPhaseAttr) != phase)
       break;
     now = std::max(now, live[to]);
     then = std::max(then, sumBefore(to));

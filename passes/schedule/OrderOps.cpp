@@ -26,7 +26,7 @@ static int64_t bytesOf(TypeRange types) {
 /// Whether the op is best placed just before its first user: it costs nothing,
 /// or its result takes more memory than what it reads.
 static bool standsAtUse(Operation *op) {
-  if (auto placed = dyn_cast<PlacedAtUse>(op))
+  if (auto placed = dyn_cast<PlacedAtUseOpInterface>(op))
     return placed.isPlacedAtUse();
   if (isView(op))
     return true;

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
   let summary = "Split each collective into start and wait";
   let description = [{
-    Every op of interface `Collective` becomes `dist.start` and `dist.wait`, side by side. Ops without uses are erased. The
+    Every op of interface `CollectiveOpInterface` becomes `dist.start` and `dist.wait`, side by side. Ops without uses are erased. The
     passes that follow move starts up and waits down.
 
     Before:

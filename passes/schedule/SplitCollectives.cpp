@@ -13,13 +13,13 @@ namespace shale {
 } // namespace shale
 
 static void splitCollectives(Block &block) {
-  SmallVector<Collective> collectives;
-  block.walk([&](Collective op) {
+  SmallVector<CollectiveOpInterface> collectives;
+  block.walk([&](CollectiveOpInterface op) {
     if (!isa<dist::StartOp>(op->getParentOp()))
       collectives.push_back(op);
   });
   OpBuilder builder(block.getParentOp()->getContext());
-  for (Collective op : collectives)
+  for (CollectiveOpInterface op : collectives)
     dist::splitCollective(builder, op);
 }
 

@@ -20,7 +20,7 @@ struct VerifyScheduledPass : public shale::impl::VerifyScheduledPassBase<VerifyS
       op->emitOpError("is not scheduled: it must be a mem.start and a mem.wait");
       return WalkResult::interrupt();
     });
-    WalkResult result = getOperation().walk([](Collective collective) {
+    WalkResult result = getOperation().walk([](CollectiveOpInterface collective) {
       if (isa<dist::StartOp>(collective->getParentOp()))
         return WalkResult::advance();
       collective->emitOpError("is not scheduled: it must stand in a dist.start");

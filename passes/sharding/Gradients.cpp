@@ -173,7 +173,7 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
     DenseMap<Value, int64_t> needed;
     if (values.updates.empty() || !values.updates.front())
       continue;
-    for (OptimizerUpdate update : values.updates)
+    for (OptimizerUpdateOpInterface update : values.updates)
       ++needed[update.getGradientOperand().get()];
     if (llvm::any_of(needed, [&](auto &n) { return left.lookup(n.first) < n.second; }))
       continue;
@@ -208,7 +208,7 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
   return success();
 }
 
-LogicalResult Partitioner::partitionUpdate(OptimizerUpdate update) {
+LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value parameter = update.getParameterOperand().get();
   Group &group = *states.lookup(parameter).first;
   if (--valuesOf(group).updatesToCome > 0)
@@ -223,7 +223,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
   if (failed(reduceGradients(group)))
     return failure();
-  OptimizerUpdate first = values.updates.front();
+  OptimizerUpdateOpInterface first = values.updates.front();
   Location loc = group.unit.getLoc();
   llvm::SmallDenseSet<unsigned> own{first.getParameterOperand().getOperandNumber(),
                                     first.getGradientOperand().getOperandNumber()};
@@ -244,7 +244,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
       operands.push_back(param); // replaced below
       continue;
     }
-    for (OptimizerUpdate other : values.updates)
+    for (OptimizerUpdateOpInterface other : values.updates)
       if (other->getName() != first->getName() ||
           other->getNumOperands() != first->getNumOperands() ||
           other->getOperand(operand.getOperandNumber()) != operand.get())
@@ -277,7 +277,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
     types.push_back(moment.getType());
   OperationState state(loc, first->getName(), operands, types, first->getAttrs());
   state.propertiesAttr = first->getPropertiesAsAttribute();
-  auto made = cast<OptimizerUpdate>(builder.create(state));
+  auto made = cast<OptimizerUpdateOpInterface>(builder.create(state));
   made.setSegments(offset, builder.getArrayAttr(segments));
 
   values.results.assign(made->result_begin(), made->result_end());

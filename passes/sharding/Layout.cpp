@@ -81,7 +81,7 @@ bool Assignment::splitsNothing() const {
 }
 
 ShardingRule getRule(Operation *op) {
-  if (auto sharded = dyn_cast<ShardingRuleOp>(op))
+  if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
     return sharded.getShardingRule();
   ShardingRule rule;
   auto whole = [](Value value) {

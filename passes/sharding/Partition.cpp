@@ -126,8 +126,10 @@ void Partitioner::makeSignature() {
 /// is packed: a cast here would need the whole sum over ranks, reduced parameter by parameter.
 Value Partitioner::beforeRounding(Value gradient) {
   auto cast = gradient.getDefiningOp<nn::CastOp>();
-  if (!cast || !llvm::all_of(cast->getUsers(),
-                             llvm::IsaPred<OptimizerUpdate, ElementReduction, nn::AccumulateOp>))
+  if (!cast ||
+      !llvm::all_of(
+          cast->getUsers(),
+          llvm::IsaPred<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>))
     return gradient;
   roundings.insert(cast);
   return cast.getInput();
@@ -152,7 +154,7 @@ LogicalResult Partitioner::collectUpdates() {
     valuesOf(*group).begins = !accumulate.getInto();
     addGradient(group, place, beforeRounding(accumulate.getGradient()));
   }
-  for (auto update : function.getOps<OptimizerUpdate>()) {
+  for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
     auto argument = cast<BlockArgument>(update.getParameterOperand().get());
     auto symbol = stateOf(function, argument.getArgNumber());
     auto [group, place] = units.find(symbol.getValue());
@@ -259,7 +261,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
     form.types.push_back(localType(cast<RankedTensorType>(result.getType()), layout, mesh));
 
   SmallVector<Value> made;
-  auto partitionable = dyn_cast<Partitionable>(op);
+  auto partitionable = dyn_cast<PartitionableOpInterface>(op);
   if (isa<dist::ConstrainOp>(op)) {
     made = form.operands;
   } else if (partitionable && !assignment->splitsNothing()) {
@@ -305,7 +307,7 @@ LogicalResult Partitioner::partitionReturn(Operation *op) {
       continue;
     }
     bool accumulated = operand.get().getDefiningOp<nn::AccumulateOp>();
-    if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdate>())
+    if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdateOpInterface>())
       return function.emitError("result ")
              << index << " is a new value of state " << symbol << " that no optimizer update makes";
     if (statesAdded)
@@ -341,9 +343,9 @@ LogicalResult Partitioner::run() {
   for (Operation &op : function.getBody().front()) {
     listener.current = &op;
     LogicalResult result = success();
-    if (auto update = dyn_cast<OptimizerUpdate>(op))
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
       result = partitionUpdate(update);
-    else if (isa<ElementReduction>(op))
+    else if (isa<ElementReductionOpInterface>(op))
       result = partitionReduction(&op);
     else if (isa<nn::AccumulateOp>(op) || roundings.contains(&op))
       continue; // built for the flat groups, once their gradients are complete

@@ -29,8 +29,8 @@ private:
     mlir::Value atRest; // the argument of the parameters
     mlir::Value whole;
     llvm::SmallVector<mlir::Value> moments;
-    llvm::SmallVector<OptimizerUpdate> updates; // by parameter; null if there is none
-    llvm::SmallVector<mlir::Value> gradients;   // by parameter, of this micro-batch
+    llvm::SmallVector<OptimizerUpdateOpInterface> updates; // by parameter; null if there is none
+    llvm::SmallVector<mlir::Value> gradients;              // by parameter, of this micro-batch
     int64_t gradientsToCome = 0, updatesToCome = 0;
     /// Whether gradients are summed over micro-batches: they are added to the
     /// accumulator (an argument), or, with `begins`, start the sum.
@@ -69,7 +69,7 @@ private:
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);
   mlir::LogicalResult partitionReduction(mlir::Operation *op);
-  mlir::LogicalResult partitionUpdate(OptimizerUpdate update);
+  mlir::LogicalResult partitionUpdate(OptimizerUpdateOpInterface update);
   mlir::LogicalResult buildUpdate(Group &group);
   bool isSliced(const Group &group) const {
     return !group.moments.empty() && group.moments.front().sliced;

@@ -235,14 +235,14 @@ LogicalResult Propagation::run() {
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator()) {
     // An update has the layout of its parameter: nothing propagates through it.
-    if (auto update = dyn_cast<OptimizerUpdate>(op)) {
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op)) {
       Layout layout = layoutOf(update.getParameterOperand().get());
       for (Value result : op.getResults())
         fixed[result] = layout;
       continue;
     }
     // Replicated here; the partitioner applies them to slices.
-    if (isa<ElementReduction, nn::AccumulateOp>(op))
+    if (isa<ElementReductionOpInterface, nn::AccumulateOp>(op))
       continue;
     OpState &state = states[&op];
     state.rule = getRule(&op);

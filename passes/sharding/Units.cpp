@@ -33,7 +33,7 @@ private:
 
   LogicalResult readStrategy();
   LogicalResult readFunctions();
-  LogicalResult readUpdate(OptimizerUpdate update, func::FuncOp function);
+  LogicalResult readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function);
   LogicalResult place(nn::StateOp state);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
   FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
@@ -70,7 +70,7 @@ LogicalResult UnitsBuilder::readStrategy() {
 }
 
 /// Records the parameter that an update trains, its decay and its optimizer state.
-LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update, func::FuncOp function) {
+LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function) {
   auto stateOf = [&](Value value) -> nn::StateOp {
     auto argument = dyn_cast<BlockArgument>(value);
     if (!argument || argument.getOwner() != &function.getBody().front())
@@ -102,7 +102,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdate update, func::FuncOp func
 static Type usedType(BlockArgument argument) {
   Type type;
   for (OpOperand &use : argument.getUses()) {
-    auto update = dyn_cast<OptimizerUpdate>(use.getOwner());
+    auto update = dyn_cast<OptimizerUpdateOpInterface>(use.getOwner());
     if (update && &update.getParameterOperand() == &use)
       continue;
     auto to = dyn_cast<nn::CastOp>(use.getOwner());
@@ -141,7 +141,7 @@ LogicalResult UnitsBuilder::readFunctions() {
         return function.emitError("state ")
                << symbol << " has another sharding than in another function";
     }
-    for (auto update : function.getOps<OptimizerUpdate>())
+    for (auto update : function.getOps<OptimizerUpdateOpInterface>())
       if (failed(readUpdate(update, function)))
         return failure();
   }

@@ -27,7 +27,7 @@ static std::string lackFor(Operation *op) {
   return isa<dist::AllToAllOp>(op) ? "all-to-all" : "";
 }
 
-static LogicalResult verify(Collective collective) {
+static LogicalResult verify(CollectiveOpInterface collective) {
   std::string lack = lackFor(collective);
   if (lack.empty() || collective->use_empty())
     return success();
@@ -43,7 +43,7 @@ namespace {
 struct VerifyCollectivesPass : impl::VerifyCollectivesPassBase<VerifyCollectivesPass> {
   using VerifyCollectivesPassBase::VerifyCollectivesPassBase;
   void runOnOperation() final {
-    WalkResult result = getOperation().walk([](Collective collective) {
+    WalkResult result = getOperation().walk([](CollectiveOpInterface collective) {
       return failed(verify(collective)) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -25,7 +25,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
       return op.emitOpError("result ") << result.getResultNumber() << " has no sharding";
     results.push_back(*layout);
   }
-  if (isa<OptimizerUpdate, ElementReduction, nn::AccumulateOp>(op))
+  if (isa<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>(op))
     return success(); // have no rule: see Partitioner
   return recoverAssignment(&op, getRule(&op), operands, results, mesh);
 }

@@ -26,7 +26,7 @@ void sumPlain(const void *const *sources, int count, void *target, int64_t eleme
 }
 
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
-void sumHalf(const void *const *sources, int count, void *target, int64_t elements) {
+void sum16BitFloats(const void *const *sources, int count, void *target, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
     float sum = Widen(static_cast<const uint16_t *>(sources[0])[i]);
     for (int s = 1; s < count; ++s)
@@ -48,9 +48,9 @@ void sumInOrder(ShaleType type, const void *const *sources, int count, void *tar
   case SHALE_I32:
     return sumPlain<int32_t>(sources, count, target, elements);
   case SHALE_BF16:
-    return sumHalf<bf16ToFloat, floatToBf16>(sources, count, target, elements);
+    return sum16BitFloats<bf16ToFloat, floatToBf16>(sources, count, target, elements);
   case SHALE_F16:
-    return sumHalf<f16ToFloat, floatToF16>(sources, count, target, elements);
+    return sum16BitFloats<f16ToFloat, floatToF16>(sources, count, target, elements);
   case SHALE_BOOL:
     break;
   }

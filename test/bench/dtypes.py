@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A step in half types against one in f32, alternating, on this machine.
+"""A step in 16-bit floats against one in f32, alternating, on this machine.
 
 usage: dtypes.py --build build --model model.onnx [--rounds 4] [--steps 6] [--batch 4 --sequence 256] [--types f32,bf16]
 The model is one that torch_gpt2.py --export wrote. Prints the best step of each type over all rounds and what a rank's plan says

@@ -12,7 +12,7 @@ unless each micro-batch is synchronised over their slices.
 
 Four micro-batches of half the rows take the same steps: those between the first and the last have a function of their own.
 
---flags: with half types, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
+--flags: with 16-bit floats, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
 skipped. --brief: three of the programs.
 """
 import re
@@ -103,7 +103,7 @@ def check(a, work):
     case = Case(a.build, a.case, "trajectory-accumulate.json")
     # On one rank there is nothing to synchronise: each strategy once.
     runs = [(WAYS[way], 1) for way in (0, 1, 2, 4)] + [(way, 2) for way in WAYS] + [(WAYS[4], 4)]
-    if a.bar:  # what half types change
+    if a.bar:  # what 16-bit floats change
         runs = [(WAYS[0], 1)] + [(way, 2) for way in WAYS] + [(way, 4) for way in REPLICAS]
     if a.brief:
         runs = [(WAYS[0], 1), (WAYS[3], 2), (WAYS[4], 2)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The arenas of device and host are at most 1.05 times the largest sum of bytes that are live at once: every fixture, each
-strategy, with and without recomputation, each kind of offload, micro-batches and half types; and a model with dropout.
+strategy, with and without recomputation, each kind of offload, micro-batches and 16-bit floats; and a model with dropout.
 
 usage: arena.py --build DIR
 """

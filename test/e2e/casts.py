@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Casts are part of the kernels beside them: no f32 copy of a half type is stored.
+"""Casts are part of the kernels beside them: no f32 copy of a 16-bit float type is stored.
 
 usage: casts.py --build DIR
 
-Kernels of the fixtures' programs in half types, several strategies and micro-batches: no kernel yields f32 elements that are a half
+Kernels of the fixtures' programs in 16-bit floats, several strategies and micro-batches: no kernel yields f32 elements that are a half
 value's, only widened or moved, but into state that is kept in f32 (a sum's first part); a kernel that does nothing but round reads what is kept in f32 (the master that is sent, or beside which a
-rounded copy stands) or what a kernel of its own or a collective summed in f32; products read and write half types.
+rounded copy stands) or what a kernel of its own or a collective summed in f32; products read and write 16-bit floats.
 """
 import re
 

@@ -11,7 +11,7 @@ forward: every member has the bits of the first. With K micro-batches a step the
 the seed alone.
 
 Beside `count` of these in f32, one class in two has a companion: the model with dropout (which follows the interpreter's run of
-the unsharded step), a fixture in half types (loss within that type's bar, norms and weights not held), or both.
+the unsharded step), a fixture in 16-bit floats (loss within that type's bar, norms and weights not held), or both.
 """
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +28,10 @@ MESHES = {1: ["fsdp=1"], 2: ["fsdp=2"], 3: ["fsdp=3"], 4: ["fsdp=4", "replica=2,
 STRATEGIES = ("none", "optimizer", "grad", "full", "full")
 MICRO_BATCHES = (1, 1, 2)
 TRAJECTORIES = {"gpt2": ("trajectory.json", "trajectory.json", "trajectory-frozen.json")}
-# Flags of half types, and how far from the f32 run the loss may be.
+# Flags of 16-bit floats, and how far from the f32 run the loss may be.
 HALVES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
           ("--param-dtype bf16 --master-dtype none --optimizer-dtype bf16", 0.1), ("--param-dtype f16", 0.02))
-EXTRAS = ((True, True), (False, True), (True, False))  # dropout, half types
+EXTRAS = ((True, True), (False, True), (True, False))  # dropout, 16-bit floats
 MODULES = "match:mlp|layers|h\\..*up"
 # (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
 CLASS = [("--unit", ("block", "block", "size:20000", MODULES), None),
@@ -174,7 +174,7 @@ def check(a, work):
     loss, norm, weights = (max(column) for column in zip(*([worst for worst, _ in found[:len(classes)]] or [[0, 0, 0]])))
     return (f"{sum(len(kind['members']) for kind in classes)} combinations in {len(classes)} classes of equal bits; loss {loss:.1e}, norm {norm:.1e}, "
             f"weights {weights:.1e}; beside them {sum(len(kind['members']) for kind in extras)} in {len(extras)} classes: "
-            f"dropout in f32, loss {beside['dropout']:.1e}; half types {beside['half']:.4f}")
+            f"dropout in f32, loss {beside['dropout']:.1e}; 16-bit floats {beside['half']:.4f}")
 
 
 if __name__ == "__main__":

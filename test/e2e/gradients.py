@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The gradient of each parameter in the first step of a half type beside PyTorch's, both against f64.
+"""The gradient of each parameter in the first step of a 16-bit float type beside PyTorch's, both against f64.
 
 usage: gradients.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--factor 1.25]
 

@@ -6,7 +6,7 @@ usage: memory.py --build DIR
 With a library preloaded that notes who allocates (test/shim): from the second step to the last, Shale's own code asks for
 nothing (oneDNN, Gloo, libgomp and the C library are told apart by return address), and what libraries hold at once is within the
 lines of the plan: a GPT of 5 M parameters on 1 rank of 2 threads and on 2 ranks of 1, a small one with each kind of
-offload, micro-batches, half types, and a model with dropout. What Shale's code holds at once, saving included, is what the other
+offload, micro-batches, 16-bit floats, and a model with dropout. What Shale's code holds at once, saving included, is what the other
 lines say, to the containers beside it. Without the library, for the 5 M: the resident set of rank 0 is not above the stated total,
 and within 5 % of it; on a CPU without AVX-512, of it less the line of oneDNN's panels, which is a bound there.
 """

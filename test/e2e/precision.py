@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a fixture in half types and holds the loss against PyTorch's f32 run.
+"""Trains a fixture in 16-bit floats and holds the loss against PyTorch's f32 run.
 
 usage: precision.py --build DIR --case test/models/gpt2 [--model model.onnx] [--trajectory trajectory.json]
                     --flags "--param-dtype bf16" [--bar 0.02]
@@ -11,7 +11,7 @@ Each strategy on each number of ranks: the loss of every step within the bar; th
 16 E/N with full, by plan and by the running program's table; it sends, with W = 2 E bytes in the wire type and R = 4 E in
 the reduce type, 2R with none, W + R with optimizer and grad, at most 2W + R with full, each times (N-1)/N, and scalars.
 --twice: the last program run again gives the same bits.
---combine: half types with several micro-batches a step, frozen parameters, offload and replicas at once (COMBINED): each loss
+--combine: 16-bit floats with several micro-batches a step, frozen parameters, offload and replicas at once (COMBINED): each loss
 within the bar of the f32 run of the same flags on one rank, no step skipped, and offload changes no bit.
 --skips N: at least N steps are skipped, because the loss scale is too large at first; the others are held against the
 trajectory from its first step on.
@@ -88,7 +88,7 @@ def check_combined(a, work):
             raise Deviates(found[-1])
         losses(f"{index}-offload", shard, ranks, *flags, "--offload", offload)
         same_bits(work / f"run-{index}", work / f"run-{index}-offload", f"{what}, with and without --offload {offload},")
-    return "\n  ".join([f"half types, micro-batches, {' '.join(frozen)}, offload"] + found)
+    return "\n  ".join([f"16-bit floats, micro-batches, {' '.join(frozen)}, offload"] + found)
 
 
 def check(a, work):

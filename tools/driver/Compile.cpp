@@ -253,10 +253,10 @@ private:
                    << options.paramDtype << ", parameters at rest in "
                    << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
                    << "; --param-dtype f32 trains it in f32\n";
-    if (options.paramDtype != "f32" && !target->hasFastHalves())
+    if (options.paramDtype != "f32" && !target->hasFast16BitFloats())
       llvm::errs()
           << "shalec: warning: --param-dtype " << options.paramDtype
-          << ": this target computes products in f32; half types save memory and bytes on the wire, not time\n";
+          << ": this target computes products in f32; 16-bit floats save memory and bytes on the wire, not time\n";
     else if (options.typed.count("master-dtype") && options.masterDtype == "none" &&
              !StringRef(options.compare).contains("param-dtype"))
       llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";

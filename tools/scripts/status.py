@@ -47,7 +47,7 @@ def dialect():
             "name": record["opName"], "has": has,
             "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
             "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
-    if not products or not kernels or not any("Differentiable" in op["has"] for op in ops.values()):
+    if not products or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
         sys.exit("status.py: found no products, kernels or gradients; has the source changed its form?")
     return ops
 
@@ -112,17 +112,17 @@ def gradient(classes, ops):
     if not classes:
         return "handed on"
     through = [ops[c] for c in classes if ops[c]["reads"] and not ops[c]["truth"]]
-    missing = sorted(op["name"] for op in through if "Differentiable" not in op["has"])
+    missing = sorted(op["name"] for op in through if "DifferentiableOpInterface" not in op["has"])
     truth = any(ops[c]["truth"] for c in classes)
-    if not through or (truth and all("ElementMove" in op["has"] and "Elementwise" not in op["has"] for op in through)):
+    if not through or (truth and all("ElementMoveOpInterface" in op["has"] and "ElementwiseOpInterface" not in op["has"] for op in through)):
         return "-"
     return "yes" if not missing else "no" if len(missing) == len(through) else "yes, but for " + ", ".join(f"`{name}`" for name in missing)
 
 
 def compiled(op):
     has = op["has"]
-    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "Decomposable")) if interface in has]
-    if has & {"Elementwise", "Indexed"}:
+    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "DecomposableOpInterface")) if interface in has]
+    if has & {"ElementwiseOpInterface", "IndexedOpInterface"}:
         words.append("generated kernel")
     return words
 
@@ -153,14 +153,14 @@ def print_ops(ops):
     print("""
 ## nn ops
 
-*Gradient*: the op has one of its own (`Differentiable`). *Sharding*: it has a rule how its dimensions may be split. *Compiled to*: a product of the
+*Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule how its dimensions may be split. *Compiled to*: a product of the
 target's library, a kernel of its own, simpler ops, or part of a generated kernel.
 
 | op | gradient | sharding | compiled to |
 |---|---|---|---|""")
     for op in sorted(ops.values(), key=lambda op: op["name"]):
         if compiled(op):
-            print(f"| `{op['name']}` | {'yes' if 'Differentiable' in op['has'] else '-'} | {'yes' if 'ShardingRuleOp' in op['has'] else '-'} | "
+            print(f"| `{op['name']}` | {'yes' if 'DifferentiableOpInterface' in op['has'] else '-'} | {'yes' if 'ShardingRuleOpInterface' in op['has'] else '-'} | "
                   f"{', '.join(compiled(op))} |")
 
 
@@ -195,7 +195,7 @@ def print_models(build):
 ## Models that follow PyTorch
 
 Each is trained for as many steps as PyTorch's run was recorded, with each strategy on so many ranks, by the tests of this build. In f32 the loss of each step is
-within {loss} of PyTorch's, the gradient norm within {norm} (relative), final weights within {weight}. In half types the loss alone is held.
+within {loss} of PyTorch's, the gradient norm within {norm} (relative), final weights within {weight}. In 16-bit floats the loss alone is held.
 
 | model | file | strategy: ranks |
 |---|---|---|""")

@@ -11,7 +11,7 @@ LogicalResult StartOp::verifyRegions() {
   if (body.getNumArguments() != 1 || body.getArgument(0).getType() != getInput().getType() ||
       body.getOperations().size() != 2) // start_c1
     return emitOpError("must hold one collective of its operand and a yield");
-  auto collective = dyn_cast<Collective>(body.front());
+  auto collective = dyn_cast<CollectiveOpInterface>(body.front());
   auto yield = dyn_cast<YieldOp>(body.back());
   if (!collective || !yield || collective->getNumOperands() != 1 ||
       collective->getOperand(0) != body.getArgument(0) ||
@@ -25,7 +25,9 @@ LogicalResult StartOp::verifyRegions() {
   return success();
 }
 
-Collective StartOp::getCollective() { return cast<Collective>(getBody().front().front()); }
+CollectiveOpInterface StartOp::getCollective() {
+  return cast<CollectiveOpInterface>(getBody().front().front());
+}
 
 bool StartOp::isPlacedAtUse() {
   // A gathered unit takes memory, so it is started late. Reductions start as soon as their operand
@@ -41,7 +43,8 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
-std::pair<StartOp, WaitOp> dist::splitCollective(OpBuilder &builder, Collective collective) {
+std::pair<StartOp, WaitOp> dist::splitCollective(OpBuilder &builder,
+                                                 CollectiveOpInterface collective) {
   Operation *op = collective;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);

@@ -35,7 +35,7 @@ def Dist_StartOp : Dist_Op<"start", [IsolatedFromAbove, SingleBlock, DeclareOpIn
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     /// The collective that is started.
-    ::shale::Collective getCollective();
+    ::shale::CollectiveOpInterface getCollective();
     /// Returns the op that waits for the collective.
     WaitOp getWait();
   }];

@@ -172,16 +172,16 @@ EMIT(CastOp) {
   Type to = cast<RankedTensorType>(getResult().getType()).getElementType();
   if (from == to)
     return x;
-  if (isHalf(from)) {
-    x = widenHalf(b, loc, x);
+  if (is16BitFloat(from)) {
+    x = widen16Bits(b, loc, x);
     from = b.getF32Type();
     if (from == to)
       return x;
   }
-  Type half = isHalf(to) ? to : Type();
-  if (half && from.isF32())
-    return narrowToHalf(b, loc, x, half);
-  if (half) // integers, booleans and f64 are converted via f32
+  Type narrow = is16BitFloat(to) ? to : Type();
+  if (narrow && from.isF32())
+    return narrowTo16Bits(b, loc, x, narrow);
+  if (narrow) // integers, booleans and f64 are converted via f32
     to = b.getF32Type();
   Type type = to;
   if (auto wide = dyn_cast<VectorType>(x.getType()))
@@ -196,7 +196,7 @@ EMIT(CastOp) {
       made = arith::ExtFOp::create(b, loc, type, x);
     else
       made = arith::TruncFOp::create(b, loc, type, x);
-    return half ? narrowToHalf(b, loc, made, half) : made;
+    return narrow ? narrowTo16Bits(b, loc, made, narrow) : made;
   }
   Value zero = constant(b, loc, x, 0);
   if (to.isInteger(1)) {

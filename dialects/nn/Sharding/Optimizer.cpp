@@ -6,7 +6,7 @@ using namespace shale;
 using namespace shale::nn;
 
 /// Every operand is whole: the square of a partial sum is not a partial square.
-/// Gradients do not use this rule: see ElementReduction.
+/// Gradients do not use this rule: see ElementReductionOpInterface.
 ShardingRule SumSquaresOp::getShardingRule() {
   RuleBuilder rule;
   for (Value input : getInputs())

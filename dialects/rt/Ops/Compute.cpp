@@ -49,13 +49,14 @@ LogicalResult GemmOp::verify() {
   MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
   int64_t rank = c.getRank();
   Type element = a.getElementType();
-  if ((!element.isF32() && !shale::isHalf(element)) || b.getElementType() != element ||
+  if ((!element.isF32() && !shale::is16BitFloat(element)) || b.getElementType() != element ||
       (c.getElementType() != element && !c.getElementType().isF32()) || rank < 2 ||
       a.getRank() != rank || b.getRank() != rank ||
       a.getShape().drop_back(2) != c.getShape().drop_back(2) ||
       b.getShape().drop_back(2) != c.getShape().drop_back(2)) // gemm_c1
-    return emitOpError() << "needs matrices of f32 or of one half type, and of one batch; got " << a
-                         << ", " << b << " and " << c;
+    return emitOpError()
+           << "needs matrices of f32 or of one 16-bit float type, and of one batch; got " << a
+           << ", " << b << " and " << c;
   Shape shape = getShape();
   int64_t am = a.getDimSize(getTransposeA() ? rank - 1 : rank - 2);
   int64_t bk = b.getDimSize(getTransposeB() ? rank - 1 : rank - 2);

@@ -114,7 +114,8 @@ static std::optional<int64_t> traceLogits(Value value) {
       }
     } else if (isa<nn::TransposeOp>(op)) {
       turned = true;
-    } else if (!isa<nn::ReshapeOp, nn::CastOp, nn::MatmulOp>(op) && !isa<Elementwise>(op)) {
+    } else if (!isa<nn::ReshapeOp, nn::CastOp, nn::MatmulOp>(op) &&
+               !isa<ElementwiseOpInterface>(op)) {
       break;
     }
     value = op->getOperand(0);

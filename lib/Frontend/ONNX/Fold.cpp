@@ -242,7 +242,8 @@ FailureOr<Value> Importer::fold(Operation *op) {
     op->erase();
     return splat;
   }
-  if (isa<Elementwise>(op) && op->getNumResults() == 1 && nn::tensorBytes(type) > kSmallBytes)
+  if (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
+      nn::tensorBytes(type) > kSmallBytes)
     if (DenseElementsAttr attr = computeCompact(op))
       return replaceFolded(op, attr);
   int64_t largest = 0;

@@ -394,7 +394,7 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
       *exitCode = importer.getExitCode();
     return {};
   }
-  widenHalves(*module);
+  widen16BitFloats(*module);
   if (mlir::failed(mlir::verify(module->getOperation()))) {
     if (exitCode)
       *exitCode = SHALE_EXIT_INTERNAL;

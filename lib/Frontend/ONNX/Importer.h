@@ -73,7 +73,7 @@ Scope functionScope(const FunctionProto &function, const Scope &caller);
 /// which a step computes. The module attribute `nn.file_type` records the file's
 /// 16-bit float type if most of the model has it. Initial values keep their type
 /// in the file.
-void widenHalves(mlir::ModuleOp module);
+void widen16BitFloats(mlir::ModuleOp module);
 
 /// A loss as a sum over a count.
 struct LossParts {

@@ -16,9 +16,9 @@ using namespace shale::onnx;
 
 namespace {
 
-Type halfOf(Type type) {
+Type narrowOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isHalf(tensor.getElementType()) ? tensor.getElementType() : Type();
+  return tensor && is16BitFloat(tensor.getElementType()) ? tensor.getElementType() : Type();
 }
 
 RankedTensorType widened(Type type) {
@@ -36,7 +36,7 @@ public:
   /// Returns the 16-bit float type with at least half of the total; null if there is none.
   Type most() const {
     for (auto [element, share] : shares)
-      if (isHalf(element) && share * 2 >= total && share > 0)
+      if (is16BitFloat(element) && share * 2 >= total && share > 0)
         return element;
     return {};
   }
@@ -55,7 +55,7 @@ Type fileType(ModuleOp module) {
       parameters.add(state.getTensorType().getElementType(),
                      state.getTensorType().getNumElements());
   module.walk([&](Operation *op) {
-    if (auto costed = dyn_cast<Cost>(op))
+    if (auto costed = dyn_cast<CostOpInterface>(op))
       if (auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType()))
         products.add(type.getElementType(), costed.getFlops());
   });
@@ -64,18 +64,18 @@ Type fileType(ModuleOp module) {
 }
 
 void widenState(nn::StateOp state) {
-  Type half = halfOf(state.getTensorType());
-  if (!half)
+  Type narrow = narrowOf(state.getTensorType());
+  if (!narrow)
     return;
   if (auto file = dyn_cast_or_null<nn::FileAttr>(state.getInitAttr()))
     state.setInitAttr(nn::FileAttr::get(state.getContext(), file.getPath(), file.getOffset(),
-                                        file.getLength(), file.getTransposed(), half));
+                                        file.getLength(), file.getTransposed(), narrow));
   state.setType(widened(state.getTensorType()));
 }
 
 void widenConstant(nn::ConstantOp constant) {
   auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-  if (!dense || !isHalf(dense.getElementType()))
+  if (!dense || !is16BitFloat(dense.getElementType()))
     return;
   constant.setValueAttr(cast<DenseElementsAttr>(
       dense.mapValues(Float32Type::get(constant.getContext()), [](const APFloat &value) {
@@ -88,10 +88,10 @@ void widenConstant(nn::ConstantOp constant) {
 
 } // namespace
 
-void onnx::widenHalves(ModuleOp module) {
+void onnx::widen16BitFloats(ModuleOp module) {
   bool any = false;
   auto widen = [&](Value value) {
-    if (!halfOf(value.getType()))
+    if (!narrowOf(value.getType()))
       return;
     value.setType(widened(value.getType()));
     any = true;

@@ -63,7 +63,7 @@ void lion(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h)
   x[1] = h[2] * x[1] + (1 - h[2]) * g;
 }
 
-LogicalResult evaluateUpdate(OptimizerUpdate op, Call &call, Formula formula) {
+LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula formula) {
   unsigned count = op->getNumResults();
   call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
   for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
@@ -97,7 +97,7 @@ LogicalResult evaluateUpdate(OptimizerUpdate op, Call &call, Formula formula) {
 
 template <typename Op> void addUpdate(Registry &registry, Formula formula) {
   registry.add<Op>([formula](Op op, Call &call) {
-    return evaluateUpdate(cast<OptimizerUpdate>(op.getOperation()), call, formula);
+    return evaluateUpdate(cast<OptimizerUpdateOpInterface>(op.getOperation()), call, formula);
   });
 }
 

@@ -15,7 +15,7 @@ bool CpuTarget::isLibraryCall(Operation *op) const {
   return matmul && !matmul.getType().getElementType().isF64();
 }
 
-bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernel>(op); }
+bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernelOpInterface>(op); }
 
 static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
   if (level == "native") {

@@ -19,10 +19,10 @@ public:
 
   bool isLibraryCall(mlir::Operation *op) const override;
   bool hasOwnKernel(mlir::Operation *op) const override;
-  bool takesHalves(mlir::Operation *op) const override {
+  bool takes16BitFloats(mlir::Operation *op) const override {
     return isLibraryCall(op) || hasOwnKernel(op);
   }
-  bool hasFastHalves() const override { return false; }
+  bool hasFast16BitFloats() const override { return false; }
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
   mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;

@@ -46,7 +46,7 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
       rt::GemmOp::Shape shape = gemm.getShape();
-      if (!isHalf(gemm.getA().getType().getElementType())) {
+      if (!is16BitFloat(gemm.getA().getType().getElementType())) {
         product = std::max(product, cpu::productWorkspace(shape.m, shape.n, shape.k));
         return;
       }
@@ -54,12 +54,12 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
               n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
       product = std::max(product,
                          cpu::productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
-      bool rounds = isHalf(gemm.getC().getType().getElementType());
+      bool rounds = is16BitFloat(gemm.getC().getType().getElementType());
       scratch = std::max(scratch, cpu::productPanels(shape.m, shape.n, shape.k, rounds));
     });
   for (auto kernel : module.getOps<rt::KernelOp>())
     kernel.getBody().walk(
-        [&](cpu::OwnKernel own) { scratch = std::max(scratch, own.getScratch()); });
+        [&](cpu::OwnKernelOpInterface own) { scratch = std::max(scratch, own.getScratch()); });
   for (auto function : module.getOps<rt::FuncOp>())
     for (Operation &op : function.getBody().front())
       calls += !isPure(&op);

@@ -93,7 +93,7 @@ Value KernelEmitter::materialize(const LinearIndex &index) {
 // ---- memory
 
 static Value fromMemory(OpBuilder &b, Location loc, Value value, Type element) {
-  if (isHalf(element)) {
+  if (is16BitFloat(element)) {
     Type type = element;
     if (auto wide = dyn_cast<VectorType>(value.getType()))
       type = wide.clone(element);
@@ -142,7 +142,7 @@ void KernelEmitter::store(Value memref, const LinearIndex &index, Value element)
     if (auto wide = dyn_cast<VectorType>(element.getType()))
       byte = wide.clone(byte);
     element = arith::ExtUIOp::create(b, loc, byte, element);
-  } else if (isHalf(getElementTypeOrSelf(element.getType()))) {
+  } else if (is16BitFloat(getElementTypeOrSelf(element.getType()))) {
     Type bits = b.getI16Type();
     if (auto wide = dyn_cast<VectorType>(element.getType()))
       bits = wide.clone(bits);
@@ -174,7 +174,7 @@ Value KernelEmitter::widen(const LinearIndex &at, Value value) {
 }
 
 Value KernelEmitter::emitOp(Operation *op, Value value, const LinearIndex &index) {
-  if (auto elementwise = dyn_cast_or_null<Elementwise>(op)) {
+  if (auto elementwise = dyn_cast_or_null<ElementwiseOpInterface>(op)) {
     SmallVector<Value> args;
     for (Value operand : op->getOperands()) {
       args.push_back(emit(operand, index));
@@ -184,7 +184,7 @@ Value KernelEmitter::emitOp(Operation *op, Value value, const LinearIndex &index
     matchLanes(b, loc, args);
     return elementwise.emitElement(b, loc, args);
   }
-  if (auto indexed = dyn_cast_or_null<Indexed>(op))
+  if (auto indexed = dyn_cast_or_null<IndexedOpInterface>(op))
     return indexed.emitAt(*this, index);
   if (op)
     op->emitOpError() << "cannot be part of a kernel";

@@ -437,17 +437,17 @@ int64_t rowGrain(const Schedule &schedule, int64_t lanes) {
 }
 
 /// Returns the only op of a region if it has a dedicated kernel, else null.
-cpu::OwnKernel ownKernel(Region &body) {
+cpu::OwnKernelOpInterface ownKernel(Region &body) {
   Block &block = body.front();
   if (block.getOperations().size() != 2)
     return nullptr;
-  auto op = dyn_cast<cpu::OwnKernel>(block.front());
+  auto op = dyn_cast<cpu::OwnKernelOpInterface>(block.front());
   if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
     return nullptr;
   return op;
 }
 
-FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernel op,
+FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernelOpInterface op,
                                   Region &body, int64_t lanes) {
   Block *entry = &function.getBody().front();
   b.setInsertionPointToEnd(entry);
@@ -470,7 +470,7 @@ FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnK
 FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
                                                 Region &body) const {
   OpBuilder b(module.getContext());
-  if (cpu::OwnKernel op = ownKernel(body))
+  if (cpu::OwnKernelOpInterface op = ownKernel(body))
     return generateOwn(b, createFunction(b, module, name, body), op, body, lanes);
   FailureOr<Schedule> schedule = chooseSchedule(body);
   if (failed(schedule))

@@ -19,7 +19,7 @@
 // The C library keeps just one such buffer per thread only if it does not cache the
 // memory that it cuts off to align them (runtime/program/Launcher.h).
 #include "runtime/core/Error.h"
-#include "runtime/device/host/Halves.h"
+#include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ void widenLines(Dtype type, const void *source, int64_t at, int64_t stride, int6
 }
 
 /// Computes a rectangle of a product of 16-bit floats on the calling thread.
-void piecewiseHalves(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+void piecewise16(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
           columnPieces = divideUp(columns, SHALE_GEMM_PANEL),
           depth = std::min<int64_t>(p.k, SHALE_GEMM_BLOCK);
@@ -136,7 +136,7 @@ void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column, int6
     return;
   }
   if (p.type != Dtype::F32)
-    return piecewiseHalves(p, row, rows, column, columns);
+    return piecewise16(p, row, rows, column, columns);
   int64_t pieces = divideUp(columns, SHALE_GEMM_COLUMNS);
   for (int64_t i = 0; i < pieces; ++i) {
     int64_t begin, count;

@@ -1,5 +1,5 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
-// Half types: what ops take and give beside one type for all.
+// 16-bit floats: what ops take and give beside one type for all.
 
 // CHECK: module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>}
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {

@@ -22,7 +22,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 // gemm_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<4x4xf64>
-  // expected-error @+1 {{needs matrices of f32 or of one half type, and of one batch}}
+  // expected-error @+1 {{needs matrices of f32 or of one 16-bit float type, and of one batch}}
   rt.gemm %0, %0 to %0 : memref<4x4xf64>, memref<4x4xf64> to memref<4x4xf64>
 }
 
@@ -32,7 +32,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<4x4xf32>
   %1 = rt.buffer arena activations "y" : memref<4x4xbf16>
-  // expected-error @+1 {{needs matrices of f32 or of one half type}}
+  // expected-error @+1 {{needs matrices of f32 or of one 16-bit float type}}
   rt.gemm %0, %0 to %1 : memref<4x4xf32>, memref<4x4xf32> to memref<4x4xbf16>
 }
 

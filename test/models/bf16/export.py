@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder's files: models in half types, exported with default settings, and PyTorch's runs of them.
+"""Writes this folder's files: models in 16-bit floats, exported with default settings, and PyTorch's runs of them.
 
 usage: export.py [FOLDER]   (needs torch, transformers, onnxscript and safetensors from PyPI; the files are kept in the tree)
 

@@ -25,7 +25,7 @@ func.func @product(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 func.func @double(%q: tensor<1x1x4x8xf64>) -> tensor<1x1x4x8xf64> {
-  // expected-error @+1 {{has a kernel for f32 and half types only; got 'tensor<1x1x4x8xf64>'}}
+  // expected-error @+1 {{has a kernel for f32 and 16-bit floats only; got 'tensor<1x1x4x8xf64>'}}
   %o, %l = nn.attention %q, %q, %q scale = 5.000000e-01 : tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64> -> tensor<1x1x4x8xf64>, tensor<1x1x4xf64>
   return %o : tensor<1x1x4x8xf64>
 }

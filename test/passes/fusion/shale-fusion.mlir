@@ -64,7 +64,7 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
   return %1 : tensor<16xf32>
 }
 
-// A half value is stored as it is and widened by each kernel that reads it; what is moved is the half type.
+// A half value is stored as it is and widened by each kernel that reads it; what is moved is the 16-bit float type.
 // CHECK-LABEL: @halves
 // CHECK: nn.cluster
 // CHECK: nn.yield {{.*}} : tensor<4x8xbf16>

@@ -12,7 +12,7 @@ func.func @refused(%x: tensor<4x4xf32>, %q: tensor<1x1x4x8xf64>) -> (tensor<4x4x
     %1 = nn.matmul %a, %a transpose_rhs : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     nn.yield %1 : tensor<4x4xf32>
   }
-  // expected-note@+1 {{'nn.attention' has none either: 'nn.attention' op has a kernel for f32 and half types only; got 'tensor<1x1x4x8xf64>'}}
+  // expected-note@+1 {{'nn.attention' has none either: 'nn.attention' op has a kernel for f32 and 16-bit floats only; got 'tensor<1x1x4x8xf64>'}}
   %o, %l = nn.attention %q, %q, %q scale = 5.000000e-01 : tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64>, tensor<1x1x4x8xf64> -> tensor<1x1x4x8xf64>, tensor<1x1x4xf64>
   return %0, %2, %o : tensor<4x4xf32>, tensor<4x4xf32>, tensor<1x1x4x8xf64>
 }

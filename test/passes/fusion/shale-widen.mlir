@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-widen | FileCheck %s
 
-// What computes by itself in a kernel or by a library reads and writes half types; the rest computes between casts.
+// What computes by itself in a kernel or by a library reads and writes 16-bit floats; the rest computes between casts.
 // CHECK-LABEL: @widen
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>, %[[W:.*]]: tensor<8x8xbf16>, %[[I:.*]]: tensor<4xi64>
 func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>) {
@@ -44,7 +44,7 @@ func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf1
   return %1, %3, %5, %4, %7 : tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>
 }
 
-// Updates read and write half types themselves.
+// Updates read and write 16-bit floats themselves.
 // CHECK-LABEL: @update
 // CHECK-NOT: nn.cast
 // CHECK: nn.sgd

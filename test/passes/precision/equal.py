@@ -1,12 +1,12 @@
-"""Proves what the stages do to a fixture with half types, one after the other.
+"""Proves what the stages do to a fixture with 16-bit floats, one after the other.
 
 usage: equal.py SHALEC MODEL RANKS STRATEGY FLAG...
 
 - precision changes nothing but roundings: computed in f64, where a cast is nothing, both programs agree within 1e-12
   (where parameters keep a master; without one the initial values are rounded, too);
-- its roundings keep within their bound: a half type with p bits of precision rounds by at most u = 2^-p of a value, and
+- its roundings keep within their bound: a 16-bit float type with p bits of precision rounds by at most u = 2^-p of a value, and
   a value that went through r of them, one after the other, is off by about r u of what it is made of. r is the longest
-  chain of values of half type that the step's IR has, so the bound is r u, relative to the largest element;
+  chain of values of 16-bit float type that the step's IR has, so the bound is r u, relative to the largest element;
 - partition, recomputation and fusion agree with the stage before them within 1e-12 in f64; plan to the bit.
 """
 import pathlib
@@ -26,7 +26,7 @@ def run(*command):
 
 
 def longest_chain(text):
-    """How many values of half type lie one after the other, at most, in a function."""
+    """How many values of 16-bit float type lie one after the other, at most, in a function."""
     depth, longest = {}, 0
     for line in text.split("\n"):
         if "func.func" in line:

@@ -1,4 +1,4 @@
-// Rounding to half types and their bytes, held against APFloat.
+// Rounding to 16-bit floats and their bytes, held against APFloat.
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/ADT/APFloat.h"
 

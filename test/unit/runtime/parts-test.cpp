@@ -11,7 +11,7 @@
 #include "runtime/data/Order.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/data/Tokens.h"
-#include "runtime/device/host/Halves.h"
+#include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/program/Options.h"
 

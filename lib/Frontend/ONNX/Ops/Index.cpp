@@ -45,7 +45,7 @@ static bool isData(Node &node, Value value) {
                          [](const APInt &index) { return index.isNegative(); });
   Operation *op = value.getDefiningOp();
   return !op ||
-         (isa<ElementMove>(op) && op->getNumOperands() > 0 &&
+         (isa<ElementMoveOpInterface>(op) && op->getNumOperands() > 0 &&
           llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 

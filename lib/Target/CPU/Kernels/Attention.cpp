@@ -46,7 +46,7 @@ struct Shape {
   int64_t blocks() const { return (rows + blockRows() - 1) / blockRows(); }
   /// Elements of a block of scores.
   int64_t scores() const { return blockRows() * keys; }
-  bool halves() const { return element.isBF16() || element.isF16(); }
+  bool is16Bit() const { return element.isBF16() || element.isF16(); }
   Type element;
 };
 
@@ -167,16 +167,16 @@ public:
     return {scratch, i(0)};
   }
 
-  void widen(Value half, Value at, Value scratch, Value count) {
+  void widen(Value stored, Value at, Value scratch, Value count) {
     l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
-      l.store(scratch, j, lanes, l.load(half, l.add(at, j), lanes, s.element));
+      l.store(scratch, j, lanes, l.load(stored, l.add(at, j), lanes, s.element));
       return {};
     });
   }
 
-  void narrow(Value scratch, Value half, Value at, Value count) {
+  void narrow(Value scratch, Value stored, Value at, Value count) {
     l.vectors(i(0), count, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
-      l.store(half, l.add(at, j), lanes, l.load(scratch, j, lanes), s.element);
+      l.store(stored, l.add(at, j), lanes, l.load(scratch, j, lanes), s.element);
       return {};
     });
   }
@@ -261,8 +261,8 @@ LogicalResult checkElement(Operation *op, Value lse) {
     if (cast<RankedTensorType>(operand.getType()).getElementType().isInteger())
       continue; // integer scalars for random numbers
     Type element = cast<RankedTensorType>(operand.getType()).getElementType();
-    if (!element.isF32() && !shale::isHalf(element))
-      return op->emitOpError() << "has a kernel for f32 and half types only; got "
+    if (!element.isF32() && !shale::is16BitFloat(element))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got "
                                << operand.getType();
   }
   if (!cast<RankedTensorType>(lse.getType()).getElementType().isF32())
@@ -270,14 +270,14 @@ LogicalResult checkElement(Operation *op, Value lse) {
   return success();
 }
 
-struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> {
+struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, AttentionOp> {
   int64_t getRows(Operation *raw) const {
     Shape s(cast<AttentionOp>(raw));
     return s.batch * s.heads * s.blocks();
   }
   int64_t getScratch(Operation *raw) const {
     Shape s(cast<AttentionOp>(raw));
-    if (!s.halves())
+    if (!s.is16Bit())
       return scratchOf({s.scores()});
     return scratchOf({s.scores(), s.keys * s.depth, s.keys * s.width, s.blockRows() * s.depth,
                       s.blockRows() * s.width});
@@ -299,7 +299,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
     Block *entry = b.getInsertionBlock();
     Value scores = l.scratch(entry, s.scores());
     Value wideK, wideV, wideQ, wideOut;
-    if (s.halves()) {
+    if (s.is16Bit()) {
       wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
       wideQ = l.scratch(entry, s.blockRows() * s.depth),
       wideOut = l.scratch(entry, s.blockRows() * s.width);
@@ -315,7 +315,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
       Value row0 = l.add(l.mul(pair, i(s.rows)), first);
       Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
       Value keys = k, values = v;
-      if (s.halves()) {
+      if (s.is16Bit()) {
         // Blocks of a head are consecutive: widen its keys and values once.
         Value starts = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, item, begin);
         Value another = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, block, i(0));
@@ -326,7 +326,7 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
         blocks.widen(v, vAt, wideV, i(s.keys * s.width));
         keys = wideK, values = wideV;
       }
-      if (s.halves())
+      if (s.is16Bit())
         kAt = vAt = i(0);
       auto [queries, qAt] =
           blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
@@ -380,14 +380,15 @@ struct AttentionKernel : OwnKernel::ExternalModel<AttentionKernel, AttentionOp> 
   }
 };
 
-struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, AttentionGradOp> {
+struct AttentionGradKernel
+    : OwnKernelOpInterface::ExternalModel<AttentionGradKernel, AttentionGradOp> {
   int64_t getRows(Operation *raw) const {
     Shape s(cast<AttentionGradOp>(raw));
     return s.batch * s.groups;
   }
   int64_t getScratch(Operation *raw) const {
     Shape s(cast<AttentionGradOp>(raw));
-    if (!s.halves())
+    if (!s.is16Bit())
       return scratchOf({s.scores(), s.scores()});
     int64_t k = s.keys * s.depth, v = s.keys * s.width, q = s.blockRows() * s.depth,
             out = s.blockRows() * s.width;
@@ -412,7 +413,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
     Block *entry = b.getInsertionBlock();
     Value p = l.scratch(entry, s.scores()), dp = l.scratch(entry, s.scores());
     Value wideK, wideV, wideDk, wideDv, wideQ, wideDout, wideDq;
-    if (s.halves()) {
+    if (s.is16Bit()) {
       wideK = l.scratch(entry, s.keys * s.depth), wideV = l.scratch(entry, s.keys * s.width);
       wideDk = l.scratch(entry, s.keys * s.depth), wideDv = l.scratch(entry, s.keys * s.width);
       wideQ = l.scratch(entry, s.blockRows() * s.depth),
@@ -427,7 +428,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
       Value toK = l.mul(group, ofKeys), toV = l.mul(group, ofValues);
       auto [keys, kAt] = blocks.widened(k, toK, wideK, ofKeys);
       auto [values, vAt] = blocks.widened(v, toV, wideV, ofValues);
-      Value sumK = s.halves() ? wideDk : dk, sumV = s.halves() ? wideDv : dv;
+      Value sumK = s.is16Bit() ? wideDk : dk, sumV = s.is16Bit() ? wideDv : dv;
       l.zero(sumK, kAt, l.add(kAt, ofKeys));
       l.zero(sumV, vAt, l.add(vAt, ofValues));
       l.forRange(i(0), i(sharing), [&](Value member) {
@@ -492,7 +493,7 @@ struct AttentionGradKernel : OwnKernel::ExternalModel<AttentionGradKernel, Atten
             blocks.narrow(wideDq, dq, toQ, l.mul(count, i(s.depth)));
         });
       });
-      if (s.halves()) {
+      if (s.is16Bit()) {
         blocks.narrow(wideDk, dk, toK, ofKeys);
         blocks.narrow(wideDv, dv, toV, ofValues);
       }

@@ -38,7 +38,8 @@ struct Picks {
   int64_t batches, rows, inner, tuple, tuples;
 };
 
-struct GatherNdGradKernel : OwnKernel::ExternalModel<GatherNdGradKernel, GatherNdGradOp> {
+struct GatherNdGradKernel
+    : OwnKernelOpInterface::ExternalModel<GatherNdGradKernel, GatherNdGradOp> {
   int64_t getRows(Operation *raw) const {
     auto op = cast<GatherNdGradOp>(raw);
     return Picks(op).batches * Picks(op).rows;

@@ -16,7 +16,8 @@ using namespace shale::nn;
 
 namespace {
 
-struct EmbeddingGradKernel : OwnKernel::ExternalModel<EmbeddingGradKernel, EmbeddingGradOp> {
+struct EmbeddingGradKernel
+    : OwnKernelOpInterface::ExternalModel<EmbeddingGradKernel, EmbeddingGradOp> {
   int64_t getRows(Operation *raw) const {
     auto op = cast<EmbeddingGradOp>(raw);
     return cast<RankedTensorType>(op.getResult().getType()).getDimSize(0);

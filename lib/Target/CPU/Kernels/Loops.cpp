@@ -70,7 +70,7 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
       value = vector::LoadOp::create(b, loc, bytes, memref, at);
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, none);
   }
-  if (element && shale::isHalf(element)) {
+  if (element && shale::is16BitFloat(element)) {
     auto bits = VectorType::get({lanes}, b.getI16Type());
     Value value;
     if (mask)
@@ -78,7 +78,7 @@ Value Loops::load(Value memref, Value at, Value mask, Type element) {
                                            shale::constantLike(b, loc, bits, 0));
     else
       value = vector::LoadOp::create(b, loc, bits, memref, at);
-    return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, bits.clone(element), value));
+    return shale::widen16Bits(b, loc, arith::BitcastOp::create(b, loc, bits.clone(element), value));
   }
   if (!mask)
     return vector::LoadOp::create(b, loc, wide(), memref, at);
@@ -91,14 +91,14 @@ Value Loops::loadScalar(Value memref, Value at, Type element) {
   if (element.isInteger(1))
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
                                  shale::constantLike(b, loc, value.getType(), 0));
-  if (!shale::isHalf(element))
+  if (!shale::is16BitFloat(element))
     return value;
-  return shale::widenHalf(b, loc, arith::BitcastOp::create(b, loc, element, value));
+  return shale::widen16Bits(b, loc, arith::BitcastOp::create(b, loc, element, value));
 }
 
 void Loops::store(Value memref, Value at, Value mask, Value value, Type element) {
-  if (element && shale::isHalf(element)) {
-    value = shale::narrowToHalf(b, loc, value, element);
+  if (element && shale::is16BitFloat(element)) {
+    value = shale::narrowTo16Bits(b, loc, value, element);
     value = arith::BitcastOp::create(b, loc, VectorType::get({lanes}, b.getI16Type()), value);
   }
   if (mask)

@@ -96,7 +96,7 @@ private:
   Value bounds, decays;
 };
 
-struct UpdateKernel : OwnKernel::FallbackModel<UpdateKernel> {
+struct UpdateKernel : OwnKernelOpInterface::FallbackModel<UpdateKernel> {
   int64_t getRows(Operation *op) const {
     return cast<RankedTensorType>(op->getOperand(0).getType()).getNumElements();
   }
@@ -108,7 +108,7 @@ struct UpdateKernel : OwnKernel::FallbackModel<UpdateKernel> {
 
 LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operands,
                                  ValueRange results, Value begin, Value end, int64_t lanes) const {
-  auto update = cast<OptimizerUpdate>(op);
+  auto update = cast<OptimizerUpdateOpInterface>(op);
   Location loc = op->getLoc();
   Loops l(b, loc, lanes);
   auto elementOf = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
@@ -117,8 +117,8 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
   for (Type type : op->getResultTypes())
     elements.push_back(elementOf(type));
   for (Type element : llvm::concat<Type>(elements, SmallVector<Type>{gradient}))
-    if (!element.isF32() && !isHalf(element))
-      return op->emitOpError() << "has a kernel for f32 and half types only; got " << element;
+    if (!element.isF32() && !is16BitFloat(element))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
   auto operandOf = [&](OpOperand &operand) { return operands[operand.getOperandNumber()]; };
   SmallVector<Value> olds{operandOf(update.getParameterOperand())}, hypers;
   for (OpOperand *state : update.getStateOperands())
@@ -177,6 +177,6 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
 
 void shale::cpu::attachOptimizerKernels(MLIRContext &context) {
   for (RegisteredOperationName name : context.getRegisteredOperations())
-    if (name.hasInterface<OptimizerUpdate>())
+    if (name.hasInterface<OptimizerUpdateOpInterface>())
       name.attachInterface<UpdateKernel>();
 }

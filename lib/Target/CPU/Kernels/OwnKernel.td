@@ -4,7 +4,7 @@
 
 include "mlir/IR/OpBase.td"
 
-def OwnKernelInterface : OpInterface<"OwnKernel"> {
+def OwnKernelInterface : OpInterface<"OwnKernelOpInterface"> {
   let cppNamespace = "::shale::cpu";
   let description = [{
     An op with a dedicated kernel on CPUs, whose schedule RowKernel.cpp does not

@@ -1,4 +1,4 @@
-"""A model whose weight is in a half type: its initial value, as a program begins with it, is the file's, to the bit. One in f64 is
+"""A model whose weight is in a 16-bit float type: its initial value, as a program begins with it, is the file's, to the bit. One in f64 is
 refused, before it is planned or described.
 
 usage: half.py FOLDER. The weight holds every sign and exponent, zeros and the smallest numbers included; no infinities.

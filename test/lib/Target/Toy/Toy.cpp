@@ -20,8 +20,8 @@ public:
   // Every op becomes part of a kernel.
   bool isLibraryCall(Operation *op) const override { return false; }
   bool hasOwnKernel(Operation *op) const override { return false; }
-  bool takesHalves(Operation *op) const override { return false; }
-  bool hasFastHalves() const override { return false; }
+  bool takes16BitFloats(Operation *op) const override { return false; }
+  bool hasFast16BitFloats() const override { return false; }
 
   // The interpreter runs the region itself.
   FailureOr<KernelInfo> generateKernel(ModuleOp module, StringRef name,

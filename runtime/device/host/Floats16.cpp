@@ -1,6 +1,6 @@
 // Vectorized conversion of 16-bit floats: with AVX2 and F16C if the CPU has them, as
 // every program's target requires; else element by element.
-#include "runtime/device/host/Halves.h"
+#include "runtime/device/host/Floats16.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -68,15 +68,15 @@ int64_t narrowVectors(bool, const float *, uint16_t *, int64_t) { return 0; }
 
 } // namespace
 
-void widen(Dtype half, const uint16_t *source, float *target, int64_t count) {
-  bool bf16 = half == Dtype::BF16;
+void widen(Dtype type, const uint16_t *source, float *target, int64_t count) {
+  bool bf16 = type == Dtype::BF16;
   int64_t i = hasVectors() ? widenVectors(bf16, source, target, count) : 0;
   for (; i < count; ++i)
     target[i] = bf16 ? bf16ToFloat(source[i]) : f16ToFloat(source[i]);
 }
 
-void narrow(Dtype half, const float *source, uint16_t *target, int64_t count) {
-  bool bf16 = half == Dtype::BF16;
+void narrow(Dtype type, const float *source, uint16_t *target, int64_t count) {
+  bool bf16 = type == Dtype::BF16;
   int64_t i = hasVectors() ? narrowVectors(bf16, source, target, count) : 0;
   for (; i < count; ++i)
     target[i] = bf16 ? floatToBf16(source[i]) : floatToF16(source[i]);
