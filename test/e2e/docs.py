@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md, docs/guide and docs/howto as it stands in the page, against small models.
+"""Runs every command of README.md, docs/concepts.md, docs/develop.md, docs/guide and docs/howto as it stands in the page, against small
+models.
 
 usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
 
@@ -39,7 +40,8 @@ COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 # Flags of other programs that the pages use.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
-           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit"}
+           "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
+           "--gtest_filter"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
@@ -337,7 +339,8 @@ def check(a, work):
     run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
     known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help"]) for tool in ("shalec", "shalec-toy", "shale-opt", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
-    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
+    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
+                                                                      *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
     check_itself(work, known, environment)
     total, left = 0, []
     for number, page in enumerate(pages):

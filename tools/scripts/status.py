@@ -75,6 +75,10 @@ FOLDING = "finish"
 CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
 
 
+# What the families of handlers share.
+SHARED = set(re.findall(r"^mlir::Value (\w+)\(", (FRONTEND / "Ops" / "Ops.h").read_text(), re.M))
+
+
 def created(place, text, known, ops, seen):
     """Classes of nn ops that a piece of code creates, itself or by what it calls."""
     result = {a or b for a, b in CREATES.findall(text)} & set(ops)
@@ -85,7 +89,7 @@ def created(place, text, known, ops, seen):
         elif receiver == "importer.":
             places = ["Importer"]
         else:
-            places = [place]
+            places = [place] + [other for other, function in known if function == name and name in SHARED]
         key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Importer"))), None)
         if key and key not in seen and name != FOLDING:
             seen.add(key)
