@@ -41,8 +41,8 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleOpInterface"> {
     propagation and the partitioner use nothing else.
   }];
   let methods = [
-    InterfaceMethod<"Returns the factors of this op's operands and results.",
-    "::shale::ShardingRule", "getShardingRule", (ins)>
+    InterfaceMethod<"Returns the factors of this op's operands and results; by default those of an elementwise op.",
+    "::shale::ShardingRule", "getShardingRule", (ins), "", "return ::shale::elementwiseRule($_op);">
   ];
 }
 

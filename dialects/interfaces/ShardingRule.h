@@ -51,6 +51,11 @@ struct ShardingRule {
   bool additive = false;
 };
 
+/// Returns the rule of an elementwise op: all operands and the result have one parallel factor per
+/// dimension larger than one. `linear` and `additive` are as in ShardingRule.
+ShardingRule elementwiseRule(mlir::Operation *op, llvm::ArrayRef<int64_t> linear = {},
+                             bool additive = false);
+
 /// A mesh axis that splits a factor.
 struct SplitAxis {
   llvm::StringRef name;

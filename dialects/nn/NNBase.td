@@ -27,7 +27,9 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 // Interfaces that ops declare; each family of ops lists those that it implements.
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
-def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface>;
+// Alike: operands and result are split alike, as elementwise ops are (no method to declare).
+def NN_Sharded : DeclareOpInterfaceMethods<ShardingRuleInterface, ["getShardingRule"]>;
+def NN_ShardedAlike : DeclareOpInterfaceMethods<ShardingRuleInterface>;
 def NN_Partitionable : DeclareOpInterfaceMethods<PartitionableInterface>;
 def NN_ElementwiseOp : DeclareOpInterfaceMethods<ElementwiseInterface>;
 def NN_Indexed : DeclareOpInterfaceMethods<IndexedInterface>;

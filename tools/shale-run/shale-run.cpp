@@ -166,10 +166,13 @@ LogicalResult runGradientChecks(ModuleOp module) {
   options.seed = seed;
   if (tolerance > 0)
     options.tolerance = tolerance;
+  if (!function.empty() && !module.lookupSymbol<func::FuncOp>(function))
+    return module.emitError("has no function '") << function << "'";
   LogicalResult result = success();
   for (auto f : module.getOps<func::FuncOp>())
-    if (failed(checkGradients(f, options, llvm::outs())))
-      result = failure();
+    if (function.empty() || f.getSymName() == function)
+      if (failed(checkGradients(f, options, llvm::outs())))
+        result = failure();
   return result;
 }
 

@@ -45,7 +45,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
 }
 
 def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "result"]>,
-    DeclareOpInterfaceMethods<DifferentiableInterface>, DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<DifferentiableInterface>, DeclareOpInterfaceMethods<ShardingRuleInterface, ["getShardingRule"]>,
     DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>]> {
   let summary = "Fixes the layout of a value";
   let description = [{

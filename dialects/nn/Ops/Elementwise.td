@@ -8,9 +8,9 @@ include "dialects/nn/NNBase.td"
 // after fusion, which puts them into the regions of nn.cluster.
 
 class NN_Unary<string mnemonic, Type operand, string what, string formula,
-               list<Trait> traits = []>
+               list<Trait> traits = [], Trait rule = NN_ShardedAlike>
     : NN_Op<mnemonic, [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                       NN_Sharded, NN_Follows] # traits> {
+                       rule, NN_Follows] # traits> {
   let summary = what;
   let description = !strconcat("Each element becomes ", formula, ".\n\n",
       "Example: `%1 = nn.", mnemonic, " %0 : tensor<4x8xf32>`");
@@ -20,9 +20,9 @@ class NN_Unary<string mnemonic, Type operand, string what, string formula,
 }
 
 class NN_Binary<string mnemonic, Type operand, string what, string formula,
-                list<Trait> traits = []>
+                list<Trait> traits = [], Trait rule = NN_ShardedAlike>
     : NN_Op<mnemonic, [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                       NN_Sharded, NN_Follows] # traits> {
+                       rule, NN_Follows] # traits> {
   let summary = what;
   let description = !strconcat("Each element is ", formula,
       ". Shapes are equal: broadcasting is `nn.broadcast`.\n\n",
@@ -32,10 +32,10 @@ class NN_Binary<string mnemonic, Type operand, string what, string formula,
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def NN_AddOp : NN_Binary<"add", NN_NumberTensor, "Sum", "lhs + rhs", [Commutative, NN_Differentiable]>;
-def NN_SubOp : NN_Binary<"sub", NN_NumberTensor, "Difference", "lhs - rhs", [NN_Differentiable]>;
-def NN_MulOp : NN_Binary<"mul", NN_NumberTensor, "Product", "lhs * rhs", [Commutative, NN_Differentiable]>;
-def NN_DivOp : NN_Binary<"div", NN_NumberTensor, "Quotient", "lhs / rhs; integers truncate, and give 0 where rhs is 0", [NN_Differentiable]>;
+def NN_AddOp : NN_Binary<"add", NN_NumberTensor, "Sum", "lhs + rhs", [Commutative, NN_Differentiable], NN_Sharded>;
+def NN_SubOp : NN_Binary<"sub", NN_NumberTensor, "Difference", "lhs - rhs", [NN_Differentiable], NN_Sharded>;
+def NN_MulOp : NN_Binary<"mul", NN_NumberTensor, "Product", "lhs * rhs", [Commutative, NN_Differentiable], NN_Sharded>;
+def NN_DivOp : NN_Binary<"div", NN_NumberTensor, "Quotient", "lhs / rhs; integers truncate, and give 0 where rhs is 0", [NN_Differentiable], NN_Sharded>;
 def NN_RemOp : NN_Binary<"rem", NN_NumberTensor, "Remainder", "the remainder of lhs / rhs with the sign of lhs; integers give 0 where rhs is 0", [NN_Differentiable]>;
 def NN_MaxOp : NN_Binary<"max", NN_NumberTensor, "Larger", "the larger of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_MinOp : NN_Binary<"min", NN_NumberTensor, "Smaller", "the smaller of both; NaN if one is", [Commutative, NN_Differentiable]>;
@@ -45,7 +45,7 @@ def NN_OrOp : NN_Binary<"or", NN_BoolTensor, "Disjunction", "lhs or rhs", [Commu
 def NN_XorOp : NN_Binary<"xor", NN_BoolTensor, "Exclusive or", "lhs xor rhs", [Commutative]>;
 
 def NN_NotOp : NN_Unary<"not", NN_BoolTensor, "Negation", "not input">;
-def NN_NegOp : NN_Unary<"neg", NN_NumberTensor, "Negative", "-input", [NN_Differentiable]>;
+def NN_NegOp : NN_Unary<"neg", NN_NumberTensor, "Negative", "-input", [NN_Differentiable], NN_Sharded>;
 def NN_AbsOp : NN_Unary<"abs", NN_NumberTensor, "Absolute value", "|input|", [NN_Differentiable]>;
 def NN_SignOp : NN_Unary<"sign", NN_NumberTensor, "Sign", "-1, 0 or 1", [NN_Differentiable]>;
 def NN_FloorOp : NN_Unary<"floor", NN_FloatTensor, "Floor", "the largest integer not above input", [NN_Differentiable]>;
@@ -62,7 +62,7 @@ def NN_CosOp : NN_Unary<"cos", NN_FloatTensor, "Cosine", "cos(input)", [NN_Diffe
 def NN_SiluOp : NN_Unary<"silu", NN_FloatTensor, "Sigmoid-weighted linear unit (Swish)", "input * sigmoid(input)", [NN_Differentiable]>;
 
 def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
-                               NN_Sharded, NN_Follows, NN_Differentiable]> {
+                               NN_ShardedAlike, NN_Follows, NN_Differentiable]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     input * (1 + erf(input / sqrt(2))) / 2, or with `tanh`
@@ -78,7 +78,7 @@ def NN_GeluOp : NN_Op<"gelu", [Pure, SameOperandsAndResultType, NN_ElementwiseOp
   let assemblyFormat = "$input (`tanh` $approximate^)? attr-dict `:` type($result)";
 }
 
-def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, NN_Follows, SameOperandsAndResultShape]> {
+def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_ShardedAlike, NN_Follows, SameOperandsAndResultShape]> {
   let summary = "True where the input is not a number";
   let description = [{
     Life: made by import; gone after fusion.
@@ -90,7 +90,7 @@ def NN_IsNanOp : NN_Op<"is_nan", [Pure, NN_ElementwiseOp, NN_Sharded, NN_Follows
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
-def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, NN_Sharded, NN_Follows, SameOperandsAndResultShape]> {
+def NN_CompareOp : NN_Op<"compare", [Pure, SameTypeOperands, NN_ElementwiseOp, NN_ShardedAlike, NN_Follows, SameOperandsAndResultShape]> {
   let summary = "Compares two tensors";
   let description = [{
     True where the predicate holds. Comparisons with NaN are false, except for

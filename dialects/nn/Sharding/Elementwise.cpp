@@ -1,56 +1,19 @@
-//===- Elementwise.cpp - All dimensions in parallel -----------------------===//
+//===- Elementwise.cpp - Rules of ops that are linear in operands ---------===//
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-/// All operands and the result share one factor per dimension.
-static ShardingRule elementwiseRule(Operation *op, ArrayRef<int64_t> linear = {},
-                                    bool additive = false) {
-  RuleBuilder rule;
-  TensorFactors dims = rule.dims(shapeOf(op->getResult(0)));
-  for (unsigned i = 0; i < op->getNumOperands(); ++i)
-    rule.operand(dims);
-  return rule.result(dims).linear(linear, additive).take();
-}
-
+// Partial sums pass through these ops. Other elementwise ops have the interface's default.
 #define RULE(Op, ...)                                                                              \
   ShardingRule Op::getShardingRule() { return elementwiseRule(*this, __VA_ARGS__); }
-#define NONLINEAR(Op)                                                                              \
-  ShardingRule Op::getShardingRule() { return elementwiseRule(*this); }
 
 RULE(AddOp, {0, 1}, /*additive=*/true)
 RULE(SubOp, {0, 1}, /*additive=*/true)
 RULE(MulOp, {0, 1})
 RULE(NegOp, {0}, /*additive=*/true)
 RULE(SelectOp, {1, 2}, /*additive=*/true)
-
-NONLINEAR(RemOp)
-NONLINEAR(MaxOp)
-NONLINEAR(MinOp)
-NONLINEAR(PowOp)
-NONLINEAR(AndOp)
-NONLINEAR(OrOp)
-NONLINEAR(XorOp)
-NONLINEAR(NotOp)
-NONLINEAR(AbsOp)
-NONLINEAR(SignOp)
-NONLINEAR(FloorOp)
-NONLINEAR(CeilOp)
-NONLINEAR(ExpOp)
-NONLINEAR(LogOp)
-NONLINEAR(SqrtOp)
-NONLINEAR(RsqrtOp)
-NONLINEAR(TanhOp)
-NONLINEAR(ErfOp)
-NONLINEAR(SigmoidOp)
-NONLINEAR(SinOp)
-NONLINEAR(CosOp)
-NONLINEAR(SiluOp)
-NONLINEAR(GeluOp)
-NONLINEAR(IsNanOp)
-NONLINEAR(CompareOp)
 
 // Integer division truncates: a sum of quotients is not the quotient of the sums.
 ShardingRule DivOp::getShardingRule() {

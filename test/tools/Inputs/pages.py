@@ -1,5 +1,5 @@
-"""Runs the commands of the pages in docs as they are written: every line of a block that begins with shalec. (Those of README.md
-and docs/guide run in test/e2e/docs.py.)
+"""Runs the commands of the pages in docs as they are written: every line of a block that begins with shalec. (Those of README.md,
+docs/concepts.md, docs/develop.md, docs/guide and docs/howto run in test/e2e/docs.py.)
 
     pages.py SOURCE FOLDER NAME.onnx=MODEL...
 
@@ -16,6 +16,8 @@ for argument in sys.argv[3:]:
     name, model = argument.split("=")
     shutil.copy(model, folder / name)
 for page in sorted((source / "docs").glob("*.md")):
+    if page.stem in ("concepts", "develop"):
+        continue
     blocks = page.read_text().split("```")[1::2]
     for command in [line for block in blocks for line in block.splitlines() if line.startswith("shalec ")]:
         run = subprocess.run(shlex.split(command, comments=True), cwd=folder, capture_output=True, text=True)

@@ -1,4 +1,6 @@
 // RUN: not shale-run --check-gradient %s 2>&1 | FileCheck %s
+// RUN: not shale-run --check-gradient --function=nothing %s 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: error: has no function 'nothing'
 
 // A gradient that is not there, one that is wrong (it jumps between the two
 // points of the difference),

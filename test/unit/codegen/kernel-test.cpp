@@ -1,6 +1,8 @@
 //===- kernel-test.cpp - Generated kernels against the interpreter --------===//
 #include "KernelRunner.h"
+#include "dialects/nn/NN.h"
 #include "dialects/nn/Philox.h"
+#include "mlir/IR/Diagnostics.h"
 #include <gtest/gtest.h>
 
 using namespace shale;
@@ -116,6 +118,31 @@ func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: te
   return %6, %10 : tensor<3xCxf32>, tensor<3xCxf32>
 })",
                 {{"C", GetParam()}}));
+}
+
+// Every elementwise op that has one type, by itself: those of truth values do not parse.
+TEST_P(Sizes, EveryElementwiseOp) {
+  mlir::MLIRContext context;
+  prepare(context);
+  mlir::ScopedDiagnosticHandler quiet(&context, [](mlir::Diagnostic &) {});
+  int ops = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    bool unary = name.hasTrait<mlir::OpTrait::OneOperand>();
+    bool binary = name.hasTrait<mlir::OpTrait::NOperands<2>::Impl>();
+    if (!name.hasInterface<ElementwiseOpInterface>() || !(unary || binary))
+      continue;
+    std::string tensor = "tensor<3x" + std::to_string(GetParam()) + "xf32>";
+    std::string types = binary ? tensor + ", " + tensor : tensor;
+    std::string text = "func.func @f(%x: " + tensor + ", %y: " + tensor + ") -> " + tensor +
+                       " {\n  %0 = \"" + name.getStringRef().str() +
+                       (binary ? "\"(%x, %y)" : "\"(%x)") + " : (" + types + ") -> " + tensor +
+                       "\n  return %0 : " + tensor + "\n}";
+    if (!parse(context, text))
+      continue;
+    check(text);
+    ++ops;
+  }
+  EXPECT_GE(ops, 22);
 }
 
 TEST_P(Sizes, Norms) {
