@@ -1,4 +1,4 @@
-//===- Optimizers.h - What an optimizer says of itself --------------------===//
+//===- Optimizers.h - Descriptions of optimizers --------------------------===//
 //
 // Everything that shalec and the emitted program need to offer an optimizer comes from its
 // description: --optimizer's values, the state and the hyper-parameters of a step, and the
@@ -11,12 +11,16 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
-#include <optional>
 #include <string>
+#include <vector>
+
+namespace mlir {
+class Operation;
+} // namespace mlir
 
 namespace shale::nn {
 
-/// Where the value of a hyper-parameter comes from in a step.
+/// The source of a hyper-parameter's value in a step.
 enum class HyperSource {
   Flag,          ///< a flag of the program, with a default
   LearningRate,  ///< the schedule
@@ -34,7 +38,7 @@ struct HyperParameter {
   /// Flag: the largest value, and whether it is excluded; the smallest is 0.
   double high = 0;
   bool highExcluded = false;
-  /// Flag: what --help tells of it; BiasCorrection: the name of the base.
+  /// Flag: its line in --help; BiasCorrection: the name of the base.
   llvm::StringLiteral text = "";
 
   std::string flag() const;
@@ -43,14 +47,14 @@ struct HyperParameter {
 struct Optimizer {
   /// Value of --optimizer.
   llvm::StringLiteral name;
-  /// What --help tells of it.
-  llvm::StringLiteral summary;
   /// State per parameter, each of the parameter's shape, in the order of the update's operands. The
   /// names are part of checkpoints.
   llvm::ArrayRef<llvm::StringLiteral> slots;
   /// In the order of the update's operands.
   llvm::ArrayRef<HyperParameter> hypers;
 
+  /// Returns the hyper-parameter of that name, one that every step has included, or null.
+  const HyperParameter *find(llvm::StringRef name) const;
   /// Name of the update op.
   std::string opName() const { return "nn." + name.str(); }
 };
@@ -64,6 +68,9 @@ llvm::ArrayRef<const Optimizer *> getOptimizers();
 
 /// Returns the optimizer of that name, or null.
 const Optimizer *findOptimizer(llvm::StringRef name);
+
+/// Returns the optimizer that `nn.optimizer` of a module names, or null.
+const Optimizer *getOptimizer(mlir::Operation *module);
 
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);

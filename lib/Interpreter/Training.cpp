@@ -9,33 +9,28 @@ using namespace mlir;
 namespace shale::interp {
 
 /// Sets the hyper-parameters. `updates` is the number of previous steps without those that were
-/// skipped.
-static void setHypers(const TrainingOptions &options, const nn::Optimizer &optimizer,
+/// skipped. Without an optimizer only what the options give is set.
+static void setHypers(const TrainingOptions &options, const nn::Optimizer *optimizer,
                       int64_t updates, LogicalValues &values) {
-  auto set = [&](const char *name, double value) {
+  auto set = [&](StringRef name, double value) {
     Tensor scalar = Tensor::scalar(Element::F32, value);
     scalar.roundToElement();
     values.set(name, scalar);
   };
-  auto known = nn::getHyperParameters(optimizer);
+  set("lr", options.lr);
+  for (auto &[name, value] : options.hypers)
+    set(name, value);
+  if (!optimizer)
+    return;
   auto flag = [&](StringRef name) {
     auto given = options.hypers.find(name);
-    auto own =
-        llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
-    return given != options.hypers.end() ? given->second : (*own)->value;
+    return given != options.hypers.end() ? given->second : optimizer->find(name)->value;
   };
-  for (const nn::HyperParameter *hyper : known)
-    switch (hyper->source) {
-    case nn::HyperSource::LearningRate:
-      set(hyper->name.data(), options.lr);
-      break;
-    case nn::HyperSource::Flag:
-      set(hyper->name.data(), flag(hyper->name));
-      break;
-    case nn::HyperSource::BiasCorrection:
-      set(hyper->name.data(), 1 - std::pow(flag(hyper->text), updates + 1));
-      break;
-    }
+  for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer))
+    if (hyper->source == nn::HyperSource::Flag)
+      set(hyper->name, flag(hyper->name));
+    else if (hyper->source == nn::HyperSource::BiasCorrection)
+      set(hyper->name, 1 - std::pow(flag(hyper->text), updates + 1));
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the
@@ -60,8 +55,7 @@ static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options, 
 
 LogicalResult train(ModuleOp module, const TrainingOptions &options, raw_ostream &log,
                     NamedTensors &state) {
-  auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
-  const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
+  const nn::Optimizer *optimizer = nn::getOptimizer(module);
   const ProgramAdapter &adapter = getAdapter(module);
   Options settings = options.interpreter;
   settings.ranks = adapter.rankCount(module, options.ranks);
@@ -83,8 +77,7 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options, raw_ostream
   };
   int64_t updates = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
-    if (optimizer)
-      setHypers(options, *optimizer, updates, values);
+    setHypers(options, optimizer, updates, values);
     LogicalValues results;
     for (int64_t m = 0; m < microbatches; ++m) {
       if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))

@@ -273,17 +273,15 @@ void Tables::findSlots() {
 
 /// Describes the scalars that @step reads.
 FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer) {
-  std::vector<const nn::HyperParameter *> known = nn::getHyperParameters(optimizer);
   SmallVector<StringRef> names(step.getHyper().getAsValueRange<StringAttr>());
   std::vector<Datum> rows;
   for (StringRef name : names) {
-    auto found =
-        llvm::find_if(known, [&](const nn::HyperParameter *hyper) { return hyper->name == name; });
-    if (found == known.end())
+    const nn::HyperParameter *found = optimizer.find(name);
+    if (!found)
       return step.emitOpError("reads '") << name << "', which is no hyper-parameter of optimizer '"
                                          << optimizer.name << "'",
              failure();
-    const nn::HyperParameter &hyper = **found;
+    const nn::HyperParameter &hyper = *found;
     int64_t source = SHALE_HYPER_FLAG, base = -1;
     if (hyper.source == nn::HyperSource::LearningRate)
       source = SHALE_HYPER_LEARNING_RATE;
@@ -306,9 +304,7 @@ SmallVector<Attribute> Tables::foreignFlags(const nn::Optimizer &own) {
   llvm::SmallSetVector<Attribute, 4> flags;
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter &hyper : optimizer->hypers)
-      if (hyper.source == nn::HyperSource::Flag &&
-          llvm::none_of(own.hypers,
-                        [&](const nn::HyperParameter &mine) { return mine.name == hyper.name; }))
+      if (hyper.source == nn::HyperSource::Flag && !own.find(hyper.name))
         flags.insert(StringAttr::get(module.getContext(), hyper.flag()));
   return llvm::to_vector(flags);
 }
@@ -450,8 +446,7 @@ LogicalResult Tables::run() {
   for (auto other : module.getOps<rt::FuncOp>())
     if (other.getInputs() != step.getInputs())
       return other.emitOpError("must have the inputs of @step: one table serves all");
-  auto optimizerName = module->getAttrOfType<StringAttr>(nn::kOptimizerAttr);
-  const nn::Optimizer *optimizer = optimizerName ? nn::findOptimizer(optimizerName) : nullptr;
+  const nn::Optimizer *optimizer = nn::getOptimizer(module);
   if (!optimizer)
     return module.emitError("a program needs the attribute '")
            << nn::kOptimizerAttr << "', set by --shale-autodiff";

@@ -18,7 +18,7 @@ static constexpr HyperParameter hypers[] = {
 };
 
 const Optimizer &AdamwOp::getOptimizer() {
-  static const Optimizer optimizer{"adamw", "AdamW (Loshchilov and Hutter)", slots, hypers};
+  static const Optimizer optimizer{"adamw", slots, hypers};
   return optimizer;
 }
 

@@ -16,8 +16,7 @@ static constexpr HyperParameter hypers[] = {
 };
 
 const Optimizer &LionOp::getOptimizer() {
-  static const Optimizer optimizer{
-      "lion", "Lion (Chen and others): one state, the update's sign alone", slots, hypers};
+  static const Optimizer optimizer{"lion", slots, hypers};
   return optimizer;
 }
 

@@ -18,6 +18,18 @@ const Optimizer *shale::nn::findOptimizer(llvm::StringRef name) {
   return found == getOptimizers().end() ? nullptr : *found;
 }
 
+const Optimizer *shale::nn::getOptimizer(mlir::Operation *module) {
+  auto name = module->getAttrOfType<mlir::StringAttr>(kOptimizerAttr);
+  return name ? findOptimizer(name) : nullptr;
+}
+
+const HyperParameter *Optimizer::find(llvm::StringRef wanted) const {
+  for (const HyperParameter *hyper : getHyperParameters(*this))
+    if (hyper->name == wanted)
+      return hyper;
+  return nullptr;
+}
+
 std::string shale::nn::listOptimizers(llvm::StringRef separator) {
   return llvm::join(
       llvm::map_range(getOptimizers(), [](const Optimizer *optimizer) { return optimizer->name; }),

@@ -42,7 +42,7 @@ public:
       return x.with(
           mlir::arith::SelectOp::create(*x.builder, x.loc, condition, yes.value, no.value));
     };
-    // What compares with zero in neither way is zero or NaN, and its own sign.
+    // A value that is neither above nor below zero is zero or NaN: it is returned as it is.
     Real rest = select(is(mlir::arith::CmpFPredicate::OLT), x.constant(-1), x);
     return select(is(mlir::arith::CmpFPredicate::OGT), x.constant(1), rest);
   }

@@ -14,7 +14,7 @@ static constexpr HyperParameter hypers[] = {
 };
 
 const Optimizer &SgdOp::getOptimizer() {
-  static const Optimizer optimizer{"sgd", "SGD with momentum", slots, hypers};
+  static const Optimizer optimizer{"sgd", slots, hypers};
   return optimizer;
 }
 
