@@ -1,19 +1,15 @@
-//===- RowKernel.cpp - CPU schedules of generated kernels -----------------===//
+//===- RowKernel.cpp - CPU loops of generated kernels ---------------------===//
 //
-// There are two schedules. Rows: outer rows run in parallel; there is one pass over
-// a row per level of row reductions and one for the outputs, with lanes along the
-// row. Flat: every output has N elements, with lanes along them; any other reduction
-// is a loop inside an element (for sums over rows, lanes run along columns).
-//
-// The dimensions begin as coarse as possible. If an op needs finer ones (a
-// transposition, a concatenation), emission fails with a refinement and starts
-// again. The bits of the results depend on shapes and lane width only.
+// A form with rows: the rows run in parallel; there is one pass over a row per stage,
+// with lanes along its innermost loop. A flat form: lanes run along the elements; for
+// sums over rows that is along columns. The bits of the results depend on shapes and
+// lane width only.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Reduction.h"
 #include "lib/Target/CPU/CPU.h"
-#include "lib/Target/CPU/KernelEmitter.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
+#include "lib/Target/CPU/VectorEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -25,180 +21,13 @@ using namespace shale;
 
 namespace {
 
-/// A part of a row: column = start + sum of stride * dimension.
-struct Box {
-  int64_t start;
-  struct Loop {
-    int64_t size, stride;
-  };
-  SmallVector<Loop> loops;
-  int64_t outer() const {
-    int64_t product = 1;
-    for (const Loop &loop : ArrayRef(loops).drop_back())
-      product *= loop.size;
-    return product;
-  }
-};
-
-/// A schedule. It is refined until the kernel can be emitted.
-struct Schedule {
-  bool flat = false;
-  bool scalar = false;
-  int64_t rows = 1, columns = 1; // flat: columns is the number of elements
-  SmallVector<int64_t> rowSizes;
-  /// The boxes of each level of row reductions; those of the outputs last.
-  SmallVector<SmallVector<Box>> stages;
-  DenseMap<Operation *, unsigned> level; // of row reductions
-  unsigned levels = 0;
-  /// Whether there is a reduction that is a loop inside an element.
-  bool loops = false;
-  /// Whether some outputs have one element per row, which fixes the rows.
-  bool rowOutputs = false;
-};
-
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// Whether a reduction is over trailing dimensions, so that it has one result element per row.
-bool reducesRows(nn::ReduceOp op) {
-  int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();
-  int64_t first = rank - op.getDims().size();
-  for (auto [i, dim] : llvm::enumerate(op.getDims()))
-    if (dim != first + int64_t(i))
-      return false;
-  return true;
-}
-
-void initialStages(Schedule &schedule) {
-  schedule.stages.assign(schedule.levels + 1, {Box{0, {{schedule.columns, 1}}}});
-}
-
-/// Chooses rows and columns from the reductions over rows, the widest first.
-FailureOr<Schedule> chooseSchedule(Region &body) {
-  Block &block = body.front();
-  Operation *yield = block.getTerminator();
-  if (yield->getNumOperands() == 0)
-    return yield->emitOpError() << "a kernel without outputs";
-  Schedule schedule;
-  auto fits = [&](int64_t rows, int64_t columns) {
-    return llvm::all_of(yield->getOperands(), [&](Value output) {
-      return elements(output) == rows || elements(output) == rows * columns;
-    });
-  };
-  nn::ReduceOp leading;
-  for (auto op : block.getOps<nn::ReduceOp>())
-    if (reducesRows(op) && elements(op.getResult()) > 0 &&
-        fits(elements(op.getResult()), elements(op.getInput()) / elements(op.getResult())) &&
-        (!leading || elements(op.getInput()) > elements(leading.getInput())))
-      leading = op;
-  if (leading) {
-    schedule.rows = elements(leading.getResult());
-    schedule.columns = elements(leading.getInput()) / schedule.rows;
-    DenseMap<Value, unsigned> needs; // number of levels that must be complete before the value
-    for (Operation &op : block.without_terminator()) {
-      unsigned level = 0;
-      for (Value operand : op.getOperands())
-        level = std::max(level, needs.lookup(operand));
-      auto reduce = dyn_cast<nn::ReduceOp>(op);
-      if (reduce && reducesRows(reduce) && elements(reduce.getResult()) == schedule.rows &&
-          elements(reduce.getInput()) == schedule.rows * schedule.columns) {
-        schedule.level[&op] = level++;
-        schedule.levels = std::max(schedule.levels, level);
-      } else if (reduce) {
-        schedule.loops = true;
-      }
-      for (Value result : op.getResults())
-        needs[result] = level;
-    }
-    schedule.rowSizes = {schedule.rows};
-    initialStages(schedule);
-    return schedule;
-  }
-  schedule.loops = !block.getOps<nn::ReduceOp>().empty();
-  int64_t least = INT64_MAX, most = 0;
-  for (Value output : yield->getOperands()) {
-    least = std::min(least, elements(output));
-    most = std::max(most, elements(output));
-  }
-  schedule.columns = most;
-  schedule.flat = least == most;
-  schedule.rowOutputs = !schedule.flat;
-  if (!schedule.flat && least > 0 && most % least == 0) {
-    schedule.rows = least;
-    schedule.columns = most / least;
-    schedule.rowSizes = {schedule.rows};
-    initialStages(schedule);
-  }
-  for (Value output : yield->getOperands())
-    if (elements(output) != most && (least == 0 || most % least != 0 || elements(output) != least))
-      return yield->emitOpError() << "outputs of " << elements(output) << " and " << most
-                                  << " elements have no common rows";
-  return schedule;
-}
-
-/// Applies a refinement to the schedule. Returns false if that is not possible.
-bool refine(Schedule &schedule, const Refinement &asked, unsigned stage, unsigned box) {
-  if (asked.kind == Refinement::Unsupported)
-    return false;
-  if (asked.kind == Refinement::Scalar) {
-    bool first = !schedule.scalar;
-    schedule.scalar = true;
-    return first;
-  }
-  if (schedule.flat) {
-    schedule.flat = false;
-    if (asked.kind == Refinement::Split) {
-      schedule.rows = schedule.columns / asked.at;
-      schedule.columns = asked.at;
-    } else {
-      schedule.rows = 1;
-    }
-    schedule.rowSizes = {schedule.rows};
-    initialStages(schedule);
-    if (asked.kind == Refinement::Split)
-      return true;
-    return refine(schedule, {asked.kind, DimOrigin::Column, 0, asked.at}, 0, 0);
-  }
-  if (asked.origin == DimOrigin::Row) {
-    if (asked.kind != Refinement::Split)
-      return false;
-    int64_t size = schedule.rowSizes[asked.position];
-    schedule.rowSizes[asked.position] = size / asked.at;
-    schedule.rowSizes.insert(schedule.rowSizes.begin() + asked.position + 1, asked.at);
-    return true;
-  }
-  SmallVector<Box> &boxes = schedule.stages[stage];
-  Box::Loop &loop = boxes[box].loops[asked.position];
-  if (asked.kind == Refinement::Break) {
-    Box after = boxes[box];
-    after.start += asked.at * loop.stride;
-    after.loops[asked.position].size = loop.size - asked.at;
-    loop.size = asked.at;
-    boxes.insert(boxes.begin() + box + 1, after);
-    return true;
-  }
-  // Without row reductions and with a single loop, the outer part of the split becomes rows.
-  if (schedule.levels == 0 && !schedule.rowOutputs && boxes.size() == 1 &&
-      boxes[0].loops.size() == 1) {
-    int64_t outer = loop.size / asked.at;
-    schedule.rows *= outer;
-    schedule.rowSizes.push_back(outer);
-    schedule.columns = asked.at;
-    initialStages(schedule);
-    return true;
-  }
-  Box::Loop inner{asked.at, loop.stride};
-  loop.size /= asked.at;
-  loop.stride *= asked.at;
-  boxes[box].loops.insert(boxes[box].loops.begin() + asked.position + 1, inner);
-  return true;
-}
-
-/// Emits one kernel with one schedule.
+/// Emits one kernel from one form.
 class RowKernel {
 public:
-  RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const Schedule &schedule,
-            int64_t lanes)
-      : b(b), function(function), loc(function.getLoc()), schedule(schedule),
+  RowKernel(OpBuilder &b, func::FuncOp function, Region &body, const RowForm &form, int64_t lanes)
+      : b(b), function(function), loc(function.getLoc()), form(form),
         yield(body.front().getTerminator()), emitter(b, loc, lanes) {
     Block *entry = &function.getBody().front();
     for (auto [argument, memref] : llvm::zip(body.front().getArguments(), entry->getArguments()))
@@ -210,7 +39,7 @@ public:
   }
 
   bool run() {
-    if (schedule.flat ? !emitFlat() : !emitRows())
+    if (form.flat ? !emitFlat() : !emitRows())
       return false;
     emitter.setInsertion(0);
     func::ReturnOp::create(b, loc);
@@ -224,23 +53,9 @@ public:
   unsigned failedBox() const { return box; }
 
 private:
-  Value buffer(unsigned output) { return function.getArgument(inputs + output); }
-
-  /// Emits all outputs of `count` elements at `index`, then stores them: a result may
-  /// share an operand's buffer.
   bool emitOutputs(int64_t count, const LinearIndex &index) {
-    SmallVector<std::pair<unsigned, Value>> stores;
-    for (auto [i, output] : llvm::enumerate(yield->getOperands()))
-      if (elements(output) == count) {
-        Value element = emitter.emit(output, index);
-        if (!element)
-          return false;
-        stores.push_back({i, element});
-      }
-    emitter.setInsertion(emitter.depth());
-    for (auto [i, element] : stores)
-      emitter.store(buffer(i), index, element);
-    return true;
+    ValueRange memrefs = ValueRange(function.getArguments()).drop_front(inputs).drop_back(2);
+    return emitter.emitOutputs(yield, count, memrefs, index);
   }
 
   bool emitFlat() {
@@ -248,14 +63,14 @@ private:
     Value middle = end;
     auto body = [&](Value lower, Value upper, bool masked) {
       scf::ForOp loop = emitter.openLoop(lower, upper, lanes, {});
-      LinearIndex index = emitter.addDim(schedule.columns, loop.getInductionVar(), DimOrigin::Flat,
-                                         0, /*isLane=*/true);
+      LinearIndex index =
+          emitter.addLanes(form.columns, loop.getInductionVar(), DimOrigin::Flat, 0);
       if (masked) {
         Value left = arith::SubIOp::create(b, loc, end, loop.getInductionVar());
         emitter.setMask(
             vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
       }
-      bool done = emitOutputs(schedule.columns, index);
+      bool done = emitOutputs(form.columns, index);
       emitter.setMask(nullptr);
       emitter.endLanes();
       emitter.closeLoop(loop, {});
@@ -273,14 +88,13 @@ private:
     // A single row has no loop: its index is 0, so values that depend only on the row
     // are emitted in the function's body.
     scf::ForOp loop;
-    if (schedule.rows != 1)
+    if (form.rows != 1)
       loop = emitter.openLoop(begin, end, 1, {});
     LinearIndex row;
     Value rest = loop ? loop.getInductionVar() : Value();
     int64_t stride = 1;
-    for (unsigned i = loop ? schedule.rowSizes.size() : 0; i-- > 0;
-         stride *= schedule.rowSizes[i]) {
-      int64_t size = schedule.rowSizes[i];
+    for (unsigned i = loop ? form.rowSizes.size() : 0; i-- > 0; stride *= form.rowSizes[i]) {
+      int64_t size = form.rowSizes[i];
       Value value = rest;
       if (i > 0) {
         value = arith::RemUIOp::create(b, loc, rest, emitter.constantIndex(size));
@@ -288,24 +102,24 @@ private:
       }
       row = row.plus(emitter.addDim(size, value, DimOrigin::Row, i).times(stride));
     }
-    for (stage = 0; stage < schedule.levels; ++stage)
+    for (stage = 0; stage < form.levels; ++stage)
       if (!emitReductions(row))
         return false;
     bool wide = llvm::any_of(yield->getOperands(),
-                             [&](Value output) { return elements(output) != schedule.rows; });
+                             [&](Value output) { return elements(output) != form.rows; });
     box = 0;
-    if (wide || schedule.columns == 1) {
+    if (wide || form.columns == 1) {
       SmallVector<Value> none;
-      for (const Box &part : schedule.stages[stage]) {
+      for (const Box &part : form.stages[stage]) {
         if (!emitBox(part, row, none, [&](const LinearIndex &index, SmallVectorImpl<Value> &) {
-              return emitOutputs(schedule.rows * schedule.columns, index);
+              return emitOutputs(form.rows * form.columns, index);
             }))
           return false;
         ++box;
       }
     }
     // With one column the code above has already emitted the outputs with one element per row.
-    if (schedule.columns != 1 && !emitOutputs(schedule.rows, row))
+    if (form.columns != 1 && !emitOutputs(form.rows, row))
       return false;
     if (loop)
       emitter.closeLoop(loop, {});
@@ -316,8 +130,7 @@ private:
   bool emitReductions(const LinearIndex &row) {
     SmallVector<nn::ReduceOp> ops;
     for (Operation &op : *yield->getBlock())
-      if (auto found = schedule.level.find(&op);
-          found != schedule.level.end() && found->second == stage)
+      if (auto found = form.level.find(&op); found != form.level.end() && found->second == stage)
         ops.push_back(cast<nn::ReduceOp>(op));
     int64_t lanes = emitter.laneCount();
     SmallVector<Value> values;
@@ -328,7 +141,7 @@ private:
       values.push_back(nn::identityOf(b, loc, op.getKind(), type));
     }
     box = 0;
-    for (const Box &part : schedule.stages[stage]) {
+    for (const Box &part : form.stages[stage]) {
       if (!emitBox(part, row, values,
                    [&](const LinearIndex &index, SmallVectorImpl<Value> &carried) {
                      for (auto [i, op] : llvm::enumerate(ops)) {
@@ -365,7 +178,7 @@ private:
   /// Emits the loops of a box, with vectors along the innermost loop. `values` are iteration
   /// arguments of all loops.
   bool emitBox(const Box &part, const LinearIndex &row, SmallVectorImpl<Value> &values, Body body) {
-    return emitLoops(part, 0, row.times(schedule.columns).plus(part.start), values, body);
+    return emitLoops(part, 0, row.times(form.columns).plus(part.start), values, body);
   }
 
   bool emitLoops(const Box &part, unsigned position, const LinearIndex &index,
@@ -379,9 +192,10 @@ private:
                                          lanes, values);
       if (!values.empty())
         values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-      LinearIndex here = index.plus(
-          emitter.addDim(dim.size, loop.getInductionVar(), DimOrigin::Column, position, innermost)
-              .times(dim.stride));
+      Value at = loop.getInductionVar();
+      LinearIndex step = innermost ? emitter.addLanes(dim.size, at, DimOrigin::Column, position)
+                                   : emitter.addDim(dim.size, at, DimOrigin::Column, position);
+      LinearIndex here = index.plus(step.times(dim.stride));
       if (masked) {
         Value left = emitter.constantIndex(upper - lower);
         emitter.setMask(
@@ -406,9 +220,9 @@ private:
   OpBuilder &b;
   func::FuncOp function;
   Location loc;
-  const Schedule &schedule;
+  const RowForm &form;
   Operation *yield;
-  KernelEmitter emitter;
+  VectorEmitter emitter;
   Value begin, end;
   unsigned inputs = 0, stage = 0, box = 0;
 };
@@ -429,11 +243,11 @@ func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Regio
   return function;
 }
 
-int64_t rowGrain(const Schedule &schedule, int64_t lanes) {
+int64_t rowGrain(const RowForm &form, int64_t lanes) {
   constexpr int64_t elementsAtLeast = 4096; // below it the cost of a thread exceeds its benefit
-  if (schedule.flat)
-    return schedule.loops ? lanes : llvm::divideCeil(elementsAtLeast, lanes) * lanes;
-  return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, schedule.columns));
+  if (form.flat)
+    return form.loops ? lanes : llvm::divideCeil(elementsAtLeast, lanes) * lanes;
+  return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, form.columns));
 }
 
 /// Returns the only op of a region if it has a dedicated kernel, else null.
@@ -472,22 +286,21 @@ FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
   OpBuilder b(module.getContext());
   if (cpu::OwnKernelOpInterface op = ownKernel(body))
     return generateOwn(b, createFunction(b, module, name, body), op, body, lanes);
-  FailureOr<Schedule> schedule = chooseSchedule(body);
-  if (failed(schedule))
+  FailureOr<RowForm> form = chooseRowForm(body);
+  if (failed(form))
     return failure();
   constexpr int attempts = 256;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    int64_t width = schedule->scalar ? 1 : lanes;
+    int64_t width = form->scalar ? 1 : lanes;
     // For sums over rows, vectors are wider than a register, so that several sums run at once.
-    if (schedule->flat && schedule->loops && width > 1 && schedule->columns >= 4 * width)
+    if (form->flat && form->loops && width > 1 && form->columns >= 4 * width)
       width *= 4;
     func::FuncOp function = createFunction(b, module, name, body);
-    RowKernel kernel(b, function, body, *schedule, width);
+    RowKernel kernel(b, function, body, *form, width);
     if (kernel.run())
-      return KernelInfo{schedule->flat ? schedule->columns : schedule->rows,
-                        rowGrain(*schedule, width), 0};
+      return KernelInfo{form->parts(), rowGrain(*form, width), 0};
     function.erase();
-    if (!refine(*schedule, kernel.refinement(), kernel.failedStage(), kernel.failedBox()))
+    if (!refine(*form, kernel.refinement(), kernel.failedStage(), kernel.failedBox()))
       break;
   }
   return body.getParentOp()->emitError() << "no schedule found for this kernel";

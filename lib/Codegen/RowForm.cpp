@@ -1,0 +1,142 @@
+//===- RowForm.cpp - Rows and columns of a kernel -------------------------===//
+#include "lib/Codegen/RowForm.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale;
+
+static int64_t elements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// Whether a reduction is over trailing dimensions, so that it has one result element per row.
+static bool reducesRows(nn::ReduceOp op) {
+  int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();
+  int64_t first = rank - op.getDims().size();
+  for (auto [i, dim] : llvm::enumerate(op.getDims()))
+    if (dim != first + int64_t(i))
+      return false;
+  return true;
+}
+
+static void initialStages(RowForm &form) {
+  form.stages.assign(form.levels + 1, {Box{0, {{form.columns, 1}}}});
+}
+
+FailureOr<RowForm> shale::chooseRowForm(Region &body) {
+  Block &block = body.front();
+  Operation *yield = block.getTerminator();
+  if (yield->getNumOperands() == 0)
+    return yield->emitOpError() << "a kernel without outputs";
+  RowForm form;
+  auto fits = [&](int64_t rows, int64_t columns) {
+    return llvm::all_of(yield->getOperands(), [&](Value output) {
+      return elements(output) == rows || elements(output) == rows * columns;
+    });
+  };
+  nn::ReduceOp leading;
+  for (auto op : block.getOps<nn::ReduceOp>())
+    if (reducesRows(op) && elements(op.getResult()) > 0 &&
+        fits(elements(op.getResult()), elements(op.getInput()) / elements(op.getResult())) &&
+        (!leading || elements(op.getInput()) > elements(leading.getInput())))
+      leading = op;
+  if (leading) {
+    form.rows = elements(leading.getResult());
+    form.columns = elements(leading.getInput()) / form.rows;
+    DenseMap<Value, unsigned> needs; // number of levels that must be complete before the value
+    for (Operation &op : block.without_terminator()) {
+      unsigned level = 0;
+      for (Value operand : op.getOperands())
+        level = std::max(level, needs.lookup(operand));
+      auto reduce = dyn_cast<nn::ReduceOp>(op);
+      if (reduce && reducesRows(reduce) && elements(reduce.getResult()) == form.rows &&
+          elements(reduce.getInput()) == form.rows * form.columns) {
+        form.level[&op] = level++;
+        form.levels = std::max(form.levels, level);
+      } else if (reduce) {
+        form.loops = true;
+      }
+      for (Value result : op.getResults())
+        needs[result] = level;
+    }
+    form.rowSizes = {form.rows};
+    initialStages(form);
+    return form;
+  }
+  form.loops = !block.getOps<nn::ReduceOp>().empty();
+  int64_t least = INT64_MAX, most = 0;
+  for (Value output : yield->getOperands()) {
+    least = std::min(least, elements(output));
+    most = std::max(most, elements(output));
+  }
+  form.columns = most;
+  form.flat = least == most;
+  form.rowOutputs = !form.flat;
+  if (!form.flat && least > 0 && most % least == 0) {
+    form.rows = least;
+    form.columns = most / least;
+    form.rowSizes = {form.rows};
+    initialStages(form);
+  }
+  for (Value output : yield->getOperands())
+    if (elements(output) != most && (least == 0 || most % least != 0 || elements(output) != least))
+      return yield->emitOpError() << "outputs of " << elements(output) << " and " << most
+                                  << " elements have no common rows";
+  return form;
+}
+
+bool shale::refine(RowForm &form, const Refinement &asked, unsigned stage, unsigned box) {
+  if (asked.kind == Refinement::Unsupported)
+    return false;
+  if (asked.kind == Refinement::Scalar) {
+    bool first = !form.scalar;
+    form.scalar = true;
+    return first;
+  }
+  if (form.flat) {
+    form.flat = false;
+    if (asked.kind == Refinement::Split) {
+      form.rows = form.columns / asked.at;
+      form.columns = asked.at;
+    } else {
+      form.rows = 1;
+    }
+    form.rowSizes = {form.rows};
+    initialStages(form);
+    if (asked.kind == Refinement::Split)
+      return true;
+    return refine(form, {asked.kind, DimOrigin::Column, 0, asked.at}, 0, 0);
+  }
+  if (asked.origin == DimOrigin::Row) {
+    if (asked.kind != Refinement::Split)
+      return false;
+    int64_t size = form.rowSizes[asked.position];
+    form.rowSizes[asked.position] = size / asked.at;
+    form.rowSizes.insert(form.rowSizes.begin() + asked.position + 1, asked.at);
+    return true;
+  }
+  SmallVector<Box> &boxes = form.stages[stage];
+  Box::Loop &loop = boxes[box].loops[asked.position];
+  if (asked.kind == Refinement::Break) {
+    Box after = boxes[box];
+    after.start += asked.at * loop.stride;
+    after.loops[asked.position].size = loop.size - asked.at;
+    loop.size = asked.at;
+    boxes.insert(boxes.begin() + box + 1, after);
+    return true;
+  }
+  // Without row reductions and with a single loop, the outer part of the split becomes rows.
+  if (form.levels == 0 && !form.rowOutputs && boxes.size() == 1 && boxes[0].loops.size() == 1) {
+    int64_t outer = loop.size / asked.at;
+    form.rows *= outer;
+    form.rowSizes.push_back(outer);
+    form.columns = asked.at;
+    initialStages(form);
+    return true;
+  }
+  Box::Loop inner{asked.at, loop.stride};
+  loop.size /= asked.at;
+  loop.stride *= asked.at;
+  boxes[box].loops.insert(boxes[box].loops.begin() + asked.position + 1, inner);
+  return true;
+}

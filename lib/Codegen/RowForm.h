@@ -1,0 +1,86 @@
+//===- RowForm.h - Rows and columns of a kernel ---------------------------===//
+//
+// A generated kernel computes rows, which are independent, of columns. Each level of
+// row reductions is one stage over a row, the outputs are the last. A stage visits the
+// columns as boxes, nests of loops.
+//
+// The form begins as coarse as possible. If an op needs finer dimensions (a
+// transposition, a concatenation), emission fails with a refinement; the target
+// refines the form and starts again. How rows, boxes and columns are mapped to
+// threads, vectors and blocks is the target's part.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_CODEGEN_ROWFORM_H
+#define SHALE_CODEGEN_ROWFORM_H
+
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Region.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace shale {
+
+/// The origin of a dimension, by which a form is refined. Dimensions of origin Other cannot be
+/// refined.
+enum class DimOrigin { Flat, Row, Column, Other };
+
+/// A change of the form that is required to emit the kernel.
+struct Refinement {
+  enum Kind {
+    Split,  ///< splits a dimension into (size / at, at)
+    Break,  ///< splits a dimension into the ranges [0, at) and [at, size)
+    Scalar, ///< computes one element at a time
+    Unsupported
+  };
+  Kind kind;
+  DimOrigin origin = DimOrigin::Other;
+  unsigned position = 0; ///< index among the dimensions of the same origin
+  int64_t at = 0;
+};
+
+/// A part of a row: column = start + sum of stride * dimension.
+struct Box {
+  int64_t start;
+  struct Loop {
+    int64_t size, stride;
+  };
+  llvm::SmallVector<Loop> loops; ///< outermost first
+};
+
+/// The form of one kernel.
+struct RowForm {
+  /// Whether every output has `columns` elements and there are no rows. Any reduction is then a
+  /// loop inside an element.
+  bool flat = false;
+  /// Whether elements are computed one at a time, because neighbours need different code.
+  bool scalar = false;
+  int64_t rows = 1, columns = 1;
+  /// Sizes of the dimensions that make up the rows, outermost first; their product is `rows`.
+  llvm::SmallVector<int64_t> rowSizes;
+  /// Boxes of each level of row reductions; those of the outputs last. Empty for a flat form.
+  llvm::SmallVector<llvm::SmallVector<Box>> stages;
+  /// The level of each reduction over rows. Other reductions are loops inside an element.
+  llvm::DenseMap<mlir::Operation *, unsigned> level;
+  unsigned levels = 0;
+  /// Whether a reduction is a loop inside an element.
+  bool loops = false;
+  /// Whether some outputs have one element per row, which fixes the rows.
+  bool rowOutputs = false;
+
+  /// Number of independent parts: rows, or elements of a flat form.
+  int64_t parts() const { return flat ? columns : rows; }
+};
+
+/// Chooses rows and columns for a kernel, a region of nn ops that ends in a yield, from its
+/// reductions over trailing dimensions, the widest first. Fails after an error if the outputs have
+/// no common rows.
+mlir::FailureOr<RowForm> chooseRowForm(mlir::Region &body);
+
+/// Applies a refinement that was asked for in `box` of `stage`. Returns false if the form cannot be
+/// refined so; emission would then not end.
+bool refine(RowForm &form, const Refinement &asked, unsigned stage, unsigned box);
+
+} // namespace shale
+
+#endif // SHALE_CODEGEN_ROWFORM_H
