@@ -62,7 +62,7 @@ struct SplitAxis {
   int64_t size;
 };
 
-/// What PartitionableOpInterface needs to build an op's local form.
+/// The operands of an op's local form, for PartitionableOpInterface::partition.
 struct LocalForm {
   /// Local operands, laid out according to the rule and `axes`.
   llvm::SmallVector<mlir::Value> operands;

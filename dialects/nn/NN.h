@@ -77,6 +77,17 @@ ConstantOp splat(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTenso
 int64_t elementBytes(mlir::Type element);
 /// Bytes of a whole static tensor; checked in 64 bits, -1 on overflow.
 int64_t tensorBytes(mlir::RankedTensorType type);
+/// Bytes of a value, which is a tensor.
+int64_t tensorBytes(mlir::Value value);
+/// Bytes of all tensors among the types.
+int64_t tensorBytes(mlir::TypeRange types);
+/// Number of elements of a value, which is a static tensor.
+int64_t elements(mlir::Value value);
+
+/// Returns the state that `symbol` refers to from `op`; null if it is no symbol of a state.
+StateOp getState(mlir::Operation *op, mlir::Attribute symbol);
+/// Returns the state that is bound to a function's argument, or null.
+StateOp getState(mlir::BlockArgument argument);
 
 } // namespace shale::nn
 

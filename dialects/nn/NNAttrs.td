@@ -124,13 +124,13 @@ def NN_FillAttr : NN_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def NN_SegmentAttr : NN_Attr<"Segment", "segment"> {
-  let summary = "A parameter's range of a flat group, as used by the optimizer";
+def NN_UpdateRangeAttr : NN_Attr<"UpdateRange", "update_range"> {
+  let summary = "A parameter's range of a flat group and its weight decay";
   let description = [{
     Elements [offset, offset + count) of the group; weight decay there is
-    multiplied by `decay`. Elements in no segment are padding and stay as they are.
+    multiplied by `decay`. Elements in no range are padding and stay as they are.
 
-    Example: `#nn.segment<offset = 0, count = 64, decay = 1.0 : f64>`
+    Example: `#nn.update_range<offset = 0, count = 64, decay = 1.0 : f64>`
   }];
   let parameters = (ins "int64_t":$offset, "int64_t":$count, "::mlir::FloatAttr":$decay);
   let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay `>`";

@@ -185,3 +185,31 @@ int64_t shale::nn::tensorBytes(RankedTensorType type) {
       return -1;
   return bytes;
 }
+
+int64_t shale::nn::tensorBytes(Value value) {
+  return tensorBytes(cast<RankedTensorType>(value.getType()));
+}
+
+int64_t shale::nn::tensorBytes(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += tensorBytes(tensor);
+  return bytes;
+}
+
+int64_t shale::nn::elements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+StateOp shale::nn::getState(Operation *op, Attribute symbol) {
+  auto reference = dyn_cast_or_null<FlatSymbolRefAttr>(symbol);
+  return reference ? SymbolTable::lookupNearestSymbolFrom<StateOp>(op, reference) : StateOp();
+}
+
+StateOp shale::nn::getState(BlockArgument argument) {
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return function && argument.getOwner()->isEntryBlock()
+             ? getState(function, function.getArgAttr(argument.getArgNumber(), kStateAttr))
+             : StateOp();
+}

@@ -1,5 +1,6 @@
 //===- InputRanges.cpp - Valid integer ranges of a function's inputs ------===//
 #include "lib/Analysis/InputRanges.h"
+#include "dialects/nn/NN.h"
 
 using namespace mlir;
 using namespace shale;
@@ -32,14 +33,20 @@ static std::optional<IndexRange> meet(const std::optional<IndexRange> &a,
 
 std::optional<IndexRange> Uses::range() const { return some && !free ? meet(all, some) : all; }
 
-std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function) {
-  llvm::DenseMap<Value, Uses> uses;
-  if (!function.getBody().hasOneBlock())
-    return std::vector<std::optional<IndexRange>>(function.getNumArguments());
-  // In reverse order, all uses of a value are visited before its definition.
-  for (Operation &op : llvm::reverse(function.front()))
+/// Adds the uses in a block. In reverse order, all uses of a value are visited before its
+/// definition.
+static void addUses(Block &block, llvm::DenseMap<Value, Uses> &uses) {
+  for (Operation &op : llvm::reverse(block)) {
+    if (isa<nn::YieldOp>(op)) // its operands have the uses of the cluster's results
+      continue;
+    auto cluster = dyn_cast<nn::ClusterOp>(op);
+    if (cluster) {
+      Block &body = cluster.getBody().front();
+      for (auto [inner, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults()))
+        uses[inner] = uses.lookup(result);
+      addUses(body, uses);
+    }
     for (OpOperand &operand : op.getOpOperands()) {
-      Uses &of = uses[operand.get()];
       unsigned number = operand.getOperandNumber();
       std::optional<IndexRange> range;
       if (auto user = dyn_cast<IndexUserOpInterface>(op))
@@ -49,6 +56,9 @@ std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function)
         moved = move.getMovedElements(number);
       if (moved != MovedElements::None)
         range = uses.lookup(op.getResult(0)).range();
+      if (cluster)
+        range = uses.lookup(cluster.getBody().getArgument(number)).range();
+      Uses &of = uses[operand.get()];
       if (!range)
         of.free = true;
       else if (moved == MovedElements::Some)
@@ -56,8 +66,16 @@ std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function)
       else
         of.all = meet(of.all, range);
     }
-  std::vector<std::optional<IndexRange>> ranges;
-  for (BlockArgument argument : function.getArguments())
-    ranges.push_back(uses.lookup(argument).range());
+  }
+}
+
+std::vector<std::optional<IndexRange>> shale::inputRanges(func::FuncOp function) {
+  std::vector<std::optional<IndexRange>> ranges(function.getNumArguments());
+  if (!function.getBody().hasOneBlock())
+    return ranges;
+  llvm::DenseMap<Value, Uses> uses;
+  addUses(function.front(), uses);
+  for (auto [range, argument] : llvm::zip(ranges, function.getArguments()))
+    range = uses.lookup(argument).range();
   return ranges;
 }

@@ -10,20 +10,16 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t elements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 std::optional<KernelRows> shale::findKernelRows(Block &body) {
   Operation *yield = body.getTerminator();
   auto split = [&](Operation &op) -> std::pair<int64_t, int64_t> {
     auto indexed = dyn_cast<IndexedOpInterface>(op);
     if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces ||
-        elements(op.getResult(0)) == 0)
+        nn::elements(op.getResult(0)) == 0)
       return {0, 0};
-    int64_t rows = elements(op.getResult(0)), columns = elements(op.getOperand(0)) / rows;
+    int64_t rows = nn::elements(op.getResult(0)), columns = nn::elements(op.getOperand(0)) / rows;
     bool fits = llvm::all_of(yield->getOperands(), [&](Value result) {
-      return elements(result) == rows || elements(result) == rows * columns;
+      return nn::elements(result) == rows || nn::elements(result) == rows * columns;
     });
     return fits ? std::make_pair(rows, columns) : std::make_pair<int64_t, int64_t>(0, 0);
   };
@@ -186,18 +182,18 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
   // An optimizer update reads only the element that it writes of each operand.
   if (isa_and_nonnull<OptimizerUpdateOpInterface>(output.getDefiningOp()))
     return "";
-  int64_t count = elements(output);
-  if (count != elements(input))
+  int64_t count = nn::elements(output);
+  if (count != nn::elements(input))
     return "they have different numbers of elements";
   std::optional<KernelRows> rows = findKernelRows(body);
   int64_t rowCount = rows ? rows->rows : count;
   for (Value other : yield->getOperands())
-    rowCount = rows ? rowCount : std::min(rowCount, elements(other));
+    rowCount = rows ? rowCount : std::min(rowCount, nn::elements(other));
   if (count == 0 || rowCount == 0)
     return "";
   ReadProbe probe(input, rows ? &*rows : nullptr);
   for (Value other : yield->getOperands()) {
-    int64_t otherCount = elements(other);
+    int64_t otherCount = nn::elements(other);
     for (int64_t index : sample(otherCount, 64)) {
       probe.reset();
       probe.emit(other, LinearIndex{index, {}});

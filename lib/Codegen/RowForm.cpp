@@ -5,10 +5,6 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t elements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 /// Whether a reduction is over trailing dimensions, so that it has one result element per row.
 static bool reducesRows(nn::ReduceOp op) {
   int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();
@@ -31,26 +27,27 @@ FailureOr<RowForm> shale::chooseRowForm(Region &body) {
   RowForm form;
   auto fits = [&](int64_t rows, int64_t columns) {
     return llvm::all_of(yield->getOperands(), [&](Value output) {
-      return elements(output) == rows || elements(output) == rows * columns;
+      return nn::elements(output) == rows || nn::elements(output) == rows * columns;
     });
   };
   nn::ReduceOp leading;
   for (auto op : block.getOps<nn::ReduceOp>())
-    if (reducesRows(op) && elements(op.getResult()) > 0 &&
-        fits(elements(op.getResult()), elements(op.getInput()) / elements(op.getResult())) &&
-        (!leading || elements(op.getInput()) > elements(leading.getInput())))
+    if (reducesRows(op) && nn::elements(op.getResult()) > 0 &&
+        fits(nn::elements(op.getResult()),
+             nn::elements(op.getInput()) / nn::elements(op.getResult())) &&
+        (!leading || nn::elements(op.getInput()) > nn::elements(leading.getInput())))
       leading = op;
   if (leading) {
-    form.rows = elements(leading.getResult());
-    form.columns = elements(leading.getInput()) / form.rows;
+    form.rows = nn::elements(leading.getResult());
+    form.columns = nn::elements(leading.getInput()) / form.rows;
     DenseMap<Value, unsigned> needs; // number of levels that must be complete before the value
     for (Operation &op : block.without_terminator()) {
       unsigned level = 0;
       for (Value operand : op.getOperands())
         level = std::max(level, needs.lookup(operand));
       auto reduce = dyn_cast<nn::ReduceOp>(op);
-      if (reduce && reducesRows(reduce) && elements(reduce.getResult()) == form.rows &&
-          elements(reduce.getInput()) == form.rows * form.columns) {
+      if (reduce && reducesRows(reduce) && nn::elements(reduce.getResult()) == form.rows &&
+          nn::elements(reduce.getInput()) == form.rows * form.columns) {
         form.level[&op] = level++;
         form.levels = std::max(form.levels, level);
       } else if (reduce) {
@@ -66,8 +63,8 @@ FailureOr<RowForm> shale::chooseRowForm(Region &body) {
   form.loops = !block.getOps<nn::ReduceOp>().empty();
   int64_t least = INT64_MAX, most = 0;
   for (Value output : yield->getOperands()) {
-    least = std::min(least, elements(output));
-    most = std::max(most, elements(output));
+    least = std::min(least, nn::elements(output));
+    most = std::max(most, nn::elements(output));
   }
   form.columns = most;
   form.flat = least == most;
@@ -79,8 +76,9 @@ FailureOr<RowForm> shale::chooseRowForm(Region &body) {
     initialStages(form);
   }
   for (Value output : yield->getOperands())
-    if (elements(output) != most && (least == 0 || most % least != 0 || elements(output) != least))
-      return yield->emitOpError() << "outputs of " << elements(output) << " and " << most
+    if (nn::elements(output) != most &&
+        (least == 0 || most % least != 0 || nn::elements(output) != least))
+      return yield->emitOpError() << "outputs of " << nn::elements(output) << " and " << most
                                   << " elements have no common rows";
   return form;
 }

@@ -19,8 +19,6 @@
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
-#include <map>
-#include <typeindex>
 
 namespace mlir::func {
 class FuncOp;
@@ -101,21 +99,11 @@ public:
   /// Evaluates one op that has no successors on given operands.
   mlir::FailureOr<RankValues> runOp(mlir::Operation *op, RankValues operands);
 
-  /// Returns the state that a family of evaluators keeps between ops (arenas,
-  /// for example): one object per type and interpreter.
-  template <typename T> T &extension() {
-    std::shared_ptr<void> &slot = extensions[std::type_index(typeid(T))];
-    if (!slot)
-      slot = std::make_shared<T>();
-    return *static_cast<T *>(slot.get());
-  }
-
   const Options options;
 
 private:
   int64_t liveBytes = 0;
   int64_t depth = 0;
-  std::map<std::type_index, std::shared_ptr<void>> extensions;
 };
 
 /// Evaluates an op on constants. Fails without a diagnostic if an operand is

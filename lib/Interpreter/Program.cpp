@@ -1,5 +1,6 @@
 //===- Program.cpp - Runs a module's functions on named logical values ----===//
 #include "lib/Interpreter/Program.h"
+#include "lib/Analysis/InputRanges.h"
 #include "lib/Interpreter/Dist/FlatState.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -91,7 +92,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   spec.shape.assign(type.getShape().begin(), type.getShape().end());
   if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
     spec.name = symbol.getValue().str();
-    if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol)) {
+    if (auto state = nn::getState(function, symbol)) {
       spec.role = state.getRole();
       spec.init = state.getInitAttr();
     }
@@ -104,7 +105,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   if (auto binding = function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
     spec.binding = binding.getValue().str();
   if (!isFloat(spec.element))
-    boundByUses(function.getArgument(i), spec);
+    spec.setRange(inputRanges(function)[i]);
   return spec;
 }
 

@@ -32,6 +32,14 @@ struct ValueSpec {
   std::string binding;
   /// #nn.file, #nn.fill or null (zero).
   mlir::Attribute init;
+
+  /// Sets `limit` and `ignored` from the range of an index.
+  void setRange(const std::optional<IndexRange> &range) {
+    if (range) {
+      limit = range->size;
+      ignored = range->also;
+    }
+  }
 };
 
 /// Logical values by name.
@@ -74,8 +82,6 @@ public:
 Tensor randomValue(const ValueSpec &spec, uint64_t seed);
 /// Returns the initial value of a state.
 llvm::Expected<Tensor> readInit(const ValueSpec &spec, llvm::StringRef folder);
-/// Sets `limit` and `ignored` of an integer value by what it indexes.
-void boundByUses(mlir::Value value, ValueSpec &spec);
 
 /// Converts between logical values and the arguments and results of each rank.
 /// The base class handles functions whose values are unsharded on every rank.

@@ -1,7 +1,6 @@
 //===- Values.cpp - Generates initial and random values -------------------===//
 #include "dialects/nn/Optimizers.h"
 #include "lib/Interpreter/Program.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -90,36 +89,6 @@ Tensor randomValue(const ValueSpec &spec, uint64_t seed) {
   }
   result.roundToElement();
   return result;
-}
-
-void boundByUses(Value value, ValueSpec &spec) {
-  llvm::DenseSet<Value> seen;
-  SmallVector<Value> work{value};
-  std::optional<int64_t> limit;
-  auto atMost = [&](int64_t size) { limit = std::min(limit.value_or(size), size); };
-  while (!work.empty()) {
-    Value next = work.pop_back_val();
-    auto type = dyn_cast<RankedTensorType>(next.getType());
-    if (!type || !isa<IntegerType>(type.getElementType()) || !seen.insert(next).second)
-      continue;
-    for (OpOperand &use : next.getUses()) {
-      Operation *op = use.getOwner();
-      auto user = dyn_cast<IndexUserOpInterface>(op);
-      std::optional<IndexRange> range;
-      if (user)
-        range = user.getIndexRange(use.getOperandNumber());
-      if (range) {
-        atMost(range->size);
-        if (range->also)
-          spec.ignored = *range->also;
-      } else if (auto cluster = dyn_cast<nn::ClusterOp>(op))
-        work.push_back(cluster.getBody().getArgument(use.getOperandNumber()));
-      else
-        llvm::append_range(work, op->getResults());
-    }
-  }
-  if (limit)
-    spec.limit = *limit;
 }
 
 static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec, StringRef folder) {

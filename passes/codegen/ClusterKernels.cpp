@@ -1,5 +1,6 @@
 //===- ClusterKernels.cpp - The kernels of a module's clusters ------------===//
 #include "dialects/nn/NN.h"
+#include "lib/Codegen/KernelEquality.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/codegen/Kernel.h"
 #include "passes/codegen/Passes.h"

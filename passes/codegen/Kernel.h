@@ -20,9 +20,6 @@ nn::ClusterOp isolate(mlir::Operation *op);
 /// the module is a region.
 void isolateOwnKernels(mlir::ModuleOp module, const Target &target);
 
-/// Whether two kernel bodies are structurally equal and can share one kernel.
-bool equalKernels(mlir::Region &lhs, mlir::Region &rhs);
-
 } // namespace shale
 
 #endif // SHALE_PASSES_CODEGEN_KERNEL_H

@@ -14,13 +14,11 @@ using namespace shale;
 
 namespace {
 
-int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
-
 /// Whether the op's result is larger than its operand, so that recomputing it costs
 /// less than reading it.
 bool isRepetition(Operation *op) {
   return isFusible(op) && op->getNumOperands() == 1 &&
-         elements(op->getOperand(0)) < elements(op->getResult(0)) &&
+         nn::elements(op->getOperand(0)) < nn::elements(op->getResult(0)) &&
          (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
 }
 
@@ -58,7 +56,8 @@ void sinkCasts(Block &block) {
       continue;
     auto cast = op.getOperand(0).getDefiningOp<nn::CastOp>();
     // A value that the op adds itself (padding) may not be representable in 16 bits.
-    bool adds = elements(op.getResult(0)) > elements(op.getOperand(0)) && !isRepetition(&op);
+    bool adds =
+        nn::elements(op.getResult(0)) > nn::elements(op.getOperand(0)) && !isRepetition(&op);
     auto from = cast ? cast.getInput().getType() : RankedTensorType();
     auto type = llvm::cast<RankedTensorType>(op.getResult(0).getType());
     if (!cast || adds || !is16BitFloat(from.getElementType()) || !type.getElementType().isF32())

@@ -7,15 +7,11 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t elements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 bool shale::isFusible(Operation *op) {
   if (isa<ElementwiseOpInterface>(op))
-    return op->getNumResults() == 1 && elements(op->getResult(0)) > 0;
+    return op->getNumResults() == 1 && nn::elements(op->getResult(0)) > 0;
   auto indexed = dyn_cast<IndexedOpInterface>(op);
-  return indexed && indexed.canEmit() && elements(op->getResult(0)) > 0;
+  return indexed && indexed.canEmit() && nn::elements(op->getResult(0)) > 0;
 }
 
 bool shale::isFree(Operation *op) { return op->getNumOperands() == 0 && isFusible(op); }
@@ -48,10 +44,10 @@ Groups::Groups(Block &block) : block(block) {
     FusionGroup group;
     group.ops = {&op};
     group.first = group.last = number - 1;
-    group.count = elements(op.getResult(0));
+    group.count = nn::elements(op.getResult(0));
     if (op.getNumOperands() == 1 && !isa<ElementwiseOpInterface>(op)) {
       Access access = accessOf(&op, 0);
-      int64_t input = elements(op.getOperand(0));
+      int64_t input = nn::elements(op.getOperand(0));
       if (access == Access::Reduces && input > 0) {
         group.rows = group.count;
         group.columns = input / group.count;
@@ -80,7 +76,7 @@ bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const
 /// that is being computed. Returns false if there is none.
 bool Groups::unify(const FusionGroup &producer, const FusionGroup &consumer, Value value,
                    Operation *op, Access access, int64_t &rows, int64_t &columns) const {
-  int64_t in = elements(value), out = elements(op->getResult(0));
+  int64_t in = nn::elements(value), out = nn::elements(op->getResult(0));
   rows = columns = 0;
   switch (access) {
   case Access::Same:

@@ -56,8 +56,6 @@ namespace {
 /// The least floating-point operations per byte at which an op can hide a copy.
 constexpr int64_t kIntensity = 2;
 
-int64_t bytesOf(Type type) { return nn::tensorBytes(cast<RankedTensorType>(type)); }
-
 template <typename T> struct Candidate {
   T what;
   int64_t bytes = 0;
@@ -99,7 +97,7 @@ void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) 
               auto &candidate =
                   together[(state.getOfAttr() ? state.getOfAttr() : symbol).getAttr()];
               candidate.what.push_back(state);
-              candidate.bytes += bytesOf(argument.getType());
+              candidate.bytes += nn::tensorBytes(argument);
             }
   SmallVector<Candidate<SmallVector<nn::StateOp>>> candidates(llvm::make_second_range(together));
   takeLargest<SmallVector<nn::StateOp>>(candidates, fraction, [](ArrayRef<nn::StateOp> states) {
@@ -120,7 +118,7 @@ void annotateGradients(func::FuncOp function, double fraction) {
   SmallVector<Candidate<Operation *>> candidates;
   for (Operation *op : ops)
     if (op->getNumResults() == 1)
-      candidates.push_back({op, bytesOf(op->getResult(0).getType())});
+      candidates.push_back({op, nn::tensorBytes(op->getResult(0))});
   takeLargest<Operation *>(candidates, fraction, [](Operation *op) {
     if (!runsOnHost(op)) // a sum of micro-batches is on the host already
       mark(op);
@@ -155,7 +153,7 @@ void annotateActivations(func::FuncOp function, double fraction) {
     int64_t moved = 0;
     for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes()))
       if (auto tensor = dyn_cast<RankedTensorType>(type))
-        moved += bytesOf(tensor);
+        moved += nn::tensorBytes(tensor);
     auto cost = dyn_cast<CostOpInterface>(op);
     heavy.push_back((heavy.empty() ? 0 : heavy.back()) +
                     (cost && cost.getFlops() / kIntensity >= moved));
@@ -171,7 +169,7 @@ void annotateActivations(func::FuncOp function, double fraction) {
       int64_t forward = positions[&op], later = -1;
       findReads(result, positions, forward, later);
       if (type && type.getRank() > 0 && later >= 0 && heavy[later] > heavy[forward] + 1)
-        bytes += bytesOf(type);
+        bytes += nn::tensorBytes(type);
     }
     if (bytes > 0)
       candidates.push_back({&op, bytes});

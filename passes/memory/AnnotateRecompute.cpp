@@ -32,17 +32,9 @@ struct Policy {
   std::vector<std::string> scopes;
 };
 
-int64_t bytesOf(TypeRange types) {
-  int64_t bytes = 0;
-  for (Type type : types)
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      bytes += nn::tensorBytes(tensor);
-  return bytes;
-}
-
 /// Whether recomputing the results costs about as much as reading them.
 bool isCheap(Operation *op) {
-  int64_t in = bytesOf(op->getOperandTypes()), out = bytesOf(op->getResultTypes());
+  int64_t in = nn::tensorBytes(op->getOperandTypes()), out = nn::tensorBytes(op->getResultTypes());
   if (out < in / kCondensation)
     return false;
   auto cost = dyn_cast<CostOpInterface>(op);

@@ -8,21 +8,12 @@ using namespace mlir;
 
 namespace shale {
 
-static bool isHostState(Operation *from, Attribute symbol) {
-  auto reference = dyn_cast_or_null<FlatSymbolRefAttr>(symbol);
-  auto state = reference ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(from, reference)
-                         : nn::StateOp();
-  return state && state->hasAttr(mem::kSpaceAttr);
-}
+static bool isHostState(nn::StateOp state) { return state && state->hasAttr(mem::kSpaceAttr); }
 
-bool isHostArgument(BlockArgument argument) {
-  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function &&
-         isHostState(function, function.getArgAttr(argument.getArgNumber(), nn::kStateAttr));
-}
+bool isHostArgument(BlockArgument argument) { return isHostState(nn::getState(argument)); }
 
 bool isHostResult(func::FuncOp function, unsigned result) {
-  return isHostState(function, function.getResultAttr(result, nn::kStateAttr));
+  return isHostState(nn::getState(function, function.getResultAttr(result, nn::kStateAttr)));
 }
 
 bool isNumber(Value value) {
@@ -43,14 +34,8 @@ bool isOnHost(Value value) {
 /// Whether the value is a gradient accumulator whose home is host memory.
 static bool isHostAccumulator(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  if (!function || !isHostArgument(argument))
-    return false;
-  auto symbol =
-      function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-  return SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol).getRole() ==
-         nn::Role::GradAccumulator;
+  nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
+  return isHostState(state) && state.getRole() == nn::Role::GradAccumulator;
 }
 
 bool runsOnHost(Operation *op) {

@@ -1,5 +1,6 @@
 //===- EmitProgram.cpp - Emits rt for functions with placed values --------===//
 #include "passes/plan/EmitProgram.h"
+#include "lib/Analysis/RuntimeCollectives.h"
 
 using namespace mlir;
 using namespace shale;
@@ -185,17 +186,8 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     return op->emitOpError() << "the runtime has no " << what
                              << "; flat groups and scalars over one axis are what it moves";
   };
-  if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getDim() != 0)
-    return unsupported("all-gather along another dimension than the first");
-  if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
-    if (scatter.getDim() != 0)
-      return unsupported("reduce-scatter along another dimension than the first");
-    if (scatter.getReduction() != dist::Reduction::Sum)
-      return unsupported("reduce-scatter but of sums");
-  }
-  if (auto reduce = dyn_cast<dist::AllReduceOp>(op);
-      reduce && reduce.getReduction() != dist::Reduction::Sum)
-    return unsupported("all-reduce but of sums");
+  if (std::string missing = findMissingCollective(collective); !missing.empty())
+    return unsupported(missing);
   Location loc = op->getLoc();
   Value result = start.getWait().getResult();
   Value send = bufferOf(start.getInput()), recv = bufferOf(result);
@@ -221,7 +213,7 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     token = rt::AllReduceOp::create(builder, loc, type, send, recv, site, axis, name);
     break;
   case CollectiveKind::AllToAll:
-    return unsupported("all-to-all");
+    llvm_unreachable("findMissingCollective names all-to-all");
   }
   if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr)) {
     // A bucket is identified by its first site.

@@ -2,34 +2,20 @@
 #include "passes/plan/KernelTable.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Codegen/KernelEquality.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
 using namespace shale;
 
-/// Removes attributes that tell where ops came from, so that equal kernels compare equal.
+/// Removes discardable attributes, which tell where ops came from: several may share the kernel.
 static void dropOrigin(Block &block) {
   for (Operation &op : block) {
-    op.removeAttr(nn::kScopeAttr);
-    op.removeAttr(nn::kPhaseAttr);
-    op.removeAttr(mem::kRecomputeAttr);
-    op.removeAttr(mem::kRecomputedAttr);
+    op.setDiscardableAttrs(ArrayRef<NamedAttribute>());
     for (Region &region : op.getRegions())
       for (Block &inner : region)
         dropOrigin(inner);
   }
-}
-
-static uint64_t hashOf(Block &block) {
-  llvm::hash_code hash = llvm::hash_value(block.getNumArguments());
-  for (Operation &op : block) {
-    hash = llvm::hash_combine(
-        hash, OperationEquivalence::computeHash(&op, OperationEquivalence::ignoreHashValue,
-                                                OperationEquivalence::ignoreHashValue,
-                                                OperationEquivalence::IgnoreLocations));
-  }
-  return hash;
 }
 
 /// Returns a name made of the ops of the body, such as `add_mul_tanh`, for traces and reports.
@@ -49,13 +35,11 @@ static std::string nameOf(Block &block) {
 FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, Location loc) {
   Block &block = body.front();
   dropOrigin(block);
-  uint64_t hash = hashOf(block);
+  uint64_t hash = hashKernel(body);
   SmallVector<Type> results(block.getTerminator()->getOperandTypes());
   for (auto [it, end] = kernels.equal_range(hash); it != end; ++it)
-    if (it->second.getBody().getArgumentTypes() == block.getArgumentTypes() &&
-        it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
-        OperationEquivalence::isRegionEquivalentTo(&it->second.getBody(), &body,
-                                                   OperationEquivalence::IgnoreLocations))
+    if (it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
+        equalKernels(it->second.getBody(), body))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
   std::string name = nameOf(block) + "_" + std::to_string(kernels.size());
   builder.setInsertionPointToEnd(module.getBody());

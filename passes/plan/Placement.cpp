@@ -6,10 +6,6 @@
 using namespace mlir;
 using namespace shale;
 
-static int64_t bytesOf(Value value) {
-  return nn::tensorBytes(cast<RankedTensorType>(value.getType()));
-}
-
 std::string shale::describeValue(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -53,7 +49,7 @@ Place Placement::placeOf(Value value) const { return resolve(places.lookup(value
 int64_t Placement::add(Value value, StringRef name) {
   Allocation allocation;
   allocation.type = cast<RankedTensorType>(value.getType());
-  allocation.bytes = bytesOf(value);
+  allocation.bytes = nn::tensorBytes(value);
   allocation.name = name.str();
   allocation.loc = value.getLoc();
   allocations.push_back(std::move(allocation));
@@ -81,7 +77,7 @@ LogicalResult Placement::placeArguments() {
     if (state) {
       allocation.space = rt::Space::State;
       allocation.symbol = state.getAttr();
-      if (auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state)) {
+      if (auto declared = nn::getState(function, state)) {
         allocation.host = declared->hasAttr(mem::kSpaceAttr);
         allocation.category = categoryOf(declared.getRole());
       }
@@ -138,11 +134,12 @@ bool Placement::isDeadAfter(const Place &place, int64_t bytes, Operation *op, Op
     return last;
   };
   for (Value value : members[place.allocation])
-    if (lastOtherUse(value) > position && overlap(placeOf(value), bytesOf(value), place, bytes))
+    if (lastOtherUse(value) > position &&
+        overlap(placeOf(value), nn::tensorBytes(value), place, bytes))
       return false;
   for (OpOperand &operand : op->getOpOperands())
     if (&operand != except && hasPlace(operand.get()) &&
-        overlap(placeOf(operand.get()), bytesOf(operand.get()), place, bytes))
+        overlap(placeOf(operand.get()), nn::tensorBytes(operand.get()), place, bytes))
       return false;
   return true;
 }
@@ -157,7 +154,7 @@ StringAttr Placement::stateThatBecomes(Value value) {
                                                                          nn::kStateAttr))
           return state.getAttr();
       } else if (isView(user) && user->getNumOperands() == 1 &&
-                 bytesOf(user->getResult(0)) == bytesOf(user->getOperand(0))) {
+                 nn::tensorBytes(user->getResult(0)) == nn::tensorBytes(user->getOperand(0))) {
         values.push_back(user->getResult(0));
       } else if (auto start = dyn_cast<mem::StartOp>(user)) {
         values.push_back(start.getWait().getResult());
@@ -179,7 +176,7 @@ std::optional<Place> Placement::placeOfState(Operation *op, Value value, bool ho
     return std::nullopt;
   Place place;
   place.allocation = it->second;
-  if (!isDeadAfter(place, bytesOf(value), op, nullptr))
+  if (!isDeadAfter(place, nn::tensorBytes(value), op, nullptr))
     return std::nullopt;
   return place;
 }
@@ -192,11 +189,11 @@ int64_t Placement::unreadState(Value value) {
   const Allocation &allocation = allocations[it->second];
   bool unread = llvm::all_of(members[it->second], [](Value member) { return member.use_empty(); });
   // Results of collectives and packs are in device memory.
-  return unread && !allocation.host && allocation.bytes == bytesOf(value) ? it->second : -1;
+  return unread && !allocation.host && allocation.bytes == nn::tensorBytes(value) ? it->second : -1;
 }
 
 bool Placement::isSpent(StringAttr state) {
-  auto declared = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, state);
+  nn::StateOp declared = nn::getState(function, FlatSymbolRefAttr::get(state));
   if (!declared || declared.getRole() != nn::Role::GradAccumulator)
     return false;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
@@ -215,11 +212,11 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
     if (stateThatBecomes(result) != allocation.symbol && !isSpent(allocation.symbol))
       return false;
   } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.isSliced() ||
-             allocation.bytes != bytesOf(result)) {
+             allocation.bytes != nn::tensorBytes(result)) {
     // Taking a part would keep the rest of a larger allocation alive.
     return false;
   }
-  return isDeadAfter(place, bytesOf(result), op, &operand);
+  return isDeadAfter(place, nn::tensorBytes(result), op, &operand);
 }
 
 /// Places the results of views where their interface defines. Returns false for other ops.
@@ -231,7 +228,7 @@ bool Placement::placeAlias(Operation *op) {
     Place place = places.lookup(op->getOperand(view.operand));
     (place.isSliced() ? place.slices.back().inner : place.offset) += view.offset;
     if (!view.axis.empty())
-      place.slice(StringAttr::get(op->getContext(), view.axis), bytesOf(result));
+      place.slice(StringAttr::get(op->getContext(), view.axis), nn::tensorBytes(result));
     places[result] = place;
     members[resolve(place).allocation].push_back(result);
   }
@@ -270,10 +267,10 @@ void Placement::placeStarted(dist::StartOp start) {
     // With strategy optimizer packed gradients are live until the update anyway;
     // otherwise a result in place would keep the whole operand live.
     if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena &&
-        place.offset == 0 && !place.isSliced() && source.bytes == bytesOf(operand.get()) &&
+        place.offset == 0 && !place.isSliced() && source.bytes == nn::tensorBytes(operand.get()) &&
         isDeadAfter(place, source.bytes, start, &operand)) {
       place.slice(StringAttr::get(start.getContext(), collective.getCollectiveAxis()),
-                  bytesOf(result));
+                  nn::tensorBytes(result));
       return take(place);
     }
     break;
@@ -322,12 +319,12 @@ void Placement::placePack(dist::UnitPackOp pack) {
   int64_t element = nn::elementBytes(pack.getType().getElementType());
   for (OpOperand &operand : pack->getOpOperands()) {
     auto param = cast<FlatSymbolRefAttr>(pack.getParams()[operand.getOperandNumber()]);
-    allocations[id].padding -= bytesOf(operand.get());
+    allocations[id].padding -= nn::tensorBytes(operand.get());
     int64_t offset = group.getSegment(param.getValue()).getOffset() * element;
     Place place = placeOf(operand.get());
     Allocation &source = allocations[place.allocation];
     bool whole = source.space == rt::Space::Arena && place.allocation != id && place.offset == 0 &&
-                 !place.isSliced() && source.bytes == bytesOf(operand.get());
+                 !place.isSliced() && source.bytes == nn::tensorBytes(operand.get());
     if (!whole || !isDeadAfter(place, source.bytes, pack, &operand)) {
       copies.insert({pack, operand.getOperandNumber()});
       continue;

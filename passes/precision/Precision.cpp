@@ -61,10 +61,7 @@ private:
   /// stored in a wider type than it is used in.
   void retypeArguments(Block &block) {
     for (BlockArgument argument : block.getArguments()) {
-      auto symbol =
-          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-      auto state = symbol ? SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol)
-                          : nn::StateOp();
+      nn::StateOp state = nn::getState(argument);
       if (!state || !isReal(argument))
         continue;
       setElement(argument, state.getTensorType().getElementType());

@@ -49,11 +49,9 @@ LogicalResult verifyParameter(func::FuncOp function, BlockArgument argument, nn:
 
 LogicalResult verifyFunction(func::FuncOp function, nn::PrecisionAttr policy) {
   for (BlockArgument argument : function.getArguments())
-    if (auto symbol =
-            function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr))
-      if (auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol))
-        if (failed(verifyParameter(function, argument, state, policy)))
-          return failure();
+    if (nn::StateOp state = nn::getState(argument))
+      if (failed(verifyParameter(function, argument, state, policy)))
+        return failure();
   for (Operation &op : function.getBody().front()) {
     if (auto cast = dyn_cast<nn::CastOp>(op))
       if (failed(verifyCast(cast)))

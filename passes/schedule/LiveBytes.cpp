@@ -67,9 +67,9 @@ private:
 static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
 
 /// Returns the bytes of a tensor, clamped so that sums do not overflow.
-static int64_t bytesOf(Value value) {
+static int64_t clampedBytes(Value value) {
   constexpr int64_t most = int64_t(1) << 44;
-  return std::clamp<int64_t>(nn::tensorBytes(cast<RankedTensorType>(value.getType())), 0, most);
+  return std::clamp<int64_t>(nn::tensorBytes(value), 0, most);
 }
 
 LiveBytes::LiveBytes(Block &block) {
@@ -97,7 +97,8 @@ void LiveBytes::shareBytes() {
   for (auto [number, op] : llvm::enumerate(ops)) {
     if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
       for (Value operand : pack->getOperands())
-        if (Value made = viewed(operand); made.getDefiningOp() && bytesOf(made) == bytesOf(operand))
+        if (Value made = viewed(operand);
+            made.getDefiningOp() && clampedBytes(made) == clampedBytes(operand))
           shared.unionSets(pack.getResult(), made);
       continue;
     }
@@ -138,7 +139,7 @@ void LiveBytes::enterUses() {
     else
       buffer.users.push_back(op);
     if (makes)
-      buffer.bytes = std::max(buffer.bytes, bytesOf(value));
+      buffer.bytes = std::max(buffer.bytes, clampedBytes(value));
     if (!llvm::is_contained(touches[op], id))
       touches[op].push_back(id);
   };

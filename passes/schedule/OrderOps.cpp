@@ -15,14 +15,6 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 } // namespace shale
 
-static int64_t bytesOf(TypeRange types) {
-  int64_t bytes = 0;
-  for (Type type : types)
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      bytes += nn::tensorBytes(tensor);
-  return bytes;
-}
-
 /// Whether the op is best placed just before its first user: it costs nothing,
 /// or its result takes more memory than what it reads.
 static bool standsAtUse(Operation *op) {
@@ -30,7 +22,8 @@ static bool standsAtUse(Operation *op) {
     return placed.isPlacedAtUse();
   if (isView(op))
     return true;
-  return isMemoryEffectFree(op) && bytesOf(op->getResultTypes()) > bytesOf(op->getOperandTypes()) &&
+  return isMemoryEffectFree(op) &&
+         nn::tensorBytes(op->getResultTypes()) > nn::tensorBytes(op->getOperandTypes()) &&
          op->getNumRegions() == 0 && op->getNumOperands() <= 1;
 }
 

@@ -262,7 +262,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
   SmallVector<Attribute> segments;
   for (Attribute entry : group.attr.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
-    segments.push_back(nn::SegmentAttr::get(builder.getContext(), segment.getOffset(),
+    segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
                                             segment.getCount(), segment.getDecay()));
   }
   Value offset;

@@ -187,7 +187,7 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
         %count = nn.constant dense<8> : tensor<i64>
         %offset = nn.mul %rank, %count : tensor<i64>
         %new_shard, %new_m = nn.sgd %shard, %mine, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr
-            offset %offset : tensor<i64> decay = 0.0 segments = [#nn.segment<offset = 0, count = 16, decay = 0.0 : f64>]
+            offset %offset : tensor<i64> decay = 0.0 segments = [#nn.update_range<offset = 0, count = 16, decay = 0.0 : f64>]
             : tensor<8xf32>, tensor<f32>
         return %new_shard, %new_m : tensor<8xf32>, tensor<8xf32>
       }

@@ -1,6 +1,6 @@
 // The collectives' C entry points and the communicator of a single rank.
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/Place.h"
+#include "runtime/comm/Rendezvous.h"
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Trace.h"
@@ -42,11 +42,11 @@ int64_t scratchBytes(const ShaleProgram &program) {
   return std::max(program.comm_scratch_bytes, 2 * largest * 64);
 }
 
-std::unique_ptr<Communicator> connect(const ShaleProgram &program, const Place &place,
+std::unique_ptr<Communicator> connect(const ShaleProgram &program, const Rendezvous &rendezvous,
                                       double timeout) {
-  if (place.worldSize == 1)
+  if (rendezvous.worldSize == 1)
     return std::make_unique<Alone>();
-  return connectGloo(program, place, timeout);
+  return connectGloo(program, rendezvous, timeout);
 }
 
 } // namespace shale::rt

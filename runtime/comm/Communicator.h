@@ -12,7 +12,7 @@
 
 namespace shale::rt {
 
-struct Place;
+struct Rendezvous;
 
 class Communicator {
 public:
@@ -40,7 +40,7 @@ public:
 int64_t scratchBytes(const ShaleProgram &program);
 
 /// Connects this rank with its peers; a single rank has none.
-std::unique_ptr<Communicator> connect(const ShaleProgram &program, const Place &place,
+std::unique_ptr<Communicator> connect(const ShaleProgram &program, const Rendezvous &rendezvous,
                                       double timeout);
 
 /// Computes target = sum of the `count` sources in order: in f32 for floats up to 32

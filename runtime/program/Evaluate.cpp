@@ -41,7 +41,7 @@ Evaluation Training::evaluate(int64_t most) {
 int Training::evaluateOnly() {
   // Values that only training reads are 0.
   Evaluation result = evaluate(options.evalBatchesGiven ? options.evalBatches : 0);
-  if (place.rank == 0) {
+  if (rendezvous.rank == 0) {
     double perplexity = std::exp(result.loss);
     printf("eval at step %lld | loss %.5f | perplexity %.4f | %lld labels in "
            "%lld micro-batches of %s\n",

@@ -32,12 +32,14 @@ static int start(int argc, char **argv) {
     fputs(describe(shale_program).c_str(), stdout);
     return SHALE_EXIT_OK;
   }
-  Place place = placeFromEnvironment();
-  bool launched = !place.launcher.empty();
-  int world = launched ? place.worldSize : options.nproc ? options.nproc : shale_program.world_size;
-  if (launched && place.launcher != "shale" && options.nproc)
+  Rendezvous rendezvous = rendezvousFromEnvironment();
+  bool launched = !rendezvous.launcher.empty();
+  int world = launched        ? rendezvous.worldSize
+              : options.nproc ? options.nproc
+                              : shale_program.world_size;
+  if (launched && rendezvous.launcher != "shale" && options.nproc)
     fail(SHALE_EXIT_USAGE, "--nproc starts ranks by itself; under %s leave it out",
-         place.launcher.c_str());
+         rendezvous.launcher.c_str());
   if (world != shale_program.world_size)
     fail(SHALE_EXIT_USAGE,
          "this program was compiled for %d rank%s (mesh %s), not %d: use "
@@ -48,16 +50,17 @@ static int start(int argc, char **argv) {
   checkCpu(shale_program.target);
   bool trains = launched || world == 1;
   if (trains)
-    executeWithoutCaches(argv,
-                         place.localSize); // executes the program again: must be before any output
+    executeWithoutCaches(
+        argv,
+        rendezvous.localSize); // executes the program again: must be before any output
   resolveSteps(shale_program, options);
-  if (place.launcher != "shale" && place.rank == 0)
+  if (rendezvous.launcher != "shale" && rendezvous.rank == 0)
     checkOptions(shale_program, options);
   if (!trains)
     return launchRanks(world, argv);
   // Never destroyed: the communicator's thread may be waiting in it, and after a
   // failure nothing wakes that thread.
-  return (new Training(shale_program, options, place))->run();
+  return (new Training(shale_program, options, rendezvous))->run();
 }
 
 int main(int argc, char **argv) {

@@ -33,13 +33,14 @@ double now() {
 
 } // namespace
 
-Training::Training(const ShaleProgram &program, const Options &options, const Place &place)
-    : program(program), options(options), place(place) {
-  setSpeaker(place.rank, place.worldSize);
+Training::Training(const ShaleProgram &program, const Options &options,
+                   const Rendezvous &rendezvous)
+    : program(program), options(options), rendezvous(rendezvous) {
+  setSpeaker(rendezvous.rank, rendezvous.worldSize);
   self.program = &program;
-  self.rank = place.rank;
-  self.worldSize = place.worldSize;
-  self.coordinates = coordinatesOf(program, place.rank);
+  self.rank = rendezvous.rank;
+  self.worldSize = rendezvous.worldSize;
+  self.coordinates = coordinatesOf(program, rendezvous.rank);
 }
 
 Training::~Training() {
@@ -49,7 +50,7 @@ Training::~Training() {
 
 /// Creates the output folder; rank 0 locks it until the run ends.
 void Training::openFolder() {
-  if (place.rank != 0 || options.evalOnly)
+  if (rendezvous.rank != 0 || options.evalOnly)
     return;
   makeFolders(options.out);
   std::string path = options.out + "/.lock";
@@ -70,11 +71,11 @@ void Training::openFolder() {
 
 void Training::openData() {
   if (!options.evalOnly) {
-    data.emplace(program, place.rank, dataOptions(options, false));
+    data.emplace(program, rendezvous.rank, dataOptions(options, false));
     needMicroBatches(*data, options, program.accumulate);
   }
   if (options.evalOnly || !options.evalData.empty())
-    evalData.emplace(program, place.rank, dataOptions(options, true));
+    evalData.emplace(program, rendezvous.rank, dataOptions(options, true));
   for (int i = 0; i < program.input_count; ++i) {
     int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
     inputBlocks.emplace_back(elementsOf(program.inputs[i]) * size, "inputs");
@@ -85,30 +86,30 @@ void Training::openData() {
 /// Restores weights and position from a checkpoint, or reads the initial weights.
 void Training::restore() {
   Position position;
-  if (loadCheckpoint(program, place.rank, state.data(), *communicator, options.out, options.resume,
-                     position)) {
+  if (loadCheckpoint(program, rendezvous.rank, state.data(), *communicator, options.out,
+                     options.resume, position)) {
     current = savedStep = position.step;
     updates = position.updates;
     firstRow = position.row;
     if (!options.seedGiven)
       options.seed = position.seed;
-    if (place.rank == 0)
+    if (rendezvous.rank == 0)
       printf("resumed from %s at step %lld\n", position.folder.c_str(), (long long)current);
     if (!options.traceFile.empty() && current > options.traceLast)
       fail(SHALE_EXIT_USAGE, "--trace: step %lld is over, the run goes on with step %lld",
            (long long)options.traceLast, (long long)current);
     return;
   }
-  if (place.rank == 0 && options.evalOnly && options.init.empty())
+  if (rendezvous.rank == 0 && options.evalOnly && options.init.empty())
     printf("no checkpoint in '%s': evaluating the model's initial weights\n", options.out.c_str());
-  if (place.rank == 0 && !options.evalOnly)
+  if (rendezvous.rank == 0 && !options.evalOnly)
     storeKept(program, initOptions(options), options.out);
-  readInitial(program, initOptions(options), place.rank, state.data());
+  readInitial(program, initOptions(options), rendezvous.rank, state.data());
 }
 
 /// Uses OMP_NUM_THREADS if it is set; else ranks share the cores of their host.
 void Training::shareThreads() {
-  coreShare = shareOfCores(*communicator, place.rank, place.worldSize);
+  coreShare = shareOfCores(*communicator, rendezvous.rank, rendezvous.worldSize);
   if (!std::getenv("OMP_NUM_THREADS"))
     setHostThreads(coreShare);
 }
@@ -117,15 +118,15 @@ void Training::introduce() {
   char host[256] = "?";
   gethostname(host, sizeof(host) - 1);
   std::vector<std::string> hosts = communicator->gather(host);
-  if (place.rank != 0)
+  if (rendezvous.rank != 0)
     return;
   std::map<std::string, std::string> ranks;
   for (size_t r = 0; r < hosts.size(); ++r)
     ranks[hosts[r]] += (ranks[hosts[r]].empty() ? "" : " ") + std::to_string(r);
   printf("%s: %d rank%s on %zu host%s, mesh %s, shard %s, %d thread%s a rank\n",
-         baseName(program.model).c_str(), place.worldSize, place.worldSize == 1 ? "" : "s",
-         ranks.size(), ranks.size() == 1 ? "" : "s", meshText(program).c_str(), program.strategy,
-         hostThreads(), hostThreads() == 1 ? "" : "s");
+         baseName(program.model).c_str(), rendezvous.worldSize,
+         rendezvous.worldSize == 1 ? "" : "s", ranks.size(), ranks.size() == 1 ? "" : "s",
+         meshText(program).c_str(), program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
   // torchrun sets OMP_NUM_THREADS to 1 if it is not set.
   if (hostThreads() < coreShare)
     printf("  OMP_NUM_THREADS says %d thread%s a rank; a rank's share of the "
@@ -178,8 +179,8 @@ bool Training::step() {
   self.watch = nullptr;
   m.seconds = now() - start;
   if (tracing() && current == options.traceLast)
-    if (std::vector<std::string> texts = communicator->gather(traceText(place.rank));
-        place.rank == 0)
+    if (std::vector<std::string> texts = communicator->gather(traceText(rendezvous.rank));
+        rendezvous.rank == 0)
       writeTrace(texts, options.traceFile);
   auto metric = [&](const char *name, float missing) {
     int i = findName(program.metrics, program.metric_count, name);
@@ -209,7 +210,7 @@ bool Training::step() {
     m.evaluated = true;
     m.evalLoss = evaluate(options.evalBatches).loss;
   }
-  if (place.rank == 0) {
+  if (rendezvous.rank == 0) {
     log->record(m);
     if (board)
       board->record(m);
@@ -239,7 +240,7 @@ void Training::save(bool last) {
   position.flags = runFlags(options);
   std::string trouble;
   try {
-    saveCheckpoint(program, place.rank, state.data(), *communicator, options.out,
+    saveCheckpoint(program, rendezvous.rank, state.data(), *communicator, options.out,
                    options.checkpoint, options.fileBytes, options.keep, position);
     savedStep = current;
     failedSaves = 0;
@@ -257,11 +258,11 @@ void Training::writeModel() {
   form.folder = options.out;
   form.fileBytes = options.fileBytes;
   std::vector<std::string> missing;
-  if (place.rank == 0)
+  if (rendezvous.rank == 0)
     form.kept = findKept(program, options.out, missing);
   std::vector<std::string> files =
-      exportTensors(program, place.rank, state.data(), *communicator, form);
-  if (place.rank != 0)
+      exportTensors(program, rendezvous.rank, state.data(), *communicator, form);
+  if (rendezvous.rank != 0)
     return;
   copyModelFiles(options.init, options.out);
   if (files.size() == 1)
@@ -284,7 +285,7 @@ void Training::writeModel() {
 /// Writes one file with an object per rank.
 void Training::reportBuffers() {
   std::vector<std::string> ranks = communicator->gather(watch->report());
-  if (place.rank != 0)
+  if (rendezvous.rank != 0)
     return;
   std::string text;
   for (const std::string &one : ranks)
@@ -293,13 +294,13 @@ void Training::reportBuffers() {
 }
 
 void Training::report(const char *end) {
-  if (place.rank != 0)
+  if (rendezvous.rank != 0)
     return;
   ReportFacts facts;
   facts.title = baseName(program.model);
   facts.rows = {{"end", format("%s, at step %lld of %lld", end, (long long)current,
                                (long long)options.steps)},
-                {"ranks", format("%d, mesh %s, shard %s", place.worldSize,
+                {"ranks", format("%d, mesh %s, shard %s", rendezvous.worldSize,
                                  meshText(program).c_str(), program.strategy)},
                 {"optimizer", program.optimizer},
                 {"data", options.data},
@@ -314,7 +315,7 @@ void Training::report(const char *end) {
 int Training::run() {
   openFolder();
   watchSignals();
-  communicator = connect(program, place, options.commTimeout);
+  communicator = connect(program, rendezvous, options.commTimeout);
   self.communicator = communicator.get();
   shareThreads();
   introduce();
@@ -330,16 +331,16 @@ int Training::run() {
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);
   if (!options.reportBuffers.empty())
-    watch.emplace(program, place.rank, state.data(), arena.data(), hostArena.data());
+    watch.emplace(program, rendezvous.rank, state.data(), arena.data(), hostArena.data());
   restore();
   openData();
   if (options.evalOnly)
     return evaluateOnly();
-  if (place.rank == 0)
+  if (rendezvous.rank == 0)
     log.emplace(options.out + "/metrics.jsonl", current);
-  if (place.rank == 0 && options.tensorboard)
+  if (rendezvous.rank == 0 && options.tensorboard)
     board.emplace(options.out, current);
-  if (current >= options.end() && place.rank == 0)
+  if (current >= options.end() && rendezvous.rank == 0)
     printf("nothing to train: the state is at step %lld of %lld\n", (long long)current,
            (long long)options.end());
   while (current < options.end()) {
@@ -347,7 +348,7 @@ int Training::run() {
       progress.clear();
       fflush(stdout);
       report("stopped: the loss or the gradient norm was not finite");
-      if (place.rank == 0)
+      if (rendezvous.rank == 0)
         complain("error", format("step %lld: the loss or the gradient norm is "
                                  "not finite; the update was not applied",
                                  (long long)current));
@@ -359,7 +360,7 @@ int Training::run() {
       progress.clear();
       save(true);
       report("stopped by a signal");
-      if (place.rank == 0)
+      if (rendezvous.rank == 0)
         printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
                (long long)options.steps);
       communicator->barrier();
@@ -373,10 +374,10 @@ int Training::run() {
     reportBuffers();
   save(true);
   report("done");
-  if (place.rank == 0)
+  if (rendezvous.rank == 0)
     printf("checkpoint: %s/checkpoints\n", options.out.c_str());
   writeModel();
-  if (place.rank == 0 && !profileTable().empty())
+  if (rendezvous.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());
   communicator->barrier();
   return SHALE_EXIT_OK;

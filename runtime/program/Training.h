@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/Place.h"
+#include "runtime/comm/Rendezvous.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Watch.h"
 #include "runtime/data/Batches.h"
@@ -26,7 +26,7 @@ struct Evaluation {
 
 class Training {
 public:
-  Training(const ShaleProgram &program, const Options &options, const Place &place);
+  Training(const ShaleProgram &program, const Options &options, const Rendezvous &rendezvous);
   ~Training();
   /// Trains to the end; returns the exit code.
   int run();
@@ -53,7 +53,7 @@ private:
 
   const ShaleProgram &program;
   Options options;
-  Place place;
+  Rendezvous rendezvous;
   ShaleRank self;
   std::unique_ptr<Communicator> communicator;
   Block state, arena, hostArena;

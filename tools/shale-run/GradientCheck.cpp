@@ -1,6 +1,7 @@
 //===- GradientCheck.cpp - Gradients against central differences ----------===//
 #include "tools/shale-run/GradientCheck.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/InputRanges.h"
 #include "lib/Interpreter/Program.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -44,13 +45,13 @@ private:
 
 /// Returns a random tensor. Differences need values near 0 that are not tiny; labels
 /// and indices are bounded by the size of the dimension that they index.
-Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed, Value value) {
+Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed,
+                const std::optional<IndexRange> &range) {
   ValueSpec spec;
   spec.name = std::move(name);
   spec.element = *elementOf(type.getElementType());
   spec.shape.assign(type.getShape().begin(), type.getShape().end());
-  if (value)
-    boundByUses(value, spec);
+  spec.setRange(range);
   return randomValue(spec, seed);
 }
 
@@ -64,12 +65,13 @@ LogicalResult Checker::makeArguments() {
     return tensor && tensor.hasStaticShape() && elementOf(tensor.getElementType()) &&
            nn::tensorBytes(tensor) >= 0 && nn::tensorBytes(tensor) <= (1 << 20);
   };
+  std::vector<std::optional<IndexRange>> ranges = inputRanges(function);
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     if (!usable(type))
       return function.emitError("argument ")
              << i << " of type " << type << " is no static tensor of at most a MiB";
-    arguments.push_back(randomOf(cast<RankedTensorType>(type), "arg" + std::to_string(i),
-                                 options.seed, function.getArgument(i)));
+    arguments.push_back(
+        randomOf(cast<RankedTensorType>(type), "arg" + std::to_string(i), options.seed, ranges[i]));
     if (arguments.back().isFloat() && !function.getArgAttr(i, nn::kRoleAttr))
       wanted.push_back(i);
   }

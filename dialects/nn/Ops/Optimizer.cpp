@@ -15,7 +15,7 @@ LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr seg
   if (type.getRank() != 1)
     return op->emitOpError() << "'segments' needs 1-D operands; got " << type;
   int64_t end = 0;
-  for (auto segment : segments.getAsRange<SegmentAttr>()) {
+  for (auto segment : segments.getAsRange<UpdateRangeAttr>()) {
     if (segment.getOffset() < end || segment.getCount() < 0 ||
         segment.getCount() > INT64_MAX - segment.getOffset())
       return op->emitOpError() << "segments must ascend and not overlap; " << segment

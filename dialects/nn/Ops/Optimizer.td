@@ -61,7 +61,7 @@ class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, str
       (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
       !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
       (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
-       OptionalAttr<TypedArrayAttrBase<NN_SegmentAttr, "segments">>:$segments));
+       OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
   let results = !con(
       (outs NN_FloatTensor:$new_param),
       !dag(outs, !foreach(state, states, NN_FloatTensor), !foreach(state, states, "new_" # state)));

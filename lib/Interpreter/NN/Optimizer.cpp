@@ -28,7 +28,7 @@ void forEachSegment(std::optional<ArrayAttr> segments, double decay, int64_t off
   if (!segments)
     return fn(int64_t(0), size, decay);
   for (Attribute attr : *segments) {
-    auto segment = cast<nn::SegmentAttr>(attr);
+    auto segment = cast<nn::UpdateRangeAttr>(attr);
     int64_t begin = std::max<int64_t>(segment.getOffset() - offset, 0);
     int64_t end = std::min<int64_t>(segment.getOffset() + segment.getCount() - offset, size);
     if (begin < end)

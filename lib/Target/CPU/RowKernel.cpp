@@ -21,8 +21,6 @@ using namespace shale;
 
 namespace {
 
-int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
-
 /// Emits one kernel from one form.
 class RowKernel {
 public:
@@ -106,7 +104,7 @@ private:
       if (!emitReductions(row))
         return false;
     bool wide = llvm::any_of(yield->getOperands(),
-                             [&](Value output) { return elements(output) != form.rows; });
+                             [&](Value output) { return nn::elements(output) != form.rows; });
     box = 0;
     if (wide || form.columns == 1) {
       SmallVector<Value> none;

@@ -52,7 +52,8 @@ struct Request {
 
 class GlooCommunicator : public Communicator {
 public:
-  GlooCommunicator(const ShaleProgram &program, const Place &place, double timeoutSeconds);
+  GlooCommunicator(const ShaleProgram &program, const Rendezvous &rendezvous,
+                   double timeoutSeconds);
 
   void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
              ShaleType type) override;
@@ -118,19 +119,19 @@ private:
   std::vector<char> busy; // by site
 };
 
-GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Place &place,
+GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Rendezvous &rendezvous,
                                    double timeoutSeconds)
     : program(program), timeout(static_cast<int64_t>(timeoutSeconds * 1000)),
       scratch(scratchBytes(program), "receive scratch"),
-      tail(place.worldSize * 16, "receive scratch") {
+      tail(rendezvous.worldSize * 16, "receive scratch") {
   orFail("rendezvous", [&] {
-    std::unique_ptr<gloo::rendezvous::Store> store = openStore(place, timeout);
+    std::unique_ptr<gloo::rendezvous::Store> store = openStore(rendezvous, timeout);
     gloo::transport::tcp::attr attr;
     const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
-    if (interface && place.localSize != place.worldSize)
+    if (interface && rendezvous.localSize != rendezvous.worldSize)
       attr.iface = interface;
     else
-      attr.hostname = ownAddress(place);
+      attr.hostname = ownAddress(rendezvous);
     auto device = gloo::transport::tcp::CreateDevice(attr);
     auto join = [&](const std::string &prefix, int rank, int size) {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
@@ -139,8 +140,8 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Place &pla
       context->connectFullMesh(scoped, device);
       return context;
     };
-    world = join("world", place.rank, place.worldSize);
-    std::vector<int64_t> own = coordinatesOf(program, place.rank);
+    world = join("world", rendezvous.rank, rendezvous.worldSize);
+    std::vector<int64_t> own = coordinatesOf(program, rendezvous.rank);
     for (int a = 0; a < program.axis_count; ++a) {
       int size = static_cast<int>(program.axes[a].size);
       if (size == 1) {
@@ -154,7 +155,7 @@ GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Place &pla
       sources.resize(std::max(sources.size(), size_t(size)));
     }
   });
-  values.resize(place.worldSize);
+  values.resize(rendezvous.worldSize);
   ring.resize(std::max(program.site_count, 1));
   batch.reserve(ring.size());
   busy.resize(std::max(program.site_count, 1));
@@ -454,9 +455,9 @@ std::vector<std::string> GlooCommunicator::gather(const std::string &text) {
 }
 } // namespace
 
-std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Place &place,
+std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
                                           double timeout) {
-  return std::make_unique<GlooCommunicator>(program, place, timeout);
+  return std::make_unique<GlooCommunicator>(program, rendezvous, timeout);
 }
 
 } // namespace shale::rt

@@ -109,9 +109,9 @@ addrinfo *resolve(const std::string &address, int port, bool passive) {
 
 /// Listens on the address of MASTER_ADDR when all ranks are on this host, else
 /// on all of them: a host's own name often resolves to a loopback address.
-void serve(const Place &place) {
-  bool local = place.localSize == place.worldSize;
-  addrinfo *info = resolve(local ? place.address : "", place.port, true);
+void serve(const Rendezvous &rendezvous) {
+  bool local = rendezvous.localSize == rendezvous.worldSize;
+  addrinfo *info = resolve(local ? rendezvous.address : "", rendezvous.port, true);
   int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -122,7 +122,7 @@ void serve(const Place &place) {
     fail(SHALE_EXIT_PEER,
          "rank 0 cannot listen on port %d: %s; set SHALE_PORT to a free port "
          "on every rank",
-         place.port, strerror(error));
+         rendezvous.port, strerror(error));
   auto *server = new Server; // lives as long as its threads: to the end
   std::thread([fd, server] {
     for (;;) {
@@ -137,12 +137,12 @@ void serve(const Place &place) {
 
 class TcpStore : public gloo::rendezvous::Store {
 public:
-  TcpStore(const Place &place, std::chrono::milliseconds timeout) : timeout(timeout) {
+  TcpStore(const Rendezvous &rendezvous, std::chrono::milliseconds timeout) : timeout(timeout) {
     auto deadline = std::chrono::steady_clock::now() + timeout;
-    while ((fd = dial(place)) < 0) {
+    while ((fd = dial(rendezvous)) < 0) {
       if (std::chrono::steady_clock::now() > deadline)
         fail(SHALE_EXIT_PEER, "rank 0 did not answer on %s port %d within %lld s",
-             place.address.c_str(), place.port, (long long)timeout.count() / 1000);
+             rendezvous.address.c_str(), rendezvous.port, (long long)timeout.count() / 1000);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     int yes = 1;
@@ -179,8 +179,8 @@ public:
   }
 
 private:
-  static int dial(const Place &place) {
-    addrinfo *info = resolve(place.address, place.port, false);
+  static int dial(const Rendezvous &rendezvous) {
+    addrinfo *info = resolve(rendezvous.address, rendezvous.port, false);
     int fd = -1;
     for (addrinfo *at = info; at && fd < 0; at = at->ai_next) {
       fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -209,17 +209,17 @@ private:
 };
 } // namespace
 
-std::unique_ptr<gloo::rendezvous::Store> openStore(const Place &place,
+std::unique_ptr<gloo::rendezvous::Store> openStore(const Rendezvous &rendezvous,
                                                    std::chrono::milliseconds timeout) {
-  if (!place.storePath.empty()) {
-    if (mkdir(place.storePath.c_str(), 0700) != 0 && errno != EEXIST)
-      fail(SHALE_EXIT_PEER, "cannot make the rendezvous folder '%s': %s", place.storePath.c_str(),
-           strerror(errno));
-    return std::make_unique<gloo::rendezvous::FileStore>(place.storePath);
+  if (!rendezvous.storePath.empty()) {
+    if (mkdir(rendezvous.storePath.c_str(), 0700) != 0 && errno != EEXIST)
+      fail(SHALE_EXIT_PEER, "cannot make the rendezvous folder '%s': %s",
+           rendezvous.storePath.c_str(), strerror(errno));
+    return std::make_unique<gloo::rendezvous::FileStore>(rendezvous.storePath);
   }
-  if (place.rank == 0)
-    serve(place);
-  return std::make_unique<TcpStore>(place, timeout);
+  if (rendezvous.rank == 0)
+    serve(rendezvous);
+  return std::make_unique<TcpStore>(rendezvous, timeout);
 }
 
 /// Returns the first address of this host that other hosts may reach; empty if there is none.
@@ -240,11 +240,11 @@ static std::string outwardAddress() {
   return found;
 }
 
-std::string ownAddress(const Place &place) {
-  if (place.localSize == place.worldSize || place.address.empty())
+std::string ownAddress(const Rendezvous &rendezvous) {
+  if (rendezvous.localSize == rendezvous.worldSize || rendezvous.address.empty())
     return "127.0.0.1";
   // Connecting a datagram socket determines the route without sending anything.
-  addrinfo *info = resolve(place.address, place.port, false);
+  addrinfo *info = resolve(rendezvous.address, rendezvous.port, false);
   int fd = socket(info->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage self{};
   socklen_t length = sizeof(self);

@@ -21,7 +21,7 @@ func.func @sum_squares_c1_type(%p: tensor<8xf32>) {
 // adamw_c1: 1-D operands
 func.func @adamw_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -30,7 +30,7 @@ func.func @adamw_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // adamw_c1_overlap: segments do not overlap
 func.func @adamw_c1_overlap(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{segments must ascend and not overlap}}
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>, #nn.segment<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>, #nn.update_range<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -39,7 +39,7 @@ func.func @adamw_c1_overlap(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) 
 // adamw_c1_overflow: in 64 bits
 func.func @adamw_c1_overflow(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{segments must ascend and not overlap}}
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 4, count = 9223372036854775807, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.update_range<offset = 4, count = 9223372036854775807, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -48,7 +48,7 @@ func.func @adamw_c1_overflow(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>)
 // adamw_c1_end: within the group
 func.func @adamw_c1_end(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{segments end at 9, beyond 'tensor<8xf32>'}}
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.segment<offset = 4, count = 5, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 segments = [#nn.update_range<offset = 4, count = 5, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -66,7 +66,7 @@ func.func @adamw_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tens
 // sgd_c1: 1-D operands
 func.func @sgd_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -75,7 +75,7 @@ func.func @sgd_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // sgd_c1_overlap: segments do not overlap
 func.func @sgd_c1_overlap(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{segments must ascend and not overlap}}
-  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>, #nn.segment<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %v1 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>, #nn.update_range<offset = 3, count = 1, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
   return
 }
 

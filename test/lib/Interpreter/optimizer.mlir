@@ -61,6 +61,6 @@ func.func @segments() -> tensor<4xf64> {
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %offset = nn.constant dense<2> : tensor<i64>
-  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> decay = 7.000000e+00 segments = [#nn.segment<offset = 0, count = 2, decay = 9.0 : f64>, #nn.segment<offset = 3, count = 2, decay = 0.0 : f64>, #nn.segment<offset = 5, count = 3, decay = 1.0 : f64>] : tensor<4xf64>, tensor<f64>
+  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> decay = 7.000000e+00 segments = [#nn.update_range<offset = 0, count = 2, decay = 9.0 : f64>, #nn.update_range<offset = 3, count = 2, decay = 0.0 : f64>, #nn.update_range<offset = 5, count = 3, decay = 1.0 : f64>] : tensor<4xf64>, tensor<f64>
   return %0 : tensor<4xf64>
 }

@@ -49,7 +49,7 @@ func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name =
 // CHECK: %[[Q:.*]] = nn.sum_squares %[[S]]
 // CHECK: dist.all_reduce sum %[[Q]] over "fsdp"
 // CHECK: dist.coordinate "fsdp"
-// CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.segment<offset = 0, count = 9, decay = 1.000000e-01 : f64>] : tensor<5xf32>
+// CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.update_range<offset = 0, count = 9, decay = 1.000000e-01 : f64>] : tensor<5xf32>
 module attributes {dist.strategy = #dist.strategy<full>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<3x3xf32>

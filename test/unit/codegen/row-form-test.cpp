@@ -1,7 +1,7 @@
 //===- row-form-test.cpp - Rows, columns and refinements of kernels -------===//
-#include "lib/Codegen/RowForm.h"
 #include "KernelRunner.h"
 #include "dialects/nn/NN.h"
+#include "lib/Codegen/RowForm.h"
 #include "mlir/IR/Diagnostics.h"
 #include <gtest/gtest.h>
 
@@ -22,6 +22,8 @@ protected:
     });
     module = parse(context, text);
     EXPECT_TRUE(module) << text;
+    if (!module)
+      return mlir::failure();
     function = module->lookupSymbol<mlir::func::FuncOp>("f");
     return chooseRowForm(function.getBody());
   }
@@ -37,12 +39,13 @@ const char *elementwise = R"(func.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32
   return %0 : tensor<4x6xf32>
 })";
 
-const char *softmaxSum = R"(func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x1xf32>) {
-  %0 = nn.reduce max %x dims [1] : tensor<4x6xf32> -> tensor<4x1xf32>
-  %1 = nn.broadcast %0 : tensor<4x1xf32> -> tensor<4x6xf32>
+const char *softmaxSum =
+    R"(func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4xf32>) {
+  %0 = nn.reduce max %x dims = [1] : tensor<4x6xf32> -> tensor<4xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<4xf32> -> tensor<4x6xf32>
   %2 = nn.sub %x, %1 : tensor<4x6xf32>
-  %3 = nn.reduce sum %2 dims [1] : tensor<4x6xf32> -> tensor<4x1xf32>
-  return %2, %3 : tensor<4x6xf32>, tensor<4x1xf32>
+  %3 = nn.reduce sum %2 dims = [1] : tensor<4x6xf32> -> tensor<4xf32>
+  return %2, %3 : tensor<4x6xf32>, tensor<4xf32>
 })";
 
 std::vector<std::vector<int64_t>> loopsOf(const llvm::SmallVector<Box> &boxes) {
@@ -82,9 +85,9 @@ TEST_F(RowFormTest, ReductionsGiveRowsAndLevels) {
 }
 
 TEST_F(RowFormTest, ASumOverRowsIsALoopInsideAnElement) {
-  auto form = choose(R"(func.func @f(%x: tensor<4x6xf32>) -> tensor<1x6xf32> {
-  %0 = nn.reduce sum %x dims [0] : tensor<4x6xf32> -> tensor<1x6xf32>
-  return %0 : tensor<1x6xf32>
+  auto form = choose(R"(func.func @f(%x: tensor<4x6xf32>) -> tensor<6xf32> {
+  %0 = nn.reduce sum %x dims = [0] : tensor<4x6xf32> -> tensor<6xf32>
+  return %0 : tensor<6xf32>
 })");
   ASSERT_TRUE(mlir::succeeded(form));
   EXPECT_TRUE(form->flat);
@@ -93,7 +96,8 @@ TEST_F(RowFormTest, ASumOverRowsIsALoopInsideAnElement) {
 }
 
 TEST_F(RowFormTest, OutputsWithoutCommonRowsAreAnError) {
-  auto form = choose(R"(func.func @f(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+  auto form = choose(
+      R"(func.func @f(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
   %0 = nn.exp %x : tensor<4xf32>
   %1 = nn.exp %y : tensor<6xf32>
   return %0, %1 : tensor<4xf32>, tensor<6xf32>

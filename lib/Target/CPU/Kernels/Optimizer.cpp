@@ -32,7 +32,7 @@ struct Run {
 /// Merges adjacent segments with the same factor to runs.
 SmallVector<Run> runsOf(ArrayAttr segments) {
   SmallVector<Run> runs;
-  for (auto segment : segments.getAsRange<SegmentAttr>()) {
+  for (auto segment : segments.getAsRange<UpdateRangeAttr>()) {
     int64_t begin = segment.getOffset(), end = begin + segment.getCount();
     double decay = segment.getDecay().getValueAsDouble();
     if (!runs.empty() && runs.back().end == begin && runs.back().decay == decay)

@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @flat
-// CHECK: nn.lion %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.segment<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+// CHECK: nn.lion %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
 func.func private @flat(%p: tensor<8xf32>, %g: tensor<8xbf16>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %m1 = nn.lion %p, %g, %g enable %e scale %s lr %s betas %s, %s weight_decay %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %m1 = nn.lion %p, %g, %g enable %e scale %s lr %s betas %s, %s weight_decay %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   return
 }
 
@@ -33,7 +33,7 @@ func.func @lion() -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>) {
 // lion_c1: 1-D operands
 func.func @lion_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s betas %s, %s weight_decay %s decay = 1.0 segments = [#nn.segment<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s betas %s, %s weight_decay %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 

@@ -1,13 +1,13 @@
 // The rank of this process and its rendezvous point: read from the environment of
 // torchrun, mpirun, srun or Shale's own launcher.
-#ifndef SHALE_RUNTIME_COMM_PLACE_H
-#define SHALE_RUNTIME_COMM_PLACE_H
+#ifndef SHALE_RUNTIME_COMM_RENDEZVOUS_H
+#define SHALE_RUNTIME_COMM_RENDEZVOUS_H
 
 #include <string>
 
 namespace shale::rt {
 
-struct Place {
+struct Rendezvous {
   int rank = 0;
   int worldSize = 1;
   int localRank = 0;
@@ -18,9 +18,9 @@ struct Place {
   int port = 0;
 };
 
-/// Reads the place from the environment; fails with exit code 64 if that is incomplete or
+/// Reads the rendezvous from the environment; fails with exit code 64 if that is incomplete or
 /// contradictory.
-Place placeFromEnvironment();
+Rendezvous rendezvousFromEnvironment();
 
 } // namespace shale::rt
 

@@ -1,6 +1,6 @@
 // Reads the launcher's environment. Names: torchrun and Open MPI as documented;
 // Slurm's from srun(1).
-#include "runtime/comm/Place.h"
+#include "runtime/comm/Rendezvous.h"
 #include "runtime/core/Error.h"
 
 #include <cctype>
@@ -37,81 +37,82 @@ static std::string firstHost(const std::string &list) {
 }
 
 /// torchrun's own store uses MASTER_PORT, so Shale's uses the next port.
-static void readMaster(Place &place) {
+static void readMaster(Rendezvous &rendezvous) {
   if (const char *address = get("MASTER_ADDR"))
-    place.address = address;
+    rendezvous.address = address;
   if (get("SHALE_PORT"))
-    place.port = number("SHALE_PORT", 1, 65535);
+    rendezvous.port = number("SHALE_PORT", 1, 65535);
   else if (get("MASTER_PORT"))
-    place.port = number("MASTER_PORT", 1, 65534) + 1;
+    rendezvous.port = number("MASTER_PORT", 1, 65534) + 1;
 }
 
-static void readTorchrun(Place &place) {
-  place.launcher = "torchrun";
-  place.worldSize = number("WORLD_SIZE", 1, INT_MAX);
-  place.rank = number("RANK", 0, INT_MAX);
-  place.localRank = get("LOCAL_RANK") ? number("LOCAL_RANK", 0, INT_MAX) : 0;
-  place.localSize = get("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE", 1, INT_MAX) : 1;
-  readMaster(place);
+static void readTorchrun(Rendezvous &rendezvous) {
+  rendezvous.launcher = "torchrun";
+  rendezvous.worldSize = number("WORLD_SIZE", 1, INT_MAX);
+  rendezvous.rank = number("RANK", 0, INT_MAX);
+  rendezvous.localRank = get("LOCAL_RANK") ? number("LOCAL_RANK", 0, INT_MAX) : 0;
+  rendezvous.localSize = get("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE", 1, INT_MAX) : 1;
+  readMaster(rendezvous);
 }
 
-static void readMpirun(Place &place) {
-  place.launcher = "mpirun";
-  place.worldSize = number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX);
-  place.rank = number("OMPI_COMM_WORLD_RANK", 0, INT_MAX);
-  place.localRank =
+static void readMpirun(Rendezvous &rendezvous) {
+  rendezvous.launcher = "mpirun";
+  rendezvous.worldSize = number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX);
+  rendezvous.rank = number("OMPI_COMM_WORLD_RANK", 0, INT_MAX);
+  rendezvous.localRank =
       get("OMPI_COMM_WORLD_LOCAL_RANK") ? number("OMPI_COMM_WORLD_LOCAL_RANK", 0, INT_MAX) : 0;
-  place.localSize =
+  rendezvous.localSize =
       get("OMPI_COMM_WORLD_LOCAL_SIZE") ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX) : 1;
-  readMaster(place);
+  readMaster(rendezvous);
   // On one host, mpirun's private folder is the rendezvous point; mpirun removes
   // it when it ends.
   const char *session = get("PMIX_SERVER_TMPDIR");
-  if (place.address.empty() && place.localSize == place.worldSize && session)
-    place.storePath = std::string(session) + "/shale";
+  if (rendezvous.address.empty() && rendezvous.localSize == rendezvous.worldSize && session)
+    rendezvous.storePath = std::string(session) + "/shale";
 }
 
-static void readSlurm(Place &place) {
-  place.launcher = "srun";
-  place.worldSize = number("SLURM_NTASKS", 1, INT_MAX);
-  place.rank = number("SLURM_PROCID", 0, INT_MAX);
-  place.localRank = get("SLURM_LOCALID") ? number("SLURM_LOCALID", 0, INT_MAX) : 0;
-  readMaster(place);
+static void readSlurm(Rendezvous &rendezvous) {
+  rendezvous.launcher = "srun";
+  rendezvous.worldSize = number("SLURM_NTASKS", 1, INT_MAX);
+  rendezvous.rank = number("SLURM_PROCID", 0, INT_MAX);
+  rendezvous.localRank = get("SLURM_LOCALID") ? number("SLURM_LOCALID", 0, INT_MAX) : 0;
+  readMaster(rendezvous);
   const char *nodes = get("SLURM_STEP_NODELIST");
   if (!nodes)
     nodes = get("SLURM_JOB_NODELIST");
-  if (place.address.empty() && nodes)
-    place.address = firstHost(nodes);
-  if (place.port == 0 && get("SLURM_JOB_ID"))
-    place.port = 20000 + number("SLURM_JOB_ID", 0, INT_MAX) % 20000;
+  if (rendezvous.address.empty() && nodes)
+    rendezvous.address = firstHost(nodes);
+  if (rendezvous.port == 0 && get("SLURM_JOB_ID"))
+    rendezvous.port = 20000 + number("SLURM_JOB_ID", 0, INT_MAX) % 20000;
 }
 
-Place placeFromEnvironment() {
-  Place place;
+Rendezvous rendezvousFromEnvironment() {
+  Rendezvous rendezvous;
   if (get("SHALE_RANK")) {
-    place.launcher = "shale";
-    place.rank = place.localRank = number("SHALE_RANK", 0, INT_MAX);
-    place.worldSize = place.localSize = number("SHALE_WORLD_SIZE", 1, INT_MAX);
+    rendezvous.launcher = "shale";
+    rendezvous.rank = rendezvous.localRank = number("SHALE_RANK", 0, INT_MAX);
+    rendezvous.worldSize = rendezvous.localSize = number("SHALE_WORLD_SIZE", 1, INT_MAX);
     if (const char *store = get("SHALE_STORE"))
-      place.storePath = store;
+      rendezvous.storePath = store;
   } else if (get("RANK") && get("WORLD_SIZE")) {
-    readTorchrun(place);
+    readTorchrun(rendezvous);
   } else if (get("OMPI_COMM_WORLD_RANK")) {
-    readMpirun(place);
+    readMpirun(rendezvous);
   } else if (get("SLURM_PROCID") && get("SLURM_STEP_ID") && get("SLURM_NTASKS") &&
              number("SLURM_NTASKS", 1, INT_MAX) > 1) {
-    readSlurm(place);
+    readSlurm(rendezvous);
   }
-  if (place.rank >= place.worldSize)
-    fail(SHALE_EXIT_USAGE, "%s says rank %d of %d", place.launcher.c_str(), place.rank,
-         place.worldSize);
-  if (place.worldSize > 1 && place.storePath.empty() && (place.address.empty() || place.port == 0))
+  if (rendezvous.rank >= rendezvous.worldSize)
+    fail(SHALE_EXIT_USAGE, "%s says rank %d of %d", rendezvous.launcher.c_str(), rendezvous.rank,
+         rendezvous.worldSize);
+  if (rendezvous.worldSize > 1 && rendezvous.storePath.empty() &&
+      (rendezvous.address.empty() || rendezvous.port == 0))
     fail(SHALE_EXIT_USAGE,
          "%s does not say where the ranks meet: set MASTER_ADDR to rank 0's "
          "host "
          "and MASTER_PORT to a free port there",
-         place.launcher.c_str());
-  return place;
+         rendezvous.launcher.c_str());
+  return rendezvous;
 }
 
 } // namespace shale::rt
