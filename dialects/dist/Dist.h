@@ -32,6 +32,7 @@ namespace shale::dist {
 // Names of the discardable attributes that DistDialect.td lists.
 inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
 inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
+inline constexpr llvm::StringLiteral kPartitionedAttr = "dist.partitioned";
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy";
 inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
 inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";

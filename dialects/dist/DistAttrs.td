@@ -42,9 +42,9 @@ def Dist_StrategyAttr : EnumAttr<Dist_Dialect, Dist_Strategy, "strategy"> {
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "The layout of a value over the mesh";
   let description = [{
-    One pair of braces per dimension with the axes that split it, major to minor;
-    then the axes along which each rank holds a part of a sum or maximum. Along
-    all other axes the value is the same on every rank.
+    One pair of braces per dimension with the axes that split it, major to minor.
+    Then the axes on which the value is partial: each rank has one term of a sum or
+    maximum. On all other axes the value is the same on every rank.
 
     Examples:
     - `#dist.sharding<[{}, {} ]>`: replicated.

@@ -94,12 +94,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kStrategyAttr)
     return isa<StrategyAttr>(value) ? success()
                                     : op->emitOpError("'dist.strategy' must be #dist.strategy");
-  if (name == kKeepGatheredAttr)
+  if (name == kKeepGatheredAttr || name == kReduceOnceAttr || name == kPartitionedAttr)
     return isa<UnitAttr>(value) ? success()
-                                : op->emitOpError("'dist.keep_gathered' must be a unit attribute");
-  if (name == kReduceOnceAttr)
-    return isa<UnitAttr>(value) ? success()
-                                : op->emitOpError("'dist.reduce_once' must be a unit attribute");
+                                : op->emitOpError() << "'" << name << "' must be a unit attribute";
   if (name == kPartialAttr) {
     auto axes = dyn_cast<ArrayAttr>(value);
     return axes && llvm::all_of(axes, [](Attribute axis) { return isa<StringAttr>(axis); })

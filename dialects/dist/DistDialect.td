@@ -19,16 +19,17 @@ def Dist_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
-    | `dist.sharding = #dist.sharding<...>` | `nn.state` of a parameter after partition | its layout at use, if it is not whole |
+    | `dist.partitioned` | module | functions are those of one rank (`--shale-partition`) |
+    | `dist.sharding = #dist.sharding<...>` | `nn.state` after partition | its layout at use, if it is not whole |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
-    | `dist.partial = ["fsdp"]` | `nn.state` of a gradient accumulator after partition | the axes along which each rank holds a partial sum |
+    | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes along which each rank holds a partial sum |
     | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the number of the bucket: reductions in one bucket are exchanged together |
-    | `dist.unit = @u`, `dist.group = 0 : i64` | `nn.state` after partition | the group that the flat state holds |
-    | `dist.copy = @s` | `nn.state` after partition | the flat state of which this is a rounded copy, rewritten by each update |
-    | `dist.axis = "fsdp"` | `nn.state` after partition | the axis that splits it at rest; absent: whole on every rank |
+    | `dist.unit = @u`, `dist.group = 0 : i64` | flat `nn.state` (`--shale-materialize-units`) | the group that it stores |
+    | `dist.copy = @s` | flat `nn.state` | the flat state of which this is a rounded copy, rewritten by each update |
+    | `dist.axis = "fsdp"` | flat `nn.state` | the axis that splits it at rest; absent: whole on every rank |
   }];
   let cppNamespace = "::shale::dist";
   let useDefaultAttributePrinterParser = 1;

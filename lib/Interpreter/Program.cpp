@@ -2,6 +2,7 @@
 #include "lib/Interpreter/Program.h"
 #include "lib/Analysis/InputRanges.h"
 #include "lib/Interpreter/Dist/FlatState.h"
+#include "lib/Interpreter/Dist/SplitState.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cstring>
@@ -72,7 +73,7 @@ FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
 int64_t ProgramAdapter::rankCount(ModuleOp module, int64_t requested) const {
   // A program for one rank of a mesh runs on all ranks of the mesh.
   dist::MeshOp mesh = dist::getMesh(module);
-  if (mesh && !module.getOps<dist::UnitOp>().empty())
+  if (mesh && (module->hasAttr(dist::kPartitionedAttr) || !module.getOps<dist::UnitOp>().empty()))
     return mesh.getRankCount();
   return std::max<int64_t>(requested, 1);
 }
@@ -127,6 +128,9 @@ FailureOr<std::vector<Tensor>> ProgramAdapter::packArgument(func::FuncOp functio
   if (std::optional<FlatState> flat = FlatState::ofArgument(function, i))
     return flat->pack(ranks, inputs);
   ValueSpec spec = describeArgument(function, i);
+  if (std::optional<SplitState> split =
+          SplitState::of(function, function.getArgAttr(i, nn::kStateAttr)))
+    return split->pack(spec, ranks, inputs);
   FailureOr<Tensor> whole = inputs.get(spec, function.getLoc());
   if (failed(whole))
     return failure();
@@ -158,6 +162,14 @@ LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
   if (std::optional<FlatState> flat = FlatState::ofResult(function, i))
     return flat->unpack(perRank, results);
   std::string name = resultName(function, i);
+  if (std::optional<SplitState> split =
+          SplitState::of(function, function.getResultAttr(i, nn::kStateAttr))) {
+    FailureOr<Tensor> whole = split->unpack(perRank);
+    if (failed(whole))
+      return failure();
+    results.set(name, *whole);
+    return success();
+  }
   for (auto [rank, value] : llvm::enumerate(perRank))
     if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)
       return function.emitError("result '") << name << "' differs between ranks 0 and " << rank;

@@ -1,5 +1,5 @@
 //===- Gradients.cpp - Gradients and updates of flat groups ---------------===//
-#include "passes/sharding/Partitioner.h"
+#include "passes/sharding/UnitRewriter.h"
 
 using namespace mlir;
 
@@ -8,7 +8,7 @@ namespace shale {
 /// Reduces a group as soon as `op` computes its last gradient, except with strategy
 /// `optimizer`, which reduces at the end. Gradients that are only accumulated are
 /// added to the accumulator at once.
-LogicalResult Partitioner::noteGradients(Operation *op) {
+LogicalResult UnitRewriter::noteGradients(Operation *op) {
   for (Value result : op->getResults()) {
     auto it = gradients.find(result);
     if (it == gradients.end())
@@ -34,7 +34,7 @@ LogicalResult Partitioner::noteGradients(Operation *op) {
   return success();
 }
 
-Value Partitioner::castTo(Value value, Type element) {
+Value UnitRewriter::castTo(Value value, Type element) {
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getElementType() == element)
     return value;
@@ -58,7 +58,7 @@ static Value castAtOnce(OpBuilder &builder, Value gradient, Type element) {
 
 /// Adds `now` to the sum of the previous micro-batches, in the accumulator's type.
 /// The accumulator is the first operand, so that the sum can reuse its buffer.
-Value Partitioner::addToAccumulator(Group &group, Value now) {
+Value UnitRewriter::addToAccumulator(Group &group, Value now) {
   GroupValues &values = valuesOf(group);
   if (!values.accumulates)
     return now;
@@ -71,7 +71,7 @@ Value Partitioner::addToAccumulator(Group &group, Value now) {
 /// Packs the gradients of a group, partial over data axes, in the reduce type. With
 /// `reduceOnce` and several micro-batches, adds the gradients of the previous ones, in
 /// the accumulator's type.
-LogicalResult Partitioner::packGradients(Group &group) {
+LogicalResult UnitRewriter::packGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.packed)
     return success();
@@ -79,8 +79,8 @@ LogicalResult Partitioner::packGradients(Group &group) {
   // whole group: on it the gradients are reduced one by one.
   AxisList partialAxes;
   for (StringRef axis : dataAxes)
-    if (llvm::all_of(values.gradients, [&](Value gradient) {
-          return local(gradient).layout.partialOn(axis) == dist::Reduction::Sum;
+    if (llvm::all_of(values.gradients, [&](const Gradient &gradient) {
+          return llvm::is_contained(gradient.axes, axis);
         }))
       partialAxes.push_back(axis);
   if (group.partialAxes && *group.partialAxes != partialAxes)
@@ -98,11 +98,11 @@ LogicalResult Partitioner::packGradients(Group &group) {
   SmallVector<Value> parts;
   SmallVector<Attribute> names;
   for (auto [i, param] : llvm::enumerate(group.params)) {
-    Layout layout = group.layouts[i];
-    for (StringRef axis : partialAxes)
-      layout.partial.emplace_back(axis, dist::Reduction::Sum);
-    llvm::sort(layout.partial);
-    parts.push_back(castAtOnce(builder, converted(values.gradients[i], layout), element));
+    Value part = lookup(values.gradients[i].value);
+    for (StringRef axis : values.gradients[i].axes)
+      if (!llvm::is_contained(partialAxes, axis))
+        part = dist::AllReduceOp::create(builder, part.getLoc(), dist::Reduction::Sum, part, axis);
+    parts.push_back(castAtOnce(builder, part, element));
     names.push_back(FlatSymbolRefAttr::get(param));
   }
   auto flat = RankedTensorType::get({group.attr.getCount()}, element);
@@ -117,7 +117,7 @@ LogicalResult Partitioner::packGradients(Group &group) {
 /// Packs the gradients of a group and reduces them over the data axes. Sets the
 /// group's gradient: this rank's slice if the optimizer state is sliced, else the
 /// whole gradient.
-LogicalResult Partitioner::reduceGradients(Group &group) {
+LogicalResult UnitRewriter::reduceGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.gradient)
     return success();
@@ -142,28 +142,28 @@ LogicalResult Partitioner::reduceGradients(Group &group) {
   return success();
 }
 
-LogicalResult Partitioner::reduceAllGradients() {
+LogicalResult UnitRewriter::reduceAllGradients() {
   for (Group &group : units.groups)
     if (valuesOf(group).updatesToCome > 0 && failed(reduceGradients(group)))
       return failure();
   return success();
 }
 
-/// Converts a reduction over the elements of all gradients to one over the flat
-/// gradients. A group's part is partial on the axis that slices it and on the axes
-/// of its key; a group that is whole on every rank counts once.
-LogicalResult Partitioner::partitionReduction(Operation *op) {
+/// Converts a reduction over the elements of gradients to one over the flat gradients. The part of
+/// a sliced group is summed over the axis that slices it; a group that is whole on every rank
+/// counts once.
+LogicalResult UnitRewriter::rewriteReduction(Operation *op) {
   if (failed(reduceAllGradients()))
     return failure();
   DenseMap<Value, int64_t> left;
   for (Value operand : op->getOperands())
     ++left[operand];
-  // Values by the axes to reduce over, in the order of the groups.
-  SmallVector<std::pair<AxisList, SmallVector<Value>>> classes;
-  auto add = [&](const AxisList &axes, Value value) {
-    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
+  // Values by the axis to reduce over, in the order of the groups.
+  SmallVector<std::pair<StringRef, SmallVector<Value>>> classes;
+  auto add = [&](StringRef axis, Value value) {
+    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axis; });
     if (it == classes.end())
-      it = classes.insert(classes.end(), {axes, {}});
+      it = classes.insert(classes.end(), {axis, {}});
     it->second.push_back(value);
   };
   for (Group &group : units.groups) {
@@ -179,36 +179,27 @@ LogicalResult Partitioner::partitionReduction(Operation *op) {
       continue;
     for (auto &[value, count] : needed)
       left[value] -= count;
-    AxisList axes;
-    if (isSliced(group))
-      axes.push_back(units.axis);
-    for (Attribute axis : group.attr.getAxes())
-      axes.push_back(cast<StringAttr>(axis).getValue());
-    add(axes, values.gradient);
+    add(isSliced(group) ? units.axis : StringRef(), values.gradient);
   }
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {
       --count;
-      if (Operation *rounding = operand.getDefiningOp();
-          roundings.erase(rounding) && failed(partitionOp(rounding)))
-        return failure();
-      auto type = cast<RankedTensorType>(operand.getType());
-      add({}, converted(operand, Layout::replicated(type.getRank())));
+      add({}, lookup(operand));
     }
   Value total;
-  for (auto &[axes, operands] : classes) {
+  for (auto &[axis, operands] : classes) {
     OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
                          op->getAttrs());
     Value part = builder.create(state)->getResult(0);
-    for (StringRef axis : axes)
+    if (!axis.empty())
       part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
     total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
   }
-  locals[op->getResult(0)] = {total, Layout::replicated(0)};
+  mapping.map(op->getResult(0), total);
   return success();
 }
 
-LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
+LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
   Value parameter = update.getParameterOperand().get();
   Group &group = *states.lookup(parameter).first;
   if (--valuesOf(group).updatesToCome > 0)
@@ -219,7 +210,7 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
 /// Builds one update of the flat group, which replaces the updates of its
 /// parameters. These must agree in everything but parameter, gradient, state and
 /// decay.
-LogicalResult Partitioner::buildUpdate(Group &group) {
+LogicalResult UnitRewriter::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
   if (failed(reduceGradients(group)))
     return failure();
@@ -252,8 +243,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
                                   "parameter of group '")
                << group.attr.getName().getValue() << "' of unit '" << group.unit.getSymName()
                << "'";
-    auto type = cast<RankedTensorType>(operand.get().getType());
-    operands.push_back(converted(operand.get(), Layout::replicated(type.getRank())));
+    operands.push_back(lookup(operand.get()));
   }
   operands[first.getGradientOperand().getOperandNumber()] = values.gradient;
   for (auto [operand, moment] : llvm::zip(first.getStateOperands(), values.moments))
@@ -263,7 +253,7 @@ LogicalResult Partitioner::buildUpdate(Group &group) {
   for (Attribute entry : group.attr.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
     segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
-                                            segment.getCount(), segment.getDecay()));
+                                                segment.getCount(), segment.getDecay()));
   }
   Value offset;
   if (isSliced(group)) {

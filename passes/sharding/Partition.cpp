@@ -1,8 +1,12 @@
-//===- Partition.cpp - Builds the program of one rank ---------------------===//
-#include "dialects/mem/Mem.h"
+//===- Partition.cpp - Converts values and ops to one rank's parts --------===//
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/sharding/Partitioner.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/Rebuild.h"
+#include "passes/sharding/Reshard.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -11,210 +15,136 @@ namespace shale {
 #define GEN_PASS_DEF_PARTITIONPASS
 #include "passes/sharding/Passes.h.inc"
 
-Partitioner::Partitioner(func::FuncOp function, dist::MeshOp mesh, Units &units)
-    : function(function), mesh(mesh), units(units), builder(function.getContext(), &listener),
-      groups(units.groups.size()) {
-  for (StringRef axis : axesByPriority(mesh))
-    if (mesh.isDataAxis(axis))
-      dataAxes.push_back(axis);
-}
+namespace {
 
-void Partitioner::Listener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  if (!current || op == current || isa<func::FuncOp>(op))
-    return;
-  for (NamedAttribute attr : current->getDiscardableAttrs())
-    if (!op->hasAttr(attr.getName()))
-      op->setDiscardableAttr(attr.getName(), attr.getValue());
-  op->removeDiscardableAttr(dist::kShardingsAttr);
-}
+/// The layouts of parameters and buffers, the same in all functions.
+class StateLayouts {
+public:
+  /// Reads the layouts of the arguments and records them on the states. Fails after an error.
+  LogicalResult read(ModuleOp module, dist::MeshOp mesh);
 
-//===- Signature ----------------------------------------------------------===//
+  /// Returns the layout of a state's value; that of a parameter for its optimizer state and
+  /// gradient accumulator.
+  Layout of(nn::StateOp state) const {
+    auto it = layouts.find(state.getOf() ? *state.getOf() : state.getSymName());
+    return it != layouts.end() ? it->second : Layout::replicated(state.getTensorType().getRank());
+  }
+  Layout of(StringRef param, int64_t rank) const {
+    auto it = layouts.find(param);
+    return it != layouts.end() ? it->second : Layout::replicated(rank);
+  }
 
-static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
-  return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
-}
+private:
+  llvm::StringMap<Layout> layouts;
+};
 
-/// Whether the state is a scalar: it belongs to no parameter and is replicated.
-bool Partitioner::isScalarState(FlatSymbolRefAttr symbol) {
-  auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
-  return state && (state.getRole() == nn::Role::LossScale ||
-                   (state.getRole() == nn::Role::GradAccumulator && !state.getOf()));
-}
+/// Rebuilds one function with the types of one rank's part, op by op in order.
+class Partitioner {
+public:
+  Partitioner(func::FuncOp function, dist::MeshOp mesh, const StateLayouts &states)
+      : function(function), mesh(mesh), states(states), builder(function.getContext(), &listener) {}
 
-/// Creates the new function. Arguments that are not states keep their order. Flat
-/// states take the place of the first state: parameters group by group, gradient
-/// accumulators, then optimizer state by role.
-void Partitioner::makeSignature() {
-  struct Argument {
-    RankedTensorType type;
-    DictionaryAttr attrs;
-    Location loc;
-    std::function<void(Value)> bind;
+  /// Replaces the function. Fails after an error.
+  LogicalResult run();
+
+private:
+  /// A value of the new function: one rank's part.
+  struct Local {
+    Value value;
+    Layout layout;
   };
-  SmallVector<Argument> arguments, flat;
-  auto addFlat = [&](const FlatState &state, Group &group, std::function<void(Value)> bind) {
-    nn::StateOp op = state.op;
-    flat.push_back({RankedTensorType::get({units.localCount(group, state)},
-                                          op.getTensorType().getElementType()),
-                    builder.getDictionaryAttr(
-                        builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(op))),
-                    function.getLoc(), std::move(bind)});
-  };
-  size_t flatAt = ~size_t(0);
-  llvm::SmallPtrSet<Group *, 8> used;
-  for (BlockArgument argument : function.getArguments()) {
-    unsigned index = argument.getArgNumber();
-    if (auto symbol = stateOf(function, index); symbol && !isScalarState(symbol)) {
-      flatAt = std::min<size_t>(flatAt, arguments.size());
-      auto [group, place] = units.find(symbol.getValue());
-      if (group) { // else optimizer state
-        used.insert(group);
-        states[argument] = {group, place};
-      }
-      continue;
+
+  void makeSignature();
+  LogicalResult partitionOp(Operation *op);
+  void partitionUpdate(OptimizerUpdateOpInterface update);
+  void partitionAccumulate(nn::AccumulateOp accumulate);
+  void partitionReduction(Operation *op);
+  void partitionReturn(Operation *op);
+  Value converted(Value old, const Layout &to);
+  Value replicated(Value old);
+  SmallVector<Value> cloneLocal(Operation *op, ValueRange operands, ArrayRef<Layout> results);
+  void define(Operation *op, ValueRange made, ArrayRef<Layout> layouts);
+  Type localTypeOf(Value value, const Layout &layout) {
+    return localType(cast<RankedTensorType>(value.getType()), layout, mesh);
+  }
+
+  func::FuncOp function, fresh;
+  dist::MeshOp mesh;
+  const StateLayouts &states;
+  CopyAttributes listener;
+  OpBuilder builder;
+  DenseMap<Value, Local> locals;
+  DenseMap<std::pair<Value, Attribute>, Value> cache;
+};
+
+} // namespace
+
+//===- States -------------------------------------------------------------===//
+
+LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto symbol =
+          function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+      if (!symbol)
+        continue;
+      nn::StateOp state = nn::getState(function, symbol);
+      if (!state)
+        return function.emitError("argument ")
+               << argument.getArgNumber() << " refers to " << symbol << ", which is no state";
+      Layout layout = *getLayout(argument);
+      if (!layout.partial.empty())
+        return function.emitError("state ") << symbol << " cannot be partial";
+      for (auto &axes : layout.dims)
+        for (StringRef axis : axes)
+          if (mesh.isDataAxis(axis))
+            return function.emitError("state ")
+                   << symbol << " is split at use over data axis '" << axis
+                   << "': how it is stored is the strategy's affair";
+      if (state.getOf())
+        continue;
+      auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);
+      if (!inserted && !(it->second == layout))
+        return function.emitError("state ")
+               << symbol << " has another sharding than in another function";
     }
-    Layout layout = *getLayout(argument);
-    NamedAttrList attrs(function.getArgAttrDict(index));
-    attrs.erase(dist::kShardingAttr);
-    arguments.push_back(
-        {localType(cast<RankedTensorType>(argument.getType()), layout, mesh),
-         attrs.getDictionary(builder.getContext()), argument.getLoc(),
-         [this, argument, layout](Value value) { locals[argument] = {value, layout}; }});
-  }
-  for (Group &group : units.groups) {
-    if (!used.contains(&group))
-      continue;
-    // If there is a copy, only the update reads the parameters themselves.
-    if (!group.copy.op || valuesOf(group).updatesToCome > 0)
-      addFlat(group.param, group, [&](Value value) { valuesOf(group).atRest = value; });
-    if (group.copy.op)
-      addFlat(group.copy, group, [&](Value value) { valuesOf(group).whole = value; });
-  }
-  for (Group &group : units.groups)
-    if (valuesOf(group).accumulates)
-      addFlat(group.accumulator, group, [&](Value value) { valuesOf(group).accumulator = value; });
-  size_t roles = 0;
-  for (Group &group : units.groups)
-    roles = std::max(roles, group.moments.size());
-  for (size_t role = 0; role < roles; ++role)
-    for (Group &group : units.groups)
-      if (valuesOf(group).updatesToCome > 0 && role < group.moments.size())
-        addFlat(group.moments[role], group,
-                [&](Value value) { valuesOf(group).moments.push_back(value); });
-  if (!flat.empty())
-    arguments.insert(arguments.begin() + flatAt, flat.begin(), flat.end());
-
-  SmallVector<Type> types;
-  SmallVector<DictionaryAttr> attrs;
-  for (Argument &argument : arguments) {
-    types.push_back(argument.type);
-    attrs.push_back(argument.attrs);
-  }
-  builder.setInsertionPoint(function);
-  fresh = func::FuncOp::create(builder, function.getLoc(), function.getName(),
-                               builder.getFunctionType(types, {}));
-  fresh.setAllArgAttrs(attrs);
-  Block *body = fresh.addEntryBlock();
-  for (auto [argument, value] : llvm::zip(arguments, body->getArguments())) {
-    value.setLoc(argument.loc);
-    argument.bind(value);
-  }
-  builder.setInsertionPointToEnd(body);
-}
-
-/// Returns the gradient before its cast to the reduce type. The cast is delayed until the gradient
-/// is packed: a cast here would need the whole sum over ranks, reduced parameter by parameter.
-Value Partitioner::beforeRounding(Value gradient) {
-  auto cast = gradient.getDefiningOp<nn::CastOp>();
-  if (!cast ||
-      !llvm::all_of(
-          cast->getUsers(),
-          llvm::IsaPred<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>))
-    return gradient;
-  roundings.insert(cast);
-  return cast.getInput();
-}
-
-LogicalResult Partitioner::collectUpdates() {
-  for (Group &group : units.groups) {
-    valuesOf(group).updates.resize(group.params.size());
-    valuesOf(group).gradients.resize(group.params.size());
-  }
-  auto addGradient = [&](Group *group, int64_t place, Value gradient) {
-    valuesOf(*group).gradients[place] = gradient;
-    ++valuesOf(*group).gradientsToCome;
-    gradients[gradient].push_back(group);
-  };
-  for (auto accumulate : function.getOps<nn::AccumulateOp>()) {
-    auto [group, place] = units.find(accumulate.getParam());
-    if (!group || !group->accumulator.op || valuesOf(*group).gradients[place])
-      return accumulate.emitOpError("parameter '")
-             << accumulate.getParam() << "' has no accumulator, or is accumulated twice";
-    valuesOf(*group).accumulates = true;
-    valuesOf(*group).begins = !accumulate.getInto();
-    addGradient(group, place, beforeRounding(accumulate.getGradient()));
-  }
-  for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
-    auto argument = cast<BlockArgument>(update.getParameterOperand().get());
-    auto symbol = stateOf(function, argument.getArgNumber());
-    auto [group, place] = units.find(symbol.getValue());
-    GroupValues &values = valuesOf(*group);
-    values.updates[place] = update;
-    ++values.updatesToCome;
-    Value gradient = beforeRounding(update.getGradientOperand().get());
-    if (!values.gradients[place])
-      addGradient(group, place, gradient);
-    else if (!gradient.getDefiningOp<nn::AccumulateOp>())
-      return update->emitOpError("must read the sum of the gradients of all micro-batches");
-  }
-  for (Group &group : units.groups) {
-    int64_t updates = valuesOf(group).updatesToCome,
-            count = std::max(updates, valuesOf(group).gradientsToCome), all = group.params.size();
-    if ((count != 0 && count != all) || (updates != 0 && updates != all))
-      return function.emitError("updates or accumulates ")
-             << count << " of the " << group.params.size() << " parameters of group '"
-             << group.attr.getName().getValue() << "' of unit '" << group.unit.getSymName() << "'";
+  for (auto state : module.getOps<nn::StateOp>()) {
+    Layout layout = of(state);
+    if (llvm::any_of(layout.dims, [](const AxisList &axes) { return !axes.empty(); }))
+      state->setAttr(dist::kShardingAttr, layout.toAttr(module.getContext()));
   }
   return success();
 }
 
 //===- Values -------------------------------------------------------------===//
 
-/// Builds the view of a parameter that its users read. The group is gathered at its
-/// first use; the gather is marked for recompute unless `keepGathered`.
-Value Partitioner::view(Group &group, int64_t place) {
-  GroupValues &values = valuesOf(group);
-  Location loc = group.params[place].getLoc();
-  if (!values.whole) {
-    values.whole = values.atRest;
-    if (units.isGathered(group)) {
-      auto gather = dist::UnitGatherOp::create(
-          builder, loc, RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
-          values.atRest, group.unit.getSymName(), group.index, units.axis);
-      if (!units.keepGathered)
-        gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
-      values.whole = gather;
-    }
+void Partitioner::makeSignature() {
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attrs;
+  SmallVector<Layout, 4> layouts;
+  for (BlockArgument argument : function.getArguments()) {
+    nn::StateOp state = nn::getState(argument);
+    layouts.push_back(state ? states.of(state) : *getLayout(argument));
+    types.push_back(localTypeOf(argument, layouts.back()));
+    NamedAttrList kept(function.getArgAttrDict(argument.getArgNumber()));
+    kept.erase(dist::kShardingAttr);
+    attrs.push_back(kept.getDictionary(builder.getContext()));
   }
-  auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
-  return dist::UnitViewOp::create(
-      builder, loc, RankedTensorType::get(segment.getShape(), group.attr.getWire()), values.whole,
-      group.unit.getSymName(), group.index, segment.getParam().getValue());
-}
-
-Partitioner::Local Partitioner::local(Value old) {
-  auto state = states.find(old);
-  if (state == states.end())
-    return locals.lookup(old);
-  auto [group, place] = state->second;
-  Value &value = views[old];
-  if (!value)
-    value = view(*group, place);
-  return {value, group->layouts[place]};
+  builder.setInsertionPoint(function);
+  fresh = func::FuncOp::create(builder, function.getLoc(), function.getName(),
+                               builder.getFunctionType(types, {}));
+  fresh.setAllArgAttrs(attrs);
+  Block *body = fresh.addEntryBlock();
+  for (auto [old, value, layout] :
+       llvm::zip(function.getArguments(), body->getArguments(), layouts)) {
+    value.setLoc(old.getLoc());
+    locals[old] = {value, layout};
+  }
+  builder.setInsertionPointToEnd(body);
 }
 
 Value Partitioner::converted(Value old, const Layout &to) {
-  Local from = local(old);
+  const Local &from = locals[old];
   if (from.layout == to)
     return from.value;
   Value &value = cache[{old, to.toAttr(builder.getContext())}];
@@ -223,30 +153,33 @@ Value Partitioner::converted(Value old, const Layout &to) {
   return value;
 }
 
-//===- Ops ----------------------------------------------------------------===//
-
-/// Whether `op` casts a parameter that is stored in a wider type than it is used
-/// in. The view of the gathered group, or of the copy, has the wire type already.
-bool Partitioner::isViewCast(Operation *op) {
-  if (!isa<nn::CastOp>(op))
-    return false;
-  auto state = states.find(op->getOperand(0));
-  return state != states.end() &&
-         state->second.first->attr.getWire() != state->second.first->attr.getType();
+Value Partitioner::replicated(Value old) {
+  return converted(old, Layout::replicated(cast<RankedTensorType>(old.getType()).getRank()));
 }
 
+/// Clones an op onto local operands, with the local types of its results.
+SmallVector<Value> Partitioner::cloneLocal(Operation *op, ValueRange operands,
+                                           ArrayRef<Layout> results) {
+  IRMapping mapping;
+  mapping.map(op->getOperands(), operands);
+  Operation *clone = builder.clone(*op, mapping);
+  for (auto [old, made, layout] : llvm::zip(op->getResults(), clone->getResults(), results))
+    made.setType(localTypeOf(old, layout));
+  return clone->getResults();
+}
+
+void Partitioner::define(Operation *op, ValueRange made, ArrayRef<Layout> layouts) {
+  for (auto [old, value, layout] : llvm::zip(op->getResults(), made, layouts))
+    locals[old] = {value, layout};
+}
+
+//===- Ops ----------------------------------------------------------------===//
+
 LogicalResult Partitioner::partitionOp(Operation *op) {
-  if (isViewCast(op)) {
-    locals[op->getResult(0)] = local(op->getOperand(0));
-    return success();
-  }
   ShardingRule rule = getRule(op);
   SmallVector<Layout, 4> operands, results;
-  for (Value operand : op->getOperands()) {
-    auto state = states.find(operand);
-    operands.push_back(state != states.end() ? state->second.first->layouts[state->second.second]
-                                             : locals.lookup(operand).layout);
-  }
+  for (Value operand : op->getOperands())
+    operands.push_back(locals.lookup(operand).layout);
   for (Value result : op->getResults())
     results.push_back(*getLayout(result));
   FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh);
@@ -258,7 +191,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     form.operands.push_back(converted(operand, operandLayout(rule, *assignment, i)));
   for (auto [result, layout] : llvm::zip(op->getResults(), results))
-    form.types.push_back(localType(cast<RankedTensorType>(result.getType()), layout, mesh));
+    form.types.push_back(cast<RankedTensorType>(localTypeOf(result, layout)));
 
   SmallVector<Value> made;
   auto partitionable = dyn_cast<PartitionableOpInterface>(op);
@@ -270,90 +203,94 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
       return failure();
     made = *values;
   } else {
-    IRMapping mapping;
-    mapping.map(op->getOperands(), form.operands);
-    Operation *clone = builder.clone(*op, mapping);
-    for (auto [result, type] : llvm::zip(clone->getResults(), form.types))
-      result.setType(type);
-    made.assign(clone->result_begin(), clone->result_end());
+    made = cloneLocal(op, form.operands, results);
   }
-  for (auto [old, value, layout] : llvm::zip(op->getResults(), made, results))
-    locals[old] = {value, layout};
+  define(op, made, results);
   return success();
 }
 
-/// Returns metrics whole, and flat states in the order of the arguments.
-LogicalResult Partitioner::partitionReturn(Operation *op) {
+/// An update works on parts of the parameter's layout, element by element.
+void Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
+  Layout layout = locals[update.getParameterOperand().get()].layout;
+  llvm::SmallDenseSet<unsigned> own{update.getParameterOperand().getOperandNumber(),
+                                    update.getGradientOperand().getOperandNumber()};
+  for (OpOperand *operand : update.getStateOperands())
+    own.insert(operand->getOperandNumber());
+  SmallVector<Value> operands;
+  for (OpOperand &operand : update->getOpOperands())
+    operands.push_back(own.contains(operand.getOperandNumber()) ? converted(operand.get(), layout)
+                                                                : replicated(operand.get()));
+  SmallVector<Layout, 4> layouts(update->getNumResults(), layout);
+  define(update, cloneLocal(update, operands, layouts), layouts);
+}
+
+/// A sum over micro-batches has the layout of its parameter.
+void Partitioner::partitionAccumulate(nn::AccumulateOp accumulate) {
+  Layout layout = states.of(accumulate.getParam(), accumulate.getType().getRank());
+  SmallVector<Value> operands;
+  for (Value operand : accumulate->getOperands())
+    operands.push_back(converted(operand, layout));
+  define(accumulate, cloneLocal(accumulate, operands, layout), layout);
+}
+
+/// A sum over all elements of its operands: those that the same axes split are summed together,
+/// then over these axes.
+void Partitioner::partitionReduction(Operation *op) {
+  SmallVector<std::pair<AxisList, SmallVector<Value>>> classes;
+  for (Value operand : op->getOperands()) {
+    Layout layout = locals[operand].layout;
+    layout.partial.clear();
+    AxisList axes;
+    for (const AxisList &list : layout.dims)
+      axes.append(list);
+    llvm::sort(axes);
+    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
+    if (it == classes.end())
+      it = classes.insert(classes.end(), {axes, {}});
+    it->second.push_back(converted(operand, layout));
+  }
+  Value total;
+  for (auto &[axes, operands] : classes) {
+    OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
+                         op->getAttrs());
+    Value part = builder.create(state)->getResult(0);
+    part.getDefiningOp()->removeDiscardableAttr(dist::kShardingsAttr);
+    for (StringRef axis : axes)
+      part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
+    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
+  }
+  define(op, total, Layout::replicated(0));
+}
+
+/// Returns states in their layouts and everything else whole.
+void Partitioner::partitionReturn(Operation *op) {
   SmallVector<Value> results;
-  SmallVector<DictionaryAttr> attrs;
-  auto add = [&](Value value, DictionaryAttr attr) {
-    results.push_back(value);
-    attrs.push_back(attr);
-  };
-  auto addState = [&](const FlatState &state, Value value) {
-    nn::StateOp declared = state.op;
-    add(value, builder.getDictionaryAttr(
-                   builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(declared))));
-  };
-  bool statesAdded = false;
   for (OpOperand &operand : op->getOpOperands()) {
-    unsigned index = operand.getOperandNumber();
-    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
-    if (!symbol || isScalarState(symbol)) {
-      auto type = cast<RankedTensorType>(operand.get().getType());
-      DictionaryAttr attr = function.getResultAttrDict(index);
-      add(converted(operand.get(), Layout::replicated(type.getRank())),
-          attr ? attr : builder.getDictionaryAttr({}));
-      continue;
-    }
-    bool accumulated = operand.get().getDefiningOp<nn::AccumulateOp>();
-    if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdateOpInterface>())
-      return function.emitError("result ")
-             << index << " is a new value of state " << symbol << " that no optimizer update makes";
-    if (statesAdded)
-      continue;
-    statesAdded = true;
-    if (accumulated)
-      for (Group &group : units.groups)
-        if (Value sum = valuesOf(group).gradient)
-          addState(group.accumulator, sum);
-    size_t roles = 0;
-    for (Group &group : units.groups)
-      roles = std::max(roles, valuesOf(group).results.size());
-    for (size_t role = 0; role < roles; ++role)
-      for (Group &group : units.groups) {
-        if (role < valuesOf(group).results.size())
-          addState(role == 0 ? group.param : group.moments[role - 1],
-                   valuesOf(group).results[role]);
-        if (role == 0 && valuesOf(group).newCopy)
-          addState(group.copy, valuesOf(group).newCopy);
-      }
+    nn::StateOp state =
+        nn::getState(function, function.getResultAttr(operand.getOperandNumber(), nn::kStateAttr));
+    results.push_back(state ? converted(operand.get(), states.of(state))
+                            : replicated(operand.get()));
   }
   func::ReturnOp::create(builder, op->getLoc(), results);
   SmallVector<Type> types(ValueRange(results).getTypes());
   fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), types));
-  fresh.setAllResultAttrs(attrs);
-  return success();
+  if (ArrayAttr attrs = function.getAllResultAttrs())
+    fresh.setAllResultAttrs(attrs);
 }
 
 LogicalResult Partitioner::run() {
-  if (failed(collectUpdates()))
-    return failure();
   makeSignature();
   for (Operation &op : function.getBody().front()) {
     listener.current = &op;
-    LogicalResult result = success();
     if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
-      result = partitionUpdate(update);
+      partitionUpdate(update);
+    else if (auto accumulate = dyn_cast<nn::AccumulateOp>(op))
+      partitionAccumulate(accumulate);
     else if (isa<ElementReductionOpInterface>(op))
-      result = partitionReduction(&op);
-    else if (isa<nn::AccumulateOp>(op) || roundings.contains(&op))
-      continue; // built for the flat groups, once their gradients are complete
+      partitionReduction(&op);
     else if (op.hasTrait<OpTrait::IsTerminator>())
-      result = partitionReturn(&op);
-    else if (succeeded(result = partitionOp(&op)))
-      result = noteGradients(&op);
-    if (failed(result)) {
+      partitionReturn(&op);
+    else if (failed(partitionOp(&op))) {
       fresh.erase();
       return failure();
     }
@@ -363,30 +300,6 @@ LogicalResult Partitioner::run() {
 }
 
 namespace {
-
-/// Emits a remark with the number of units, the largest one and the padding.
-static void remarkUnits(ModuleOp module, const Units &units) {
-  llvm::MapVector<Operation *, int64_t> bytes;
-  int64_t used = 0, all = 0;
-  for (const Group &group : units.groups) {
-    int64_t size = group.attr.getCount() * nn::elementBytes(group.attr.getType());
-    bytes[group.unit] += size;
-    all += size;
-    for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
-      used += segment.getCount() * nn::elementBytes(group.attr.getType());
-  }
-  int64_t largest = 0;
-  StringRef name;
-  for (auto [unit, size] : bytes)
-    if (size > largest) {
-      largest = size;
-      name = cast<dist::UnitOp>(unit).getSymName();
-    }
-  emitRemark(module.getLoc()) << "partition: " << bytes.size() << " units of " << all << " bytes, "
-                              << all - used << " of them padding; the largest is '" << name
-                              << "' with " << largest << " bytes";
-}
-
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
   void runOnOperation() final {
@@ -396,24 +309,20 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
       module.emitError("has no mesh, or no function to partition");
       return signalPassFailure();
     }
-    SmallVector<nn::StateOp> moments;
-    for (auto state : module.getOps<nn::StateOp>())
-      if (state.getOf())
-        moments.push_back(state);
-    FailureOr<Units> units = Units::build(module, mesh);
-    if (failed(units))
+    if (module->hasAttr(dist::kPartitionedAttr)) {
+      module.emitError("is partitioned already");
+      return signalPassFailure();
+    }
+    StateLayouts states;
+    if (failed(states.read(module, mesh)))
       return signalPassFailure();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
-      if (failed(Partitioner(function, mesh, *units).run()))
+      if (failed(Partitioner(function, mesh, states).run()))
         return signalPassFailure();
-    remarkUnits(module, *units);
-    // Flat states replace these; states of parameters stay, since segments name them.
-    for (nn::StateOp moment : moments)
-      moment.erase();
+    module->setAttr(dist::kPartitionedAttr, UnitAttr::get(module.getContext()));
   }
 };
-
 } // namespace
 
 } // namespace shale

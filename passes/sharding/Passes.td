@@ -86,27 +86,17 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     Types become those of one rank's part. Where a value is needed in another
     layout than it has, collectives are inserted: partial values are
     reduce-scattered or all-reduced, then splits are exchanged by all-to-all,
-    gathered by all-gather, or made by slicing.
+    gathered by all-gather, or made by slicing. All-reduces over data axes come
+    last.
 
-    Parameters move into the flat groups of `dist.unit`s, which are split at rest
-    according to `dist.strategy`. Views of the groups replace the arguments.
-    Gradients are packed and reduced, and updates run on the flat slice that the
-    rank owns:
-
-    | strategy | parameters at rest | gradients | optimizer state |
-    |---|---|---|---|
-    | none | whole | all-reduce, as soon as complete | whole |
-    | optimizer | whole | reduce-scatter, at the end | slice |
-    | grad | whole | reduce-scatter, as soon as complete | slice |
-    | full | slice | reduce-scatter, as soon as complete | slice |
-
-    A cast of a gradient before its update becomes a cast of the values that each
-    rank packs. Micro-batches are summed in the accumulator's type. Unreduced sums
-    are cast to the reduce type after the last micro-batch; a reduced slice is cast
-    back to the accumulator's type and added.
+    An update and an `nn.accumulate` work on parts of the parameter's layout, so
+    each gradient is all-reduced by itself. A norm is summed over the axes that
+    split its operands. The result is a program that runs: each rank holds its part
+    of every parameter. `--shale-materialize-units` decides how it is stored.
 
     Requires: what `--shale-verify-sharded` checks. Ensures: functions have no
-    shardings, and their states, except for scalars, are those with `dist.unit`.
+    shardings. The module has `dist.partitioned`, a state whose value is split has
+    `dist.sharding`.
 
     In the example the partial sums are all-reduced before `nn.tanh`, which needs
     whole sums, and the result is all-gathered.
@@ -135,28 +125,51 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     }
     ```
 
+  }];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
+}
+
+def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
+  let summary = "Stores parameters in flat groups, split as the strategy says";
+  let description = [{
+    Parameters move into the flat groups of `dist.unit`s, which are split at rest
+    according to `dist.strategy`. Views of the groups replace the arguments.
+    Gradients are packed and reduced, and updates run on the flat slice that the
+    rank owns:
+
+    | strategy | parameters at rest | gradients | optimizer state |
+    |---|---|---|---|
+    | none | whole | all-reduce, as soon as complete | whole |
+    | optimizer | whole | reduce-scatter, at the end | slice |
+    | grad | whole | reduce-scatter, as soon as complete | slice |
+    | full | slice | reduce-scatter, as soon as complete | slice |
+
+    All-reduces of gradients over data axes become reductions of the packed groups.
+    A cast of a gradient before its update becomes a cast of the values that each
+    rank packs. Micro-batches are summed in the accumulator's type. Unreduced sums
+    are cast to the reduce type after the last micro-batch; a reduced slice is cast
+    back to the accumulator's type and added.
+
+    Requires: a program of one rank, as `--shale-partition` makes it. Ensures: the
+    states of functions, except for scalars, are those with `dist.unit`.
+
     With strategy `full` each of two ranks holds 8 of the parameter's 16 elements. A
     rank gathers all 16 for use, and updates its 8 with its part of the gradient.
 
     Before:
     ```mlir
-    #rows = #dist.sharding<[{"fsdp"}, {} ]>
-    #whole = #dist.sharding<[{}, {} ]>
-    #partial = #dist.sharding<[{}, {} ], partial = {"fsdp": sum}>
-    #scalar = #dist.sharding<[]>
     module attributes {dist.strategy = #dist.strategy<full>} {
       dist.mesh @mesh <[shard "fsdp"=2]>
       nn.state @w role = param type = tensor<4x4xf32>
       nn.state @m role = moment("momentum") type = tensor<4x4xf32> {of = @w}
-      func.func @step(%x: tensor<4x4xf32> {dist.sharding = #rows},
-                      %w: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @w},
-                      %m: tensor<4x4xf32> {dist.sharding = #whole, nn.state = @m},
-                      %lr: tensor<f32> {dist.sharding = #scalar}, %on: tensor<i1> {dist.sharding = #scalar})
+      func.func @step(%x: tensor<2x4xf32>, %w: tensor<4x4xf32> {nn.state = @w}, %m: tensor<4x4xf32> {nn.state = @m},
+                      %lr: tensor<f32>, %on: tensor<i1>)
           -> (tensor<4x4xf32> {nn.state = @w}, tensor<4x4xf32> {nn.state = @m}) {
-        %y = nn.matmul %x, %w {dist.shardings = [#rows]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-        %dw = nn.matmul %x, %y transpose_lhs {dist.shardings = [#partial]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        %y = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+        %mine = nn.matmul %x, %y transpose_lhs : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+        %dw = dist.all_reduce sum %mine over "fsdp" : tensor<4x4xf32>
         %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
-            {dist.shardings = [#whole, #whole]} : tensor<4x4xf32>, tensor<f32>
+            : tensor<4x4xf32>, tensor<f32>
         return %new_w, %new_m : tensor<4x4xf32>, tensor<4x4xf32>
       }
     }

@@ -11,6 +11,8 @@ void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &
   manager.addPass(createVerifyShardedPass());
   // Convert types to local ones, and insert collectives where layouts differ.
   manager.addPass(createPartitionPass());
+  // Store parameters in flat groups, which the strategy splits and gathers.
+  manager.addPass(createMaterializeUnitsPass());
   // Report collectives that the runtime lacks here, where ops are still those of the model.
   manager.addPass(createVerifyCollectivesPass());
 }

@@ -241,7 +241,7 @@ LogicalResult Propagation::run() {
         fixed[result] = layout;
       continue;
     }
-    // Replicated here; the partitioner applies them to slices.
+    // Replicated here; partition and materialize-units apply them to parts.
     if (isa<ElementReductionOpInterface, nn::AccumulateOp>(op))
       continue;
     OpState &state = states[&op];

@@ -30,7 +30,7 @@ struct Transition {
            std::equal(have.begin(), have.end(), want.begin());
   }
   void scatterPartial();
-  void reducePartial();
+  void reducePartial(bool dataAxes);
   void exchange();
   void gather();
   void slice();
@@ -56,11 +56,11 @@ void Transition::scatterPartial() {
   }
 }
 
-// P -> R.
-void Transition::reducePartial() {
+// P -> R, over the data axes or over the others.
+void Transition::reducePartial(bool dataAxes) {
   auto partial = now.partial;
   for (auto [axis, kind] : partial) {
-    if (to.partialOn(axis))
+    if (to.partialOn(axis) || mesh.isDataAxis(axis) != dataAxes)
       continue;
     value = dist::AllReduceOp::create(builder, loc, kind, value, axis);
     now.removePartial(axis);
@@ -122,10 +122,11 @@ Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const 
               dist::MeshOp mesh) {
   Transition transition{builder, loc, value, std::move(from), to, mesh};
   transition.scatterPartial();
-  transition.reducePartial();
+  transition.reducePartial(/*dataAxes=*/false);
   transition.exchange();
   transition.gather();
   transition.slice();
+  transition.reducePartial(/*dataAxes=*/true);
   return transition.value;
 }
 

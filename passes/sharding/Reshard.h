@@ -12,7 +12,8 @@ inline namespace sharding {
 /// stand for partial, split and replicated. Reduce-scatters (P -> S) or all-reduces
 /// (P -> R) partial values, then moves splits to another dimension by all-to-all
 /// (S -> S), all-gathers splits (S -> R), and slices replicated values (R -> S).
-/// `to` may be partial only on axes on which `from` is.
+/// `to` may be partial only on axes on which `from` is. All-reduces over data axes come last: those
+/// of gradients become reductions of whole units.
 mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, Layout from,
                     const Layout &to, dist::MeshOp mesh);
 

@@ -47,7 +47,6 @@ private:
   Units units;
   llvm::StringMap<TrainedParameter> trained;
   llvm::StringMap<Type> accumulated; // by parameter: the type of its gradient accumulator
-  llvm::StringMap<Layout> layouts;
   /// By parameter: the type in which its gradient is reduced, and the type to which
   /// all its uses but the update cast it (null if they differ).
   llvm::StringMap<Type> reduced, used;
@@ -75,9 +74,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update, func::
     auto argument = dyn_cast<BlockArgument>(value);
     if (!argument || argument.getOwner() != &function.getBody().front())
       return nullptr;
-    auto symbol =
-        function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-    return symbol ? symbols.lookup<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+    return nn::getState(argument);
   };
   nn::StateOp param = stateOf(update.getParameterOperand().get());
   if (!param)
@@ -124,22 +121,9 @@ LogicalResult UnitsBuilder::readFunctions() {
       if (!symbols.lookup<nn::StateOp>(symbol.getAttr()))
         return function.emitError("argument ")
                << argument.getArgNumber() << " refers to " << symbol << ", which is no state";
-      Layout layout = *getLayout(argument);
-      if (!layout.partial.empty())
-        return function.emitError("state ") << symbol << " cannot be partial";
-      for (auto &axes : layout.dims)
-        for (StringRef axis : axes)
-          if (mesh.isDataAxis(axis))
-            return function.emitError("state ")
-                   << symbol << " is split at use over data axis '" << axis
-                   << "': how it is stored is the strategy's affair";
       auto [use, first] = used.try_emplace(symbol.getValue(), usedType(argument));
       if (!first && use->second != usedType(argument))
         use->second = Type();
-      auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);
-      if (!inserted && !(it->second == layout))
-        return function.emitError("state ")
-               << symbol << " has another sharding than in another function";
     }
     for (auto update : function.getOps<OptimizerUpdateOpInterface>())
       if (failed(readUpdate(update, function)))
@@ -151,9 +135,9 @@ LogicalResult UnitsBuilder::readFunctions() {
 /// Adds a parameter or buffer to the group of its unit, types, kind and axes.
 LogicalResult UnitsBuilder::place(nn::StateOp state) {
   PlannedUnit &unit = planned[state.getUnit().value_or("root")];
-  auto it = layouts.find(state.getSymName());
+  auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   Layout layout =
-      it != layouts.end() ? it->second : Layout::replicated(state.getTensorType().getRank());
+      sharding ? Layout::from(sharding) : Layout::replicated(state.getTensorType().getRank());
   AxisList axes;
   for (const AxisList &list : layout.dims)
     axes.append(list);
@@ -184,8 +168,6 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
     unit.groups.push_back(std::move(fresh));
     group = std::prev(unit.groups.end());
   }
-  if (!axes.empty())
-    state->setAttr(dist::kShardingAttr, layout.toAttr(module.getContext()));
   group->params.push_back(state);
   group->layouts.push_back(layout);
   return success();
@@ -259,7 +241,6 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     made.index = index;
     made.attr = attrs[index];
     made.params = group.params;
-    made.layouts = group.layouts;
     std::string base = (name + "." + group.name).str();
     // Buffers are small and every rank reads them: they are whole everywhere.
     // Parameters that are stored in a wider type than they are used in may be

@@ -26,9 +26,8 @@ struct Group {
   dist::UnitOp unit;
   int64_t index = 0; // within its unit
   dist::GroupAttr attr;
-  /// Parameters and their layouts at use, in the order of the segments.
+  /// Parameters in the order of the segments.
   std::vector<nn::StateOp> params;
-  std::vector<Layout> layouts;
   FlatState param;
   /// A whole copy of the parameters in the wire type, which uses read if the
   /// parameters are stored in a wider type and not gathered; null if there is none.

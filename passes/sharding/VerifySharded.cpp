@@ -26,7 +26,7 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
     results.push_back(*layout);
   }
   if (isa<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>(op))
-    return success(); // have no rule: see Partitioner
+    return success(); // have no rule: see Partition.cpp
   return recoverAssignment(&op, getRule(&op), operands, results, mesh);
 }
 

@@ -128,7 +128,7 @@ class Chain:
         tensors = len(self.files) - 1  # the last one is planned
         for begin, end in zip([0, *cuts, *rounds_state], [*cuts, *rounds_state, tensors]):
             self.compare("f64", self.files[begin:end], "--as=f64", *floor)
-        partitioned, fused, decomposed = self.first("partition", "partition$"), self.first("fusion"), self.first("fusion", "decompose$|fusion$")
+        partitioned, fused, decomposed = self.first("partition", "materialize-units$"), self.first("fusion"), self.first("fusion", "decompose$|fusion$")
         self.bound = max(longest_chain(text, self.narrowest) for text in texts[:decomposed + 1]) * UNIT[self.narrowest]
         declared = [f"--tolerance={self.bound}", *floor]
         if cuts:

@@ -1,5 +1,6 @@
 //===- FlatState.cpp - Packs parameters to flat groups of virtual ranks ---===//
 #include "lib/Interpreter/Dist/FlatState.h"
+#include "lib/Interpreter/Dist/SplitState.h"
 #include "mlir/IR/SymbolTable.h"
 #include <algorithm>
 #include <cstring>
@@ -29,7 +30,7 @@ int64_t DataRanks::indexOf(int64_t rank) const {
 std::optional<FlatState> FlatState::of(func::FuncOp function, FlatSymbolRefAttr symbol) {
   if (!symbol)
     return std::nullopt;
-  auto state = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(function, symbol);
+  auto state = nn::getState(function, symbol);
   auto unitName =
       state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   if (!unitName)
@@ -61,7 +62,7 @@ std::optional<FlatState> FlatState::ofResult(func::FuncOp function, unsigned i) 
 }
 
 FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
-  auto found = SymbolTable::lookupNearestSymbolFrom<nn::StateOp>(state, segment.getParam());
+  auto found = nn::getState(state, segment.getParam());
   if (!found)
     return state.emitError("holds parameter ") << segment.getParam() << ", which is not declared";
   return found;
@@ -79,12 +80,7 @@ Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole, int64_t rank) c
   auto layout = parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   if (!layout)
     return whole;
-  for (int64_t dim = 0; dim < layout.getRank(); ++dim)
-    for (StringRef name : layout.getAxes(dim)) {
-      int64_t length = whole.dim(dim) / mesh.getSize(name);
-      whole = whole.slice(dim, mesh.getCoordinate(rank, name) * length, length);
-    }
-  return whole;
+  return partOf(std::move(whole), layout, mesh, rank);
 }
 
 FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inputs) const {

@@ -78,6 +78,11 @@ with tempfile.TemporaryDirectory() as folder:
         f"--shale-annotate-units=policy={settings.get('units', 'block')}",
         f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/before.mlir")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
+    run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/local.mlir")
+    done = equal(folder, "local.mlir")
+    if done.returncode:
+        sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")
+    passes.append("--shale-materialize-units")
     if "memory" in flags:
         passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
                    "--shale-materialize-recompute", "--shale-verify-memory"]

@@ -1,5 +1,5 @@
-// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,EACH
-// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>, dist.reduce_once/' %s | shale-opt --shale-propagate --shale-partition --split-input-file | FileCheck %s --check-prefixes=CHECK,ONCE
+// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>/' %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units --split-input-file | FileCheck %s --check-prefixes=CHECK,EACH
+// RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>, dist.reduce_once/' %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units --split-input-file | FileCheck %s --check-prefixes=CHECK,ONCE
 
 // What rounds a gradient in front of its update rounds the flat group's parts instead: they are reduced in bf16, at once.
 module attributes {STRATEGY} {

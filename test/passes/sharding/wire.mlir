@@ -1,6 +1,6 @@
-// RUN: sed s/STRATEGY/full/ %s | shale-opt --shale-propagate --shale-partition | FileCheck %s --check-prefix=FULL
-// RUN: sed s/STRATEGY/grad/ %s | shale-opt --shale-propagate --shale-partition | FileCheck %s --check-prefix=GRAD
-// RUN: sed s/STRATEGY/none/ %s | shale-opt --shale-propagate --shale-partition | FileCheck %s --check-prefix=NONE
+// RUN: sed s/STRATEGY/full/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefix=FULL
+// RUN: sed s/STRATEGY/grad/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefix=GRAD
+// RUN: sed s/STRATEGY/none/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefix=NONE
 
 // Every use of @w but the update casts it to bf16, and its gradient is reduced in bf16: the group is sent in bf16 and
 // reduced in bf16. With full the gather converts; else uses read a copy, which the update makes anew.

@@ -1,8 +1,9 @@
-//===- Partitioner.h - Rebuilds a function for one rank -------------------===//
-#ifndef SHALE_PASSES_SHARDING_PARTITIONER_H
-#define SHALE_PASSES_SHARDING_PARTITIONER_H
+//===- UnitRewriter.h - Moves a function's parameters into units ----------===//
+#ifndef SHALE_PASSES_SHARDING_UNITREWRITER_H
+#define SHALE_PASSES_SHARDING_UNITREWRITER_H
 
-#include "passes/sharding/Reshard.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/sharding/Rebuild.h"
 #include "passes/sharding/Units.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -10,19 +11,20 @@
 namespace shale {
 inline namespace sharding {
 
-/// Rebuilds one function with the types of one rank's part, op by op in order.
-class Partitioner {
+/// Rebuilds one rank's function, op by op in order: parameters are views of flat groups, gradients
+/// are packed and reduced, updates run on flat groups.
+class UnitRewriter {
 public:
-  Partitioner(mlir::func::FuncOp function, dist::MeshOp mesh, Units &units);
+  UnitRewriter(mlir::func::FuncOp function, dist::MeshOp mesh, Units &units);
 
   /// Replaces the function. Fails after an error.
   mlir::LogicalResult run();
 
 private:
-  /// A value of the new function: one rank's part.
-  struct Local {
-    mlir::Value value;
-    Layout layout;
+  /// A gradient before it is summed over data axes and rounded.
+  struct Gradient {
+    mlir::Value value; // of the old function
+    AxisList axes;     // the data axes over which it is a partial sum
   };
   /// A group's values in this function.
   struct GroupValues {
@@ -30,7 +32,7 @@ private:
     mlir::Value whole;
     llvm::SmallVector<mlir::Value> moments;
     llvm::SmallVector<OptimizerUpdateOpInterface> updates; // by parameter; null if there is none
-    llvm::SmallVector<mlir::Value> gradients;              // by parameter, of this micro-batch
+    llvm::SmallVector<Gradient, 2> gradients;              // by parameter, of this micro-batch
     int64_t gradientsToCome = 0, updatesToCome = 0;
     /// Whether gradients are summed over micro-batches: they are added to the
     /// accumulator (an argument), or, with `begins`, start the sum.
@@ -41,23 +43,16 @@ private:
     mlir::Value newCopy;                    // copy of the new parameters, or null
     llvm::SmallVector<mlir::Value> results; // new parameter, new moments
   };
-  /// Copies the attributes (phase, scope, policies) of the op that is being
-  /// partitioned to the ops built for it, except for its shardings.
-  struct Listener : mlir::OpBuilder::Listener {
-    void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override;
-    mlir::Operation *current = nullptr;
-  };
 
-  // Partition.cpp
+  // MaterializeUnits.cpp
   mlir::LogicalResult collectUpdates();
-  mlir::Value beforeRounding(mlir::Value gradient);
+  Gradient beforeSums(mlir::Value gradient);
   void makeSignature();
-  mlir::LogicalResult partitionOp(mlir::Operation *op);
+  void rewriteOp(mlir::Operation *op);
   bool isViewCast(mlir::Operation *op);
   bool isScalarState(mlir::FlatSymbolRefAttr symbol);
-  mlir::LogicalResult partitionReturn(mlir::Operation *op);
-  Local local(mlir::Value old);
-  mlir::Value converted(mlir::Value old, const Layout &to);
+  mlir::LogicalResult rewriteReturn(mlir::Operation *op);
+  mlir::Value lookup(mlir::Value old);
   mlir::Value view(Group &group, int64_t param);
   GroupValues &valuesOf(Group &group) { return groups[&group - units.groups.data()]; }
 
@@ -68,8 +63,8 @@ private:
   mlir::LogicalResult reduceAllGradients();
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);
-  mlir::LogicalResult partitionReduction(mlir::Operation *op);
-  mlir::LogicalResult partitionUpdate(OptimizerUpdateOpInterface update);
+  mlir::LogicalResult rewriteReduction(mlir::Operation *op);
+  mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
   mlir::LogicalResult buildUpdate(Group &group);
   bool isSliced(const Group &group) const {
     return !group.moments.empty() && group.moments.front().sliced;
@@ -79,20 +74,19 @@ private:
   dist::MeshOp mesh;
   Units &units;
   AxisList dataAxes;
-  Listener listener;
+  CopyAttributes listener;
   mlir::OpBuilder builder;
   std::vector<GroupValues> groups;
-  llvm::DenseMap<mlir::Value, Local> locals;
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> cache;
+  mlir::IRMapping mapping;
   llvm::DenseMap<mlir::Value, std::pair<Group *, int64_t>> states; // by old argument
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>>
-      gradients; // groups by gradient before rounding
-  /// Casts between a gradient and its update, norm or sum. The flat group is cast instead.
-  llvm::DenseSet<mlir::Operation *> roundings;
-  llvm::DenseMap<mlir::Value, mlir::Value> views; // by old argument
+  /// Groups by gradient, before its sums.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Group *, 1>> gradients;
+  /// Sums and casts between a gradient and its update, norm or accumulation. The flat group is
+  /// reduced and cast instead.
+  llvm::DenseSet<mlir::Operation *> absorbed;
 };
 
 } // namespace sharding
 } // namespace shale
 
-#endif // SHALE_PASSES_SHARDING_PARTITIONER_H
+#endif // SHALE_PASSES_SHARDING_UNITREWRITER_H

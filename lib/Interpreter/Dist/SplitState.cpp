@@ -1,0 +1,68 @@
+//===- SplitState.cpp - States whose value is split between ranks ---------===//
+#include "lib/Interpreter/Dist/SplitState.h"
+
+using namespace mlir;
+
+namespace shale::interp {
+
+Tensor partOf(Tensor whole, dist::ShardingAttr layout, dist::MeshOp mesh, int64_t rank) {
+  for (int64_t dim = 0; dim < layout.getRank(); ++dim)
+    for (StringRef axis : layout.getAxes(dim)) {
+      int64_t length = whole.dim(dim) / mesh.getSize(axis);
+      whole = whole.slice(dim, mesh.getCoordinate(rank, axis) * length, length);
+    }
+  return whole;
+}
+
+std::optional<SplitState> SplitState::of(func::FuncOp function, Attribute symbol) {
+  SplitState split;
+  split.state = nn::getState(function, symbol);
+  split.mesh = dist::getMesh(function);
+  if (split.state)
+    split.layout = split.state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+  if (!split.layout || !split.mesh)
+    return std::nullopt;
+  return split;
+}
+
+FailureOr<std::vector<Tensor>> SplitState::pack(ValueSpec spec, int64_t ranks,
+                                                LogicalValues &inputs) const {
+  ArrayRef<int64_t> shape = state.getTensorType().getShape();
+  spec.shape.assign(shape.begin(), shape.end());
+  FailureOr<Tensor> whole = inputs.get(spec, state.getLoc());
+  if (failed(whole))
+    return failure();
+  if (mesh.getRankCount() != ranks)
+    return mesh.emitError("has ") << mesh.getRankCount() << " ranks, the interpreter runs "
+                                  << ranks;
+  if (whole->shape() != shape || whole->element() != spec.element)
+    return state.emitError("the value of '") << spec.name << "' is " << whole->shapeString();
+  std::vector<Tensor> parts;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    parts.push_back(partOf(*whole, layout, mesh, rank));
+  return parts;
+}
+
+FailureOr<Tensor> SplitState::unpack(ArrayRef<Tensor> perRank) const {
+  // Positions of a part's elements in the whole value: the part of a tensor that counts up.
+  Tensor places(Element::I64, state.getTensorType().getShape());
+  for (int64_t i = 0; i < places.size(); ++i)
+    places.mutableInts()[i] = i;
+  Tensor whole(perRank[0].element(), state.getTensorType().getShape());
+  std::vector<char> known(whole.size(), 0);
+  Cell *out = whole.mutableCells();
+  for (auto [rank, part] : llvm::enumerate(perRank)) {
+    Tensor at = partOf(places, layout, mesh, rank);
+    for (int64_t i = 0; i < at.size(); ++i) {
+      int64_t to = at.ints()[i];
+      if (known[to] && out[to] != part.cells()[i])
+        return state.emitError("copies of element ")
+               << to << " of '" << state.getSymName() << "' differ on rank " << rank;
+      known[to] = 1;
+      out[to] = part.cells()[i];
+    }
+  }
+  return whole;
+}
+
+} // namespace shale::interp

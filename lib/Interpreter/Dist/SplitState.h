@@ -1,0 +1,34 @@
+//===- SplitState.h - States whose value is split between ranks -----------===//
+#ifndef SHALE_INTERPRETER_DIST_SPLITSTATE_H
+#define SHALE_INTERPRETER_DIST_SPLITSTATE_H
+
+#include "dialects/dist/Dist.h"
+#include "lib/Interpreter/Program.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace shale::interp {
+
+/// Returns the part of a whole value that `rank` has.
+Tensor partOf(Tensor whole, dist::ShardingAttr layout, dist::MeshOp mesh, int64_t rank);
+
+/// A state with `dist.sharding`: each rank has one part of its value.
+class SplitState {
+public:
+  /// Returns the split state that `symbol` refers to, if it is one.
+  static std::optional<SplitState> of(mlir::func::FuncOp function, mlir::Attribute symbol);
+
+  /// Returns each rank's part of the logical value that `spec` describes but for its shape.
+  mlir::FailureOr<std::vector<Tensor>> pack(ValueSpec spec, int64_t ranks,
+                                            LogicalValues &inputs) const;
+  /// Returns the whole value. Fails after an error if copies of one element differ.
+  mlir::FailureOr<Tensor> unpack(llvm::ArrayRef<Tensor> perRank) const;
+
+private:
+  mutable nn::StateOp state;
+  mutable dist::MeshOp mesh;
+  dist::ShardingAttr layout;
+};
+
+} // namespace shale::interp
+
+#endif // SHALE_INTERPRETER_DIST_SPLITSTATE_H
