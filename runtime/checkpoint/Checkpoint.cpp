@@ -34,12 +34,6 @@ int64_t stepOf(const std::string &name) {
   return std::strtoll(name.c_str() + 5, nullptr, 10);
 }
 
-uint64_t checksumOf(const void *data, int64_t bytes) {
-  Checksum checksum;
-  checksum.add(data, bytes);
-  return checksum.value();
-}
-
 void checkSpace(const std::string &folder, int64_t bytes) {
   struct statvfs info;
   if (statvfs(folder.c_str(), &info) == 0 &&
@@ -49,7 +43,7 @@ void checkSpace(const std::string &folder, int64_t bytes) {
 }
 
 /// Writes this rank's pieces to one file; returns their manifest entries.
-std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const char *state,
+std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const State &state,
                                     const std::string &folder, const std::vector<Piece> &all) {
   std::vector<Piece> own;
   int64_t bytes = 0;
@@ -69,6 +63,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
                    piece.type, {piece.end - piece.begin});
   writer.begin(folder + "/" + name);
   std::vector<StoredPiece> stored;
+  std::vector<char> buffer(chunkBytes);
   for (const Piece &piece : own) {
     StoredPiece entry;
     entry.parameter = program.parameters[piece.parameter].name;
@@ -78,8 +73,14 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
     entry.end = piece.end;
     entry.file = name;
     entry.offset = writer.position();
-    entry.checksum = checksumOf(state + piece.offset, piece.bytes());
-    writer.append(state + piece.offset, piece.bytes());
+    Checksum checksum;
+    for (int64_t at = 0; at < piece.bytes(); at += chunkBytes) {
+      int64_t n = std::min(chunkBytes, piece.bytes() - at);
+      state.read(piece.offset + at, buffer.data(), n);
+      checksum.add(buffer.data(), n);
+      writer.append(buffer.data(), n);
+    }
+    entry.checksum = checksum.value();
     stored.push_back(entry);
   }
   writer.finish();
@@ -158,8 +159,7 @@ void prune(const std::string &out, int64_t keep) {
 }
 
 /// Runs `body`, then agrees with all ranks on whether it succeeded on each.
-template <typename Body>
-void together(Communicator &communicator, std::string &trouble, Body body) {
+template <typename Body> void together(Peers &peers, std::string &trouble, Body body) {
   if (trouble.empty()) {
     try {
       body();
@@ -169,7 +169,7 @@ void together(Communicator &communicator, std::string &trouble, Body body) {
       trouble = error.what();
     }
   }
-  if (communicator.agree(!trouble.empty()) && trouble.empty())
+  if (peers.agree(!trouble.empty()) && trouble.empty())
     trouble = "another rank could not write its part of the checkpoint";
 }
 } // namespace
@@ -201,16 +201,16 @@ std::string brokenCheckpoint(const std::string &out) {
   return newer ? newest.second : "";
 }
 
-void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
-                    Communicator &communicator, const std::string &out, const std::string &form,
-                    int64_t fileBytes, int64_t keep, Position position) {
+void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, Peers &peers,
+                    const std::string &out, const std::string &form, int64_t fileBytes,
+                    int64_t keep, Position position) {
   std::string parent = root(out);
   std::string final = parent + "/" + stepName(position.step);
   std::string temporary = final + temporaryMark + "new";
   std::string trouble;
   std::vector<std::string> full; // files
   std::vector<StoredPiece> pieces;
-  together(communicator, trouble, [&] {
+  together(peers, trouble, [&] {
     if (rank != 0)
       return;
     makeFolders(parent);
@@ -223,9 +223,9 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
       options.folder = temporary;
       options.fileBytes = fileBytes;
       options.whole = true;
-      full = exportTensors(program, rank, state, communicator, options);
+      full = exportTensors(program, rank, state, peers, options);
       options.optimizer = true;
-      for (const std::string &name : exportTensors(program, rank, state, communicator, options))
+      for (const std::string &name : exportTensors(program, rank, state, peers, options))
         full.push_back(name);
     } catch (const Error &error) {
       if (error.code != SHALE_EXIT_IO)
@@ -233,19 +233,19 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
       trouble = error.what();
     }
     if (form == "full")
-      together(communicator, trouble, [&] {
+      together(peers, trouble, [&] {
         if (rank == 0)
           pieces = describeFull(program, temporary, full);
       });
   }
   if (form != "full")
-    together(communicator, trouble, [&] {
+    together(peers, trouble, [&] {
       pieces = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true));
     });
   std::vector<std::string> texts;
   if (trouble.empty())
-    texts = communicator.gather(packPieces(pieces));
-  together(communicator, trouble, [&] {
+    texts = peers.gather(packPieces(pieces));
+  together(peers, trouble, [&] {
     if (rank != 0)
       return;
     Manifest manifest;

@@ -8,7 +8,8 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define SHALE_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Peers.h"
+#include "runtime/device/State.h"
 #include "shale/Runtime.h"
 
 #include <map>
@@ -44,14 +45,14 @@ std::optional<Position> newestPosition(const std::string &out, const std::string
 /// model folder as written by exportTensors(), in files of at most `fileBytes`, with
 /// the optimizer state beside it. Older checkpoints beyond `keep` are removed once the
 /// new one is on disk. On failure nothing remains of the new one and all ranks throw.
-void saveCheckpoint(const ShaleProgram &program, int rank, const char *state,
-                    Communicator &communicator, const std::string &out, const std::string &form,
-                    int64_t fileBytes, int64_t keep, Position position);
+void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, Peers &peers,
+                    const std::string &out, const std::string &form, int64_t fileBytes,
+                    int64_t keep, Position position);
 
 /// Loads a checkpoint. Every rank calls it. `how` is --resume's value. Returns false if
 /// the run starts from the beginning. With "auto" a damaged newest checkpoint is
 /// skipped for the one before it; otherwise damage is exit code 65.
-bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communicator &communicator,
+bool loadCheckpoint(const ShaleProgram &program, int rank, State &state, Peers &peers,
                     const std::string &out, const std::string &how, Position &position);
 
 } // namespace shale::rt

@@ -77,21 +77,19 @@ std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tens
 
 /// Sends a piece to rank 0, which passes its chunks to `use`.
 template <typename Use>
-void bring(const Piece &piece, int rank, const char *state, Communicator &communicator,
+void bring(const Piece &piece, int rank, const State &state, Peers &peers,
            std::vector<char> &buffer, Use use) {
   int64_t element = sizeOf(piece.type), count = piece.end - piece.begin;
   for (int64_t at = 0; at < count; at += chunkElements) {
     int64_t n = std::min(chunkElements, count - at);
-    const char *data = state + piece.offset + at * element;
-    if (piece.rank == 0) {
-      if (rank == 0)
-        use(data, n);
-    } else if (rank == 0) {
-      communicator.receive(piece.rank, buffer.data(), n * element);
+    if (rank == piece.rank)
+      state.read(piece.offset + at * element, buffer.data(), n * element);
+    else if (rank == 0)
+      peers.receive(piece.rank, buffer.data(), n * element);
+    if (rank == 0)
       use(buffer.data(), n);
-    } else if (rank == piece.rank) {
-      communicator.send(0, data, n * element);
-    }
+    else if (rank == piece.rank)
+      peers.send(0, buffer.data(), n * element);
   }
 }
 
@@ -121,8 +119,8 @@ void removeOthers(const std::string &folder, const std::string &base,
 }
 } // namespace
 
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const char *state,
-                                       Communicator &communicator, const ExportOptions &options) {
+std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const State &state,
+                                       Peers &peers, const ExportOptions &options) {
   std::vector<Tensor> tensors = tensorsOf(program, options);
   if (tensors.empty())
     return {};
@@ -162,7 +160,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
       if (tensor->kept)
         attempt([&] { copyKept(*tensor->kept, writer, buffer); });
       for (const Piece &piece : tensor->pieces)
-        bring(piece, rank, state, communicator, buffer, [&](const char *data, int64_t n) {
+        bring(piece, rank, state, peers, buffer, [&](const char *data, int64_t n) {
           attempt([&] {
             convert(piece.type, data, tensor->type, converted.data(), n);
             writer.append(converted.data(), n * sizeOf(tensor->type));
@@ -182,7 +180,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
   if (!trouble.empty())
     for (const std::string &temporary : temporaries)
       unlink(temporary.c_str());
-  if (communicator.agree(!trouble.empty()))
+  if (peers.agree(!trouble.empty()))
     fail(SHALE_EXIT_IO, "%s",
          trouble.empty() ? "rank 0 could not write the model" : trouble.c_str());
   return names;

@@ -4,7 +4,8 @@
 #define SHALE_RUNTIME_CHECKPOINT_EXPORT_H
 
 #include "runtime/checkpoint/Kept.h"
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Peers.h"
+#include "runtime/device/State.h"
 #include "shale/Runtime.h"
 
 namespace shale::rt {
@@ -27,8 +28,8 @@ struct ExportOptions {
 /// names only when all of them are complete: NAME.safetensors, or
 /// NAME-00001-of-0000N.safetensors and, last, NAME.safetensors.index.json. Returns
 /// the names of the files with tensors, on rank 0.
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const char *state,
-                                       Communicator &communicator, const ExportOptions &options);
+std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const State &state,
+                                       Peers &peers, const ExportOptions &options);
 
 } // namespace shale::rt
 

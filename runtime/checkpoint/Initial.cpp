@@ -17,6 +17,8 @@ namespace shale::rt {
 
 namespace {
 constexpr int64_t chunkBytes = 1 << 20;
+constexpr int64_t chunkElements = chunkBytes / 8; // of any type
+constexpr int64_t stripElements = 1 << 20;        // of a transposed parameter
 
 std::string besideProgram(const std::string &file) {
   char path[PATH_MAX];
@@ -185,94 +187,98 @@ double drawn(uint64_t key, int64_t element) {
 
 class Reader {
 public:
-  Reader(const ShaleProgram &program, const InitOptions &init)
-      : program(program), origin(program, init) {
-    buffer.resize(chunkBytes);
-  }
+  Reader(const ShaleProgram &program, const InitOptions &init, State &state)
+      : program(program), origin(program, init), state(state), buffer(chunkBytes),
+        values(chunkElements * 8) {}
 
-  void read(const Piece &piece, char *state) {
+  void read(const Piece &piece) {
     const ShaleParameter &parameter = program.parameters[piece.parameter];
     const ShaleInit &init = parameter.init;
-    char *target = state + piece.offset;
     int64_t size = sizeOf(piece.type);
     if (origin.draws(piece.parameter)) {
       uint64_t key = keyOf(origin.seed, parameter.name);
-      for (int64_t e = piece.begin; e < piece.end; ++e) {
-        // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
-        float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
-        convert(Dtype::F32, &value, piece.type, target + (e - piece.begin) * size, 1);
-      }
-      return;
+      return inChunks(piece, [&](int64_t begin, int64_t end) {
+        for (int64_t e = begin; e < end; ++e) {
+          // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
+          float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
+          convert(Dtype::F32, &value, piece.type, values.data() + (e - begin) * size, 1);
+        }
+      });
     }
-    if (origin.fills(piece.parameter)) {
-      for (int64_t i = 0; i < piece.end - piece.begin; ++i)
-        convert(Dtype::F64, &init.fill, piece.type, target + i * size, 1);
-      return;
-    }
-    if (origin.brings(piece.parameter)) {
-      Dtype type = fileType(parameter);
-      convert(type, init.file + piece.begin * sizeOf(type), piece.type, target,
-              piece.end - piece.begin);
-      return;
-    }
+    if (origin.fills(piece.parameter))
+      return inChunks(piece, [&](int64_t begin, int64_t end) {
+        for (int64_t i = 0; i < end - begin; ++i)
+          convert(Dtype::F64, &init.fill, piece.type, values.data() + i * size, 1);
+      });
     Source source = origin.of(piece.parameter);
+    int64_t element = sizeOf(source.type);
     if (source.transposed)
-      readTransposed(piece, parameter, source, target);
-    else
-      readPlain(piece, source, target);
+      return readTransposed(piece, parameter, source);
+    inChunks(piece, [&](int64_t begin, int64_t end) {
+      const char *data = source.data ? source.data + begin * element : buffer.data();
+      if (!source.data)
+        source.file->readAt(source.offset + begin * element, buffer.data(),
+                            (end - begin) * element);
+      convert(source.type, data, piece.type, values.data(), end - begin);
+    });
   }
 
 private:
-  void readPlain(const Piece &piece, const Source &source, char *target) {
-    int64_t element = sizeOf(source.type), step = chunkBytes / element;
-    if (source.data) {
-      convert(source.type, source.data + piece.begin * element, piece.type, target,
-              piece.end - piece.begin);
-      return;
-    }
-    for (int64_t at = piece.begin; at < piece.end; at += step) {
-      int64_t n = std::min(step, piece.end - at);
-      source.file->readAt(source.offset + at * element, buffer.data(), n * element);
-      convert(source.type, buffer.data(), piece.type,
-              target + (at - piece.begin) * sizeOf(piece.type), n);
+  /// Fills a piece front to back: `make` puts the elements [begin, end) of the parameter, at most
+  /// chunkElements, into `values`, in the piece's type.
+  template <typename Make> void inChunks(const Piece &piece, Make make) {
+    for (int64_t begin = piece.begin; begin < piece.end; begin += chunkElements) {
+      int64_t end = std::min(piece.end, begin + chunkElements);
+      make(begin, end);
+      store(piece, begin, end);
     }
   }
 
-  /// Reads a piece of a transposed parameter. The file holds [columns, rows]: for each
-  /// column, one contiguous range covers the rows of the piece. Tall pieces are read in
-  /// strips of rows.
-  void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source,
-                      char *target) {
+  /// Writes `values` to the elements [begin, end) of the parameter.
+  void store(const Piece &piece, int64_t begin, int64_t end) {
+    int64_t size = sizeOf(piece.type);
+    state.write(piece.offset + (begin - piece.begin) * size, values.data(), (end - begin) * size);
+  }
+
+  /// Reads a piece of a transposed parameter, a strip of rows at a time. The file holds
+  /// [columns, rows]: for each column, one contiguous range covers the rows of the strip.
+  void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source) {
     int64_t size = sizeOf(source.type), rows = parameter.dims[0], columns = parameter.dims[1];
     int64_t firstRow = piece.begin / columns;
     int64_t lastRow = (piece.end - 1) / columns + 1;
-    int64_t strip = chunkBytes / size;
+    int64_t strip = std::max<int64_t>(1, std::min(chunkBytes / size, stripElements / columns));
     for (int64_t top = firstRow; top < lastRow; top += strip) {
       int64_t height = std::min(strip, lastRow - top);
+      int64_t begin = std::max(piece.begin, top * columns);
+      int64_t end = std::min(piece.end, (top + height) * columns);
+      values.resize(std::max<size_t>(values.size(), (end - begin) * sizeOf(piece.type)));
       for (int64_t c = 0; c < columns; ++c) {
         source.file->readAt(source.offset + (c * rows + top) * size, buffer.data(), height * size);
         for (int64_t r = 0; r < height; ++r) {
           int64_t element = (top + r) * columns + c;
-          if (element >= piece.begin && element < piece.end)
+          if (element >= begin && element < end)
             convert(source.type, buffer.data() + r * size, piece.type,
-                    target + (element - piece.begin) * sizeOf(piece.type), 1);
+                    values.data() + (element - begin) * sizeOf(piece.type), 1);
         }
       }
+      store(piece, begin, end);
     }
   }
 
   const ShaleProgram &program;
   Origin origin;
-  std::vector<char> buffer;
+  State &state;
+  std::vector<char> buffer; // of a file's bytes
+  std::vector<char> values; // in the type of the state
 };
 
 } // namespace
 
-void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, char *state) {
-  Reader reader(program, init);
+void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, State &state) {
+  Reader reader(program, init, state);
   for (const Piece &piece : localPieces(program, rank))
     if (piece.role == SHALE_ROLE_PARAM || piece.role == SHALE_ROLE_LOSS_SCALE)
-      reader.read(piece, state);
+      reader.read(piece);
 }
 
 std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {

@@ -4,6 +4,7 @@
 #define SHALE_RUNTIME_CHECKPOINT_INITIAL_H
 
 #include "runtime/core/Files.h"
+#include "runtime/device/State.h"
 #include "shale/Runtime.h"
 
 #include <string>
@@ -19,7 +20,7 @@ struct InitOptions {
 /// Fills this rank's parameters; reads only the elements that it stores. The model's
 /// own file is read from its path at compile time, else from beside the program. Fails
 /// with exit code 66 if it is missing, 65 if its size or values differ.
-void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, char *state);
+void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, State &state);
 
 /// Checks what can be checked without reading all values: the files exist, are those
 /// of compile time (by their size and the beginning of each parameter), and hold what

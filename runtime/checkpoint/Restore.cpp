@@ -83,7 +83,8 @@ using Targets = std::map<std::pair<int, std::string>, std::vector<Piece>>;
 
 /// Reads a whole stored piece, to check its checksum, and copies the elements of `targets`.
 void readPiece(const std::string &folder, const StoredPiece &stored,
-               const std::vector<Piece> &targets, char *state, std::vector<char> &buffer) {
+               const std::vector<Piece> &targets, State &state, std::vector<char> &buffer,
+               std::vector<char> &converted) {
   InputFile file(folder + "/" + stored.file);
   Checksum checksum;
   int64_t element = sizeOf(stored.type);
@@ -94,9 +95,13 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
     for (const Piece &target : targets) {
       int64_t begin = std::max(at, target.begin);
       int64_t end = std::min(at + n, target.end);
-      if (begin < end)
-        convert(stored.type, buffer.data() + (begin - at) * element, target.type,
-                state + target.offset + (begin - target.begin) * sizeOf(target.type), end - begin);
+      if (begin >= end)
+        continue;
+      int64_t size = sizeOf(target.type);
+      convert(stored.type, buffer.data() + (begin - at) * element, target.type, converted.data(),
+              end - begin);
+      state.write(target.offset + (begin - target.begin) * size, converted.data(),
+                  (end - begin) * size);
     }
   }
   if (checksum.value() != stored.checksum)
@@ -121,7 +126,7 @@ void checkCover(const ShaleProgram &program, const std::string &folder, const Pi
          folder.c_str(), program.parameters[target.parameter].name, roleName(program, target.role));
 }
 
-void readState(const ShaleProgram &program, int rank, char *state, const Manifest &manifest) {
+void readState(const ShaleProgram &program, int rank, State &state, const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
   std::map<std::string, int> names = parameterNames(program);
   std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>> stored;
@@ -133,7 +138,7 @@ void readState(const ShaleProgram &program, int rank, char *state, const Manifes
   Targets targets;
   for (const Piece &piece : localPieces(program, rank))
     targets[{piece.parameter, roleName(program, piece.role)}].push_back(piece);
-  std::vector<char> buffer(chunkElements * 8);
+  std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
   for (const auto &[key, wanted] : targets) {
     const std::vector<const StoredPiece *> &pieces = stored[key];
     for (const Piece &target : wanted)
@@ -141,7 +146,7 @@ void readState(const ShaleProgram &program, int rank, char *state, const Manifes
     for (const StoredPiece *piece : pieces)
       for (const Piece &target : wanted)
         if (piece->begin < target.end && target.begin < piece->end) {
-          readPiece(folder, *piece, wanted, state, buffer);
+          readPiece(folder, *piece, wanted, state, buffer, converted);
           break;
         }
   }
@@ -149,9 +154,9 @@ void readState(const ShaleProgram &program, int rank, char *state, const Manifes
 
 /// Tries to load one folder on every rank. Returns the error message on the ranks that
 /// failed; `failed` is the same on all ranks.
-std::string tryFolder(const ShaleProgram &program, int rank, char *state,
-                      Communicator &communicator, const std::string &folder, Position &position,
-                      bool &failed, bool &otherModel) {
+std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers &peers,
+                      const std::string &folder, Position &position, bool &failed,
+                      bool &otherModel) {
   std::string trouble;
   bool other = false;
   try {
@@ -164,8 +169,8 @@ std::string tryFolder(const ShaleProgram &program, int rank, char *state,
   } catch (const Error &error) {
     trouble = error.what();
   }
-  failed = communicator.agree(!trouble.empty()) != 0;
-  otherModel = communicator.agree(other) != 0;
+  failed = peers.agree(!trouble.empty()) != 0;
+  otherModel = peers.agree(other) != 0;
   return trouble;
 }
 } // namespace
@@ -182,7 +187,7 @@ std::optional<Position> newestPosition(const std::string &out, const std::string
   }
 }
 
-bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communicator &communicator,
+bool loadCheckpoint(const ShaleProgram &program, int rank, State &state, Peers &peers,
                     const std::string &out, const std::string &how, Position &position) {
   if (how == "never")
     return false;
@@ -195,7 +200,7 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communic
   } else {
     folders = listCheckpoints(out);
   }
-  if (communicator.agree(static_cast<int64_t>(folders.size())) == 0) {
+  if (peers.agree(static_cast<int64_t>(folders.size())) == 0) {
     if (how == "must")
       fail(SHALE_EXIT_NO_INPUT, "--resume must, but '%s' has no checkpoint", out.c_str());
     return false;
@@ -203,7 +208,7 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, char *state, Communic
   for (size_t i = folders.size(); i-- > 0;) {
     bool failed = false, otherModel = false;
     std::string trouble =
-        tryFolder(program, rank, state, communicator, folders[i], position, failed, otherModel);
+        tryFolder(program, rank, state, peers, folders[i], position, failed, otherModel);
     if (!failed)
       return true;
     if (trouble.empty())

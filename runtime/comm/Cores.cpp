@@ -52,11 +52,11 @@ std::vector<int> shareCores(const std::vector<RankCores> &ranks) {
   return threads;
 }
 
-int shareOfCores(Communicator &communicator, int rank, int worldSize) {
-  std::vector<std::string> texts = communicator.gather(ownText());
+int shareOfCores(Peers &peers, int rank, int worldSize) {
+  std::vector<std::string> texts = peers.gather(ownText());
   int32_t own = 1;
   if (rank != 0) {
-    communicator.receive(0, &own, sizeof(own));
+    peers.receive(0, &own, sizeof(own));
     return own;
   }
   std::vector<RankCores> ranks;
@@ -71,7 +71,7 @@ int shareOfCores(Communicator &communicator, int rank, int worldSize) {
   std::vector<int> threads = shareCores(ranks);
   for (int r = 1; r < worldSize; ++r) {
     own = threads[r];
-    communicator.send(r, &own, sizeof(own));
+    peers.send(r, &own, sizeof(own));
   }
   return threads[0];
 }

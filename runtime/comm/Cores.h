@@ -3,7 +3,7 @@
 #ifndef SHALE_RUNTIME_COMM_CORES_H
 #define SHALE_RUNTIME_COMM_CORES_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Peers.h"
 
 #include <deque>
 #include <string>
@@ -24,7 +24,7 @@ struct RankCores {
 std::vector<int> shareCores(const std::vector<RankCores> &ranks);
 
 /// Returns this rank's number of threads, by shareCores(). Every rank calls it.
-int shareOfCores(Communicator &communicator, int rank, int worldSize);
+int shareOfCores(Peers &peers, int rank, int worldSize);
 
 } // namespace shale::rt
 

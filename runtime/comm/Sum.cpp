@@ -1,5 +1,5 @@
 // Sums in rank order: the bits do not depend on which message came first.
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Collectives.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Types.h"
 

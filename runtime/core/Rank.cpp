@@ -40,7 +40,3 @@ int64_t dataPart(const ShaleProgram &program, int rank) {
 }
 
 } // namespace shale::rt
-
-extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
-  return axis < 0 ? 0 : rank->coordinates[axis];
-}

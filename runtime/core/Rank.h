@@ -9,9 +9,9 @@
 
 namespace shale::rt {
 
-class Communicator;
+class Collectives;
+class Device;
 class Watch;
-class Transfers;
 
 /// Returns the coordinates of a rank; the last axis varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
@@ -30,10 +30,10 @@ struct ShaleRank {
   int rank = 0;
   int worldSize = 1;
   std::vector<int64_t> coordinates;
-  shale::rt::Communicator *communicator = nullptr;
+  shale::rt::Collectives *collectives = nullptr;
+  shale::rt::Device *device = nullptr;
   const char *node = nullptr;        // node of the model that is running now
   shale::rt::Watch *watch = nullptr; // set while a step is watched
-  shale::rt::Transfers *transfers = nullptr;
   char *hostState = nullptr, *hostArena = nullptr;
 };
 

@@ -28,7 +28,7 @@ Evaluation Training::evaluate(int64_t most) {
   double sum = 0;
   for (int64_t b = 0; b < result.batches; ++b) {
     evalData->fillOnce(b, inputs.data());
-    program.evaluate(&self, state.data(), arena.data(), inputs.data(), hyper.data(),
+    program.evaluate(&self, state->deviceData(), arena->data(), inputs.data(), hyper.data(),
                      evalMetrics.data());
     sum += s < 0 ? 0 : evalMetrics[s];
     result.labels += c < 0 ? 0 : evalMetrics[c];
@@ -59,7 +59,7 @@ int Training::evaluateOnly() {
                                      {"data", evalData->path()}};
     printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
-  communicator->barrier();
+  connection.peers->barrier();
   return std::isfinite(result.loss) ? SHALE_EXIT_OK : SHALE_EXIT_NON_FINITE;
 }
 

@@ -1,6 +1,7 @@
 // main() of every emitted program: parses flags, then runs the launcher or one rank.
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
+#include "runtime/device/Device.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Launcher.h"
 #include "runtime/program/Training.h"
@@ -47,7 +48,7 @@ static int start(int argc, char **argv) {
          "%d, or compile it with another --mesh",
          shale_program.world_size, shale_program.world_size == 1 ? "" : "s",
          meshText(shale_program).c_str(), world, shale_program.world_size);
-  checkCpu(shale_program.target);
+  checkDevice(shale_program);
   bool trains = launched || world == 1;
   if (trains)
     executeWithoutCaches(

@@ -8,7 +8,9 @@
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Profile.h"
 #include "runtime/core/Trace.h"
+#include "runtime/device/host/Host.h"
 #include "runtime/metrics/Report.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Signals.h"
@@ -78,15 +80,16 @@ void Training::openData() {
     evalData.emplace(program, rendezvous.rank, dataOptions(options, true));
   for (int i = 0; i < program.input_count; ++i) {
     int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
-    inputBlocks.emplace_back(elementsOf(program.inputs[i]) * size, "inputs");
-    inputs.push_back(inputBlocks.back().data());
+    inputBlocks.push_back(
+        device->allocate(MemorySpace::Host, elementsOf(program.inputs[i]) * size, "inputs"));
+    inputs.push_back(inputBlocks.back()->data());
   }
 }
 
 /// Restores weights and position from a checkpoint, or reads the initial weights.
 void Training::restore() {
   Position position;
-  if (loadCheckpoint(program, rendezvous.rank, state.data(), *communicator, options.out,
+  if (loadCheckpoint(program, rendezvous.rank, *state, *connection.peers, options.out,
                      options.resume, position)) {
     current = savedStep = position.step;
     updates = position.updates;
@@ -104,12 +107,12 @@ void Training::restore() {
     printf("no checkpoint in '%s': evaluating the model's initial weights\n", options.out.c_str());
   if (rendezvous.rank == 0 && !options.evalOnly)
     storeKept(program, initOptions(options), options.out);
-  readInitial(program, initOptions(options), rendezvous.rank, state.data());
+  readInitial(program, initOptions(options), rendezvous.rank, *state);
 }
 
 /// Uses OMP_NUM_THREADS if it is set; else ranks share the cores of their host.
 void Training::shareThreads() {
-  coreShare = shareOfCores(*communicator, rendezvous.rank, rendezvous.worldSize);
+  coreShare = shareOfCores(*connection.peers, rendezvous.rank, rendezvous.worldSize);
   if (!std::getenv("OMP_NUM_THREADS"))
     setHostThreads(coreShare);
 }
@@ -117,7 +120,7 @@ void Training::shareThreads() {
 void Training::introduce() {
   char host[256] = "?";
   gethostname(host, sizeof(host) - 1);
-  std::vector<std::string> hosts = communicator->gather(host);
+  std::vector<std::string> hosts = connection.peers->gather(host);
   if (rendezvous.rank != 0)
     return;
   std::map<std::string, std::string> ranks;
@@ -133,7 +136,7 @@ void Training::introduce() {
            "cores is %d\n",
            hostThreads(), hostThreads() == 1 ? "" : "s", coreShare);
   for (const auto &[name, list] : ranks)
-    printf("  %s: rank %s, device cpu (%s)\n", name.c_str(), list.c_str(), program.target);
+    printf("  %s: rank %s, device %s\n", name.c_str(), list.c_str(), device->describe().c_str());
   fflush(stdout);
 }
 
@@ -153,10 +156,10 @@ void Training::setHyper() {
 bool Training::step() {
   StepMetrics m;
   double start = now();
-  int64_t sentBefore = communicator->bytesSent();
+  int64_t sentBefore = connection.collectives->bytesSent();
   if (!options.traceFile.empty() && !tracing() && current >= options.traceFirst &&
       current <= options.traceLast) {
-    communicator->barrier();
+    connection.peers->barrier();
     traceStart();
   }
   setHyper();
@@ -171,7 +174,8 @@ bool Training::step() {
       self.watch = &*watch;
       watch->beginFunction(m == 0);
     }
-    function(&self, state.data(), arena.data(), inputs.data(), hyper.data(), metrics.data());
+    function(&self, state->deviceData(), arena->data(), inputs.data(), hyper.data(),
+             metrics.data());
     firstRow += data->rows();
   }
   if (self.watch)
@@ -179,7 +183,7 @@ bool Training::step() {
   self.watch = nullptr;
   m.seconds = now() - start;
   if (tracing() && current == options.traceLast)
-    if (std::vector<std::string> texts = communicator->gather(traceText(rendezvous.rank));
+    if (std::vector<std::string> texts = connection.peers->gather(traceText(rendezvous.rank));
         rendezvous.rank == 0)
       writeTrace(texts, options.traceFile);
   auto metric = [&](const char *name, float missing) {
@@ -192,7 +196,7 @@ bool Training::step() {
   m.lr = learningRate(options, current);
   m.tokens = program.tokens_per_step;
   m.memoryBytes = residentBytes();
-  m.commBytes = communicator->bytesSent() - sentBefore;
+  m.commBytes = connection.collectives->bytesSent() - sentBefore;
   m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
   m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
   bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
@@ -240,7 +244,7 @@ void Training::save(bool last) {
   position.flags = runFlags(options);
   std::string trouble;
   try {
-    saveCheckpoint(program, rendezvous.rank, state.data(), *communicator, options.out,
+    saveCheckpoint(program, rendezvous.rank, *state, *connection.peers, options.out,
                    options.checkpoint, options.fileBytes, options.keep, position);
     savedStep = current;
     failedSaves = 0;
@@ -261,7 +265,7 @@ void Training::writeModel() {
   if (rendezvous.rank == 0)
     form.kept = findKept(program, options.out, missing);
   std::vector<std::string> files =
-      exportTensors(program, rendezvous.rank, state.data(), *communicator, form);
+      exportTensors(program, rendezvous.rank, *state, *connection.peers, form);
   if (rendezvous.rank != 0)
     return;
   copyModelFiles(options.init, options.out);
@@ -284,7 +288,7 @@ void Training::writeModel() {
 
 /// Writes one file with an object per rank.
 void Training::reportBuffers() {
-  std::vector<std::string> ranks = communicator->gather(watch->report());
+  std::vector<std::string> ranks = connection.peers->gather(watch->report());
   if (rendezvous.rank != 0)
     return;
   std::string text;
@@ -315,23 +319,25 @@ void Training::report(const char *end) {
 int Training::run() {
   openFolder();
   watchSignals();
-  communicator = connect(program, rendezvous, options.commTimeout);
-  self.communicator = communicator.get();
+  device = openDevice(program);
+  self.device = device.get();
+  connection = connect(program, rendezvous, options.commTimeout);
+  self.collectives = connection.collectives.get();
   shareThreads();
   introduce();
-  // Host memory is the same RAM here: its state follows the device's.
-  state = Block(program.state_bytes + program.host_state_bytes, "state");
-  arena = Block(program.arena_bytes, "the arena");
-  hostArena = Block(program.host_arena_bytes, "the host's arena");
-  transfers = std::make_unique<Transfers>(program);
-  self.transfers = transfers.get();
-  self.hostState = state.data() + program.state_bytes;
-  self.hostArena = hostArena.data();
+  state.emplace(program, *device);
+  arena = device->allocate(MemorySpace::Device, program.arena_bytes, "the arena");
+  hostArena = device->allocate(MemorySpace::Host, program.host_arena_bytes, "the host's arena");
+  self.hostState = state->hostData();
+  self.hostArena = hostArena->data();
   hyper.resize(program.hyper_count);
   metrics.resize(program.metric_count);
   evalMetrics.resize(program.eval_metric_count);
   if (!options.reportBuffers.empty())
-    watch.emplace(program, rendezvous.rank, state.data(), arena.data(), hostArena.data());
+    watch.emplace(
+        program, rendezvous.rank,
+        WatchedBlocks{state->deviceData(), state->hostData(), arena->data(), hostArena->data()},
+        *device);
   restore();
   openData();
   if (options.evalOnly)
@@ -352,10 +358,10 @@ int Training::run() {
         complain("error", format("step %lld: the loss or the gradient norm is "
                                  "not finite; the update was not applied",
                                  (long long)current));
-      communicator->barrier();
+      connection.peers->barrier();
       return SHALE_EXIT_NON_FINITE;
     }
-    int code = static_cast<int>(communicator->agree(requestedExit()));
+    int code = static_cast<int>(connection.peers->agree(requestedExit()));
     if (code != 0) {
       progress.clear();
       save(true);
@@ -363,7 +369,7 @@ int Training::run() {
       if (rendezvous.rank == 0)
         printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
                (long long)options.steps);
-      communicator->barrier();
+      connection.peers->barrier();
       return code;
     }
     if (options.saveEvery > 0 && current % options.saveEvery == 0 && current < options.end())
@@ -379,7 +385,7 @@ int Training::run() {
   writeModel();
   if (rendezvous.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());
-  communicator->barrier();
+  connection.peers->barrier();
   return SHALE_EXIT_OK;
 }
 

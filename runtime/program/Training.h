@@ -3,17 +3,15 @@
 #define SHALE_RUNTIME_PROGRAM_TRAINING_H
 
 #include "runtime/checkpoint/Initial.h"
-#include "runtime/comm/Communicator.h"
-#include "runtime/comm/Rendezvous.h"
+#include "runtime/comm/Connection.h"
 #include "runtime/core/Rank.h"
-#include "runtime/core/Watch.h"
 #include "runtime/data/Batches.h"
-#include "runtime/device/host/Host.h"
-#include "runtime/device/host/Transfers.h"
+#include "runtime/device/State.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
 #include "runtime/program/Options.h"
+#include "runtime/program/Watch.h"
 
 #include <optional>
 
@@ -55,10 +53,11 @@ private:
   Options options;
   Rendezvous rendezvous;
   ShaleRank self;
-  std::unique_ptr<Communicator> communicator;
-  Block state, arena, hostArena;
-  std::unique_ptr<Transfers> transfers;
-  std::vector<Block> inputBlocks;
+  std::unique_ptr<Device> device;
+  Connection connection;
+  std::optional<State> state;
+  std::unique_ptr<Memory> arena, hostArena;
+  std::vector<std::unique_ptr<Memory>> inputBlocks;
   std::vector<void *> inputs;
   std::vector<float> hyper, metrics, evalMetrics;
   std::optional<Batches> data, evalData;

@@ -1,64 +1,22 @@
-// Collectives over Gloo. A worker thread executes them in the order in which they
-// were started, so that they overlap with kernels. Per axis there is one Gloo
-// context for this rank's sub-group; the runtime's exchanges between steps use
-// another one over all ranks.
-//
-// Algorithms, with N ranks on the axis and s the bytes of one slice:
-//   all-gather      Gloo's ring                           sends (N-1) s
-//   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
-//   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
-//                   slice                                 sends 2 (N-1) s
-//
-// Reductions of one bucket are one exchange: a rank sends each peer the
-// concatenation of that peer's slices.
+// Connects ranks over Gloo, and exchanges between steps.
 #include "runtime/comm/gloo/Gloo.h"
-#include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
-#include "runtime/core/Trace.h"
-#include "runtime/core/Types.h"
-#include "runtime/device/host/Host.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <gloo/allgather.h>
-#include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
-#include <mutex>
-#include <thread>
 
 namespace shale::rt {
 
 namespace {
 using std::chrono::milliseconds;
-using Context = std::shared_ptr<gloo::rendezvous::Context>;
 
-const char *kindName(ShaleCollectiveKind kind) {
-  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce"};
-  return names[kind];
-}
-
-struct Request {
-  int32_t site;
-  ShaleCollectiveKind kind;
-  const char *send;
-  char *recv;
-  int64_t count;
-  ShaleType type;
-};
-
-class GlooCommunicator : public Communicator {
+class GlooPeers final : public Peers {
 public:
-  GlooCommunicator(const ShaleProgram &program, const Rendezvous &rendezvous,
-                   double timeoutSeconds);
-
-  void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
-             ShaleType type) override;
-  void wait(int32_t site) override;
-  int64_t bytesSent() const override { return sent.load(); }
+  GlooPeers(GlooContext world, milliseconds timeout)
+      : world(std::move(world)), timeout(timeout), values(this->world->size) {}
 
   int64_t agree(int64_t value) override;
   std::vector<std::string> gather(const std::string &text) override;
@@ -66,348 +24,14 @@ public:
   void receive(int from, void *data, int64_t bytes) override;
 
 private:
-  /// A reduce-scatter: recv gets this rank's `count` elements.
-  struct Part {
-    const char *send;
-    char *recv;
-    int64_t count;
-  };
-  /// Elements of a part's slice that are sent as one message to each peer; they are
-  /// received `at` bytes into that peer's region of the scratch buffer.
-  struct Chunk {
-    size_t part;
-    int64_t begin, length, at;
-  };
-
-  void work();
-  void execute();
-  void allGatherInPlace(Context &context, char *data, int64_t bytes);
-  void cutIntoRounds(int64_t element, int64_t room);
-  void reduceScatter(Context &context, ShaleType type);
-  void reduceScatter(Context &context, const char *send, char *recv, int64_t count,
-                     ShaleType type) {
-    parts.assign(1, {send, recv, count});
-    reduceScatter(context, type);
-  }
-  void allReduce(Context &context);
-  void allReduceTail(Context &context, const char *send, char *recv, int64_t count, ShaleType type);
-  template <typename Body> void orFail(const char *what, Body body);
-
-  const ShaleProgram &program;
+  GlooContext world;
   milliseconds timeout;
-  Context world;                // exchanges between steps
-  std::vector<Context> perAxis; // null where the axis has one rank
-  Block scratch;
-  Block tail; // for all-reduces that do not divide: one element per rank, twice
-  std::vector<const void *> sources;
-  // State of the exchange in progress; the vectors keep their capacity.
-  std::vector<Request> batch;
-  std::vector<Part> parts;
-  std::vector<Chunk> chunks;
-  std::vector<size_t> rounds; // first chunk of each round, and the end
-  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> outgoing;
-  std::atomic<int64_t> sent{0};
-  uint64_t nextSlot = 0;       // of compiled code's collectives, on the worker thread
-  uint64_t worldSlot = 0;      // of exchanges, on the main thread
   std::vector<int64_t> values; // of agree(), by rank
-
-  // Queue: a ring with room for every site; each site is in it at most once.
-  std::mutex mutex;
-  std::condition_variable posted, finished;
-  std::vector<Request> ring;
-  size_t head = 0, queued = 0;
-  std::vector<char> busy; // by site
+  uint64_t worldSlot = 0;
 };
 
-GlooCommunicator::GlooCommunicator(const ShaleProgram &program, const Rendezvous &rendezvous,
-                                   double timeoutSeconds)
-    : program(program), timeout(static_cast<int64_t>(timeoutSeconds * 1000)),
-      scratch(scratchBytes(program), "receive scratch"),
-      tail(rendezvous.worldSize * 16, "receive scratch") {
-  orFail("rendezvous", [&] {
-    std::unique_ptr<gloo::rendezvous::Store> store = openStore(rendezvous, timeout);
-    gloo::transport::tcp::attr attr;
-    const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
-    if (interface && rendezvous.localSize != rendezvous.worldSize)
-      attr.iface = interface;
-    else
-      attr.hostname = ownAddress(rendezvous);
-    auto device = gloo::transport::tcp::CreateDevice(attr);
-    auto join = [&](const std::string &prefix, int rank, int size) {
-      auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-      context->setTimeout(timeout);
-      gloo::rendezvous::PrefixStore scoped(prefix, *store);
-      context->connectFullMesh(scoped, device);
-      return context;
-    };
-    world = join("world", rendezvous.rank, rendezvous.worldSize);
-    std::vector<int64_t> own = coordinatesOf(program, rendezvous.rank);
-    for (int a = 0; a < program.axis_count; ++a) {
-      int size = static_cast<int>(program.axes[a].size);
-      if (size == 1) {
-        perAxis.push_back(nullptr);
-        continue;
-      }
-      std::string prefix = format("axis%d", a);
-      for (int b = 0; b < program.axis_count; ++b)
-        prefix += b == a ? ".x" : format(".%lld", (long long)own[b]);
-      perAxis.push_back(join(prefix, static_cast<int>(own[a]), size));
-      sources.resize(std::max(sources.size(), size_t(size)));
-    }
-  });
-  values.resize(rendezvous.worldSize);
-  ring.resize(std::max(program.site_count, 1));
-  batch.reserve(ring.size());
-  busy.resize(std::max(program.site_count, 1));
-  std::thread([this] { work(); }).detach();
-}
-
-template <typename Body> void GlooCommunicator::orFail(const char *what, Body body) {
-  try {
-    body();
-  } catch (const Error &) {
-    throw;
-  } catch (const std::exception &error) {
-    fail(SHALE_EXIT_PEER, "%s failed: a peer ended or did not answer within %.1f s (%s)", what,
-         timeout.count() / 1000.0, error.what());
-  }
-}
-
-void GlooCommunicator::start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
-                             int64_t count, ShaleType type) {
-  Request request{site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
-                  count, type};
-  {
-    std::unique_lock<std::mutex> lock(mutex);
-    if (busy[site] || queued == ring.size())
-      die(SHALE_EXIT_INTERNAL, format("%s '%s' is started again before it was waited for",
-                                      kindName(kind), program.sites[site].name));
-    busy[site] = 1;
-    ring[(head + queued++) % ring.size()] = request;
-  }
-  posted.notify_one();
-}
-
-void GlooCommunicator::wait(int32_t site) {
-  std::unique_lock<std::mutex> lock(mutex);
-  finished.wait(lock, [&] { return !busy[site]; });
-}
-
-/// Executes requests in order; those of one bucket together.
-void GlooCommunicator::work() {
-  for (;;) {
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      posted.wait(lock, [&] { return queued != 0; });
-      const ShaleSite &site = program.sites[ring[head].site];
-      size_t count = std::max(site.bucket_size, 1);
-      posted.wait(lock, [&] { return queued >= count; });
-      batch.clear();
-      for (size_t i = 0; i < count; ++i)
-        batch.push_back(ring[(head + i) % ring.size()]);
-    }
-    const Request &first = batch.front();
-    try {
-      int64_t begin = tracing() ? traceNow() : 0;
-      execute();
-      if (tracing() && begin) {
-        int64_t bytes = 0;
-        for (const Request &request : batch)
-          bytes += program.sites[request.site].sent_bytes;
-        traceSpan(TraceStream::Communication, kindName(first.kind), program.sites[first.site].name,
-                  begin, bytes);
-      }
-    } catch (const std::exception &error) {
-      die(SHALE_EXIT_PEER, format("%s '%s' failed: a peer ended or did not answer within %.1f s "
-                                  "(%s)",
-                                  kindName(first.kind), program.sites[first.site].name,
-                                  timeout.count() / 1000.0, error.what()));
-    }
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      head = (head + batch.size()) % ring.size();
-      queued -= batch.size();
-      for (const Request &request : batch)
-        busy[request.site] = 0;
-    }
-    finished.notify_all();
-  }
-}
-
-/// Executes the batch.
-void GlooCommunicator::execute() {
-  const Request &first = batch.front();
-  Context &context = perAxis[program.sites[first.site].axis];
-  int64_t element = sizeOf(static_cast<Dtype>(first.type));
-  if (!context) {
-    for (const Request &request : batch)
-      if (request.send != request.recv)
-        std::memmove(request.recv, request.send, request.count * element);
-    return;
-  }
-  int64_t others = context->size - 1;
-  switch (first.kind) {
-  case SHALE_ALL_GATHER: {
-    int64_t bytes = first.count * element;
-    char *own = first.recv + context->rank * bytes;
-    if (first.send != own)
-      std::memcpy(own, first.send, bytes);
-    allGatherInPlace(context, first.recv, bytes);
-    sent += others * bytes;
-    return;
-  }
-  case SHALE_REDUCE_SCATTER:
-    parts.clear();
-    for (const Request &request : batch) {
-      parts.push_back({request.send, request.recv, request.count});
-      sent += others * request.count * element;
-    }
-    return reduceScatter(context, first.type);
-  case SHALE_ALL_REDUCE:
-    return allReduce(context);
-  }
-}
-
-/// All-gathers slices of `bytes` each; this rank's slice is already in its place in `data`.
-void GlooCommunicator::allGatherInPlace(Context &context, char *data, int64_t bytes) {
-  if (bytes == 0)
-    return;
-  gloo::AllgatherOptions options(context);
-  options.setTag(static_cast<uint32_t>(nextSlot++));
-  options.setTimeout(timeout);
-  options.setOutput(data, bytes * context->size);
-  gloo::allgather(options);
-}
-
-/// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
-/// a peer's region in one half of the scratch buffer.
-void GlooCommunicator::cutIntoRounds(int64_t element, int64_t room) {
-  chunks.clear();
-  rounds.assign(1, 0);
-  int64_t used = 0;
-  for (size_t p = 0; p < parts.size(); ++p)
-    for (int64_t begin = 0; begin < parts[p].count;) {
-      int64_t length = std::min((room - used) / element, parts[p].count - begin);
-      if (length <= 0) {
-        rounds.push_back(chunks.size());
-        used = 0;
-        continue;
-      }
-      chunks.push_back({p, begin, length, used});
-      used = std::min(room, (used + length * element + 63) / 64 * 64);
-      begin += length;
-    }
-  if (rounds.back() != chunks.size())
-    rounds.push_back(chunks.size());
-}
-
-/// For each part recv[0..count) = sum over ranks r of r's send[own * count ..].
-/// The slices of other ranks arrive in rounds in the two halves of the scratch buffer:
-/// one is summed while the other is filled. send[own * count] may be recv.
-void GlooCommunicator::reduceScatter(Context &context, ShaleType type) {
-  int size = context->size, own = context->rank;
-  int64_t element = sizeOf(static_cast<Dtype>(type));
-  int64_t room = scratch.size() / 2 / (size - 1) / 64 * 64;
-  cutIntoRounds(element, room);
-  // Slots distinguish the messages of a pair of ranks; the top byte distinguishes
-  // them from those of Gloo's own collectives.
-  uint64_t base = nextSlot;
-  nextSlot += chunks.size();
-  auto slot = [&](size_t chunk) { return (0x7full << 56) | (base + chunk); };
-
-  outgoing.clear();
-  for (const Part &part : parts)
-    outgoing.push_back(
-        context->createUnboundBuffer(const_cast<char *>(part.send), size * part.count * element));
-  std::unique_ptr<gloo::transport::UnboundBuffer> in[2];
-  int64_t half = room * (size - 1);
-  for (int h = 0; h < 2; ++h)
-    in[h] = context->createUnboundBuffer(scratch.data() + h * half, half);
-  auto indexOf = [&](int peer) { return peer < own ? peer : peer - 1; };
-  auto eachMessage = [&](size_t round, auto body) {
-    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c)
-      for (int step = 1; step < size; ++step)
-        body(c, step);
-  };
-  auto post = [&](size_t round) {
-    eachMessage(round, [&](size_t c, int step) {
-      int peer = (own + size - step) % size;
-      in[round % 2]->recv(peer, slot(c), indexOf(peer) * room + chunks[c].at,
-                          chunks[c].length * element);
-    });
-  };
-  size_t count = rounds.size() - 1;
-  for (size_t round = 0; round < std::min<size_t>(2, count); ++round)
-    post(round);
-  for (size_t round = 0; round < count; ++round) {
-    eachMessage(round, [&](size_t c, int step) {
-      int peer = (own + step) % size;
-      const Chunk &chunk = chunks[c];
-      outgoing[chunk.part]->send(peer, slot(c),
-                                 (peer * parts[chunk.part].count + chunk.begin) * element,
-                                 chunk.length * element);
-    });
-    eachMessage(round, [&](size_t, int) {
-      if (!in[round % 2]->waitRecv(timeout))
-        fail(SHALE_EXIT_PEER, "receive was aborted");
-    });
-    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c) {
-      const Chunk &chunk = chunks[c];
-      const Part &part = parts[chunk.part];
-      for (int r = 0; r < size; ++r)
-        sources[r] = r == own ? part.send + (own * part.count + chunk.begin) * element
-                              : scratch.data() + round % 2 * half + indexOf(r) * room + chunk.at;
-      sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element, chunk.length);
-    }
-    if (round + 2 < count)
-      post(round + 2);
-    eachMessage(round, [&](size_t c, int) {
-      if (!outgoing[chunks[c].part]->waitSend(timeout))
-        fail(SHALE_EXIT_PEER, "send was aborted");
-    });
-  }
-  outgoing.clear();
-}
-
-/// All-reduces the batch: reduces the slices together, then gathers each.
-void GlooCommunicator::allReduce(Context &context) {
-  int64_t size = context->size;
-  ShaleType type = batch.front().type;
-  int64_t element = sizeOf(static_cast<Dtype>(type));
-  parts.clear();
-  for (const Request &request : batch) {
-    int64_t slice = request.count / size;
-    if (slice > 0)
-      parts.push_back({request.send, request.recv + context->rank * slice * element, slice});
-  }
-  if (!parts.empty())
-    reduceScatter(context, type);
-  for (const Request &request : batch) {
-    int64_t slice = request.count / size, even = slice * size;
-    if (slice > 0)
-      allGatherInPlace(context, request.recv, slice * element);
-    if (request.count > even)
-      allReduceTail(context, request.send + even * element, request.recv + even * element,
-                    request.count - even, type);
-    sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
-  }
-}
-
-/// All-reduces fewer elements than ranks: padded to one per rank in a separate buffer.
-void GlooCommunicator::allReduceTail(Context &context, const char *send, char *recv, int64_t count,
-                                     ShaleType type) {
-  int64_t element = sizeOf(static_cast<Dtype>(type));
-  int size = context->size;
-  char *padded = tail.data(), *result = padded + size * 8;
-  std::memset(padded, 0, size * element);
-  std::memcpy(padded, send, count * element);
-  reduceScatter(context, padded, result + context->rank * element, 1, type);
-  allGatherInPlace(context, result, element);
-  std::memcpy(recv, result, count * element);
-}
-
-int64_t GlooCommunicator::agree(int64_t value) {
-  orFail("agreement between steps", [&] {
+int64_t GlooPeers::agree(int64_t value) {
+  orPeerFailure("agreement between steps", timeout, [&] {
     gloo::AllgatherOptions options(world);
     options.setTag(static_cast<uint32_t>(worldSlot++));
     options.setTimeout(timeout);
@@ -418,8 +42,8 @@ int64_t GlooCommunicator::agree(int64_t value) {
   return *std::max_element(values.begin(), values.end());
 }
 
-void GlooCommunicator::send(int to, const void *data, int64_t bytes) {
-  orFail("sending state", [&] {
+void GlooPeers::send(int to, const void *data, int64_t bytes) {
+  orPeerFailure("sending state", timeout, [&] {
     auto buffer = world->createUnboundBuffer(const_cast<void *>(data), bytes);
     buffer->send(to, 0x7eull << 56);
     if (!buffer->waitSend(timeout))
@@ -427,8 +51,8 @@ void GlooCommunicator::send(int to, const void *data, int64_t bytes) {
   });
 }
 
-void GlooCommunicator::receive(int from, void *data, int64_t bytes) {
-  orFail("receiving state", [&] {
+void GlooPeers::receive(int from, void *data, int64_t bytes) {
+  orPeerFailure("receiving state", timeout, [&] {
     auto buffer = world->createUnboundBuffer(data, bytes);
     buffer->recv(from, 0x7eull << 56);
     if (!buffer->waitRecv(timeout))
@@ -436,7 +60,7 @@ void GlooCommunicator::receive(int from, void *data, int64_t bytes) {
   });
 }
 
-std::vector<std::string> GlooCommunicator::gather(const std::string &text) {
+std::vector<std::string> GlooPeers::gather(const std::string &text) {
   int64_t length = text.size();
   if (world->rank != 0) {
     send(0, &length, sizeof(length));
@@ -453,11 +77,50 @@ std::vector<std::string> GlooCommunicator::gather(const std::string &text) {
   }
   return texts;
 }
+
 } // namespace
 
-std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
-                                          double timeout) {
-  return std::make_unique<GlooCommunicator>(program, rendezvous, timeout);
+std::unique_ptr<Peers> makeGlooPeers(GlooContext world, milliseconds timeout) {
+  return std::make_unique<GlooPeers>(std::move(world), timeout);
+}
+
+Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
+                       double timeoutSeconds) {
+  milliseconds timeout(static_cast<int64_t>(timeoutSeconds * 1000));
+  Connection connection;
+  orPeerFailure("rendezvous", timeout, [&] {
+    std::unique_ptr<gloo::rendezvous::Store> store = openStore(rendezvous, timeout);
+    gloo::transport::tcp::attr attr;
+    const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+    if (interface && rendezvous.localSize != rendezvous.worldSize)
+      attr.iface = interface;
+    else
+      attr.hostname = ownAddress(rendezvous);
+    auto device = gloo::transport::tcp::CreateDevice(attr);
+    auto join = [&](const std::string &prefix, int rank, int size) {
+      auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+      context->setTimeout(timeout);
+      gloo::rendezvous::PrefixStore scoped(prefix, *store);
+      context->connectFullMesh(scoped, device);
+      return context;
+    };
+    connection.peers = makeGlooPeers(join("world", rendezvous.rank, rendezvous.worldSize), timeout);
+    std::vector<GlooContext> perAxis;
+    std::vector<int64_t> own = coordinatesOf(program, rendezvous.rank);
+    for (int a = 0; a < program.axis_count; ++a) {
+      int size = static_cast<int>(program.axes[a].size);
+      if (size == 1) {
+        perAxis.push_back(nullptr);
+        continue;
+      }
+      std::string prefix = format("axis%d", a);
+      for (int b = 0; b < program.axis_count; ++b)
+        prefix += b == a ? ".x" : format(".%lld", (long long)own[b]);
+      perAxis.push_back(join(prefix, static_cast<int>(own[a]), size));
+    }
+    connection.collectives = makeGlooCollectives(program, std::move(perAxis), timeout);
+  });
+  return connection;
 }
 
 } // namespace shale::rt

@@ -1,17 +1,27 @@
-// Communicator over Gloo's TCP transport.
+// Connections over Gloo's TCP transport.
 #ifndef SHALE_RUNTIME_COMM_GLOO_GLOO_H
 #define SHALE_RUNTIME_COMM_GLOO_GLOO_H
 
-#include "runtime/comm/Communicator.h"
-#include "runtime/comm/Rendezvous.h"
+#include "runtime/comm/Connection.h"
+#include "runtime/core/Error.h"
 
 #include <chrono>
+#include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
+#include <vector>
 
 namespace shale::rt {
 
-std::unique_ptr<Communicator> connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
-                                          double timeout);
+using GlooContext = std::shared_ptr<gloo::rendezvous::Context>;
+
+/// Connects all ranks (exchanges between steps), and the ranks along each axis (collectives).
+Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout);
+
+std::unique_ptr<Peers> makeGlooPeers(GlooContext world, std::chrono::milliseconds timeout);
+/// `perAxis` holds a context for each axis of the mesh, null where the axis has one rank.
+std::unique_ptr<Collectives> makeGlooCollectives(const ShaleProgram &program,
+                                                 std::vector<GlooContext> perAxis,
+                                                 std::chrono::milliseconds timeout);
 
 /// Opens the store in which ranks publish their addresses: a folder (FileStore) or
 /// rank 0's TCP port.
@@ -20,6 +30,19 @@ std::unique_ptr<gloo::rendezvous::Store> openStore(const Rendezvous &rendezvous,
 
 /// Returns the address of this host from which rank 0's host is reached.
 std::string ownAddress(const Rendezvous &rendezvous);
+
+/// Runs `body`; a failure of Gloo throws with exit code 76 and names `what`.
+template <typename Body>
+void orPeerFailure(const char *what, std::chrono::milliseconds timeout, Body body) {
+  try {
+    body();
+  } catch (const Error &) {
+    throw;
+  } catch (const std::exception &error) {
+    fail(SHALE_EXIT_PEER, "%s failed: a peer ended or did not answer within %.1f s (%s)", what,
+         timeout.count() / 1000.0, error.what());
+  }
+}
 
 } // namespace shale::rt
 

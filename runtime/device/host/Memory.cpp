@@ -5,12 +5,14 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <utility>
 
 namespace shale::rt {
 
-Block::Block(int64_t bytes, const char *what) : length(bytes) {
+Block::Block(int64_t bytes, const char *what) {
   if (bytes < 0)
     fail(SHALE_EXIT_INTERNAL, "the program asks for %lld bytes of %s", (long long)bytes, what);
+  length = bytes;
   if (bytes == 0)
     return;
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -30,10 +32,7 @@ Block::~Block() {
     munmap(start, length);
 }
 
-Block::Block(Block &&other) noexcept : start(other.start), length(other.length) {
-  other.start = nullptr;
-  other.length = 0;
-}
+Block::Block(Block &&other) noexcept { *this = std::move(other); }
 
 Block &Block::operator=(Block &&other) noexcept {
   std::swap(start, other.start);

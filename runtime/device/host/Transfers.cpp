@@ -1,10 +1,7 @@
 // Copies between device and host memory, on a separate thread.
 #include "runtime/device/host/Transfers.h"
 #include "runtime/core/Error.h"
-#include "runtime/core/Rank.h"
 #include "runtime/core/Trace.h"
-#include "runtime/core/Watch.h"
-#include "runtime/device/host/Host.h"
 
 #include <cstring>
 
@@ -70,29 +67,3 @@ void Transfers::work() {
 }
 
 } // namespace shale::rt
-
-extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }
-extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
-
-extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
-                                     const void *source, int64_t bytes) {
-  if (rank->watch)
-    rank->watch->startCopy(index, target, source, bytes);
-  rank->transfers->start(index, target, source, bytes);
-}
-
-extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
-  using namespace shale::rt;
-  if (rank->watch)
-    rank->watch->waitCopy(index);
-  if (tracing()) {
-    int64_t begin = traceNow();
-    rank->transfers->wait(index);
-    return traceSpan(TraceStream::Compute, "wait", rank->program->transfers[index].name, begin);
-  }
-  if (!profiling())
-    return rank->transfers->wait(index);
-  double start = profileNow();
-  rank->transfers->wait(index);
-  profileAdd("wait for copies", start);
-}

@@ -7,6 +7,7 @@
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
 // "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_NAN.
+#include "FarDevice.h"
 #include "shale/Runtime.h"
 
 #include <cmath>
@@ -108,6 +109,7 @@ void scaleKernel(void *const *args, int64_t begin, int64_t end) {
 
 void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *hyper,
           float *metrics) {
+  FarAccess access;
   float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3], decay = hyper[4],
         clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
   int64_t now = *static_cast<const int64_t *>(inputs[2]);
@@ -171,6 +173,7 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
 
 void evaluate(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *,
               float *metrics) {
+  FarAccess access;
   const float *whole = gather(rank, state, arena);
   const float *scale = reinterpret_cast<float *>(state + frozenAt);
   float count = 0;

@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Collectives.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"

@@ -154,6 +154,28 @@ TEST_F(Program, SameRunTwiceGivesTheSameBits) {
   EXPECT_EQ(bytes("a/model.safetensors"), bytes("b/model.safetensors"));
 }
 
+// State, checkpoints, weights, evaluation and the buffer report pass through the device: none of
+// them reads or writes its memory directly.
+TEST_F(Program, DeviceMemoryIsReachedThroughTheDeviceOnly) {
+  for (const char *name : {"1", "2-full"}) {
+    std::string near = name, far = near + "-far";
+    std::string flags = "--steps 6 --eval-data data.txt --eval-every 3 --checkpoint both";
+    ASSERT_EQ(train(near, near, flags).code, 0);
+    Result first = train(far, far, flags + " --stop-after 4 --report-buffers report.json");
+    ASSERT_EQ(first.code, 0) << first.text;
+    EXPECT_NE(first.text.find("device far"), std::string::npos) << first.text;
+    Result second = train(far, far, flags);
+    ASSERT_EQ(second.code, 0) << second.text;
+    EXPECT_NE(second.text.find("resumed from"), std::string::npos) << second.text;
+    EXPECT_EQ(bytes(near + "/model.safetensors"), bytes(far + "/model.safetensors"));
+    EXPECT_EQ(metrics(near)[5]["eval_loss"], metrics(far)[5]["eval_loss"]);
+    std::string given = "--steps 1 --init 1/model.safetensors";
+    ASSERT_EQ(train(near, near + "-given", given).code, 0);
+    ASSERT_EQ(train(far, far + "-given", given).code, 0);
+    EXPECT_EQ(bytes(near + "-given/model.safetensors"), bytes(far + "-given/model.safetensors"));
+  }
+}
+
 TEST_F(Program, ResumeAtTheSameWorldSizeIsBitExact) {
   std::string flags = "--steps 20 --schedule cosine --warmup 3";
   for (const char *name : {"1", "2-full", "4-hybrid"}) {

@@ -1,9 +1,10 @@
 // --report-buffers: records which buffers the compiled step actually uses.
-#include "runtime/core/Watch.h"
+#include "runtime/program/Watch.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
+#include "runtime/device/Device.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,9 +12,9 @@
 
 namespace shale::rt {
 
-Watch::Watch(const ShaleProgram &program, int rank, char *state, char *arena, char *hostArena)
-    : program(program), rank(rank), state(state), arena(arena), hostArena(hostArena),
-      transfers(program.site_count), copied(program.transfer_count), live(program.buffer_count) {}
+Watch::Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device)
+    : program(program), rank(rank), blocks(blocks), device(device), transfers(program.site_count),
+      copied(program.transfer_count), live(program.buffer_count) {}
 
 /// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not
 /// included.
@@ -21,21 +22,27 @@ bool Watch::inState(const char *at) const {
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
-    if (at >= state + slot.offset && at < state + slot.offset + bytes)
+    const char *begin = stateAt(slot.offset);
+    if (at >= begin && at < begin + bytes)
       return true;
   }
   return false;
 }
 
+char *Watch::stateAt(int64_t offset) const {
+  return offset < program.state_bytes ? blocks.state + offset
+                                      : blocks.hostState + (offset - program.state_bytes);
+}
+
 bool Watch::inArena(const char *at) const {
-  return (at >= arena && at < arena + program.arena_bytes) ||
-         (at >= hostArena && at < hostArena + program.host_arena_bytes);
+  return (at >= blocks.arena && at < blocks.arena + program.arena_bytes) ||
+         (at >= blocks.hostArena && at < blocks.hostArena + program.host_arena_bytes);
 }
 
 char *Watch::placeOf(const ShaleBuffer &buffer) const {
   if (std::strcmp(buffer.space, "arena") == 0)
-    return arena + buffer.offset;
-  return std::strcmp(buffer.space, "host arena") == 0 ? hostArena + buffer.offset : nullptr;
+    return blocks.arena + buffer.offset;
+  return std::strcmp(buffer.space, "host arena") == 0 ? blocks.hostArena + buffer.offset : nullptr;
 }
 
 void Watch::launch(void *const *args, int32_t inputs, int32_t outputs) {
@@ -106,9 +113,9 @@ void Watch::beginFunction(bool firstOfStep) {
   if (phase != Phase::Check)
     return;
   // No value in an arena outlives a function.
-  std::memset(arena, 0xff, program.arena_bytes);
+  device.fill(blocks.arena, 0xff, program.arena_bytes);
   if (program.host_arena_bytes > 0)
-    std::memset(hostArena, 0xff, program.host_arena_bytes);
+    device.fill(blocks.hostArena, 0xff, program.host_arena_bytes);
 }
 
 void Watch::endStep() {
@@ -218,7 +225,7 @@ int64_t Watch::fillFree(char *block, int64_t bytes) const {
   int64_t at = 0, filled = 0;
   for (auto [begin, end] : kept) {
     if (begin > at) {
-      std::memset(block + at, 0xff, begin - at);
+      device.fill(block + at, 0xff, begin - at);
       filled += begin - at;
     }
     at = std::max(at, end);
@@ -227,15 +234,14 @@ int64_t Watch::fillFree(char *block, int64_t bytes) const {
 }
 
 void Watch::poison() {
-  poisoned += fillFree(arena, program.arena_bytes);
+  poisoned += fillFree(blocks.arena, program.arena_bytes);
   if (program.host_arena_bytes > 0)
-    poisoned += fillFree(hostArena, program.host_arena_bytes);
+    poisoned += fillFree(blocks.hostArena, program.host_arena_bytes);
 }
 
 bool Watch::isTouched(int64_t offset, int64_t bytes) const {
-  auto within = [&](Range range) {
-    return range.begin >= state + offset && range.begin < state + offset + bytes;
-  };
+  const char *begin = stateAt(offset);
+  auto within = [&](Range range) { return range.begin >= begin && range.begin < begin + bytes; };
   return std::any_of(events.begin(), events.end(), [&](const Event &event) {
     return std::any_of(event.reads.begin(), event.reads.end(), within) ||
            std::any_of(event.writes.begin(), event.writes.end(), within);
@@ -264,14 +270,14 @@ std::string Watch::report() const {
   ordered_json out;
   out["rank"] = rank;
   out["blocks"] = {
-      {{"name", "state"}, {"address", address(state)}, {"bytes", program.state_bytes}},
-      {{"name", "arena"}, {"address", address(arena)}, {"bytes", program.arena_bytes}}};
+      {{"name", "state"}, {"address", address(blocks.state)}, {"bytes", program.state_bytes}},
+      {{"name", "arena"}, {"address", address(blocks.arena)}, {"bytes", program.arena_bytes}}};
   auto addHost = [&](const char *name, const char *begin, int64_t bytes) {
     if (bytes > 0)
       out["blocks"].push_back({{"name", name}, {"address", address(begin)}, {"bytes", bytes}});
   };
-  addHost("host state", state + program.state_bytes, program.host_state_bytes);
-  addHost("host arena", hostArena, program.host_arena_bytes);
+  addHost("host state", blocks.hostState, program.host_state_bytes);
+  addHost("host arena", blocks.hostArena, program.host_arena_bytes);
   ordered_json buffers = ordered_json::array();
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
@@ -280,7 +286,7 @@ std::string Watch::report() const {
                        {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
                        {"role", roleName(program, slot.role)},
                        {"space", slot.offset < program.state_bytes ? "state" : "host state"},
-                       {"address", address(state + slot.offset)},
+                       {"address", address(stateAt(slot.offset))},
                        {"bytes", bytes},
                        {"padding", paddingOf(slot)},
                        {"touched", isTouched(slot.offset, bytes)}});
@@ -298,7 +304,7 @@ std::string Watch::report() const {
       buffers.push_back({{"name", buffer.name},
                          {"category", buffer.category},
                          {"space", buffer.space},
-                         {"address", address(inArena ? place : state + offset)},
+                         {"address", address(inArena ? place : stateAt(offset))},
                          {"bytes", buffer.bytes},
                          {"padding", buffer.padding},
                          {"touched", inArena ? live[i] != 0 : isTouched(offset, buffer.bytes)}});

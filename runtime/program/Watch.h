@@ -7,8 +7,8 @@
 // all bytes of the arenas that were found to be free when the update begins (and the
 // whole arenas before each micro-batch) are filled with NaN: if one of them were in
 // use, the results of the run would change.
-#ifndef SHALE_RUNTIME_CORE_WATCH_H
-#define SHALE_RUNTIME_CORE_WATCH_H
+#ifndef SHALE_RUNTIME_PROGRAM_WATCH_H
+#define SHALE_RUNTIME_PROGRAM_WATCH_H
 
 #include "shale/Runtime.h"
 
@@ -17,10 +17,16 @@
 
 namespace shale::rt {
 
+class Device;
+
+/// Addresses of a rank's blocks.
+struct WatchedBlocks {
+  char *state, *hostState, *arena, *hostArena;
+};
+
 class Watch {
 public:
-  /// `state` holds the device's state, followed by the state in host memory.
-  Watch(const ShaleProgram &program, int rank, char *state, char *arena, char *hostArena);
+  Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device);
 
   // Called before each call of compiled code is executed; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
@@ -68,12 +74,15 @@ private:
   /// Returns the address of a buffer of the program's table; null if it is not in an arena.
   char *placeOf(const ShaleBuffer &buffer) const;
   int64_t fillFree(char *block, int64_t bytes) const;
+  /// Returns the address of an offset as in ShaleState.
+  char *stateAt(int64_t offset) const;
   bool isTouched(int64_t offset, int64_t bytes) const;
   int64_t paddingOf(const ShaleState &state) const;
 
   const ShaleProgram &program;
   int rank;
-  char *state, *arena, *hostArena;
+  WatchedBlocks blocks;
+  Device &device;
   Phase phase = Phase::Idle;
   std::vector<Event> events;
   std::vector<Transfer> transfers; // by site

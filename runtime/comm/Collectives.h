@@ -1,0 +1,37 @@
+// Collectives of compiled code, along the axes of the mesh.
+#ifndef SHALE_RUNTIME_COMM_COLLECTIVES_H
+#define SHALE_RUNTIME_COMM_COLLECTIVES_H
+
+#include "shale/Runtime.h"
+
+#include <cstdint>
+
+namespace shale::rt {
+
+/// Works on device memory. All ranks start collectives in the same order, with at most one per site
+/// in flight. The calls do not throw: failure ends the process with exit code 76.
+class Collectives {
+public:
+  virtual ~Collectives() = default;
+  virtual void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
+                     int64_t count, ShaleType type) = 0;
+  /// Lets the work after it wait for the collective of a site.
+  virtual void wait(int32_t site) = 0;
+  /// Bytes that this rank has sent.
+  virtual int64_t bytesSent() const = 0;
+};
+
+/// Returns "all-gather", "reduce-scatter" or "all-reduce".
+const char *kindName(ShaleCollectiveKind kind);
+
+/// Returns the bytes per rank of the receive buffer for reductions.
+int64_t scratchBytes(const ShaleProgram &program);
+
+/// Computes target = sum of the `count` sources in order: in f32 for floats up to 32
+/// bits (rounded once), in the type itself for f64 and integers. Each has `elements`.
+void sumInOrder(ShaleType type, const void *const *sources, int count, void *target,
+                int64_t elements);
+
+} // namespace shale::rt
+
+#endif

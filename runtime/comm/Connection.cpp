@@ -1,0 +1,54 @@
+// Connects a rank with its peers; the exchanges of a single rank.
+#include "runtime/comm/Connection.h"
+#include "runtime/comm/gloo/Gloo.h"
+#include "runtime/core/Types.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace shale::rt {
+
+namespace {
+/// Gathers and sums over one rank are copies.
+class LoneCollectives final : public Collectives {
+public:
+  void start(int32_t, ShaleCollectiveKind, const void *send, void *recv, int64_t count,
+             ShaleType type) override {
+    if (send != recv)
+      std::memmove(recv, send, count * sizeOf(static_cast<Dtype>(type)));
+  }
+  void wait(int32_t) override {}
+  int64_t bytesSent() const override { return 0; }
+};
+
+class NoPeers final : public Peers {
+public:
+  int64_t agree(int64_t value) override { return value; }
+  std::vector<std::string> gather(const std::string &text) override { return {text}; }
+  void send(int, const void *, int64_t) override {}
+  void receive(int, void *, int64_t) override {}
+};
+} // namespace
+
+const char *kindName(ShaleCollectiveKind kind) {
+  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce"};
+  return names[kind];
+}
+
+int64_t scratchBytes(const ShaleProgram &program) {
+  int64_t largest = 1;
+  for (int a = 0; a < program.axis_count; ++a)
+    largest = std::max(largest, program.axes[a].size);
+  if (largest == 1)
+    return 0;
+  // Two halves, each with a piece of at least 64 bytes from every peer.
+  return std::max(program.comm_scratch_bytes, 2 * largest * 64);
+}
+
+Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout) {
+  if (rendezvous.worldSize == 1)
+    return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>()};
+  return connectGloo(program, rendezvous, timeout);
+}
+
+} // namespace shale::rt

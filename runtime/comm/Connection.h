@@ -1,0 +1,24 @@
+// Connects a rank with its peers.
+#ifndef SHALE_RUNTIME_COMM_CONNECTION_H
+#define SHALE_RUNTIME_COMM_CONNECTION_H
+
+#include "runtime/comm/Collectives.h"
+#include "runtime/comm/Peers.h"
+#include "runtime/comm/Rendezvous.h"
+
+#include <memory>
+
+namespace shale::rt {
+
+struct Connection {
+  std::unique_ptr<Peers> peers;
+  std::unique_ptr<Collectives> collectives;
+};
+
+/// Connects this rank with its peers; a single rank has none. `timeout` is in seconds and holds
+/// for every exchange.
+Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout);
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,27 @@
+// Exchanges between the processes of a run, outside of compiled code: barrier, agreement,
+// gathering of texts and of weights. They work on memory of the process.
+#ifndef SHALE_RUNTIME_COMM_PEERS_H
+#define SHALE_RUNTIME_COMM_PEERS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shale::rt {
+
+/// Every rank calls the same functions in the same order. Failure throws with exit code 76.
+class Peers {
+public:
+  virtual ~Peers() = default;
+  /// Returns the largest value over all ranks.
+  virtual int64_t agree(int64_t value) = 0;
+  /// Returns every rank's text on rank 0, in rank order; empty on other ranks.
+  virtual std::vector<std::string> gather(const std::string &text) = 0;
+  virtual void send(int to, const void *data, int64_t bytes) = 0;
+  virtual void receive(int from, void *data, int64_t bytes) = 0;
+  void barrier() { agree(0); }
+};
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,357 @@
+// Collectives over Gloo. A worker thread executes them in the order in which they
+// were started, so that they overlap with kernels. Per axis there is one Gloo
+// context for this rank's sub-group.
+//
+// Algorithms, with N ranks on the axis and s the bytes of one slice:
+//   all-gather      Gloo's ring                           sends (N-1) s
+//   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
+//   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
+//                   slice                                 sends 2 (N-1) s
+//
+// Reductions of one bucket are one exchange: a rank sends each peer the
+// concatenation of that peer's slices.
+#include "runtime/comm/gloo/Gloo.h"
+#include "runtime/core/Trace.h"
+#include "runtime/core/Types.h"
+#include "runtime/device/host/Host.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <gloo/allgather.h>
+#include <mutex>
+#include <thread>
+
+namespace shale::rt {
+
+namespace {
+using std::chrono::milliseconds;
+
+struct Request {
+  int32_t site;
+  ShaleCollectiveKind kind;
+  const char *send;
+  char *recv;
+  int64_t count;
+  ShaleType type;
+};
+
+class GlooCollectives final : public Collectives {
+public:
+  GlooCollectives(const ShaleProgram &program, std::vector<GlooContext> perAxis,
+                  milliseconds timeout);
+
+  void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
+             ShaleType type) override;
+  void wait(int32_t site) override;
+  int64_t bytesSent() const override { return sent.load(); }
+
+private:
+  /// A reduce-scatter: recv gets this rank's `count` elements.
+  struct Part {
+    const char *send;
+    char *recv;
+    int64_t count;
+  };
+  /// Elements of a part's slice that are sent as one message to each peer; they are
+  /// received `at` bytes into that peer's region of the scratch buffer.
+  struct Chunk {
+    size_t part;
+    int64_t begin, length, at;
+  };
+
+  void work();
+  void execute();
+  void allGatherInPlace(GlooContext &context, char *data, int64_t bytes);
+  void cutIntoRounds(int64_t element, int64_t room);
+  void reduceScatter(GlooContext &context, ShaleType type);
+  void reduceScatter(GlooContext &context, const char *send, char *recv, int64_t count,
+                     ShaleType type) {
+    parts.assign(1, {send, recv, count});
+    reduceScatter(context, type);
+  }
+  void allReduce(GlooContext &context);
+  void allReduceTail(GlooContext &context, const char *send, char *recv, int64_t count,
+                     ShaleType type);
+
+  const ShaleProgram &program;
+  milliseconds timeout;
+  std::vector<GlooContext> perAxis; // null where the axis has one rank
+  Block scratch;
+  Block tail; // for all-reduces that do not divide: one element per rank, twice
+  std::vector<const void *> sources;
+  // State of the exchange in progress; the vectors keep their capacity.
+  std::vector<Request> batch;
+  std::vector<Part> parts;
+  std::vector<Chunk> chunks;
+  std::vector<size_t> rounds; // first chunk of each round, and the end
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> outgoing;
+  std::atomic<int64_t> sent{0};
+  uint64_t nextSlot = 0; // of messages, on the worker thread
+
+  // Queue: a ring with room for every site; each site is in it at most once.
+  std::mutex mutex;
+  std::condition_variable posted, finished;
+  std::vector<Request> ring;
+  size_t head = 0, queued = 0;
+  std::vector<char> busy; // by site
+};
+
+GlooCollectives::GlooCollectives(const ShaleProgram &program, std::vector<GlooContext> contexts,
+                                 milliseconds timeout)
+    : program(program), timeout(timeout), perAxis(std::move(contexts)),
+      scratch(scratchBytes(program), "receive scratch") {
+  int64_t largest = 0;
+  for (const GlooContext &context : perAxis)
+    if (context)
+      largest = std::max<int64_t>(largest, context->size);
+  tail = Block(largest * 16, "receive scratch");
+  sources.resize(largest);
+  ring.resize(std::max(program.site_count, 1));
+  batch.reserve(ring.size());
+  busy.resize(std::max(program.site_count, 1));
+  std::thread([this] { work(); }).detach();
+}
+
+void GlooCollectives::start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
+                            int64_t count, ShaleType type) {
+  Request request{site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
+                  count, type};
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (busy[site] || queued == ring.size())
+      die(SHALE_EXIT_INTERNAL, format("%s '%s' is started again before it was waited for",
+                                      kindName(kind), program.sites[site].name));
+    busy[site] = 1;
+    ring[(head + queued++) % ring.size()] = request;
+  }
+  posted.notify_one();
+}
+
+void GlooCollectives::wait(int32_t site) {
+  std::unique_lock<std::mutex> lock(mutex);
+  finished.wait(lock, [&] { return !busy[site]; });
+}
+
+/// Executes requests in order; those of one bucket together.
+void GlooCollectives::work() {
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      posted.wait(lock, [&] { return queued != 0; });
+      const ShaleSite &site = program.sites[ring[head].site];
+      size_t count = std::max(site.bucket_size, 1);
+      posted.wait(lock, [&] { return queued >= count; });
+      batch.clear();
+      for (size_t i = 0; i < count; ++i)
+        batch.push_back(ring[(head + i) % ring.size()]);
+    }
+    const Request &first = batch.front();
+    try {
+      int64_t begin = tracing() ? traceNow() : 0;
+      execute();
+      if (tracing() && begin) {
+        int64_t bytes = 0;
+        for (const Request &request : batch)
+          bytes += program.sites[request.site].sent_bytes;
+        traceSpan(TraceStream::Communication, kindName(first.kind), program.sites[first.site].name,
+                  begin, bytes);
+      }
+    } catch (const std::exception &error) {
+      die(SHALE_EXIT_PEER, format("%s '%s' failed: a peer ended or did not answer within %.1f s "
+                                  "(%s)",
+                                  kindName(first.kind), program.sites[first.site].name,
+                                  timeout.count() / 1000.0, error.what()));
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      head = (head + batch.size()) % ring.size();
+      queued -= batch.size();
+      for (const Request &request : batch)
+        busy[request.site] = 0;
+    }
+    finished.notify_all();
+  }
+}
+
+/// Executes the batch.
+void GlooCollectives::execute() {
+  const Request &first = batch.front();
+  GlooContext &context = perAxis[program.sites[first.site].axis];
+  int64_t element = sizeOf(static_cast<Dtype>(first.type));
+  if (!context) {
+    for (const Request &request : batch)
+      if (request.send != request.recv)
+        std::memmove(request.recv, request.send, request.count * element);
+    return;
+  }
+  int64_t others = context->size - 1;
+  switch (first.kind) {
+  case SHALE_ALL_GATHER: {
+    int64_t bytes = first.count * element;
+    char *own = first.recv + context->rank * bytes;
+    if (first.send != own)
+      std::memcpy(own, first.send, bytes);
+    allGatherInPlace(context, first.recv, bytes);
+    sent += others * bytes;
+    return;
+  }
+  case SHALE_REDUCE_SCATTER:
+    parts.clear();
+    for (const Request &request : batch) {
+      parts.push_back({request.send, request.recv, request.count});
+      sent += others * request.count * element;
+    }
+    return reduceScatter(context, first.type);
+  case SHALE_ALL_REDUCE:
+    return allReduce(context);
+  }
+}
+
+/// All-gathers slices of `bytes` each; this rank's slice is already in its place in `data`.
+void GlooCollectives::allGatherInPlace(GlooContext &context, char *data, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  gloo::AllgatherOptions options(context);
+  options.setTag(static_cast<uint32_t>(nextSlot++));
+  options.setTimeout(timeout);
+  options.setOutput(data, bytes * context->size);
+  gloo::allgather(options);
+}
+
+/// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
+/// a peer's region in one half of the scratch buffer.
+void GlooCollectives::cutIntoRounds(int64_t element, int64_t room) {
+  chunks.clear();
+  rounds.assign(1, 0);
+  int64_t used = 0;
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (int64_t begin = 0; begin < parts[p].count;) {
+      int64_t length = std::min((room - used) / element, parts[p].count - begin);
+      if (length <= 0) {
+        rounds.push_back(chunks.size());
+        used = 0;
+        continue;
+      }
+      chunks.push_back({p, begin, length, used});
+      used = std::min(room, (used + length * element + 63) / 64 * 64);
+      begin += length;
+    }
+  if (rounds.back() != chunks.size())
+    rounds.push_back(chunks.size());
+}
+
+/// For each part recv[0..count) = sum over ranks r of r's send[own * count ..].
+/// The slices of other ranks arrive in rounds in the two halves of the scratch buffer:
+/// one is summed while the other is filled. send[own * count] may be recv.
+void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
+  int size = context->size, own = context->rank;
+  int64_t element = sizeOf(static_cast<Dtype>(type));
+  int64_t room = scratch.size() / 2 / (size - 1) / 64 * 64;
+  cutIntoRounds(element, room);
+  // Slots distinguish the messages of a pair of ranks; the top byte distinguishes
+  // them from those of Gloo's own collectives.
+  uint64_t base = nextSlot;
+  nextSlot += chunks.size();
+  auto slot = [&](size_t chunk) { return (0x7full << 56) | (base + chunk); };
+
+  outgoing.clear();
+  for (const Part &part : parts)
+    outgoing.push_back(
+        context->createUnboundBuffer(const_cast<char *>(part.send), size * part.count * element));
+  std::unique_ptr<gloo::transport::UnboundBuffer> in[2];
+  int64_t half = room * (size - 1);
+  for (int h = 0; h < 2; ++h)
+    in[h] = context->createUnboundBuffer(scratch.data() + h * half, half);
+  auto indexOf = [&](int peer) { return peer < own ? peer : peer - 1; };
+  auto eachMessage = [&](size_t round, auto body) {
+    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c)
+      for (int step = 1; step < size; ++step)
+        body(c, step);
+  };
+  auto post = [&](size_t round) {
+    eachMessage(round, [&](size_t c, int step) {
+      int peer = (own + size - step) % size;
+      in[round % 2]->recv(peer, slot(c), indexOf(peer) * room + chunks[c].at,
+                          chunks[c].length * element);
+    });
+  };
+  size_t count = rounds.size() - 1;
+  for (size_t round = 0; round < std::min<size_t>(2, count); ++round)
+    post(round);
+  for (size_t round = 0; round < count; ++round) {
+    eachMessage(round, [&](size_t c, int step) {
+      int peer = (own + step) % size;
+      const Chunk &chunk = chunks[c];
+      outgoing[chunk.part]->send(peer, slot(c),
+                                 (peer * parts[chunk.part].count + chunk.begin) * element,
+                                 chunk.length * element);
+    });
+    eachMessage(round, [&](size_t, int) {
+      if (!in[round % 2]->waitRecv(timeout))
+        fail(SHALE_EXIT_PEER, "receive was aborted");
+    });
+    for (size_t c = rounds[round]; c < rounds[round + 1]; ++c) {
+      const Chunk &chunk = chunks[c];
+      const Part &part = parts[chunk.part];
+      for (int r = 0; r < size; ++r)
+        sources[r] = r == own ? part.send + (own * part.count + chunk.begin) * element
+                              : scratch.data() + round % 2 * half + indexOf(r) * room + chunk.at;
+      sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element, chunk.length);
+    }
+    if (round + 2 < count)
+      post(round + 2);
+    eachMessage(round, [&](size_t c, int) {
+      if (!outgoing[chunks[c].part]->waitSend(timeout))
+        fail(SHALE_EXIT_PEER, "send was aborted");
+    });
+  }
+  outgoing.clear();
+}
+
+/// All-reduces the batch: reduces the slices together, then gathers each.
+void GlooCollectives::allReduce(GlooContext &context) {
+  int64_t size = context->size;
+  ShaleType type = batch.front().type;
+  int64_t element = sizeOf(static_cast<Dtype>(type));
+  parts.clear();
+  for (const Request &request : batch) {
+    int64_t slice = request.count / size;
+    if (slice > 0)
+      parts.push_back({request.send, request.recv + context->rank * slice * element, slice});
+  }
+  if (!parts.empty())
+    reduceScatter(context, type);
+  for (const Request &request : batch) {
+    int64_t slice = request.count / size, even = slice * size;
+    if (slice > 0)
+      allGatherInPlace(context, request.recv, slice * element);
+    if (request.count > even)
+      allReduceTail(context, request.send + even * element, request.recv + even * element,
+                    request.count - even, type);
+    sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
+  }
+}
+
+/// All-reduces fewer elements than ranks: padded to one per rank in a separate buffer.
+void GlooCollectives::allReduceTail(GlooContext &context, const char *send, char *recv,
+                                    int64_t count, ShaleType type) {
+  int64_t element = sizeOf(static_cast<Dtype>(type));
+  int size = context->size;
+  char *padded = tail.data(), *result = padded + size * 8;
+  std::memset(padded, 0, size * element);
+  std::memcpy(padded, send, count * element);
+  reduceScatter(context, padded, result + context->rank * element, 1, type);
+  allGatherInPlace(context, result, element);
+  std::memcpy(recv, result, count * element);
+}
+} // namespace
+
+std::unique_ptr<Collectives> makeGlooCollectives(const ShaleProgram &program,
+                                                 std::vector<GlooContext> perAxis,
+                                                 milliseconds timeout) {
+  return std::make_unique<GlooCollectives>(program, std::move(perAxis), timeout);
+}
+
+} // namespace shale::rt

@@ -1,0 +1,20 @@
+// The profile of SHALE_PROFILE: time of the main thread by kernel, product and wait.
+#ifndef SHALE_RUNTIME_CORE_PROFILE_H
+#define SHALE_RUNTIME_CORE_PROFILE_H
+
+#include <string>
+
+namespace shale::rt {
+
+/// Whether SHALE_PROFILE is set.
+bool profiling();
+/// Returns seconds of a steady clock.
+double profileNow();
+/// Adds the time since `start` (profileNow) under a name; main thread only.
+void profileAdd(const char *name, double start);
+/// Returns the times by name, the longest first; "" without SHALE_PROFILE.
+std::string profileTable();
+
+} // namespace shale::rt
+
+#endif

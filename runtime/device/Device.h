@@ -1,0 +1,97 @@
+// The device that runs compiled functions: its memory, its work, and copies between its
+// memory and the host's. A device is a folder under runtime/device with one class.
+//
+// Work is in the order of the calls: a launch sees the results of those before it. Only
+// copies and collectives run beside it, between their start and their wait. What the
+// process reads or writes itself (inputs, state, checkpoints) passes through read() and
+// write(), because device memory need not be in its address space.
+#ifndef SHALE_RUNTIME_DEVICE_DEVICE_H
+#define SHALE_RUNTIME_DEVICE_DEVICE_H
+
+#include "runtime/core/Types.h"
+#include "shale/Runtime.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace shale::rt {
+
+/// Where a block is: in the device's memory, or in host memory that the device copies from and to.
+/// The process may read and write host memory directly.
+enum class MemorySpace { Device, Host };
+
+/// A zeroed block of memory, at least 64-byte aligned, released on destruction.
+class Memory {
+public:
+  virtual ~Memory() = default;
+  /// Address in its space; null for a block without bytes.
+  char *data() const { return start; }
+  int64_t size() const { return length; }
+
+protected:
+  char *start = nullptr;
+  int64_t length = 0;
+};
+
+/// A generated kernel over the rows [0, rows), split at multiples of `grain`.
+struct Launch {
+  ShaleKernel kernel;
+  void *const *args;
+  int64_t rows, grain;
+};
+
+/// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
+/// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1 and beta 0.
+struct Product {
+  bool transposeA, transposeB;
+  int64_t m, n, k;
+  float alpha;
+  const void *a;
+  int64_t lda;
+  const void *b;
+  int64_t ldb;
+  float beta;
+  void *c;
+  int64_t ldc;
+  Dtype type = Dtype::F32, resultType = Dtype::F32;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Returns what a user calls it: "cpu (x86-64-v4)".
+  virtual std::string describe() const = 0;
+
+  // ---- memory; failure throws
+
+  /// Allocates a block; fails with exit code 78 if there is no room. `what` names it in messages.
+  virtual std::unique_ptr<Memory> allocate(MemorySpace space, int64_t bytes, const char *what) = 0;
+  /// Copy between device or host memory and memory of the process; complete on return, after all
+  /// work that was called before.
+  virtual void read(void *target, const char *source, int64_t bytes) = 0;
+  virtual void write(char *target, const void *source, int64_t bytes) = 0;
+  /// Sets every byte of a range.
+  virtual void fill(char *target, int byte, int64_t bytes) = 0;
+
+  // ---- work of compiled code; failure ends the process
+
+  virtual void launch(const Launch &launch) = 0;
+  virtual void multiply(const Product &product) = 0;
+  /// Starts a copy between device and host memory; `index` is below transfer_count. Each may be in
+  /// flight at most once.
+  virtual void startCopy(int32_t index, void *target, const void *source, int64_t bytes) = 0;
+  /// Lets the work after it wait for a copy.
+  virtual void waitCopy(int32_t index) = 0;
+};
+
+/// Throws with exit code 69 if this machine cannot run the program.
+void checkDevice(const ShaleProgram &program);
+
+/// Opens the device that the program was compiled for.
+std::unique_ptr<Device> openDevice(const ShaleProgram &program);
+
+} // namespace shale::rt
+
+#endif

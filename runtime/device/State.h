@@ -1,0 +1,31 @@
+// The persistent state of a rank: a block in device memory and one in host memory.
+// Offsets are those of ShaleState: host memory follows at state_bytes.
+#ifndef SHALE_RUNTIME_DEVICE_STATE_H
+#define SHALE_RUNTIME_DEVICE_STATE_H
+
+#include "runtime/device/Device.h"
+
+namespace shale::rt {
+
+class State {
+public:
+  State(const ShaleProgram &program, Device &device);
+
+  /// Addresses for compiled code.
+  char *deviceData() const { return deviceBlock->data(); }
+  char *hostData() const { return hostBlock->data(); }
+
+  /// Copy `bytes` at `offset` to memory of the process, or back.
+  void read(int64_t offset, void *target, int64_t bytes) const;
+  void write(int64_t offset, const void *source, int64_t bytes);
+
+private:
+  char *at(int64_t offset, int64_t bytes) const;
+
+  Device &device;
+  std::unique_ptr<Memory> deviceBlock, hostBlock;
+};
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,151 @@
+// The calls of compiled code: each is watched, traced and timed, and goes to the device
+// or to the collectives.
+#include "runtime/comm/Collectives.h"
+#include "runtime/core/Profile.h"
+#include "runtime/core/Rank.h"
+#include "runtime/core/Trace.h"
+#include "runtime/device/Device.h"
+#include "runtime/program/Watch.h"
+
+#include <cstdio>
+
+using namespace shale::rt;
+
+namespace {
+
+/// A span in the trace.
+struct Span {
+  const char *what;
+  const char *node;
+  const char *space = nullptr;
+};
+
+/// Runs a call of the main thread, with a span if the step is traced, else with a time in the
+/// profile if there is one. `name` writes the profile's name into 64 characters.
+template <typename Body, typename Name> void record(const Span &span, Name name, Body body) {
+  if (tracing()) {
+    int64_t begin = traceNow();
+    body();
+    traceSpan(TraceStream::Compute, span.what, span.node, begin, 0, nullptr, span.space);
+  } else if (profiling()) {
+    double start = profileNow();
+    body();
+    char text[64];
+    name(text, sizeof(text));
+    profileAdd(text, start);
+  } else {
+    body();
+  }
+}
+
+/// Whether an address is in the state or arena of host memory.
+bool isHostMemory(const ShaleRank &rank, const void *at) {
+  const char *place = static_cast<const char *>(at);
+  return (place >= rank.hostState && place < rank.hostState + rank.program->host_state_bytes) ||
+         (place >= rank.hostArena && place < rank.hostArena + rank.program->host_arena_bytes);
+}
+
+void startCollective(ShaleRank *rank, int32_t site, ShaleCollectiveKind kind, const void *send,
+                     void *recv, int64_t count, int32_t type) {
+  if (rank->watch)
+    rank->watch->start(site, send, recv, count, type);
+  rank->collectives->start(site, kind, send, recv, count, static_cast<ShaleType>(type));
+}
+
+} // namespace
+
+extern "C" void shale_note(ShaleRank *rank, const char *node) { rank->node = node; }
+
+extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
+  return axis < 0 ? 0 : rank->coordinates[axis];
+}
+
+extern "C" void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
+                             void *const *args, int32_t inputs, int32_t outputs, int64_t rows,
+                             int64_t grain) {
+  if (rank->watch)
+    rank->watch->launch(args, inputs, outputs);
+  const char *what = name ? name : "kernel";
+  bool host = tracing() && outputs > 0 && isHostMemory(*rank, args[inputs]);
+  record(
+      {what, rank->node, host ? "host" : nullptr},
+      [&](char *text, size_t size) { snprintf(text, size, "%s", what); },
+      [&] { rank->device->launch({kernel, args, rows, grain}); });
+}
+
+extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t m,
+                           int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
+                           int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type) {
+  if (rank->watch)
+    rank->watch->gemm(a, b, c);
+  Product product{transpose_a != 0,
+                  transpose_b != 0,
+                  m,
+                  n,
+                  k,
+                  1,
+                  a,
+                  lda,
+                  b,
+                  ldb,
+                  0,
+                  c,
+                  ldc,
+                  static_cast<Dtype>(type),
+                  static_cast<Dtype>(result_type)};
+  record(
+      {"matrix product", rank->node},
+      [&](char *text, size_t size) {
+        snprintf(text, size, "gemm %s %c%c %lld x %lld x %lld", nameOf(product.type),
+                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m, (long long)n,
+                 (long long)k);
+      },
+      [&] { rank->device->multiply(product); });
+}
+
+extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }
+extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
+
+extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
+                                     const void *source, int64_t bytes) {
+  if (rank->watch)
+    rank->watch->startCopy(index, target, source, bytes);
+  rank->device->startCopy(index, target, source, bytes);
+}
+
+extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
+  if (rank->watch)
+    rank->watch->waitCopy(index);
+  record(
+      {"wait", rank->program->transfers[index].name},
+      [&](char *text, size_t size) { snprintf(text, size, "wait for copies"); },
+      [&] { rank->device->waitCopy(index); });
+}
+
+extern "C" void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                                       int64_t count, int32_t type) {
+  startCollective(rank, site, SHALE_ALL_GATHER, send, recv, count, type);
+}
+
+extern "C" void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
+                                           void *recv, int64_t count, int32_t type) {
+  startCollective(rank, site, SHALE_REDUCE_SCATTER, send, recv, count, type);
+}
+
+extern "C" void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                                       int64_t count, int32_t type) {
+  startCollective(rank, site, SHALE_ALL_REDUCE, send, recv, count, type);
+}
+
+extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
+  if (rank->watch)
+    rank->watch->wait(site);
+  const ShaleSite &what = rank->program->sites[site];
+  record(
+      {"wait", what.name},
+      [&](char *text, size_t size) {
+        snprintf(text, size, "wait %s %s", kindName(static_cast<ShaleCollectiveKind>(what.kind)),
+                 what.name);
+      },
+      [&] { rank->collectives->wait(site); });
+}

@@ -1,0 +1,92 @@
+// A device whose memory the process cannot touch: its pages are inaccessible except inside a call
+// of the device and inside a compiled function (FarAccess). Programs linked with this file in place
+// of the host device end with a segmentation fault where the runtime bypasses the device.
+#include "FarDevice.h"
+#include "runtime/core/Error.h"
+#include "runtime/device/host/Host.h"
+#include "runtime/device/host/Transfers.h"
+
+#include <cstring>
+#include <sys/mman.h>
+#include <vector>
+
+using namespace shale::rt;
+
+namespace {
+struct Range {
+  char *start;
+  size_t bytes;
+};
+std::vector<Range> ranges;
+int depth = 0;
+
+void setAccess(int access) {
+  for (Range range : ranges)
+    if (mprotect(range.start, range.bytes, access) != 0)
+      die(SHALE_EXIT_INTERNAL, "mprotect failed");
+}
+
+class FarMemory final : public Memory {
+public:
+  explicit FarMemory(int64_t bytes) {
+    length = bytes;
+    if (bytes == 0)
+      return;
+    size_t pages = (bytes + 4095) / 4096 * 4096;
+    void *memory = mmap(nullptr, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      fail(SHALE_EXIT_NO_FIT, "no far memory");
+    start = static_cast<char *>(memory);
+    ranges.push_back({start, pages});
+  }
+};
+
+class FarDevice final : public Device {
+public:
+  explicit FarDevice(const ShaleProgram &program) : transfers(program) {}
+
+  std::string describe() const override { return "far"; }
+  std::unique_ptr<Memory> allocate(MemorySpace space, int64_t bytes, const char *what) override {
+    if (space == MemorySpace::Host)
+      return std::make_unique<Block>(bytes, what);
+    return std::make_unique<FarMemory>(bytes);
+  }
+  void read(void *target, const char *source, int64_t bytes) override {
+    FarAccess access;
+    std::memcpy(target, source, bytes);
+  }
+  void write(char *target, const void *source, int64_t bytes) override {
+    FarAccess access;
+    std::memcpy(target, source, bytes);
+  }
+  void fill(char *target, int byte, int64_t bytes) override {
+    FarAccess access;
+    std::memset(target, byte, bytes);
+  }
+  void launch(const Launch &launch) override { launchOnThreads(launch); }
+  void multiply(const Product &product) override { shale::rt::multiply(product); }
+  void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override {
+    transfers.start(index, target, source, bytes);
+  }
+  void waitCopy(int32_t index) override { transfers.wait(index); }
+
+private:
+  Transfers transfers;
+};
+} // namespace
+
+FarAccess::FarAccess() {
+  if (depth++ == 0)
+    setAccess(PROT_READ | PROT_WRITE);
+}
+
+FarAccess::~FarAccess() {
+  if (--depth == 0)
+    setAccess(PROT_NONE);
+}
+
+void shale::rt::checkDevice(const ShaleProgram &) {}
+
+std::unique_ptr<Device> shale::rt::openDevice(const ShaleProgram &program) {
+  return std::make_unique<FarDevice>(program);
+}
