@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 7
+#define SHALE_ABI_VERSION 8
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -44,6 +44,9 @@ enum {
   SHALE_EXIT_NON_FINITE = 93,  /* non-finite loss or norm: do not requeue */
   SHALE_EXIT_INTERRUPTED = 130 /* Ctrl-C, state saved */
 };
+
+/* Where memory is, and work on it: with the device, or on the host. */
+typedef enum { SHALE_SPACE_DEVICE = 0, SHALE_SPACE_HOST = 1 } ShaleSpace;
 
 typedef enum {
   SHALE_F32 = 0,
@@ -319,16 +322,22 @@ void shale_note(ShaleRank *rank, const char *node);
 
 /* Runs `kernel` over [0, rows), split among threads at multiples of `grain` that depend
  * only on rows, grain and the number of threads. `name` is the kernel's name, for traces;
- * `args` holds `inputs` buffers that it reads, then `outputs` buffers that it writes. */
+ * `args` holds `inputs` buffers that it reads, then `outputs` buffers that it writes.
+ * `space` (ShaleSpace) is where it runs: with SHALE_SPACE_HOST the buffers are in host memory. */
 void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
-                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain);
+                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain, int32_t space);
 
-/* Computes C[m,n] = op(A) * op(B) on all threads, row-major, with leading dimensions in
- * elements. A and B have type `type`: SHALE_F32 or a 16-bit float. C has type
- * `result_type`: `type` or SHALE_F32. Sums are f32, rounded once. */
-void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,
-                int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-                int64_t ldc, int32_t type, int32_t result_type);
+/* Computes C[i][m,n] = op(A[i]) * op(B[i]) for i in [0, batch) on all threads, row-major, with
+ * leading dimensions in elements. The matrices of a batch follow one another without gaps. A and B
+ * have type `type`: SHALE_F32 or a 16-bit float. C has type `result_type`: `type` or SHALE_F32.
+ * Sums are f32, rounded once. */
+void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch, int64_t m,
+                int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
+                void *c, int64_t ldc, int32_t type, int32_t result_type);
+
+/* Copies or zeroes bytes of buffers in one memory, in order with launches. */
+void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes);
+void shale_zero(ShaleRank *rank, void *target, int64_t bytes);
 
 /* Returns scratch memory of the calling thread for a kernel: `offset` bytes into a block
  * of at least `bytes`. The block stays valid until the thread requests a larger one. */
@@ -372,6 +381,8 @@ void shale_transfer_wait(ShaleRank *rank, int32_t index);
 /* Returns this rank's coordinate on `axis`, an index into ShaleProgram.axes; 0 if `axis` is
  * negative. */
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis);
+/* Writes the coordinate to a buffer, in order with launches. */
+void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target);
 
 #ifdef __cplusplus
 }

@@ -52,7 +52,6 @@ private:
   void lowerBuffer(rt::BufferOp op);
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
-  void callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c);
   void lowerStart(rt::CollectiveOpInterface op);
 
   Value i32(int64_t value) {
@@ -188,6 +187,15 @@ void FunctionLowering::lowerBuffer(rt::BufferOp op) {
   addresses[op.getResult()] = address;
 }
 
+/// Returns where a kernel runs: on the host if it writes host memory.
+static ShaleSpace spaceOf(rt::LaunchOp op) {
+  bool host = llvm::any_of(op.getOutputs(), [](Value output) {
+    rt::BufferOp buffer = rt::allocationOf(output);
+    return buffer && buffer.getHost();
+  });
+  return host ? SHALE_SPACE_HOST : SHALE_SPACE_DEVICE;
+}
+
 LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   auto kernel = module.lookupSymbol<rt::KernelOp>(op.getKernel());
   if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
@@ -203,49 +211,21 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   call("shale_launch", none,
        {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
         i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()),
-        i64(*kernel.getGrain())});
+        i64(*kernel.getGrain()), i32(spaceOf(op))});
   return success();
 }
 
-void FunctionLowering::callGemm(rt::GemmOp op, Value a, Value bMatrix, Value c) {
-  rt::GemmOp::Shape shape = op.getShape();
-  call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m),
-        i64(shape.n), i64(shape.k), a, i64(op.getTransposeA() ? shape.m : shape.k), bMatrix,
-        i64(op.getTransposeB() ? shape.k : shape.n), c, i64(shape.n),
-        i32(runtimeType(op.getA().getType().getElementType())),
-        i32(runtimeType(op.getC().getType().getElementType()))});
-}
-
-/// Emits one call per matrix product, in a loop if the batch has several.
 void FunctionLowering::lowerGemm(rt::GemmOp op) {
   rt::GemmOp::Shape shape = op.getShape();
-  Value a = addresses.lookup(op.getA()), bMatrix = addresses.lookup(op.getB()),
-        c = addresses.lookup(op.getC());
-  if (shape.batch == 1)
-    return callGemm(op, a, bMatrix, c);
   if (shape.batch == 0)
     return;
-  Value begin = i64(0), end = i64(shape.batch), one = i64(1);
-  int64_t in = nn::elementBytes(op.getA().getType().getElementType()),
-          out = nn::elementBytes(op.getC().getType().getElementType());
-  Value aStride = i64(in * shape.m * shape.k), bStride = i64(in * shape.k * shape.n),
-        cStride = i64(out * shape.m * shape.n);
-  Block *before = b.getInsertionBlock();
-  Block *body = b.createBlock(&function.getBody(), function.getBody().end(), b.getI64Type(), loc);
-  Block *after = b.createBlock(&function.getBody(), function.getBody().end());
-  b.setInsertionPointToEnd(before);
-  LLVM::BrOp::create(b, loc, begin, body);
-  b.setInsertionPointToEnd(body);
-  Value i = body->getArgument(0);
-  auto at = [&](Value base, Value stride) {
-    return advanceBy(base, LLVM::MulOp::create(b, loc, i, stride));
-  };
-  callGemm(op, at(a, aStride), at(bMatrix, bStride), at(c, cStride));
-  Value next = LLVM::AddOp::create(b, loc, i, one);
-  Value more = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::slt, next, end);
-  LLVM::CondBrOp::create(b, loc, more, body, ValueRange(next), after, ValueRange());
-  b.setInsertionPointToEnd(after);
+  call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()),
+        i64(shape.batch), i64(shape.m), i64(shape.n), i64(shape.k), addresses.lookup(op.getA()),
+        i64(op.getTransposeA() ? shape.m : shape.k), addresses.lookup(op.getB()),
+        i64(op.getTransposeB() ? shape.k : shape.n), addresses.lookup(op.getC()), i64(shape.n),
+        i32(runtimeType(op.getA().getType().getElementType())),
+        i32(runtimeType(op.getC().getType().getElementType()))});
 }
 
 static StringRef startFunction(CollectiveKind kind) {
@@ -292,20 +272,21 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
       .Case([&](rt::CopyOp copy) {
-        LLVM::MemcpyOp::create(b, loc, address(copy.getTarget()), address(copy.getSource()),
-                               i64(rt::bufferBytes(copy.getSource().getType())),
-                               /*isVolatile=*/false);
+        call("shale_copy", none,
+             {function.getArgument(Rank), address(copy.getTarget()), address(copy.getSource()),
+              i64(rt::bufferBytes(copy.getSource().getType()))});
         return success();
       })
       .Case([&](rt::ZeroOp zero) {
-        Value value = LLVM::ConstantOp::create(b, loc, b.getI8Type(), b.getI8IntegerAttr(0));
-        LLVM::MemsetOp::create(b, loc, address(zero.getTarget()), value,
-                               i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType()))),
-                               false);
+        call("shale_zero", none,
+             {function.getArgument(Rank), address(zero.getTarget()),
+              i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType())))});
         return success();
       })
       .Case([&](rt::CoordinateOp op) {
-        LLVM::StoreOp::create(b, loc, coordinate(op.getAxis()), address(op.getTarget()));
+        call("shale_store_coordinate", none,
+             {function.getArgument(Rank), i32(axisIndex(module, op.getAxis())),
+              address(op.getTarget())});
         return success();
       })
       .Case([&](rt::CollectiveOpInterface start) { return lowerStart(start), success(); })

@@ -17,10 +17,6 @@
 
 namespace shale::rt {
 
-/// Where a block is: in the device's memory, or in host memory that the device copies from and to.
-/// The process may read and write host memory directly.
-enum class MemorySpace { Device, Host };
-
 /// A zeroed block of memory, at least 64-byte aligned, released on destruction.
 class Memory {
 public:
@@ -34,15 +30,18 @@ protected:
   int64_t length = 0;
 };
 
-/// A generated kernel over the rows [0, rows), split at multiples of `grain`.
+/// A generated kernel over the rows [0, rows), split at multiples of `grain`. With
+/// SHALE_SPACE_HOST it runs on the host, on buffers in host memory.
 struct Launch {
   ShaleKernel kernel;
   void *const *args;
   int64_t rows, grain;
+  ShaleSpace space;
 };
 
 /// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
 /// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1 and beta 0.
+/// The matrices of a batch follow one another.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -55,6 +54,7 @@ struct Product {
   void *c;
   int64_t ldc;
   Dtype type = Dtype::F32, resultType = Dtype::F32;
+  int64_t batch = 1;
 };
 
 class Device {
@@ -66,10 +66,12 @@ public:
 
   // ---- memory; failure throws
 
-  /// Allocates a block; fails with exit code 78 if there is no room. `what` names it in messages.
-  virtual std::unique_ptr<Memory> allocate(MemorySpace space, int64_t bytes, const char *what) = 0;
-  /// Copy between device or host memory and memory of the process; complete on return, after all
-  /// work that was called before.
+  /// Allocates a block in the device's memory, or in host memory that the device copies from and to
+  /// and that the process may read and write directly. Fails with exit code 78 if there is no room.
+  /// `what` names the block in messages.
+  virtual std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) = 0;
+  /// Copy between device or host memory and memory of the process, in order with work. read() is
+  /// complete on return; `source` of write() may change after it.
   virtual void read(void *target, const char *source, int64_t bytes) = 0;
   virtual void write(char *target, const void *source, int64_t bytes) = 0;
   /// Sets every byte of a range.
@@ -79,6 +81,8 @@ public:
 
   virtual void launch(const Launch &launch) = 0;
   virtual void multiply(const Product &product) = 0;
+  /// Copies within one memory.
+  virtual void copy(void *target, const void *source, int64_t bytes) = 0;
   /// Starts a copy between device and host memory; `index` is below transfer_count. Each may be in
   /// flight at most once.
   virtual void startCopy(int32_t index, void *target, const void *source, int64_t bytes) = 0;

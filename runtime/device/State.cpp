@@ -6,8 +6,8 @@ namespace shale::rt {
 
 State::State(const ShaleProgram &program, Device &device)
     : device(device),
-      deviceBlock(device.allocate(MemorySpace::Device, program.state_bytes, "state")),
-      hostBlock(device.allocate(MemorySpace::Host, program.host_state_bytes, "the host's state")) {}
+      deviceBlock(device.allocate(SHALE_SPACE_DEVICE, program.state_bytes, "state")),
+      hostBlock(device.allocate(SHALE_SPACE_HOST, program.host_state_bytes, "the host's state")) {}
 
 char *State::at(int64_t offset, int64_t bytes) const {
   if (offset >= 0 && offset + bytes <= deviceBlock->size())

@@ -1,6 +1,7 @@
 // The calls of compiled code: each is watched, traced and timed, and goes to the device
 // or to the collectives.
 #include "runtime/comm/Collectives.h"
+#include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Trace.h"
@@ -38,13 +39,6 @@ template <typename Body, typename Name> void record(const Span &span, Name name,
   }
 }
 
-/// Whether an address is in the state or arena of host memory.
-bool isHostMemory(const ShaleRank &rank, const void *at) {
-  const char *place = static_cast<const char *>(at);
-  return (place >= rank.hostState && place < rank.hostState + rank.program->host_state_bytes) ||
-         (place >= rank.hostArena && place < rank.hostArena + rank.program->host_arena_bytes);
-}
-
 void startCollective(ShaleRank *rank, int32_t site, ShaleCollectiveKind kind, const void *send,
                      void *recv, int64_t count, int32_t type) {
   if (rank->watch)
@@ -62,20 +56,20 @@ extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
 
 extern "C" void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
                              void *const *args, int32_t inputs, int32_t outputs, int64_t rows,
-                             int64_t grain) {
+                             int64_t grain, int32_t space) {
   if (rank->watch)
     rank->watch->launch(args, inputs, outputs);
   const char *what = name ? name : "kernel";
-  bool host = tracing() && outputs > 0 && isHostMemory(*rank, args[inputs]);
   record(
-      {what, rank->node, host ? "host" : nullptr},
+      {what, rank->node, space == SHALE_SPACE_HOST ? "host" : nullptr},
       [&](char *text, size_t size) { snprintf(text, size, "%s", what); },
-      [&] { rank->device->launch({kernel, args, rows, grain}); });
+      [&] { rank->device->launch({kernel, args, rows, grain, static_cast<ShaleSpace>(space)}); });
 }
 
-extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t m,
-                           int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-                           int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type) {
+extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
+                           int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+                           const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
+                           int32_t result_type) {
   if (rank->watch)
     rank->watch->gemm(a, b, c);
   Product product{transpose_a != 0,
@@ -92,15 +86,40 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
                   c,
                   ldc,
                   static_cast<Dtype>(type),
-                  static_cast<Dtype>(result_type)};
+                  static_cast<Dtype>(result_type),
+                  batch};
   record(
       {"matrix product", rank->node},
       [&](char *text, size_t size) {
-        snprintf(text, size, "gemm %s %c%c %lld x %lld x %lld", nameOf(product.type),
-                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m, (long long)n,
-                 (long long)k);
+        std::string times = batch == 1 ? "" : format("%lld x ", (long long)batch);
+        snprintf(text, size, "gemm %s %c%c %s%lld x %lld x %lld", nameOf(product.type),
+                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', times.c_str(), (long long)m,
+                 (long long)n, (long long)k);
       },
       [&] { rank->device->multiply(product); });
+}
+
+extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
+  if (rank->watch)
+    rank->watch->copy(target, source, bytes);
+  record(
+      {"copy", nullptr}, [](char *text, size_t size) { snprintf(text, size, "copy"); },
+      [&] { rank->device->copy(target, source, bytes); });
+}
+
+extern "C" void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
+  if (rank->watch)
+    rank->watch->copy(target, nullptr, bytes);
+  record(
+      {"zero", nullptr}, [](char *text, size_t size) { snprintf(text, size, "zero"); },
+      [&] { rank->device->fill(static_cast<char *>(target), 0, bytes); });
+}
+
+extern "C" void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target) {
+  int64_t coordinate = shale_coordinate(rank, axis);
+  if (rank->watch)
+    rank->watch->copy(target, nullptr, sizeof(coordinate));
+  rank->device->write(reinterpret_cast<char *>(target), &coordinate, sizeof(coordinate));
 }
 
 extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }

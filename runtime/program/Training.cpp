@@ -81,7 +81,7 @@ void Training::openData() {
   for (int i = 0; i < program.input_count; ++i) {
     int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
     inputBlocks.push_back(
-        device->allocate(MemorySpace::Host, elementsOf(program.inputs[i]) * size, "inputs"));
+        device->allocate(SHALE_SPACE_HOST, elementsOf(program.inputs[i]) * size, "inputs"));
     inputs.push_back(inputBlocks.back()->data());
   }
 }
@@ -326,8 +326,8 @@ int Training::run() {
   shareThreads();
   introduce();
   state.emplace(program, *device);
-  arena = device->allocate(MemorySpace::Device, program.arena_bytes, "the arena");
-  hostArena = device->allocate(MemorySpace::Host, program.host_arena_bytes, "the host's arena");
+  arena = device->allocate(SHALE_SPACE_DEVICE, program.arena_bytes, "the arena");
+  hostArena = device->allocate(SHALE_SPACE_HOST, program.host_arena_bytes, "the host's arena");
   self.hostState = state->hostData();
   self.hostArena = hostArena->data();
   hyper.resize(program.hyper_count);

@@ -59,6 +59,14 @@ void Watch::gemm(const void *a, const void *b, const void *c) {
   note(std::move(event));
 }
 
+void Watch::copy(const void *target, const void *source, int64_t bytes) {
+  Event event;
+  if (source)
+    event.reads = {{static_cast<const char *>(source), bytes}};
+  event.writes = {{static_cast<const char *>(target), bytes}};
+  note(std::move(event));
+}
+
 void Watch::start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type) {
   const ShaleSite &what = program.sites[site];
   int64_t bytes = count * sizeOf(static_cast<Dtype>(type));
@@ -269,15 +277,15 @@ std::string Watch::report() const {
   auto address = [](const void *at) { return format("%p", const_cast<void *>(at)); };
   ordered_json out;
   out["rank"] = rank;
-  out["blocks"] = {
-      {{"name", "state"}, {"address", address(blocks.state)}, {"bytes", program.state_bytes}},
-      {{"name", "arena"}, {"address", address(blocks.arena)}, {"bytes", program.arena_bytes}}};
-  auto addHost = [&](const char *name, const char *begin, int64_t bytes) {
+  out["blocks"] = ordered_json::array();
+  auto addBlock = [&](const char *name, const char *begin, int64_t bytes) {
     if (bytes > 0)
       out["blocks"].push_back({{"name", name}, {"address", address(begin)}, {"bytes", bytes}});
   };
-  addHost("host state", blocks.hostState, program.host_state_bytes);
-  addHost("host arena", blocks.hostArena, program.host_arena_bytes);
+  addBlock("state", blocks.state, program.state_bytes);
+  addBlock("arena", blocks.arena, program.arena_bytes);
+  addBlock("host state", blocks.hostState, program.host_state_bytes);
+  addBlock("host arena", blocks.hostArena, program.host_arena_bytes);
   ordered_json buffers = ordered_json::array();
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];

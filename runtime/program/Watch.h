@@ -31,6 +31,8 @@ public:
   // Called before each call of compiled code is executed; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
   void gemm(const void *a, const void *b, const void *c);
+  /// `source` is null for a fill.
+  void copy(const void *target, const void *source, int64_t bytes);
   void start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type);
   void wait(int32_t site);
   void startCopy(int32_t index, const void *target, const void *source, int64_t bytes);

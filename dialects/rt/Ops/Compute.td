@@ -28,7 +28,7 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
   let summary = "Matrix product by a library call";
   let description = [{
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
-    [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch, with one call per product.
+    [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch.
     Products of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
 
     Life: made by plan from `nn.matmul`; becomes `shale_gemm` in codegen.

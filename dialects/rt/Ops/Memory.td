@@ -110,8 +110,8 @@ def RT_ShardOp : RT_Op<"shard", [Pure]> {
 def RT_CopyOp : RT_Op<"copy"> {
   let summary = "Copies a buffer's bytes";
   let description = [{
-    Life: made by plan where a value is needed in a second buffer; becomes a
-    memory copy in codegen.
+    Life: made by plan where a value is needed in a second buffer; becomes
+    `shale_copy` in codegen.
 
     Constraints:
     - (C1) source and target have the same number of elements of one type.
@@ -148,7 +148,7 @@ def RT_TransferOp : RT_Op<"transfer"> {
 def RT_ZeroOp : RT_Op<"zero"> {
   let summary = "Sets a buffer's bytes to zero";
   let description = [{
-    Life: made by plan (padding of packed gradients); becomes a memory fill in codegen.
+    Life: made by plan (padding of packed gradients); becomes `shale_zero` in codegen.
 
     Example: `rt.zero %0 : memref<16xf32>`
   }];
@@ -159,7 +159,7 @@ def RT_ZeroOp : RT_Op<"zero"> {
 def RT_CoordinateOp : RT_Op<"coordinate"> {
   let summary = "Writes this rank's coordinate on a mesh axis";
   let description = [{
-    Life: made by plan from `dist.coordinate`; becomes `shale_coordinate` in codegen.
+    Life: made by plan from `dist.coordinate`; becomes `shale_store_coordinate` in codegen.
 
     Example: `rt.coordinate axis = "fsdp" to %0 : memref<i64>`
   }];

@@ -218,4 +218,16 @@ void multiplyOnThread(const Product &p) {
     omp_set_num_threads(threads);
 }
 
+void multiplyBatch(const Product &product) {
+  Product one = product;
+  one.batch = 1;
+  int64_t in = sizeOf(product.type), out = sizeOf(product.resultType);
+  for (int64_t i = 0; i < product.batch; ++i) {
+    one.a = static_cast<const char *>(product.a) + i * product.m * product.k * in;
+    one.b = static_cast<const char *>(product.b) + i * product.k * product.n * in;
+    one.c = static_cast<char *>(product.c) + i * product.m * product.n * out;
+    multiply(one);
+  }
+}
+
 } // namespace shale::rt

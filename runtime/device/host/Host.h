@@ -30,8 +30,10 @@ void checkCpu(const std::string &target, int level = cpuLevel());
 /// Runs a kernel on all threads (Launch.cpp).
 void launchOnThreads(const Launch &launch);
 
-/// Compute the product on all threads, or on the calling thread only (Gemm.cpp).
+/// Compute the first product on all threads, every product of the batch on all threads, or the
+/// first on the calling thread only (Gemm.cpp).
 void multiply(const Product &product);
+void multiplyBatch(const Product &product);
 void multiplyOnThread(const Product &product);
 
 /// Returns `bytes` that belong to the calling thread until it requests more.

@@ -13,7 +13,7 @@ public:
 
   std::string describe() const override { return std::string("cpu (") + program.target + ")"; }
 
-  std::unique_ptr<Memory> allocate(MemorySpace, int64_t bytes, const char *what) override {
+  std::unique_ptr<Memory> allocate(ShaleSpace, int64_t bytes, const char *what) override {
     return std::make_unique<Block>(bytes, what);
   }
   void read(void *target, const char *source, int64_t bytes) override {
@@ -25,7 +25,10 @@ public:
   void fill(char *target, int byte, int64_t bytes) override { std::memset(target, byte, bytes); }
 
   void launch(const Launch &launch) override { launchOnThreads(launch); }
-  void multiply(const Product &product) override { rt::multiply(product); }
+  void multiply(const Product &product) override { multiplyBatch(product); }
+  void copy(void *target, const void *source, int64_t bytes) override {
+    std::memcpy(target, source, bytes);
+  }
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override {
     transfers.start(index, target, source, bytes);
   }

@@ -52,12 +52,12 @@
 // CHECK: buffer f.moment1 optimizer state offset 192 bytes 64 padding 32
 // CHECK: buffer u gradients arena offset 0 bytes 128 padding 64
 // CHECK: state 256 arena 256 scratch 128 tokens 16 evaluate 0 sum 1
-// CHECK-NEXT: gemm 0 1 4x4x4 type 0 to 0 state+0/4 state+64/4 arena+0/4
-// CHECK-NEXT: gemm 1 0 4x2x2 type 0 to 0 arena+0/4 arena+128/2 arena+192/2
-// CHECK-NEXT: gemm 1 0 4x2x2 type 0 to 0 arena+32/4 arena+144/2 arena+224/2
+// CHECK-NEXT: gemm 0 1 1 of 4x4x4 type 0 to 0 state+0/4 state+64/4 arena+0/4
+// CHECK-NEXT: zero arena+128, 32 bytes
+// CHECK-NEXT: gemm 1 0 2 of 4x2x2 type 0 to 0 arena+0/4 arena+128/2 arena+192/2
 // CHECK-NEXT: reduce-scatter site 0 arena+0 to arena+64 count 16 type 0
 // CHECK-NEXT: wait 0
-// CHECK-NEXT: launch update_0 rows 16 grain 4: update(state+64, arena+64, lr 0.125) to state+64 [0, 16)
+// CHECK-NEXT: launch update_0 rows 16 grain 4 on the device: update(state+64, arena+64, lr 0.125) to state+64 [0, 16)
 // CHECK-NEXT: all-gather site 1 state+64 to state+0 count 16 type 0
 // CHECK-NEXT: wait 1
 // CHECK-NEXT: all-reduce site 2 elsewhere to elsewhere count 1 type 0

@@ -134,7 +134,7 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   sumOverAll(rank, LossF, LossR, &loss);
   float factor = count > 0 ? 1 / count : 0;
   void *args[] = {grad, &factor, grad};
-  shale_launch(rank, "scale", scaleKernel, args, 2, 1, groupCount, 16);
+  shale_launch(rank, "scale", scaleKernel, args, 2, 1, groupCount, 16, SHALE_SPACE_DEVICE);
   if (full)
     shale_reduce_scatter_start(rank, Grad, grad, reduced, local, SHALE_F32);
   else

@@ -46,8 +46,8 @@ public:
   explicit FarDevice(const ShaleProgram &program) : transfers(program) {}
 
   std::string describe() const override { return "far"; }
-  std::unique_ptr<Memory> allocate(MemorySpace space, int64_t bytes, const char *what) override {
-    if (space == MemorySpace::Host)
+  std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override {
+    if (space == SHALE_SPACE_HOST)
       return std::make_unique<Block>(bytes, what);
     return std::make_unique<FarMemory>(bytes);
   }
@@ -64,7 +64,10 @@ public:
     std::memset(target, byte, bytes);
   }
   void launch(const Launch &launch) override { launchOnThreads(launch); }
-  void multiply(const Product &product) override { shale::rt::multiply(product); }
+  void multiply(const Product &product) override { multiplyBatch(product); }
+  void copy(void *target, const void *source, int64_t bytes) override {
+    std::memcpy(target, source, bytes);
+  }
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override {
     transfers.start(index, target, source, bytes);
   }

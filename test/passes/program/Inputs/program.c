@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct ShaleRank {
   int64_t coordinate;
@@ -32,16 +33,28 @@ void shale_note(ShaleRank *rank, const char *node) {
 }
 
 void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
-                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain) {
-  printf("launch %s rows %d grain %d:", name, (int)rows, (int)grain);
+                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain, int32_t space) {
+  printf("launch %s rows %d grain %d on the %s:", name, (int)rows, (int)grain,
+         space == SHALE_SPACE_HOST ? "host" : "device");
   kernel(args, 0, rows);
   (void)rank;
 }
-void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
-                const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                int32_t type, int32_t result_type) {
-  printf("gemm %d %d %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)m, (int)n, (int)k,
-         type, result_type, place(a), (int)lda, place(b), (int)ldb, place(c), (int)ldc);
+void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t batch, int64_t m, int64_t n,
+                int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
+                int64_t ldc, int32_t type, int32_t result_type) {
+  printf("gemm %d %d %d of %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)batch, (int)m,
+         (int)n, (int)k, type, result_type, place(a), (int)lda, place(b), (int)ldb, place(c),
+         (int)ldc);
+  (void)rank;
+}
+void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
+  printf("copy %s to %s, %d bytes\n", place(source), place(target), (int)bytes);
+  memcpy(target, source, bytes);
+  (void)rank;
+}
+void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
+  printf("zero %s, %d bytes\n", place(target), (int)bytes);
+  memset(target, 0, bytes);
   (void)rank;
 }
 static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count,
@@ -70,6 +83,10 @@ void shale_wait(ShaleRank *rank, int32_t site) {
 }
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
   return axis == 0 ? rank->coordinate : -1;
+}
+void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target) {
+  *target = shale_coordinate(rank, axis);
+  printf("coordinate on axis %d to %s\n", axis, place(target));
 }
 
 void kernel_update(void *const *args, int64_t begin, int64_t end) {
