@@ -134,22 +134,31 @@ int64_t shale::rankCount(const CompileOptions &options) {
   return parseMesh(options.mesh, mesh).empty() ? mesh.ranks() : 1;
 }
 
-std::string shale::planKey(const CompileOptions &o, int64_t ranks) {
+/// Returns options whose plan has no relevant differences from that of `o`: flags without an effect
+/// have one value.
+static CompileOptions effective(CompileOptions o, int64_t ranks) {
   OffloadPolicy offload;
   (void)parseOffload(o.offload, offload);
   bool gathers = o.gathersUnits() && ranks > 1;
-  bool ahead = offload.any() && o.prefetch > 0; // copies between device and host memory start ahead
-  // A unit that is gathered ahead is in flight together with the unit in use.
+  // A unit that is gathered ahead is in flight together with the unit in use. Without gathers,
+  // copies between device and host memory start ahead, or not.
   int prefetch = gathers ? std::min(o.prefetch, o.maxGathersInFlight - 1) : 0;
   bool bounded = gathers ? o.reshardAfterForward || prefetch > 0 : offload.params > 0;
+  bool copiesAhead = offload.any() && o.prefetch > 0;
+  o.bucketSize = ranks > 1 ? reductionBucket(o) : 0;
+  o.reshardAfterForward |= !gathers;
+  o.prefetch = 2 * prefetch + copiesAhead;
+  o.maxGathersInFlight = bounded ? o.maxGathersInFlight : 0;
+  if (ranks == 1 || !o.scattersGradients())
+    o.order.clear();
+  return o;
+}
+
+std::string shale::planKey(const CompileOptions &options, int64_t ranks) {
+  CompileOptions used = effective(options, ranks);
   std::string key;
-  for (const std::string &part :
-       {o.shard, o.paramDtype, o.recompute, o.offload,
-        std::to_string(ranks > 1 ? reductionBucket(o) : 0),
-        std::to_string(!gathers || o.reshardAfterForward), std::to_string(prefetch),
-        std::to_string(ahead), std::to_string(bounded ? o.maxGathersInFlight : 0),
-        ranks > 1 && o.scattersGradients() ? o.order : ""})
-    key += part + "|";
+  for (const Knob &knob : allKnobs())
+    key += knob.get(used) + "|";
   return key;
 }
 

@@ -35,22 +35,42 @@ static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });
 }
 
-int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to,
-                     bool verify) {
+/// Returns the stages after `from`, up to and including `to`.
+static std::vector<Stage> stagesBetween(const CompileOptions &options, StringRef from,
+                                        StringRef to) {
+  std::vector<Stage> stages;
   bool inside = false;
-  for (const Stage &stage : stagesFor(options)) {
-    if (inside) {
-      PassManager manager(module.getContext());
-      manager.enableVerifier(verify);
-      stage.build(manager);
-      if (failed(manager.run(module)))
-        return stage.exitCode;
-    }
+  for (Stage &stage : stagesFor(options)) {
+    if (inside)
+      stages.push_back(std::move(stage));
     inside |= from == stage.name;
     if (to == stage.name)
       break;
   }
+  return stages;
+}
+
+int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to,
+                     bool verify) {
+  for (const Stage &stage : stagesBetween(options, from, to)) {
+    PassManager manager(module.getContext());
+    manager.enableVerifier(verify);
+    stage.build(manager);
+    if (failed(manager.run(module)))
+      return stage.exitCode;
+  }
   return SHALE_EXIT_OK;
+}
+
+std::string shale::describeStages(const CompileOptions &options, StringRef from, StringRef to) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const Stage &stage : stagesBetween(options, from, to)) {
+    OpPassManager manager(ModuleOp::getOperationName());
+    stage.build(manager);
+    manager.printAsTextualPipeline(os);
+  }
+  return text;
 }
 
 OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOptions &options,
@@ -67,8 +87,8 @@ OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOpt
 }
 
 std::string shale::fusedKey(const CompileOptions &o) {
-  return o.recompute + "|" + o.offload + "|" + std::to_string(o.maxGathersInFlight) + "|" +
-         std::to_string(o.reshardAfterForward);
+  // lowerToFused() applies --reshard-after-forward itself.
+  return describeStages(o, "partition", "fusion") + (o.reshardAfterForward ? "" : "|keep gathered");
 }
 
 FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options,

@@ -35,11 +35,15 @@ struct Plan {
 int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from,
               llvm::StringRef to, bool verify = true);
 
+/// Returns the passes that runStages runs, with their options: equal texts give equal modules.
+/// Plans share work by it, so that no flag can be forgotten.
+std::string describeStages(const CompileOptions &options, llvm::StringRef from, llvm::StringRef to);
+
 /// The first half of planning: returns a clone of `partitioned` with memory policies
 /// materialized and ops fused; null after an error, with the exit code in `exitCode`.
-/// Options with equal `fusedKey` give the same result. Both halves may run on several
-/// threads at once. Without `verify`, IR is not verified after each pass, which takes a fifth
-/// of the time: for searches over many plans, where the chosen plan is made again.
+/// Options with equal `fusedKey` give the same result from one partitioned module. Both halves may
+/// run on several threads at once. Without `verify`, IR is not verified after each pass, which
+/// takes a fifth of the time: for searches over many plans, where the chosen plan is made again.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned,
                                                const CompileOptions &options, bool verify = true,
                                                int *exitCode = nullptr);

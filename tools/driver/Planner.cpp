@@ -12,13 +12,16 @@
 using namespace mlir;
 using namespace shale;
 
-/// Returns the values of the knobs that a partitioned module depends on.
+/// Returns the options of a partitioned module that plans share: lowerToFused() applies
+/// --reshard-after-forward.
+static CompileOptions graphOptions(CompileOptions options) {
+  options.reshardAfterForward = true;
+  return options;
+}
+
+/// Options with equal keys give the same partitioned module.
 static std::string graphKey(const CompileOptions &options) {
-  std::string key;
-  for (const Knob &knob : allKnobs())
-    if (knob.graph)
-      key += knob.get(options) + "|";
-  return key;
+  return describeStages(graphOptions(options), "recover", "partition");
 }
 
 LogicalResult Planner::partition(const CompileOptions &options) {
@@ -26,10 +29,8 @@ LogicalResult Planner::partition(const CompileOptions &options) {
   if (partitioned && key == partitionedFor)
     return success();
   partitioned = {};
-  CompileOptions whole = options;
-  whole.reshardAfterForward = true; // lowerToFused() undoes it
   OwningOpRef<ModuleOp> module = recovered->clone();
-  exitCode = runStages(*module, whole, "recover", "partition");
+  exitCode = runStages(*module, graphOptions(options), "recover", "partition");
   if (exitCode)
     return failure();
   partitioned = std::move(module);
