@@ -13,6 +13,7 @@
 #include "passes/memory/Passes.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Dumps.h"
 #include "tools/driver/Interrupt.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Pipeline.h"
@@ -165,6 +166,9 @@ public:
   }
 
   int run() {
+    if (!options.compileFrom.empty())
+      if (int code = readDump(context, options, module))
+        return code;
     std::string wrong;
     target = findTarget(options.target, wrong);
     if (!target)
@@ -184,24 +188,29 @@ public:
       return code;
     if (int code = checkOutputs(options, {}))
       return code;
-    if (int code = chooseBatch(import))
-      return code;
-    import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark
-                                          : onnx::ImportOptions::MissingData::Warning;
-    int code = SHALE_EXIT_DATA;
     std::vector<std::string> assumed;
-    module = options.describe ? importToDescribe(import, assumed, code)
-                              : onnx::importOnnx(options.model, import, &context, &code);
-    if (!module)
+    if (module) {
+      if (int code = goOn())
+        return code;
+    } else if (int code = importModel(import, assumed)) {
       return code;
+    }
     if (int code = checkOutputs(options, *module))
       return code;
     followFileType(*module);
-    if (int code = saveStage("import"))
-      return code;
-    for (const Stage &stage : stagesFor(options)) {
-      if (int code = runStage(stage))
+    if (options.compileFrom.empty())
+      if (int code = saveStage("import"))
         return code;
+    // A dump is the module after its stage.
+    bool made = !options.compileFrom.empty() && options.compileFrom != "import";
+    for (const Stage &stage : stagesFor(options)) {
+      bool here = made && options.compileFrom == stage.name;
+      if (!made)
+        if (int code = runStage(stage))
+          return code;
+      made &= !here;
+      if (made)
+        continue;
       if (StringRef(stage.name) == "recover") {
         onnx::unbindVisibleLabels(*module, import);
         if (int code = checkLowering())
@@ -220,6 +229,7 @@ public:
           return code ? code : reportNumericsOfPlan();
         if (options.emit == Emit::Program)
           planner.emplace(module->clone());
+        chosen = true;
       }
       if (stage.last && stage.level == options.emit)
         return writeText(*module, options.output);
@@ -228,6 +238,46 @@ public:
   }
 
 private:
+  int importModel(onnx::ImportOptions &import, std::vector<std::string> &assumed) {
+    if (int code = chooseBatch(import))
+      return code;
+    import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark
+                                          : onnx::ImportOptions::MissingData::Warning;
+    int code = SHALE_EXIT_DATA;
+    module = options.describe ? importToDescribe(import, assumed, code)
+                              : onnx::importOnnx(options.model, import, &context, &code);
+    return module ? SHALE_EXIT_OK : code;
+  }
+
+  /// Prepares to go on from a dump.
+  int goOn() {
+    std::string names = "import";
+    int number = 2;
+    bool known = options.compileFrom == "import";
+    bool reached = options.emit == Emit::Object || options.emit == Emit::Program;
+    for (const Stage &stage : stagesFor(options)) {
+      names += std::string(", ") + stage.name;
+      number += !known;
+      known |= options.compileFrom == stage.name;
+      reached |= known && stage.last && stage.level == options.emit;
+    }
+    if (!known)
+      return usageError("--compile-from: '" + options.compileFrom + "' is none of " + names);
+    if (!reached)
+      return usageError("--emit: no stage from " + options.compileFrom + " on makes this IR");
+    if (options.describe)
+      return usageError("--describe needs the model, not a dump: leave --compile-from out");
+    stageNumber = number;
+    chosen = options.compileFrom != "import" && options.compileFrom != "recover";
+    if (options.compileFrom != "plan")
+      return SHALE_EXIT_OK;
+    FailureOr<ProgramSummary> planned = summarizeProgram(*module);
+    if (failed(planned))
+      return SHALE_EXIT_DATA;
+    summary = std::move(*planned);
+    return SHALE_EXIT_OK;
+  }
+
   /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside
   /// the program and repeat it.
   void print(Diagnostic &diagnostic) {
@@ -422,9 +472,9 @@ private:
                    << "': " << error.message() << "\n";
       return SHALE_EXIT_IO;
     }
-    std::string path = stagePath(name) + ".mlir";
+    std::string path = stagePath(name);
     ++stageNumber;
-    return writeText(*module, path);
+    return writeDump(*module, path, name, options, chosen);
   }
 
   /// Returns the path prefix of the files that the current stage writes.
@@ -469,7 +519,8 @@ private:
         return SHALE_EXIT_IO;
       }
     }
-    printSummary(summary, llvm::outs());
+    if (options.compileFrom != "codegen") // the plan is lost there
+      printSummary(summary, llvm::outs());
     if (planner)
       if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
         printVerdict(*planner, *plan, llvm::outs());
@@ -482,6 +533,7 @@ private:
 
   CompileOptions options; // flags that were not typed may be chosen by a memory limit
   bool stop = false;
+  bool chosen = false; // whether flags that were not typed have the values that the planner chose
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   const Target *target = nullptr; // set by run()
@@ -496,6 +548,9 @@ private:
 int shale::compile(const CompileOptions &options) {
   handleInterrupts();
   int code = Compilation(options).run();
+  // A dump is input: what a stage refuses in it is no bug of Shale.
+  if (code == SHALE_EXIT_INTERNAL && !options.compileFrom.empty())
+    code = SHALE_EXIT_DATA;
   llvm::outs().flush();
   if (std::error_code error = llvm::outs().error()) {
     llvm::outs().clear_error(); // LLVM would abort

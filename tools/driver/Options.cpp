@@ -422,6 +422,11 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
                  "write the IR after each stage, one numbered file each")
       ->type_name("DIR")
       ->group(out);
+  app.add_option(
+         "--compile-from", o.compileFrom,
+         "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records")
+      ->type_name("STAGE")
+      ->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")
       ->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")
@@ -454,13 +459,17 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     return {std::nullopt, SHALE_EXIT_USAGE};
   }
   for (const CLI::Option *option : app.get_options())
-    if (option->count() > 0 && !option->get_lnames().empty())
+    if (option->count() > 0 && !option->get_lnames().empty()) {
       o.typed.insert(option->get_lnames().front());
+      for (const std::string &value : option->results())
+        o.flags.push_back({option->get_lnames().front(), value});
+    }
   if (o.recompute == "auto") {
     o.recomputeAuto = true;
     o.recompute = "none";
     o.typed.erase("recompute");
   }
+  o.argv.assign(argv, argv + argc);
   for (int i = 1; i < argc; ++i) {
     StringRef word = argv[i];
     if (word == "-o")

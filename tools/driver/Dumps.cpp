@@ -1,0 +1,116 @@
+//===- Dumps.cpp - Modules between two stages, in files -------------------===//
+#include "tools/driver/Dumps.h"
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/Parser/Parser.h"
+#include "shale/Runtime.h"
+#include "tools/driver/Knobs.h"
+#include "tools/driver/Outputs.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace shale;
+
+/// On a dumped module: the flags of the compilation, "--name=value" each.
+static constexpr llvm::StringLiteral kFlagsAttr = "shale.flags";
+/// On a dumped module: the stage that made it.
+static constexpr llvm::StringLiteral kStageAttr = "shale.stage";
+/// Constants of more elements are elided in text.
+static constexpr int64_t kShownElements = 1 << 16;
+
+/// Returns the typed flags that decide what is compiled, not what is written or shown. With
+/// `chosen` the planner's knobs have the values of `options`, and the memory limit that chose them
+/// is left out.
+static std::vector<std::string> flagsOf(const CompileOptions &options, bool chosen) {
+  static const std::set<std::string> never = {
+      "emit",    "save-temps", "save-temps-passes", "report",  "why",
+      "compare", "plan-only",  "describe",          "remarks", "compile-from"};
+  std::vector<std::string> flags;
+  for (const auto &[name, value] : options.flags)
+    if (!never.count(name) && !(chosen && (knobNamed(name) || name == "memory-limit")))
+      flags.push_back("--" + name + "=" + value);
+  if (chosen)
+    for (const Knob &knob : allKnobs())
+      if (std::string value = knob.get(options); !value.empty())
+        flags.push_back("--" + std::string(knob.flag) + "=" + value);
+  return flags;
+}
+
+int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
+                     const CompileOptions &options, bool chosen) {
+  Builder builder(module.getContext());
+  std::vector<std::string> flags = flagsOf(options, chosen);
+  module->setAttr(kFlagsAttr,
+                  builder.getStrArrayAttr(SmallVector<StringRef>(flags.begin(), flags.end())));
+  module->setAttr(kStageAttr, builder.getStringAttr(stage));
+  std::string text = prefix.str() + ".mlir", code = prefix.str() + ".mlirbc";
+  int failed = writeOutput(text, [&](raw_ostream &os) {
+    os << "// To go on: shalec --compile-from=" << stage << " " << code << " -o PROGRAM\n";
+    OpPrintingFlags printing;
+    printing.elideLargeElementsAttrs(kShownElements);
+    module.print(os, printing);
+    os << "\n";
+  });
+  if (!failed)
+    failed = writeOutput(code, [&](raw_ostream &os) { (void)writeBytecodeToFile(module, os); });
+  module->removeAttr(kFlagsAttr);
+  module->removeAttr(kStageAttr);
+  return failed;
+}
+
+/// Whether a constant of the module was left out of its text.
+static bool isElided(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        bool elided = false;
+        op->getAttrDictionary().walk(
+            [&](DenseResourceElementsAttr attr) { elided |= !attr.getRawHandle().getBlob(); });
+        return elided ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+int shale::readDump(MLIRContext &context, CompileOptions &options, OwningOpRef<ModuleOp> &module) {
+  auto error = [&](const llvm::Twine &message, int code) {
+    llvm::errs() << "shalec: error: " << options.model << ": " << message << "\n";
+    return code;
+  };
+  if (!llvm::sys::fs::exists(options.model))
+    return error("there is no such file", SHALE_EXIT_NO_INPUT);
+  module = parseSourceFile<ModuleOp>(options.model, &context);
+  if (!module)
+    return SHALE_EXIT_DATA;
+  if (isElided(*module))
+    return error("large constants were left out of this text: give the .mlirbc file beside it",
+                 SHALE_EXIT_DATA);
+  if (auto stage = (*module)->getAttrOfType<StringAttr>(kStageAttr)) {
+    if (stage.getValue() != options.compileFrom)
+      return error("stage " + stage.getValue() +
+                       " made this module: --compile-from=" + stage.getValue(),
+                   SHALE_EXIT_USAGE);
+    (*module)->removeAttr(kStageAttr);
+  }
+  std::vector<std::string> words = {options.argv.front()};
+  if (auto recorded = (*module)->getAttrOfType<ArrayAttr>(kFlagsAttr)) {
+    for (Attribute flag : recorded) {
+      auto text = dyn_cast<StringAttr>(flag);
+      if (!text || !text.getValue().starts_with("--"))
+        return error("'shale.flags' must hold flags", SHALE_EXIT_DATA);
+      StringRef name = text.getValue().drop_front(2).split('=').first;
+      if (!options.typed.count(name.str()))
+        words.push_back(text.str());
+    }
+    (*module)->removeAttr(kFlagsAttr);
+  }
+  words.insert(words.end(), options.argv.begin() + 1, options.argv.end());
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  ParsedOptions parsed = parseOptions(argv.size(), argv.data());
+  if (!parsed.options)
+    return parsed.exitCode ? parsed.exitCode : SHALE_EXIT_DATA;
+  options = *parsed.options;
+  return SHALE_EXIT_OK;
+}

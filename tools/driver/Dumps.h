@@ -1,0 +1,29 @@
+//===- Dumps.h - Modules between two stages, in files ---------------------===//
+//
+// --save-temps writes the module after each stage twice: as text to read, without
+// locations and large constants, and as bytecode, with both. Each records its stage and
+// the flags of the compilation. --compile-from goes on from either.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_DRIVER_DUMPS_H
+#define SHALE_DRIVER_DUMPS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "tools/driver/Options.h"
+
+namespace shale {
+
+/// Writes PREFIX.mlir and PREFIX.mlirbc for the module after `stage`. With `chosen` the recorded
+/// flags hold the values that the planner chose. Returns an exit code.
+int writeDump(mlir::ModuleOp module, llvm::StringRef prefix, llvm::StringRef stage,
+              const CompileOptions &options, bool chosen);
+
+/// Reads the dump that `options.model` names and adds the flags that it records to `options`; typed
+/// flags come first. Returns an exit code after an error.
+int readDump(mlir::MLIRContext &context, CompileOptions &options,
+             mlir::OwningOpRef<mlir::ModuleOp> &module);
+
+} // namespace shale
+
+#endif // SHALE_DRIVER_DUMPS_H
