@@ -155,7 +155,7 @@ public:
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    if (options.savePasses)
+    if (options.savePasses || options.printPasses || !options.crashReproducer.empty())
       context.disableMultithreading();
     context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
@@ -424,6 +424,11 @@ private:
     int saved = SHALE_EXIT_OK;
     if (options.savePasses)
       savePasses(manager, stagePath(stage.name), saved);
+    if (options.printPasses)
+      manager.enableIRPrinting(/*shouldPrintBeforePass=*/{},
+                               [](Pass *, Operation *) { return true; });
+    if (!options.crashReproducer.empty())
+      manager.enableCrashReproducerGeneration(options.crashReproducer);
     if (failed(manager.run(*module)))
       return stage.exitCode;
     if (saved)

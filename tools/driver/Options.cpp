@@ -429,6 +429,14 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
       ->group(out);
   app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")
       ->group(out);
+  // For people who work on passes (docs/howto/inspect-ir.md): not in the help.
+  app.add_flag("--mlir-print-ir-after-all", o.printPasses,
+               "print the IR to standard error after each pass that changes it")
+      ->group("");
+  app.add_option("--mlir-pass-pipeline-crash-reproducer", o.crashReproducer,
+                 "where a stage fails, write its input and passes, for shale-opt --run-reproducer")
+      ->type_name("FILE")
+      ->group("");
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")
       ->group(out);
   app.add_flag("--describe", o.describe,

@@ -23,6 +23,8 @@ struct CompileOptions {
   Emit emit = Emit::Program;
   std::string saveTemps;
   bool savePasses = false;
+  bool printPasses = false;    ///< print the IR after each pass to standard error
+  std::string crashReproducer; ///< file for the module and the passes of a stage that fails
   bool describe = false;
   bool bundle = false; ///< whether shared libraries are copied beside the program
   bool remarks = false;
