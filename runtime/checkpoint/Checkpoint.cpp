@@ -21,6 +21,7 @@ namespace shale::rt {
 namespace {
 const char *const temporaryMark = ".tmp-";
 constexpr int64_t chunkBytes = 1 << 20;
+constexpr int64_t pieceBytes = 1 << 19; // of the state, read at once
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
 
@@ -63,7 +64,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
                    piece.type, {piece.end - piece.begin});
   writer.begin(folder + "/" + name);
   std::vector<StoredPiece> stored;
-  std::vector<char> buffer(chunkBytes);
+  std::vector<char> buffer(pieceBytes);
   for (const Piece &piece : own) {
     StoredPiece entry;
     entry.parameter = program.parameters[piece.parameter].name;
@@ -74,8 +75,8 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
     entry.file = name;
     entry.offset = writer.position();
     Checksum checksum;
-    for (int64_t at = 0; at < piece.bytes(); at += chunkBytes) {
-      int64_t n = std::min(chunkBytes, piece.bytes() - at);
+    for (int64_t at = 0; at < piece.bytes(); at += pieceBytes) {
+      int64_t n = std::min(pieceBytes, piece.bytes() - at);
       state.read(piece.offset + at, buffer.data(), n);
       checksum.add(buffer.data(), n);
       writer.append(buffer.data(), n);

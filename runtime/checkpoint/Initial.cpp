@@ -16,9 +16,9 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t chunkBytes = 1 << 20;
+constexpr int64_t chunkBytes = 1 << 19;
 constexpr int64_t chunkElements = chunkBytes / 8; // of any type
-constexpr int64_t stripElements = 1 << 20;        // of a transposed parameter
+constexpr int64_t blockSide = 256; // rows and columns of a block of a transposed parameter
 
 std::string besideProgram(const std::string &file) {
   char path[PATH_MAX];
@@ -240,29 +240,28 @@ private:
     state.write(piece.offset + (begin - piece.begin) * size, values.data(), (end - begin) * size);
   }
 
-  /// Reads a piece of a transposed parameter, a strip of rows at a time. The file holds
-  /// [columns, rows]: for each column, one contiguous range covers the rows of the strip.
+  /// Reads a piece of a transposed parameter block by block. The file holds [columns, rows]: of
+  /// each column of a block one contiguous range.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source) {
     int64_t size = sizeOf(source.type), rows = parameter.dims[0], columns = parameter.dims[1];
-    int64_t firstRow = piece.begin / columns;
-    int64_t lastRow = (piece.end - 1) / columns + 1;
-    int64_t strip = std::max<int64_t>(1, std::min(chunkBytes / size, stripElements / columns));
-    for (int64_t top = firstRow; top < lastRow; top += strip) {
-      int64_t height = std::min(strip, lastRow - top);
-      int64_t begin = std::max(piece.begin, top * columns);
-      int64_t end = std::min(piece.end, (top + height) * columns);
-      values.resize(std::max<size_t>(values.size(), (end - begin) * sizeOf(piece.type)));
-      for (int64_t c = 0; c < columns; ++c) {
-        source.file->readAt(source.offset + (c * rows + top) * size, buffer.data(), height * size);
+    int64_t firstRow = piece.begin / columns, lastRow = (piece.end - 1) / columns + 1;
+    for (int64_t top = firstRow; top < lastRow; top += blockSide)
+      for (int64_t left = 0; left < columns; left += blockSide) {
+        int64_t height = std::min(blockSide, lastRow - top);
+        int64_t width = std::min(blockSide, columns - left);
+        for (int64_t c = 0; c < width; ++c)
+          source.file->readAt(source.offset + ((left + c) * rows + top) * size,
+                              buffer.data() + c * height * size, height * size);
         for (int64_t r = 0; r < height; ++r) {
-          int64_t element = (top + r) * columns + c;
-          if (element >= begin && element < end)
-            convert(source.type, buffer.data() + r * size, piece.type,
-                    values.data() + (element - begin) * sizeOf(piece.type), 1);
+          int64_t row = (top + r) * columns + left; // the first element of the block's row
+          int64_t begin = std::max(piece.begin, row), end = std::min(piece.end, row + width);
+          for (int64_t e = begin; e < end; ++e)
+            convert(source.type, buffer.data() + ((e - row) * height + r) * size, piece.type,
+                    values.data() + (e - begin) * sizeOf(piece.type), 1);
+          if (begin < end)
+            store(piece, begin, end);
         }
       }
-      store(piece, begin, end);
-    }
   }
 
   const ShaleProgram &program;

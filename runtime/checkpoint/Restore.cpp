@@ -12,7 +12,7 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t chunkElements = 1 << 19;
+constexpr int64_t chunkElements = 1 << 18;
 
 /// Returns the names of loss-scaling parameters of the program and of the checkpoint.
 std::set<std::string> lossScales(const ShaleProgram &program, const Manifest &manifest) {
