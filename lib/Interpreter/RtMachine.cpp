@@ -9,7 +9,8 @@ using namespace mlir;
 
 namespace shale::interp {
 
-/// All bits set: NaN as a float of any width, an invalid index as an integer.
+/// All bits set: NaN as a float of any width, an invalid index as an integer. A boolean with such a
+/// byte reads as false, since a missing copy of a true one must change results.
 static constexpr int kPoison = 0xff;
 
 LogicalResult RtMachine::prepare() {
@@ -127,8 +128,13 @@ RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
 
 Tensor RtMachine::read(int64_t rank, Value buffer) {
   Span from = span(rank, buffer);
-  return Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(),
-                           from.bytes);
+  Tensor value =
+      Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(), from.bytes);
+  if (from.type.getElementType().isInteger(1))
+    for (int64_t i = 0; i < value.size(); ++i)
+      if (from.bytes[i] == char(kPoison))
+        value.setNumber(i, 0);
+  return value;
 }
 
 void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) {

@@ -73,7 +73,7 @@ void OffloadMaterializer::offloadActivation(OpResult value) {
         first = !first || user->isBeforeInBlock(first) ? user : first;
       }
     }
-  if (!first || isNumber(value))
+  if (!first || cast<RankedTensorType>(value.getType()).getRank() == 0)
     return;
   builder.setInsertionPointAfter(value.getOwner());
   Value copy = move<mem::OffloadOp>(value, value.getOwner());
@@ -155,7 +155,7 @@ void OffloadMaterializer::moveOperands(Operation *op) {
   bool host = runsOnHost(op);
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
-    if (isNumber(value) || value.getDefiningOp<nn::ConstantOp>() || isOnHost(value) == host)
+    if (isInBothMemories(value) || isOnHost(value) == host)
       continue;
     Value &copy = copies[{value.getAsOpaquePointer(), host}];
     if (!copy) {
@@ -172,7 +172,7 @@ void OffloadMaterializer::moveResults() {
   for (OpOperand &operand : terminator->getOpOperands()) {
     Value value = operand.get();
     bool host = isHostResult(function, operand.getOperandNumber());
-    if (isNumber(value) || !value.getDefiningOp() || isOnHost(value) == host)
+    if (isInBothMemories(value) || !value.getDefiningOp() || isOnHost(value) == host)
       continue;
     builder.setInsertionPointAfter(value.getDefiningOp());
     Operation *like = value.getDefiningOp();
@@ -190,7 +190,7 @@ void OffloadMaterializer::run() {
     for (OpResult result : op->getResults())
       isForward(op) ? offloadActivation(result) : offloadGradient(result);
   for (BlockArgument argument : function.getArguments())
-    if (isHostArgument(argument) && !isNumber(argument))
+    if (isHostArgument(argument))
       reloadParameter(argument);
   if (!wholeUses.empty())
     reloadWhole(wholeUses);

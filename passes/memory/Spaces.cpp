@@ -16,14 +16,18 @@ bool isHostResult(func::FuncOp function, unsigned result) {
   return isHostState(nn::getState(function, function.getResultAttr(result, nn::kStateAttr)));
 }
 
-bool isNumber(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return !type || type.getRank() == 0;
+bool isInBothMemories(Value value) {
+  Value root = viewedValue(value);
+  auto type = dyn_cast<RankedTensorType>(root.getType());
+  if (!type || root.getDefiningOp<nn::ConstantOp>())
+    return true;
+  auto argument = dyn_cast<BlockArgument>(root);
+  return argument && type.getRank() == 0 && !nn::getState(argument);
 }
 
 bool isOnHost(Value value) {
   Value root = viewedValue(value);
-  if (isNumber(root))
+  if (isInBothMemories(root))
     return false;
   if (auto argument = dyn_cast<BlockArgument>(root))
     return isHostArgument(argument);

@@ -10,8 +10,10 @@ namespace shale {
 bool isHostArgument(mlir::BlockArgument argument);
 bool isHostResult(mlir::func::FuncOp function, unsigned result);
 
-/// Whether a value is a scalar or no tensor. Such values are in both memories.
-bool isNumber(mlir::Value value);
+/// Whether a value is in both memories: a constant, a scalar that the runtime passes to the
+/// function (a hyper-parameter, the seed, the step), or no tensor. Any other scalar is copied like
+/// a tensor.
+bool isInBothMemories(mlir::Value value);
 
 /// Whether a value is in host memory: state whose home is host memory, results of
 /// `mem.offload` and of ops that run on the host, and views of these.

@@ -85,7 +85,7 @@ static LogicalResult verifySpaces(func::FuncOp function) {
       continue;
     for (OpOperand &operand : op.getOpOperands()) {
       Value value = operand.get();
-      if (isNumber(value) || value.getDefiningOp<nn::ConstantOp>())
+      if (isInBothMemories(value))
         continue;
       bool wanted = leaves
                         ? isHostResult(function, operand.getOperandNumber())

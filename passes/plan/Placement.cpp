@@ -342,12 +342,10 @@ void Placement::placeComputed(Operation *op) {
     std::optional<Place> state;
     if (!operand || !mayTake(op, *operand, result)) {
       auto isOnHost = [&](Value value) {
-        return cast<RankedTensorType>(value.getType()).getRank() > 0 && hasPlace(value) &&
-               allocations[placeOf(value).allocation].host;
+        return hasPlace(value) && allocations[placeOf(value).allocation].host;
       };
-      // Tensor results of ops that run on the host are on the host; scalars are in both memories.
-      bool host = cast<RankedTensorType>(result.getType()).getRank() > 0 &&
-                  llvm::any_of(op->getOperands(), isOnHost);
+      // An op with an operand on the host runs there.
+      bool host = llvm::any_of(op->getOperands(), isOnHost);
       state = placeOfState(op, result, host);
       if (!state) {
         allocations[add(result, describeValue(result))].host = host;

@@ -3,7 +3,7 @@
 // RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
 // Every copy is needed where it is.
 // RUN: %python %S/mutate.py shale-opt %t.mlir "mem\.(?:offload|reload)" "memory; it must be in" | FileCheck %s --check-prefix=MUTANTS
-// MUTANTS: 4 of {{.*}}, each is missed
+// MUTANTS: 5 of {{.*}}, each is missed
 
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
@@ -41,8 +41,10 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   // CHECK-NEXT: %[[GH:.*]] = mem.offload %[[G]]
   %5 = dist.reduce_scatter  sum %g over "fsdp" dim = 0 {nn.phase = #nn.phase<backward>} : tensor<64xf32> -> tensor<32xf32>
   // What adds up its elements and the update run where they are.
-  // CHECK: nn.sum_squares %[[GH]]
-  // CHECK: nn.sgd %[[A]], %[[GH]], %arg2
+  // The sum, a scalar of host memory, comes back like a tensor; the runtime has the hyper-parameters in both memories.
+  // CHECK: %[[Q:.*]] = nn.sum_squares %[[GH]]
+  // CHECK-NEXT: mem.reload %[[Q]]
+  // CHECK-NEXT: nn.sgd %[[A]], %[[GH]], %arg2
   // CHECK-NOT: mem.
   %6 = nn.sum_squares %5 {nn.phase = #nn.phase<update>} : (tensor<32xf32>) -> tensor<f32>
   %7:2 = nn.sgd %a, %5, %m enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<32xf32>, tensor<f32>
