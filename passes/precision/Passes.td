@@ -25,8 +25,8 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
     - Buffers and optimizer state have the types of the policy.
 
     Uses of a value share one cast per type where possible, and no two casts
-    cancel. The partitioner derives from the casts in which type a unit is sent
-    and reduced.
+    cancel. From the casts `shale-materialize-units` derives in which type a unit
+    is sent and reduced.
 
     In the example the loss is the mean of the squares of `%y`. Both matrix
     products read bf16, but the second one returns the gradient in f32, and the

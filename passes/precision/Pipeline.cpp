@@ -4,6 +4,6 @@
 void shale::buildPrecisionPipeline(mlir::OpPassManager &manager) {
   // Apply the policy to types, with casts where types differ.
   manager.addPass(createPrecisionPass());
-  // Check what the partitioner and the reports rely on.
+  // Check what the sharding stage and the reports rely on.
   manager.addPass(createVerifyPrecisionPass());
 }

@@ -34,11 +34,11 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
     ...
       llvm.func @shale_step(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: !llvm.ptr, %arg4: !llvm.ptr, %arg5: !llvm.ptr) {
         ...
-        "llvm.intr.memset"(%arg2, %2, %3) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
+        llvm.call @shale_zero(%arg0, %arg2, %2) : (!llvm.ptr, !llvm.ptr, i64) -> ()
         ...
-        llvm.call @shale_all_reduce_start(%arg0, %4, %arg2, %arg2, %5, %6) : (!llvm.ptr, i32, !llvm.ptr, !llvm.ptr, i64, i32) -> ()
-        %7 = llvm.mlir.constant(0 : i32) : i32
-        llvm.call @shale_wait(%arg0, %7) : (!llvm.ptr, i32) -> ()
+        llvm.call @shale_all_reduce_start(%arg0, %3, %arg2, %arg2, %4, %5) : (!llvm.ptr, i32, !llvm.ptr, !llvm.ptr, i64, i32) -> ()
+        %6 = llvm.mlir.constant(0 : i32) : i32
+        llvm.call @shale_wait(%arg0, %6) : (!llvm.ptr, i32) -> ()
         llvm.return
       }
       llvm.mlir.global private constant @shale_text_0("fsdp\00") {addr_space = 0 : i32}

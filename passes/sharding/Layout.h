@@ -1,8 +1,8 @@
 //===- Layout.h - Layouts of values and assignments of ops ----------------===//
 //
 // Propagation decides, per op, which mesh axes split which factors of its rule
-// (an Assignment); the layouts of operands and results follow from it. The
-// partitioner recovers the same assignment from the layouts in the IR.
+// (an Assignment); the layouts of operands and results follow from it.
+// Partition recovers the same assignment from the layouts in the IR.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_LAYOUT_H

@@ -12,7 +12,7 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     default. Splits are propagated along the factors of each op's rule, first
     forward, then backward to values that have no split yet (constants,
     positions), until nothing changes. Data axes are propagated first. A factor
-    that is split stays split: where operands disagree, the partitioner reshards.
+    that is split stays split: where operands disagree, partition reshards.
     Sums over a split factor are partial, and stay partial through linear ops.
 
     Requires: a mesh. Ensures: `dist.sharding` on every argument of every
@@ -115,13 +115,15 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
 
     After:
     ```mlir
-    dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
-    func.func @forward(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>) -> tensor<4x6xf32> {
-      %partial = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
-      %h = dist.all_reduce sum %partial over "tp" : tensor<2x6xf32>
-      %y = nn.tanh %h : tensor<2x6xf32>
-      %whole = dist.all_gather %y over "fsdp" dim = 0 : tensor<2x6xf32> -> tensor<4x6xf32>
-      return %whole : tensor<4x6xf32>
+    module attributes {dist.partitioned} {
+      dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+      func.func @forward(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>) -> tensor<4x6xf32> {
+        %partial = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
+        %h = dist.all_reduce sum %partial over "tp" : tensor<2x6xf32>
+        %y = nn.tanh %h : tensor<2x6xf32>
+        %whole = dist.all_gather %y over "fsdp" dim = 0 : tensor<2x6xf32> -> tensor<4x6xf32>
+        return %whole : tensor<4x6xf32>
+      }
     }
     ```
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Stops a run and resumes it: at the same world size the bits are those of a run at once; over 2 -> 4 -> 1 ranks the
-run stays on PyTorch's trajectory.
+run stays on PyTorch's trajectory. A run whose update diverges ends with 93 and saves nothing; the checkpoint before goes on as if it had not been.
 
 usage: resume.py --build DIR --case test/models/gpt2
 """
-from runner import Case, main, same_bits
+import subprocess
+
+from runner import Case, Deviates, main, same_bits
 
 
 def same_world_size(case, program, work):
@@ -16,19 +18,37 @@ def same_world_size(case, program, work):
     same_bits(work / "whole", work / "parts", "a run at once and a resumed one")
 
 
+def non_finite(case, program, work):
+    constant = ["--schedule", "constant"]
+    case.train(program, work / "straight", steps=10, flags=constant, what="the run at once")
+    case.train(program, work / "diverged", steps=10, flags=[*constant, "--stop-after", "5"], what="the first part")
+    hyper = [str(flag) for flag in case.hyper_flags()]
+    for flag in ("--lr", "--weight-decay"):  # a factor of 1e12 a step
+        hyper[hyper.index(flag) + 1] = "1e6"
+    done = subprocess.run([program, "--data", case.batches, "--steps", "10", *hyper, "--out", work / "diverged", *constant, "--resume", "must"],
+                          capture_output=True, text=True)
+    if done.returncode != 93 or "is not finite; the update was not applied" not in done.stderr:
+        raise Deviates(f"an update that diverges ends with {done.returncode}: {done.stderr[-500:]}")
+    if sorted(path.name for path in (work / "diverged" / "checkpoints").iterdir()) != ["step-00000005"]:
+        raise Deviates("a run that diverged left a checkpoint")
+    case.train(program, work / "diverged", steps=10, flags=[*constant, "--resume", "must"], what="the part after")
+    same_bits(work / "straight", work / "diverged", "a run at once and one that diverged between")
+
+
 def check(a, work):
     case = Case(a.build, a.case)
     programs = {ranks: work / f"train{ranks}" for ranks in (1, 2, 4)}
     for ranks, program in programs.items():
         case.shalec(program, "full" if ranks > 1 else "none", ranks)
     same_world_size(case, programs[2], work)
+    non_finite(case, programs[2], work)
     constant = ["--schedule", "constant"]
     case.train(programs[2], work / "moved", flags=[*constant, "--stop-after", "7"], what="2 ranks")
     case.train(programs[4], work / "moved", flags=[*constant, "--stop-after", "14", "--resume", "must"], what="4 ranks")
     case.train(programs[1], work / "moved", flags=[*constant, "--resume", "must"], what="1 rank")
     case.check_metrics(work / "moved")
     case.check_weights(work / "moved")
-    return "the same bits on 2 ranks; on the trajectory over 2 -> 4 -> 1"
+    return "the same bits on 2 ranks, also after a run that ended with 93; on the trajectory over 2 -> 4 -> 1"
 
 
 if __name__ == "__main__":

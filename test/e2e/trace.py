@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Traces two steps: every rank has its kernels, its collectives and its copies between the memories, as many of these as the
-compiler planned, named by nodes of the model, units and state; the run keeps its bits. So with everything offloaded, where
-updates run on the host, and with two micro-batches a step. A run that is resumed among the steps traces those that are left. A bad
---trace is refused, before the first step.
+compiler planned, named by nodes of the model, units and state; the run keeps its bits. Collectives run beside kernels: one at
+least is under way when a kernel begins. So with everything offloaded, where updates run on the host, and with two
+micro-batches a step. A run that is resumed among the steps traces those that are left. A bad --trace is refused, before the first
+step.
 
 usage: trace.py --build DIR --case test/models/gpt2
 """
@@ -27,6 +28,12 @@ def spans_of(case, work, program, steps=STEPS):
     case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{steps}", work / "trace.json"], what="a traced run")
     same_bits(work / "plain", work / "traced", "runs with and without a trace")
     return [e for e in json.loads((work / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+
+
+def runs_beside(own):
+    """Whether a kernel begins while a collective is under way: executed in its start, each would end before the next kernel."""
+    kernels = [e["ts"] for e in own if e["cat"] == "compute" and e["args"]["what"] != "wait"]
+    return any(e["ts"] < kernel < e["ts"] + e["dur"] for e in own if e["cat"] == "communication" for kernel in kernels)
 
 
 def check_rank(what, own, planned, nodes):
@@ -67,6 +74,7 @@ def check_program(case, work, flags):
     table = Counter()
     for to, size, times, name, node in re.findall(r"^  (host|device) +(\d+) +(\d+)  (.*?)(?:, node (.*))?$", section.group(1) if section else "", re.M):
         table[to, int(size), name, node or name] += int(times)
+    need(any(runs_beside([e for e in events if e["pid"] == rank]) for rank in range(RANKS)), f"{flags}: collectives run beside no kernel")
     copies = 0
     for rank in range(RANKS):
         own = [e for e in events if e["pid"] == rank]
