@@ -123,7 +123,7 @@ bool shale::refine(RowForm &form, const Refinement &asked, unsigned stage, unsig
     boxes.insert(boxes.begin() + box + 1, after);
     return true;
   }
-  // Without row reductions and with a single loop, the outer part of the split becomes rows.
+  // If there are no row reductions and the box has one loop, the outer part becomes rows.
   if (form.levels == 0 && !form.rowOutputs && boxes.size() == 1 && boxes[0].loops.size() == 1) {
     int64_t outer = loop.size / asked.at;
     form.rows *= outer;

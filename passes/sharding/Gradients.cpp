@@ -158,14 +158,7 @@ LogicalResult UnitRewriter::rewriteReduction(Operation *op) {
   DenseMap<Value, int64_t> left;
   for (Value operand : op->getOperands())
     ++left[operand];
-  // Values by the axis to reduce over, in the order of the groups.
-  SmallVector<std::pair<StringRef, SmallVector<Value>>> classes;
-  auto add = [&](StringRef axis, Value value) {
-    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axis; });
-    if (it == classes.end())
-      it = classes.insert(classes.end(), {axis, {}});
-    it->second.push_back(value);
-  };
+  ElementReduction reduction(op);
   for (Group &group : units.groups) {
     GroupValues &values = valuesOf(group);
     if (!values.gradient)
@@ -179,23 +172,14 @@ LogicalResult UnitRewriter::rewriteReduction(Operation *op) {
       continue;
     for (auto &[value, count] : needed)
       left[value] -= count;
-    add(isSliced(group) ? units.axis : StringRef(), values.gradient);
+    reduction.add(isSliced(group) ? AxisList{units.axis} : AxisList(), values.gradient);
   }
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {
       --count;
-      add({}, lookup(operand));
+      reduction.add({}, lookup(operand));
     }
-  Value total;
-  for (auto &[axis, operands] : classes) {
-    OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
-                         op->getAttrs());
-    Value part = builder.create(state)->getResult(0);
-    if (!axis.empty())
-      part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
-    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
-  }
-  mapping.map(op->getResult(0), total);
+  mapping.map(op->getResult(0), reduction.build(builder));
   return success();
 }
 
@@ -216,10 +200,7 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
     return failure();
   OptimizerUpdateOpInterface first = values.updates.front();
   Location loc = group.unit.getLoc();
-  llvm::SmallDenseSet<unsigned> own{first.getParameterOperand().getOperandNumber(),
-                                    first.getGradientOperand().getOperandNumber()};
-  for (OpOperand *operand : first.getStateOperands())
-    own.insert(operand->getOperandNumber());
+  llvm::SmallDenseSet<unsigned> own = ownOperands(first);
 
   Value param = values.atRest;
   bool sliceParam = isSliced(group) && !group.param.sliced;

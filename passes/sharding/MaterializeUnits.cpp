@@ -347,11 +347,9 @@ struct MaterializeUnitsPass : impl::MaterializeUnitsPassBase<MaterializeUnitsPas
   using MaterializeUnitsPassBase::MaterializeUnitsPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    dist::MeshOp mesh = dist::getMesh(module);
-    if (!mesh || module.getOps<func::FuncOp>().empty()) {
-      module.emitError("has no mesh, or no function to partition");
+    dist::MeshOp mesh = meshOfFunctions(module);
+    if (!mesh)
       return signalPassFailure();
-    }
     SmallVector<nn::StateOp> moments;
     for (auto state : module.getOps<nn::StateOp>())
       if (state.getOf())

@@ -26,8 +26,7 @@ public:
   /// Returns the layout of a state's value; that of a parameter for its optimizer state and
   /// gradient accumulator.
   Layout of(nn::StateOp state) const {
-    auto it = layouts.find(state.getOf() ? *state.getOf() : state.getSymName());
-    return it != layouts.end() ? it->second : Layout::replicated(state.getTensorType().getRank());
+    return of(state.getOf().value_or(state.getSymName()), state.getTensorType().getRank());
   }
   Layout of(StringRef param, int64_t rank) const {
     auto it = layouts.find(param);
@@ -212,10 +211,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
 /// An update works on parts of the parameter's layout, element by element.
 void Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Layout layout = locals[update.getParameterOperand().get()].layout;
-  llvm::SmallDenseSet<unsigned> own{update.getParameterOperand().getOperandNumber(),
-                                    update.getGradientOperand().getOperandNumber()};
-  for (OpOperand *operand : update.getStateOperands())
-    own.insert(operand->getOperandNumber());
+  llvm::SmallDenseSet<unsigned> own = ownOperands(update);
   SmallVector<Value> operands;
   for (OpOperand &operand : update->getOpOperands())
     operands.push_back(own.contains(operand.getOperandNumber()) ? converted(operand.get(), layout)
@@ -236,7 +232,7 @@ void Partitioner::partitionAccumulate(nn::AccumulateOp accumulate) {
 /// A sum over all elements of its operands: those that the same axes split are summed together,
 /// then over these axes.
 void Partitioner::partitionReduction(Operation *op) {
-  SmallVector<std::pair<AxisList, SmallVector<Value>>> classes;
+  ElementReduction reduction(op);
   for (Value operand : op->getOperands()) {
     Layout layout = locals[operand].layout;
     layout.partial.clear();
@@ -244,22 +240,9 @@ void Partitioner::partitionReduction(Operation *op) {
     for (const AxisList &list : layout.dims)
       axes.append(list);
     llvm::sort(axes);
-    auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
-    if (it == classes.end())
-      it = classes.insert(classes.end(), {axes, {}});
-    it->second.push_back(converted(operand, layout));
+    reduction.add(axes, converted(operand, layout));
   }
-  Value total;
-  for (auto &[axes, operands] : classes) {
-    OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
-                         op->getAttrs());
-    Value part = builder.create(state)->getResult(0);
-    part.getDefiningOp()->removeDiscardableAttr(dist::kShardingsAttr);
-    for (StringRef axis : axes)
-      part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
-    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
-  }
-  define(op, total, Layout::replicated(0));
+  define(op, reduction.build(builder), Layout::replicated(0));
 }
 
 /// Returns states in their layouts and everything else whole.
@@ -304,11 +287,9 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   using PartitionPassBase::PartitionPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    dist::MeshOp mesh = dist::getMesh(module);
-    if (!mesh || module.getOps<func::FuncOp>().empty()) {
-      module.emitError("has no mesh, or no function to partition");
+    dist::MeshOp mesh = meshOfFunctions(module);
+    if (!mesh)
       return signalPassFailure();
-    }
     if (module->hasAttr(dist::kPartitionedAttr)) {
       module.emitError("is partitioned already");
       return signalPassFailure();

@@ -91,8 +91,8 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
 
     An update and an `nn.accumulate` work on parts of the parameter's layout, so
     each gradient is all-reduced by itself. A norm is summed over the axes that
-    split its operands. The result is a program that runs: each rank holds its part
-    of every parameter. `--shale-materialize-units` decides how it is stored.
+    split its operands. The program runs in this form: each rank stores its part of
+    every parameter. `--shale-materialize-units` decides how it is stored.
 
     Requires: what `--shale-verify-sharded` checks. Ensures: functions have no
     shardings. The module has `dist.partitioned`, a state whose value is split has

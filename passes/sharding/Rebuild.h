@@ -1,10 +1,13 @@
-//===- Rebuild.h - Attributes of ops that replace others ------------------===//
+//===- Rebuild.h - What partition and materialize-units share -------------===//
 #ifndef SHALE_PASSES_SHARDING_REBUILD_H
 #define SHALE_PASSES_SHARDING_REBUILD_H
 
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "passes/sharding/Layout.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace shale {
 inline namespace sharding {
@@ -21,6 +24,27 @@ struct CopyAttributes : mlir::OpBuilder::Listener {
     op->removeDiscardableAttr(dist::kShardingsAttr);
   }
   mlir::Operation *current = nullptr;
+};
+
+/// Returns the mesh of a module that has functions; null after an error.
+dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
+
+/// Returns the numbers of the operands that belong to the parameter of an update: the parameter,
+/// its gradient and its optimizer state.
+llvm::SmallDenseSet<unsigned> ownOperands(OptimizerUpdateOpInterface update);
+
+/// Rebuilds a reduction over the elements of all its operands (ElementReductionOpInterface) from
+/// parts. Operands whose parts are summed over the same axes are reduced by one op.
+class ElementReduction {
+public:
+  explicit ElementReduction(mlir::Operation *op) : op(op) {}
+  void add(const AxisList &axes, mlir::Value part);
+  /// Builds the reductions, their all-reduces and the sum of these.
+  mlir::Value build(mlir::OpBuilder &builder);
+
+private:
+  mlir::Operation *op;
+  llvm::SmallVector<std::pair<AxisList, llvm::SmallVector<mlir::Value>>> classes;
 };
 
 } // namespace sharding

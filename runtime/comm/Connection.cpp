@@ -4,7 +4,6 @@
 #include "runtime/core/Types.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace shale::rt {
 
@@ -12,13 +11,17 @@ namespace {
 /// Gathers and sums over one rank are copies.
 class LoneCollectives final : public Collectives {
 public:
+  explicit LoneCollectives(Device &device) : device(device) {}
   void start(int32_t, ShaleCollectiveKind, const void *send, void *recv, int64_t count,
              ShaleType type) override {
     if (send != recv)
-      std::memmove(recv, send, count * sizeOf(static_cast<Dtype>(type)));
+      device.copy(recv, send, count * sizeOf(static_cast<Dtype>(type)));
   }
   void wait(int32_t) override {}
   int64_t bytesSent() const override { return 0; }
+
+private:
+  Device &device;
 };
 
 class NoPeers final : public Peers {
@@ -45,9 +48,10 @@ int64_t scratchBytes(const ShaleProgram &program) {
   return std::max(program.comm_scratch_bytes, 2 * largest * 64);
 }
 
-Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout) {
+Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
+                   Device &device) {
   if (rendezvous.worldSize == 1)
-    return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>()};
+    return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>(device)};
   return connectGloo(program, rendezvous, timeout);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/comm/Collectives.h"
 #include "runtime/comm/Peers.h"
 #include "runtime/comm/Rendezvous.h"
+#include "runtime/device/Device.h"
 
 #include <memory>
 
@@ -17,7 +18,8 @@ struct Connection {
 
 /// Connects this rank with its peers; a single rank has none. `timeout` is in seconds and holds
 /// for every exchange.
-Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout);
+Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
+                   Device &device);
 
 } // namespace shale::rt
 

@@ -321,7 +321,7 @@ int Training::run() {
   watchSignals();
   device = openDevice(program);
   self.device = device.get();
-  connection = connect(program, rendezvous, options.commTimeout);
+  connection = connect(program, rendezvous, options.commTimeout, *device);
   self.collectives = connection.collectives.get();
   shareThreads();
   introduce();

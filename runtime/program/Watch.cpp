@@ -93,10 +93,7 @@ void Watch::wait(int32_t site) {
 
 void Watch::startCopy(int32_t index, const void *target, const void *source, int64_t bytes) {
   copied[index] = {static_cast<const char *>(source), bytes};
-  Event event;
-  event.reads = {copied[index]};
-  event.writes = {{static_cast<const char *>(target), bytes}};
-  note(std::move(event));
+  copy(target, source, bytes);
 }
 
 /// The source is read until the wait.

@@ -76,11 +76,9 @@ std::string FlatState::nameOf(dist::SegmentAttr segment) const {
   return name;
 }
 
-Tensor FlatState::localPart(nn::StateOp parameter, Tensor whole, int64_t rank) const {
-  auto layout = parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
-  if (!layout)
-    return whole;
-  return partOf(std::move(whole), layout, mesh, rank);
+/// Returns the sharding of a parameter at use; null if it is whole.
+static dist::ShardingAttr layoutOf(nn::StateOp parameter) {
+  return parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
 }
 
 FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inputs) const {
@@ -124,7 +122,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
             return mesh.getCoordinate(rank, axis) != 0;
           }))
         continue;
-      Tensor part = localPart(param, *whole, rank);
+      Tensor part = partOf(*whole, layoutOf(param), mesh, rank);
       std::copy(part.cells(), part.cells() + part.size(),
                 flats[rank].mutableCells() + segment.getOffset());
     }
@@ -177,29 +175,16 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
       return failure();
     nn::StateOp param = *found;
     std::fill_n(covered.begin() + segment.getOffset(), segment.getCount(), 1);
-    // Position of each element of the local part in the whole parameter: the local
-    // part of a tensor that counts up.
-    Tensor places(Element::I64, param.getTensorType().getShape());
-    for (int64_t i = 0; i < places.size(); ++i)
-      places.mutableInts()[i] = i;
-    Tensor whole(element, param.getTensorType().getShape());
-    std::vector<char> known(whole.size(), 0);
-    Cell *out = whole.mutableCells();
-    for (auto [rank, piece] : llvm::enumerate(perRank)) {
-      Tensor at = localPart(param, places, rank);
+    auto index = [&](int64_t rank, int64_t i) -> int64_t {
       int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
-      for (int64_t i = 0; i < at.size(); ++i) {
-        int64_t from = segment.getOffset() + i - begin;
-        if (from < 0 || from >= length)
-          continue;
-        int64_t to = at.ints()[i];
-        if (known[to] && out[to] != piece.cells()[from])
-          return state.emitError("copies of element ")
-                 << to << " of '" << nameOf(segment) << "' differ on rank " << rank;
-        known[to] = 1;
-        out[to] = piece.cells()[from];
-      }
-    }
+      int64_t from = segment.getOffset() + i - begin;
+      return from < length ? std::max<int64_t>(from, -1) : -1;
+    };
+    FailureOr<Tensor> joined = joinParts(state, nameOf(segment), param.getTensorType().getShape(),
+                                         layoutOf(param), mesh, perRank, index);
+    if (failed(joined))
+      return failure();
+    Tensor whole = std::move(*joined);
     if (!isCopy) {
       results.set(nameOf(segment), whole);
       continue;

@@ -41,9 +41,6 @@ private:
   mlir::FailureOr<nn::StateOp> parameter(dist::SegmentAttr segment) const;
   std::string nameOf(dist::SegmentAttr segment) const;
   std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
-  /// Returns the part of a whole parameter that `rank` uses, by the parameter's
-  /// sharding.
-  Tensor localPart(nn::StateOp parameter, Tensor whole, int64_t rank) const;
 
   mutable nn::StateOp state;
   mutable dist::MeshOp mesh;

@@ -6,11 +6,37 @@ using namespace mlir;
 namespace shale::interp {
 
 Tensor partOf(Tensor whole, dist::ShardingAttr layout, dist::MeshOp mesh, int64_t rank) {
-  for (int64_t dim = 0; dim < layout.getRank(); ++dim)
+  for (int64_t dim = 0; layout && dim < layout.getRank(); ++dim)
     for (StringRef axis : layout.getAxes(dim)) {
       int64_t length = whole.dim(dim) / mesh.getSize(axis);
       whole = whole.slice(dim, mesh.getCoordinate(rank, axis) * length, length);
     }
+  return whole;
+}
+
+FailureOr<Tensor> joinParts(nn::StateOp op, StringRef name, ArrayRef<int64_t> shape,
+                            dist::ShardingAttr layout, dist::MeshOp mesh, ArrayRef<Tensor> perRank,
+                            llvm::function_ref<int64_t(int64_t rank, int64_t i)> index) {
+  // Positions of a part's elements in the whole value: the part of a tensor that counts up.
+  Tensor places(Element::I64, shape);
+  for (int64_t i = 0; i < places.size(); ++i)
+    places.mutableInts()[i] = i;
+  Tensor whole(perRank[0].element(), shape);
+  std::vector<char> known(whole.size(), 0);
+  Cell *out = whole.mutableCells();
+  for (auto [rank, part] : llvm::enumerate(perRank)) {
+    Tensor at = partOf(places, layout, mesh, rank);
+    for (int64_t i = 0; i < at.size(); ++i) {
+      int64_t from = index(rank, i), to = at.ints()[i];
+      if (from < 0)
+        continue;
+      if (known[to] && out[to] != part.cells()[from])
+        return op.emitError("copies of element ")
+               << to << " of '" << name << "' differ on rank " << rank;
+      known[to] = 1;
+      out[to] = part.cells()[from];
+    }
+  }
   return whole;
 }
 
@@ -44,25 +70,8 @@ FailureOr<std::vector<Tensor>> SplitState::pack(ValueSpec spec, int64_t ranks,
 }
 
 FailureOr<Tensor> SplitState::unpack(ArrayRef<Tensor> perRank) const {
-  // Positions of a part's elements in the whole value: the part of a tensor that counts up.
-  Tensor places(Element::I64, state.getTensorType().getShape());
-  for (int64_t i = 0; i < places.size(); ++i)
-    places.mutableInts()[i] = i;
-  Tensor whole(perRank[0].element(), state.getTensorType().getShape());
-  std::vector<char> known(whole.size(), 0);
-  Cell *out = whole.mutableCells();
-  for (auto [rank, part] : llvm::enumerate(perRank)) {
-    Tensor at = partOf(places, layout, mesh, rank);
-    for (int64_t i = 0; i < at.size(); ++i) {
-      int64_t to = at.ints()[i];
-      if (known[to] && out[to] != part.cells()[i])
-        return state.emitError("copies of element ")
-               << to << " of '" << state.getSymName() << "' differ on rank " << rank;
-      known[to] = 1;
-      out[to] = part.cells()[i];
-    }
-  }
-  return whole;
+  return joinParts(state, state.getSymName(), state.getTensorType().getShape(), layout, mesh,
+                   perRank, [](int64_t, int64_t i) { return i; });
 }
 
 } // namespace shale::interp

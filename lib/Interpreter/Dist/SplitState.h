@@ -8,8 +8,16 @@
 
 namespace shale::interp {
 
-/// Returns the part of a whole value that `rank` has.
+/// Returns the part of a whole value that `rank` has; the whole value if `layout` is null.
 Tensor partOf(Tensor whole, dist::ShardingAttr layout, dist::MeshOp mesh, int64_t rank);
+
+/// Puts a whole value of `shape` together from the ranks' parts in `layout`. `index` returns where
+/// element i of a rank's part is in `perRank[rank]`, or -1 if that rank does not have it. Fails
+/// after an error at `op` if copies of one element differ; `name` is for the message.
+mlir::FailureOr<Tensor> joinParts(nn::StateOp op, llvm::StringRef name,
+                                  llvm::ArrayRef<int64_t> shape, dist::ShardingAttr layout,
+                                  dist::MeshOp mesh, llvm::ArrayRef<Tensor> perRank,
+                                  llvm::function_ref<int64_t(int64_t rank, int64_t i)> index);
 
 /// A state with `dist.sharding`: each rank has one part of its value.
 class SplitState {

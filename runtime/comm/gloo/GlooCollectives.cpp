@@ -8,7 +8,7 @@
 //   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
 //                   slice                                 sends 2 (N-1) s
 //
-// Reductions of one bucket are one exchange: a rank sends each peer the
+// Reductions of one bucket form one exchange. Each rank sends every peer the
 // concatenation of that peer's slices.
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Trace.h"

@@ -1,49 +1,39 @@
-// The host as the device: both memories are RAM, kernels and products run on threads.
+// The host as the device.
+#include "runtime/device/host/HostDevice.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/device/host/Transfers.h"
 
 #include <cstring>
 
 namespace shale::rt {
 
-namespace {
-class HostDevice final : public Device {
-public:
-  explicit HostDevice(const ShaleProgram &program) : program(program), transfers(program) {}
+std::string HostDevice::describe() const { return std::string("cpu (") + program.target + ")"; }
 
-  std::string describe() const override { return std::string("cpu (") + program.target + ")"; }
-
-  std::unique_ptr<Memory> allocate(ShaleSpace, int64_t bytes, const char *what) override {
-    return std::make_unique<Block>(bytes, what);
-  }
-  void read(void *target, const char *source, int64_t bytes) override {
-    std::memcpy(target, source, bytes);
-  }
-  void write(char *target, const void *source, int64_t bytes) override {
-    std::memcpy(target, source, bytes);
-  }
-  void fill(char *target, int byte, int64_t bytes) override { std::memset(target, byte, bytes); }
-
-  void launch(const Launch &launch) override { launchOnThreads(launch); }
-  void multiply(const Product &product) override { multiplyBatch(product); }
-  void copy(void *target, const void *source, int64_t bytes) override {
-    std::memcpy(target, source, bytes);
-  }
-  void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override {
-    transfers.start(index, target, source, bytes);
-  }
-  void waitCopy(int32_t index) override { transfers.wait(index); }
-
-private:
-  const ShaleProgram &program;
-  Transfers transfers;
-};
-} // namespace
-
-void checkDevice(const ShaleProgram &program) { checkCpu(program.target); }
-
-std::unique_ptr<Device> openDevice(const ShaleProgram &program) {
-  return std::make_unique<HostDevice>(program);
+std::unique_ptr<Memory> HostDevice::allocate(ShaleSpace, int64_t bytes, const char *what) {
+  return std::make_unique<Block>(bytes, what);
 }
+
+void HostDevice::read(void *target, const char *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+void HostDevice::write(char *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+void HostDevice::fill(char *target, int byte, int64_t bytes) { std::memset(target, byte, bytes); }
+
+void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
+
+void HostDevice::multiply(const Product &product) { multiplyBatch(product); }
+
+void HostDevice::copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+void HostDevice::startCopy(int32_t index, void *target, const void *source, int64_t bytes) {
+  transfers.start(index, target, source, bytes);
+}
+
+void HostDevice::waitCopy(int32_t index) { transfers.wait(index); }
 
 } // namespace shale::rt

@@ -82,11 +82,11 @@ with tempfile.TemporaryDirectory() as folder:
     done = equal(folder, "local.mlir")
     if done.returncode:
         sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")
-    passes.append("--shale-materialize-units")
+    passes = ["--shale-materialize-units"]
     if "memory" in flags:
         passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
                    "--shale-materialize-recompute", "--shale-verify-memory"]
-    run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/after.mlir")
+    run("shale-opt", f"{folder}/local.mlir", *passes, "-o", f"{folder}/after.mlir")
     done = equal(folder, "after.mlir")
     print(done.stdout, done.stderr)
     if done.returncode:

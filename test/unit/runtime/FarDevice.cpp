@@ -3,10 +3,8 @@
 // of the host device end with a segmentation fault where the runtime bypasses the device.
 #include "FarDevice.h"
 #include "runtime/core/Error.h"
-#include "runtime/device/host/Host.h"
-#include "runtime/device/host/Transfers.h"
+#include "runtime/device/host/HostDevice.h"
 
-#include <cstring>
 #include <sys/mman.h>
 #include <vector>
 
@@ -41,40 +39,28 @@ public:
   }
 };
 
-class FarDevice final : public Device {
+class FarDevice final : public HostDevice {
 public:
-  explicit FarDevice(const ShaleProgram &program) : transfers(program) {}
+  using HostDevice::HostDevice;
 
   std::string describe() const override { return "far"; }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override {
     if (space == SHALE_SPACE_HOST)
-      return std::make_unique<Block>(bytes, what);
+      return HostDevice::allocate(space, bytes, what);
     return std::make_unique<FarMemory>(bytes);
   }
   void read(void *target, const char *source, int64_t bytes) override {
     FarAccess access;
-    std::memcpy(target, source, bytes);
+    HostDevice::read(target, source, bytes);
   }
   void write(char *target, const void *source, int64_t bytes) override {
     FarAccess access;
-    std::memcpy(target, source, bytes);
+    HostDevice::write(target, source, bytes);
   }
   void fill(char *target, int byte, int64_t bytes) override {
     FarAccess access;
-    std::memset(target, byte, bytes);
+    HostDevice::fill(target, byte, bytes);
   }
-  void launch(const Launch &launch) override { launchOnThreads(launch); }
-  void multiply(const Product &product) override { multiplyBatch(product); }
-  void copy(void *target, const void *source, int64_t bytes) override {
-    std::memcpy(target, source, bytes);
-  }
-  void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override {
-    transfers.start(index, target, source, bytes);
-  }
-  void waitCopy(int32_t index) override { transfers.wait(index); }
-
-private:
-  Transfers transfers;
 };
 } // namespace
 

@@ -1,0 +1,48 @@
+//===- Rebuild.cpp - What partition and materialize-units share -----------===//
+#include "passes/sharding/Rebuild.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+
+namespace shale {
+inline namespace sharding {
+
+dist::MeshOp meshOfFunctions(ModuleOp module) {
+  dist::MeshOp mesh = dist::getMesh(module);
+  if (mesh && !module.getOps<func::FuncOp>().empty())
+    return mesh;
+  module.emitError("has no mesh, or no function to partition");
+  return {};
+}
+
+llvm::SmallDenseSet<unsigned> ownOperands(OptimizerUpdateOpInterface update) {
+  llvm::SmallDenseSet<unsigned> own{update.getParameterOperand().getOperandNumber(),
+                                    update.getGradientOperand().getOperandNumber()};
+  for (OpOperand *operand : update.getStateOperands())
+    own.insert(operand->getOperandNumber());
+  return own;
+}
+
+void ElementReduction::add(const AxisList &axes, Value part) {
+  auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
+  if (it == classes.end())
+    it = classes.insert(classes.end(), {axes, {}});
+  it->second.push_back(part);
+}
+
+Value ElementReduction::build(OpBuilder &builder) {
+  Value total;
+  for (auto &[axes, operands] : classes) {
+    OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
+                         op->getAttrs());
+    Value part = builder.create(state)->getResult(0);
+    part.getDefiningOp()->removeDiscardableAttr(dist::kShardingsAttr);
+    for (StringRef axis : axes)
+      part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
+    total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;
+  }
+  return total;
+}
+
+} // namespace sharding
+} // namespace shale

@@ -1,0 +1,32 @@
+// The host as the device: both memories are RAM, kernels and products run on threads.
+#ifndef SHALE_RUNTIME_DEVICE_HOST_HOSTDEVICE_H
+#define SHALE_RUNTIME_DEVICE_HOST_HOSTDEVICE_H
+
+#include "runtime/device/Device.h"
+#include "runtime/device/host/Transfers.h"
+
+namespace shale::rt {
+
+class HostDevice : public Device {
+public:
+  explicit HostDevice(const ShaleProgram &program) : program(program), transfers(program) {}
+
+  std::string describe() const override;
+  std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
+  void read(void *target, const char *source, int64_t bytes) override;
+  void write(char *target, const void *source, int64_t bytes) override;
+  void fill(char *target, int byte, int64_t bytes) override;
+  void launch(const Launch &launch) override;
+  void multiply(const Product &product) override;
+  void copy(void *target, const void *source, int64_t bytes) override;
+  void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
+  void waitCopy(int32_t index) override;
+
+private:
+  const ShaleProgram &program;
+  Transfers transfers;
+};
+
+} // namespace shale::rt
+
+#endif
