@@ -25,7 +25,7 @@ def Dist_Dialect : Dialect {
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
-    | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes along which each rank holds a partial sum |
+    | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
     | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the number of the bucket: reductions in one bucket are exchanged together |
     | `dist.unit = @u`, `dist.group = 0 : i64` | flat `nn.state` (`--shale-materialize-units`) | the group that it stores |
     | `dist.copy = @s` | flat `nn.state` | the flat state of which this is a rounded copy, rewritten by each update |

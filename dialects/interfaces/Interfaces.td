@@ -38,7 +38,7 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleOpInterface"> {
   let description = [{
     An op that describes how the dimensions of its operands and results relate,
     as factors (see dialects/interfaces/ShardingRule.h). For most ops,
-    propagation and the partitioner use nothing else.
+    propagation and partition use nothing else.
   }];
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results; by default those of an elementwise op.",
@@ -148,7 +148,7 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
   let description = [{
     An op that updates one parameter, or one flat group of parameters, and its
     optimizer state. Element i of every result depends only on element i of the
-    parameter, the gradient and the state. The partitioner can therefore move
+    parameter, the gradient and the state. `shale-materialize-units` can therefore move
     the op onto flat shards for any optimizer. Operands are in this order:
     parameter, gradient, state, `enable` (if false nothing changes), `scale`
     (a factor of the gradient), scalars of the formula, optionally the offset.
@@ -201,7 +201,7 @@ def PartitionableInterface : OpInterface<"PartitionableOpInterface"> {
   let description = [{
     An op whose local form is not its global form with other sizes, because it
     depends on which slice the rank holds. Such an op builds its own local form;
-    the partitioner clones all other ops with local types.
+    partition clones all other ops with local types.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -218,7 +218,7 @@ def ElementReductionInterface : OpInterface<"ElementReductionOpInterface"> {
   let description = [{
     An op that sums a function of each element of each operand, such as the
     square of a norm. Zero elements contribute nothing, and operands may be
-    added in any order and grouping. The partitioner applies the op to flat
+    added in any order and grouping. `shale-materialize-units` applies the op to flat
     shards and adds the partial sums.
   }];
 }

@@ -9,8 +9,8 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
   let description = [{
     The square of the global norm, accumulated over the operands in order.
 
-    Life: made by autodiff from the gradients of all trained parameters; the
-    partitioner moves it onto flat shards; lives up to codegen.
+    Life: made by autodiff from the gradients of all trained parameters; moved
+    onto flat groups by `shale-materialize-units`; lives up to codegen.
 
     Constraints:
     - (C1) at least one operand; all have the result's element type, or a 16-bit float type if that is f32.
@@ -31,7 +31,7 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllType
     nothing needs to be cleared.
 
     Life: made by autodiff, one per trained parameter and function, when a step
-    consumes several micro-batches; the partitioner turns it into one sum per flat group.
+    consumes several micro-batches; `shale-materialize-units` makes it one sum per flat group.
 
     Constraints:
     - (C1) `into`, if present, has the gradient's type.
@@ -109,8 +109,8 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     bits. Parameter, gradient and state each have their own element type; the
     update is computed in f32 or wider and each result is rounded once.
 
-    Life: made by autodiff; the partitioner moves it onto flat shards; lives up
-    to codegen.
+    Life: made by autodiff; moved onto flat groups by `shale-materialize-units`;
+    lives up to codegen.
 
     Constraints:
     - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.

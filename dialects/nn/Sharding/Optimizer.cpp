@@ -14,7 +14,7 @@ ShardingRule SumSquaresOp::getShardingRule() {
   return rule.result({}).take();
 }
 
-/// Split like its parameter. The partitioner handles sums over data axes.
+/// Split like its parameter. Partition and materialize-units handle sums over data axes.
 ShardingRule AccumulateOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors dims = rule.dims(shapeOf(getResult()));
@@ -23,4 +23,4 @@ ShardingRule AccumulateOp::getShardingRule() {
   return rule.result(dims).take();
 }
 
-// Updates have no rule: the partitioner moves them onto flat groups.
+// Updates have no rule: they have the layout of their parameter.
