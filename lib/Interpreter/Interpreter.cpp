@@ -14,8 +14,17 @@ namespace shale::interp {
 /// The largest depth of nested calls. The language has no recursion that ends.
 static constexpr int64_t kMaxDepth = 64;
 
-const Registry &getRegistry() {
-  static const Registry registry = [] {
+llvm::Error Registry::merge(const Registry &other) {
+  for (const auto &entry : other.evaluators)
+    if (evaluators.count(entry.getKey()))
+      return llvm::createStringError("op " + entry.getKey() + " has an evaluator already");
+  for (const auto &entry : other.evaluators)
+    evaluators[entry.getKey()] = entry.getValue();
+  return llvm::Error::success();
+}
+
+Registry &getRegistry() {
+  static Registry registry = [] {
     Registry result;
     registerElementwise(result);
     registerData(result);

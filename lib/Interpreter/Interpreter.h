@@ -18,6 +18,7 @@
 #include "lib/Interpreter/Tensor.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
 #include <functional>
 
 namespace mlir::func {
@@ -65,6 +66,9 @@ public:
   template <typename OpT> void addLockstep(Evaluator fn) {
     evaluators[OpT::getOperationName()] = std::move(fn);
   }
+  /// Adds the evaluators of another registry. Adds none and fails if an op of it has an evaluator
+  /// here.
+  llvm::Error merge(const Registry &other);
   const Evaluator *find(llvm::StringRef name) const {
     auto it = evaluators.find(name);
     return it == evaluators.end() ? nullptr : &it->second;
@@ -74,8 +78,8 @@ private:
   llvm::StringMap<Evaluator> evaluators;
 };
 
-/// Returns the evaluators of all ops.
-const Registry &getRegistry();
+/// Returns the evaluators of all ops. Plug-ins add theirs before anything is evaluated.
+Registry &getRegistry();
 
 struct Options {
   int64_t ranks = 1;

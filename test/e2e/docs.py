@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md, docs/concepts.md, docs/develop.md, docs/guide and docs/howto as it stands in the page, against small
+"""Runs every command of README.md, docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto as it stands in the page, against small
 models.
 
 usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
@@ -41,7 +41,7 @@ COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
-           "--gtest_filter"}
+           "--gtest_filter", "--install", "--prefix", "--build"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
@@ -337,9 +337,11 @@ def check(a, work):
     environment = {**clean, "PATH": f"{work / 'bin'}:{tools}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
-    known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help"]) for tool in ("shalec", "shalec-toy", "shale-opt", "shale-run", "shale-translate")},
+    known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help-all" if tool == "shalec" else "--help"])
+                for tool in ("shalec", "shalec-toy", "shale-opt", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
     pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
+                                                                      ROOT / "docs" / "plugins.md",
                                                                       *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
     check_itself(work, known, environment)
     total, left = 0, []

@@ -12,6 +12,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "passes/memory/Passes.h"
 #include "shale/InitAll.h"
+#include "shale/Plugin.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Dumps.h"
 #include "tools/driver/Interrupt.h"
@@ -166,9 +167,19 @@ public:
   }
 
   int run() {
-    if (!options.compileFrom.empty())
+    if (int code = loadPlugins())
+      return code;
+    if (!options.compileFrom.empty()) {
       if (int code = readDump(context, options, module))
         return code;
+      if (int code = loadPlugins()) // those that the dump records
+        return code;
+    }
+    if (!options.inserted.empty()) {
+      registerAllPasses();
+      if (int code = checkInsertedPasses(options))
+        return code;
+    }
     std::string wrong;
     target = findTarget(options.target, wrong);
     if (!target)
@@ -238,6 +249,18 @@ public:
   }
 
 private:
+  int loadPlugins() {
+    DialectRegistry registry;
+    for (const std::string &path : options.plugins)
+      if (llvm::Error wrong = loadPlugin(path, registry)) {
+        llvm::errs() << "shalec: error: " << llvm::toString(std::move(wrong)) << "\n";
+        return SHALE_EXIT_UNAVAILABLE;
+      }
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    return SHALE_EXIT_OK;
+  }
+
   int importModel(onnx::ImportOptions &import, std::vector<std::string> &assumed) {
     if (int code = chooseBatch(import))
       return code;
@@ -553,8 +576,8 @@ private:
 int shale::compile(const CompileOptions &options) {
   handleInterrupts();
   int code = Compilation(options).run();
-  // A dump is input: what a stage refuses in it is no bug of Shale.
-  if (code == SHALE_EXIT_INTERNAL && !options.compileFrom.empty())
+  // A dump is input, and so are inserted passes: what a stage refuses there is no bug of Shale.
+  if (code == SHALE_EXIT_INTERNAL && (!options.compileFrom.empty() || !options.inserted.empty()))
     code = SHALE_EXIT_DATA;
   llvm::outs().flush();
   if (std::error_code error = llvm::outs().error()) {

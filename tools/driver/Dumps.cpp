@@ -56,14 +56,20 @@ int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
   module->setAttr(kStageAttr, builder.getStringAttr(stage));
   std::string text = prefix.str() + ".mlir", code = prefix.str() + ".mlirbc";
   int failed = writeOutput(text, [&](raw_ostream &os) {
-    os << "// To go on: shalec --compile-from=" << stage << " " << code << " -o PROGRAM\n";
+    os << "// To go on: shalec";
+    for (const std::string &plugin : options.plugins) // its ops must parse
+      os << " --load-pass-plugin=" << plugin;
+    os << " --compile-from=" << stage << " " << code << " -o PROGRAM\n";
     OpPrintingFlags printing;
     printing.elideLargeElementsAttrs(kShownElements);
     module.print(os, printing);
     os << "\n";
   });
   if (!failed)
-    failed = writeOutput(code, [&](raw_ostream &os) { (void)writeBytecodeToFile(module, os); });
+    failed = writeOutput(code, [&](raw_ostream &os) {
+      // Fails only for a version of bytecode that was asked for, which is none here.
+      (void)writeBytecodeToFile(module, os);
+    });
   module->removeAttr(kFlagsAttr);
   module->removeAttr(kStageAttr);
   return failed;

@@ -205,13 +205,14 @@ int64_t shale::reductionBucket(const CompileOptions &options) {
 
 ParsedOptions shale::parseOptions(int argc, char **argv) {
   CompileOptions o;
-  std::vector<std::string> dims, binds;
+  std::vector<std::string> dims, binds, inserted;
   std::string emit = "program", bucketSize;
   bool noRecover = false;
   CLI::App app{"Compiles a transformer training graph (ONNX) into a sharded training program.",
                "shalec"};
   app.get_formatter()->column_width(38);
   app.option_defaults()->always_capture_default(false);
+  app.set_help_all_flag("--help-all", "print the flags for people who extend Shale, too");
   app.set_version_flag("--version", "shalec 0.1.0 (LLVM 22)");
 
   app.add_option("MODEL", o.model, "ONNX file")->required()->type_name("");
@@ -427,21 +428,34 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
          "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records")
       ->type_name("STAGE")
       ->group(out);
-  app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")
-      ->group(out);
-  // For people who work on passes (docs/howto/inspect-ir.md): not in the help.
-  app.add_flag("--mlir-print-ir-after-all", o.printPasses,
-               "print the IR to standard error after each pass that changes it")
-      ->group("");
-  app.add_option("--mlir-pass-pipeline-crash-reproducer", o.crashReproducer,
-                 "where a stage fails, write its input and passes, for shale-opt --run-reproducer")
-      ->type_name("FILE")
-      ->group("");
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")
       ->group(out);
   app.add_flag("--describe", o.describe,
                "print what the model is, and the commands that compile and train it")
       ->group(out);
+
+  // In --help-all only.
+  bool all = llvm::is_contained(llvm::ArrayRef(argv, argc), StringRef("--help-all"));
+  const char *extend = all ? "Extending Shale" : "";
+  app.add_flag("--save-temps-passes", o.savePasses, "with --save-temps: after each pass too")
+      ->group(extend);
+  app.add_option("--load-pass-plugin", o.plugins,
+                 "a shared library with passes, dialects and operators (docs/plugins.md)")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->group(extend);
+  app.add_option("--insert-pass", inserted,
+                 "after:STAGE:PASSES: run these passes, of Shale or a plug-in, after a stage")
+      ->type_name("WHERE")
+      ->allow_extra_args(false)
+      ->group(extend);
+  app.add_flag("--mlir-print-ir-after-all", o.printPasses,
+               "print the IR to standard error after each pass that changes it")
+      ->group(extend);
+  app.add_option("--mlir-pass-pipeline-crash-reproducer", o.crashReproducer,
+                 "where a stage fails, write its input and passes, for shale-opt --run-reproducer")
+      ->type_name("FILE")
+      ->group(extend);
 
   try {
     app.parse(argc, argv);
@@ -456,11 +470,16 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     }
     for (const std::string &bind : binds)
       o.binds.push_back(splitPair(bind, "--bind"));
-  } catch (const CLI::CallForHelp &) {
-    llvm::outs() << withoutBlankLines(app.help());
-    return {std::nullopt, SHALE_EXIT_OK};
-  } catch (const CLI::CallForVersion &version) {
-    llvm::outs() << version.what() << "\n";
+    for (StringRef insertion : inserted) {
+      auto [stage, passes] = insertion.split(':').second.split(':');
+      if (!insertion.starts_with("after:") || stage.empty() || passes.empty())
+        throw CLI::ValidationError("--insert-pass",
+                                   "expects after:STAGE:PASSES; got '" + insertion.str() + "'");
+      o.inserted.push_back({stage.str(), passes.str()});
+    }
+  } catch (const CLI::Success &asked) {
+    bool version = dynamic_cast<const CLI::CallForVersion *>(&asked);
+    llvm::outs() << (version ? std::string(asked.what()) + "\n" : withoutBlankLines(app.help()));
     return {std::nullopt, SHALE_EXIT_OK};
   } catch (const CLI::ParseError &error) {
     reportError(app, error, argc, argv);

@@ -67,8 +67,11 @@ struct CompileOptions {
   std::vector<std::string> why;     // tensors or source nodes
   std::string compare;              // flags, or flag=value|value
   std::string machine = "cpu";      // whose rates order plans
-  std::string compileFrom;          // the stage after which `model`, a dump, goes on
-  std::vector<std::string> argv;    // as typed
+  std::vector<std::string> plugins; // files of --load-pass-plugin
+  /// Pipelines of --insert-pass, in order: the stage after which one runs, and its text.
+  std::vector<std::pair<std::string, std::string>> inserted;
+  std::string compileFrom;       // the stage after which `model`, a dump, goes on
+  std::vector<std::string> argv; // as typed
   std::vector<std::pair<std::string, std::string>> flags; // name and value of each typed flag
   std::vector<std::string> words; // argv without the tool, -o and --describe
   std::set<std::string> typed;    // names of the flags that were given

@@ -1,6 +1,8 @@
 //===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
 #include "tools/driver/Pipeline.h"
 #include "lib/Support/MeshSpec.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/codegen/Passes.h"
@@ -13,6 +15,7 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 
 using namespace shale;
@@ -34,7 +37,8 @@ static int64_t threadsARank(const CompileOptions &options) {
   return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / mesh.ranks());
 }
 
-std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
+/// Returns the stages of a compilation without inserted passes.
+static std::vector<Stage> ownStages(const CompileOptions &o) {
   return {
       // Folds shape arithmetic, and restores ops that exporters decomposed.
       {"recover",
@@ -110,4 +114,46 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };
+}
+
+std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
+  std::vector<Stage> stages = ownStages(o);
+  for (const auto &[after, passes] : o.inserted) {
+    auto insert = [&passes = passes](OpPassManager &pm) {
+      (void)mlir::parsePassPipeline(passes, pm); // checkInsertedPasses() reports errors
+    };
+    if (after == "import") // which is no stage of passes
+      stages.front().build = [insert, build = stages.front().build](OpPassManager &pm) {
+        insert(pm);
+        build(pm);
+      };
+    for (Stage &stage : stages)
+      if (after == stage.name)
+        stage.build = [insert, build = stage.build](OpPassManager &pm) {
+          build(pm);
+          insert(pm);
+        };
+  }
+  return stages;
+}
+
+int shale::checkInsertedPasses(const CompileOptions &options) {
+  auto error = [](const llvm::Twine &message) {
+    llvm::errs() << "shalec: error: --insert-pass: " << message << "\n";
+    return SHALE_EXIT_USAGE;
+  };
+  llvm::SmallVector<llvm::StringRef> names{"import"};
+  for (const Stage &stage : ownStages(options))
+    names.push_back(stage.name);
+  for (const auto &[after, passes] : options.inserted) {
+    if (!llvm::is_contained(names, after))
+      return error("stage '" + after + "' is none of " + llvm::join(names, ", "));
+    std::string message;
+    llvm::raw_string_ostream os(message);
+    OpPassManager manager(mlir::ModuleOp::getOperationName());
+    if (failed(mlir::parsePassPipeline(passes, manager, os)))
+      return error(llvm::StringRef(message).rtrim() +
+                   (options.plugins.empty() ? "; --load-pass-plugin=FILE adds passes" : ""));
+  }
+  return SHALE_EXIT_OK;
 }

@@ -18,8 +18,12 @@ struct Stage {
   bool last;  ///< last stage of its level: `--emit` of this level ends here
 };
 
-/// The stages from imported `nn` to the LLVM dialect. `options` must outlive them.
+/// The stages from imported `nn` to the LLVM dialect, with the passes of --insert-pass. `options`
+/// must outlive them.
 std::vector<Stage> stagesFor(const CompileOptions &options);
+
+/// Checks stages and passes of --insert-pass. Passes must be registered. Returns an exit code.
+int checkInsertedPasses(const CompileOptions &options);
 
 } // namespace shale
 

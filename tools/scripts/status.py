@@ -60,13 +60,13 @@ METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE 
 def functions():
     """Text of functions: ('Node', name) and ('Importer', name) of these classes, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
-    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), FRONTEND / "Importer.h"]:
+    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), FRONTEND / "Node.h"]:
         text = path.read_text()
         for match in TOP.finditer(text):
             found[match[1] if match[1] in ("Node", "Importer") else path.name, match[2]] += match[0].partition("{")[2]
         for match in METHOD.finditer(text):
             templated = match[0].startswith("  template")
-            found["Node" if path.name == "Importer.h" else path.name, match[2] + ("<>" if templated else "")] += match[0].partition("{")[2]
+            found["Node" if path.name == "Node.h" else path.name, match[2] + ("<>" if templated else "")] += match[0].partition("{")[2]
     return found
 
 

@@ -4,6 +4,8 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "shale/InitAll.h"
+#include "shale/Plugin.h"
+#include "shale/Runtime.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -13,6 +15,10 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   shale::registerAllPasses();
+  if (llvm::Error wrong = shale::loadPlugins(argc, argv, registry)) {
+    llvm::errs() << "shale-opt: error: " << llvm::toString(std::move(wrong)) << "\n";
+    return SHALE_EXIT_UNAVAILABLE;
+  }
   auto [input, output] =
       mlir::registerAndParseCLIOptions(argc, argv, "Shale's pass driver\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();

@@ -10,6 +10,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "shale/InitAll.h"
+#include "shale/Plugin.h"
 #include "shale/Runtime.h"
 #include "tools/shale-run/GradientCheck.h"
 #include "llvm/Support/CommandLine.h"
@@ -66,6 +67,9 @@ cl::opt<bool>
     checkGradient("check-gradient",
                   cl::desc("differentiate every function and compare with central differences"),
                   cl::cat(category));
+cl::list<std::string> plugins("load-pass-plugin",
+                              cl::desc("a plug-in with dialects and evaluators of its own"),
+                              cl::value_desc("file.so"), cl::cat(category));
 cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"),
                               cl::value_desc("folder"), cl::cat(category));
 
@@ -255,6 +259,11 @@ static int start(int argc, char **argv) {
   }
   DialectRegistry registry;
   registerAllDialects(registry);
+  for (const std::string &plugin : plugins)
+    if (llvm::Error wrong = loadPlugin(plugin, registry)) {
+      llvm::errs() << "shale-run: error: " << llvm::toString(std::move(wrong)) << "\n";
+      return SHALE_EXIT_UNAVAILABLE;
+    }
   MLIRContext context(registry);
   context.loadAllAvailableDialects(); // running a program creates ops of dialects that its text may
                                       // not use

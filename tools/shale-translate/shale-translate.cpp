@@ -3,6 +3,7 @@
 #include "lib/Frontend/ONNX/Import.h"
 #include "mlir/IR/MLIRContext.h"
 #include "shale/InitAll.h"
+#include "shale/Plugin.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,6 +24,7 @@ Model:
   --keep-prefix           keep the first component that all names share
   --assume-autocast       blocks under no_grad or autocast are autocast
   --constant NAME         an initializer that depends on no parameter
+  --load-pass-plugin FILE a plug-in with operators and dialects of its own
 
 Output:
   -o FILE                 where to (default: standard output)
@@ -38,6 +40,12 @@ static int usage(const llvm::Twine &text) {
 }
 
 int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  shale::registerAllDialects(registry);
+  if (llvm::Error wrong = shale::loadPlugins(argc, argv, registry)) {
+    llvm::errs() << "shale-translate: error: " << llvm::toString(std::move(wrong)) << "\n";
+    return SHALE_EXIT_UNAVAILABLE;
+  }
   shale::onnx::ImportOptions options;
   std::string model, output = "-";
   bool import = false, describe = false, locations = false, quiet = false;
@@ -92,8 +100,6 @@ int main(int argc, char **argv) {
   if (!import || model.empty())
     return usage("needs --import-onnx MODEL");
 
-  mlir::DialectRegistry registry;
-  shale::registerAllDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;

@@ -29,6 +29,15 @@ Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version)
   return newest == it->second.begin() ? nullptr : std::prev(newest)->second;
 }
 
+llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
+  for (const auto &entry : other.table)
+    if (table.count(entry.getKey()))
+      return llvm::createStringError("operator " + entry.getKey() + " has a handler already");
+  for (const auto &entry : other.table)
+    table[entry.getKey()] = entry.getValue();
+  return llvm::Error::success();
+}
+
 Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context)
     : builder(context), model(model), options(options), context(context) {}
 
@@ -379,6 +388,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,
                                        MLIRContext *context, int *exitCode) {
   context->loadDialect<nn::NNDialect, func::FuncDialect>();
+  context->loadAllAvailableDialects(); // handlers of plug-ins make ops of theirs
   Model::Failure failure;
   std::unique_ptr<Model> model = Model::open(path, failure);
   if (!model) {

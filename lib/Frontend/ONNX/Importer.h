@@ -5,6 +5,7 @@
 #include "dialects/nn/NN.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Parameters.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -14,30 +15,6 @@
 #include <set>
 
 namespace shale::onnx {
-
-class Importer;
-class Node;
-
-/// Translates one node. Returns failure after an error on it.
-using Handler = mlir::LogicalResult (*)(Node &);
-
-/// Handlers by (domain, type), each from a version of its operator set on.
-class HandlerRegistry {
-public:
-  /// The domain of standard operators is "".
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler) {
-    table[(domain + "::" + type).str()][since] = handler;
-  }
-  /// Returns the newest handler whose version is not above `version`; null if
-  /// none.
-  Handler find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
-
-private:
-  llvm::StringMap<std::map<int64_t, Handler>> table;
-};
-
-/// All handlers: one family of ops per file of Ops/.
-const HandlerRegistry &getHandlers();
 
 /// The value of a name in the graph.
 struct Binding {
@@ -222,111 +199,6 @@ private:
   };
   llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>> unsupported;
   llvm::StringSet<> visitedFunctions;
-};
-
-/// One node while it is translated: its operands, attributes and results.
-class Node {
-public:
-  Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version);
-
-  Importer &importer;
-  mlir::OpBuilder &builder;
-  const NodeProto &proto;
-  Scope &scope;
-  const int64_t version; // of the operator set
-  mlir::Location loc;
-
-  mlir::LogicalResult error(const llvm::Twine &message);
-
-  // ---- operands
-  int numInputs() const { return proto.input_size(); }
-  int numOutputs() const { return proto.output_size(); }
-  bool has(int operand) const {
-    return operand < proto.input_size() && !proto.input(operand).empty();
-  }
-  bool wants(int result) const {
-    return result < proto.output_size() && !proto.output(result).empty();
-  }
-  /// Operand values, in order, null where absent; resolved before the handler
-  /// runs.
-  llvm::SmallVector<mlir::Value> in;
-  mlir::Value input(int operand) const {
-    return operand < int(in.size()) ? in[operand] : mlir::Value();
-  }
-  static mlir::RankedTensorType type(mlir::Value value) {
-    return llvm::cast<mlir::RankedTensorType>(value.getType());
-  }
-  /// Fails, with an error, unless operands [0, count) are present.
-  mlir::LogicalResult require(int count);
-  /// Appends the elements of an operand that must be a constant of integers.
-  mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
-  std::optional<double> scalarConstant(mlir::Value value);
-
-  // ---- attributes; a scalar of the wrong type is an error and fails the node
-  const AttributeProto *attribute(llvm::StringRef name);
-  int64_t intAttr(llvm::StringRef name, int64_t missing);
-  double floatAttr(llvm::StringRef name, double missing);
-  std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
-  std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
-  bool attributesAreBad() const { return badAttributes; }
-
-  /// Counts a negative axis from the end; fails, with an error, if out of range.
-  mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
-  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
-
-  // ---- results
-  void set(int result, mlir::Value value);
-  void setSequence(int result, llvm::SmallVector<mlir::Value> items);
-  const Binding *sequence(int operand) const;
-
-  // ---- building; every function folds and returns null after an error
-  template <typename OpT, typename... Args> mlir::Value create(mlir::Type result, Args &&...args) {
-    return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
-  }
-  mlir::Value finish(mlir::Operation *op);
-  /// Sets the module scope of an op with several results.
-  void adopt(mlir::Operation *op);
-  mlir::Value constant(mlir::RankedTensorType type, double value);
-  mlir::Value constant(llvm::ArrayRef<int64_t> values);
-  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
-  /// Broadcasts by numpy's rule: trailing dimensions are aligned.
-  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
-                                     llvm::SmallVectorImpl<int64_t> &shape);
-  mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
-                    llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
-  mlir::Value cast(mlir::Value value, mlir::Type element);
-  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
-                     bool keepDims);
-  template <typename OpT> mlir::Value unary(mlir::Value value) {
-    return value ? create<OpT>(value.getType(), value) : mlir::Value();
-  }
-  /// Broadcasts both, then applies OpT.
-  template <typename OpT> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) {
-    mlir::Value values[] = {lhs, rhs};
-    llvm::SmallVector<int64_t> shape;
-    if (!lhs || !rhs || mlir::failed(broadcastShape(values, shape)))
-      return {};
-    if (type(lhs).getElementType() != type(rhs).getElementType()) {
-      (void)error("operands have element types " + name(type(lhs).getElementType()) + " and " +
-                  name(type(rhs).getElementType()));
-      return {};
-    }
-    lhs = broadcast(lhs, shape);
-    rhs = broadcast(rhs, shape);
-    return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
-  }
-  mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
-                     bool transposeRhs = false);
-
-  static std::string name(mlir::Type type);
-  bool hasFailed() const { return failedOnce; }
-
-private:
-  bool badAttributes = false;
-  bool failedOnce = false;
 };
 
 } // namespace shale::onnx

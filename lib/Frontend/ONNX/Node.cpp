@@ -17,6 +17,18 @@ std::string Node::name(Type type) {
   return text;
 }
 
+int Node::numInputs() const { return proto.input_size(); }
+
+int Node::numOutputs() const { return proto.output_size(); }
+
+bool Node::has(int operand) const {
+  return operand < proto.input_size() && !proto.input(operand).empty();
+}
+
+bool Node::wants(int result) const {
+  return result < proto.output_size() && !proto.output(result).empty();
+}
+
 LogicalResult Node::error(const Twine &message) {
   if (!failedOnce)
     importer.error(message);

@@ -1,5 +1,5 @@
 """Runs the commands of the pages in docs as they are written: every line of a block that begins with shalec. (Those of README.md,
-docs/concepts.md, docs/develop.md, docs/guide and docs/howto run in test/e2e/docs.py.)
+docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto run in test/e2e/docs.py.)
 
     pages.py SOURCE FOLDER NAME.onnx=MODEL...
 
@@ -16,7 +16,7 @@ for argument in sys.argv[3:]:
     name, model = argument.split("=")
     shutil.copy(model, folder / name)
 for page in sorted((source / "docs").glob("*.md")):
-    if page.stem in ("concepts", "develop"):
+    if page.stem in ("concepts", "develop", "plugins"):
         continue
     blocks = page.read_text().split("```")[1::2]
     for command in [line for block in blocks for line in block.splitlines() if line.startswith("shalec ")]:

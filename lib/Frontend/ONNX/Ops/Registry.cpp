@@ -3,8 +3,8 @@
 
 using namespace shale::onnx;
 
-const HandlerRegistry &shale::onnx::getHandlers() {
-  static const HandlerRegistry registry = [] {
+HandlerRegistry &shale::onnx::getHandlers() {
+  static HandlerRegistry registry = [] {
     HandlerRegistry all;
     registerActivationOps(all);
     registerConstantOps(all);
