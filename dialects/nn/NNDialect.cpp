@@ -10,7 +10,23 @@ using namespace shale::nn;
 
 #include "dialects/nn/NNDialect.cpp.inc"
 
+namespace {
+/// `#forward` instead of `#nn.phase<forward>`, which most ops have.
+struct Aliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attr, raw_ostream &os) const override {
+    auto phase = dyn_cast<PhaseAttr>(attr);
+    if (!phase)
+      return AliasResult::NoAlias;
+    os << stringifyPhase(phase.getValue());
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void NNDialect::initialize() {
+  addInterfaces<Aliases>();
   registerAttributes();
   addOperations<
 #define GET_OP_LIST

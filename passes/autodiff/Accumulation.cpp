@@ -1,4 +1,5 @@
 //===- Accumulation.cpp - Several micro-batches per step ------------------===//
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/autodiff/Mean.h"
 #include "passes/autodiff/StepBuilder.h"
@@ -12,8 +13,9 @@ void StepBuilder::findMean() {
   sum = terminator->getOperand(1), count = terminator->getOperand(2);
   if (isMean(loss, sum, count))
     return;
-  emitRemark(function.getLoc()) << "the loss is no sum over a count: the losses of the "
-                                << microbatches << " micro-batches of a step are averaged";
+  emitDecision(function.getLoc(), "autodiff",
+               "the loss is no sum over a count: the losses of the " + Twine(microbatches) +
+                   " micro-batches of a step are averaged");
   PhaseScope forward(builder, nn::Phase::Forward);
   sum = loss;
   count = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1.0);

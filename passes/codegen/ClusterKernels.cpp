@@ -1,9 +1,11 @@
 //===- ClusterKernels.cpp - The kernels of a module's clusters ------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Codegen/KernelEquality.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/codegen/Kernel.h"
 #include "passes/codegen/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
 #define GEN_PASS_DEF_CLUSTERKERNELSPASS
@@ -63,8 +65,9 @@ struct ClusterKernelsPass : shale::impl::ClusterKernelsPassBase<ClusterKernelsPa
           target->generateKernel(module, "kernel_" + std::to_string(i), cluster.getBody());
       if (failed(info))
         return signalPassFailure();
-      emitRemark(cluster.getLoc())
-          << "kernel_" << i << ": " << info->rows << " rows, grain " << info->grain;
+      emitDecision(
+          cluster.getLoc(), "cluster-kernels",
+          llvm::formatv("kernel_{0}: {1} rows, grain {2}", i, info->rows, info->grain).str());
     }
     for (Operation *op : old)
       op->erase();

@@ -1,8 +1,10 @@
 //===- Fusion.cpp - Puts ops into clusters --------------------------------===//
+#include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
 #include "passes/fusion/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
 #define GEN_PASS_DEF_FUSIONPASS
@@ -302,9 +304,10 @@ void remarkClusters(Block &block) {
   }
   auto function = dyn_cast<func::FuncOp>(block.getParentOp());
   if (clusters)
-    emitRemark(block.getParentOp()->getLoc())
-        << "fusion: " << ops << " ops of @" << (function ? function.getSymName() : StringRef())
-        << " in " << clusters << " kernels; " << saved << " bytes are not written";
+    emitDecision(block.getParentOp()->getLoc(), "fusion",
+                 llvm::formatv("{0} ops of @{1} in {2} kernels; {3} bytes are not written", ops,
+                               function ? function.getSymName() : StringRef(), clusters, saved)
+                     .str());
 }
 
 } // namespace

@@ -1,12 +1,14 @@
 //===- VerifyMemory.cpp - Exit contract of memory -------------------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Spaces.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -151,10 +153,11 @@ static void remarkAgain(func::FuncOp function) {
     }
   }
   if (ops + again > 0)
-    emitRemark(function.getLoc()) << "memory: @" << function.getSymName() << " computes " << ops
-                                  << " ops again (" << bytes << " bytes, " << flops
-                                  << " flops) and gathers " << again << " groups again ("
-                                  << gathered << " bytes)";
+    emitDecision(function.getLoc(), "memory",
+                 llvm::formatv("@{0} computes {1} ops again ({2} bytes, {3} flops) and gathers {4} "
+                               "groups again ({5} bytes)",
+                               function.getSymName(), ops, bytes, flops, again, gathered)
+                     .str());
 }
 
 namespace {

@@ -18,21 +18,43 @@ static void dropOrigin(Block &block) {
   }
 }
 
-/// Returns a name made of the ops of the body, such as `add_mul_tanh`, for traces and reports.
-static std::string nameOf(Block &block) {
+/// Returns the module that a kernel is first launched for, without what precedes its last index:
+/// "mlp.c_fc" for "transformer.h.3.mlp.c_fc". Equal kernels of several blocks share that name.
+static StringRef moduleOf(Operation *op) {
+  auto attr = op->getAttrOfType<StringAttr>(nn::kScopeAttr);
+  if (!attr || attr.getValue().empty())
+    return "";
+  StringRef scope = attr.getValue();
+  SmallVector<StringRef> parts;
+  scope.split(parts, '.');
+  if (llvm::all_of(parts.back(), llvm::isDigit))
+    return "block";
+  auto last = llvm::find_if(llvm::reverse(parts),
+                            [](StringRef part) { return llvm::all_of(part, llvm::isDigit); });
+  return last == parts.rend() ? scope : scope.drop_front(last->end() + 1 - scope.begin());
+}
+
+/// Returns a name made of the module and the ops of the body, such as `mlp.act.mul_tanh`, for
+/// traces and reports.
+static std::string nameOf(StringRef module, Block &block) {
   std::string name;
   int64_t count = 0;
   for (Operation &op : block.without_terminator()) {
     if (isa<nn::ConstantOp>(op))
       continue;
-    if (++count > 4)
-      return name + "_and_more";
+    if (++count > 4) {
+      name += "_and_more";
+      break;
+    }
     name += (name.empty() ? "" : "_") + op.getName().stripDialect().str();
   }
-  return name.empty() ? "copy" : name;
+  if (name.empty())
+    name = "copy";
+  return module.empty() ? name : module.str() + "." + name;
 }
 
-FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, Location loc) {
+FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, StringRef origin,
+                                      Location loc) {
   Block &block = body.front();
   dropOrigin(block);
   uint64_t hash = hashKernel(body);
@@ -41,7 +63,7 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, L
     if (it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
         equalKernels(it->second.getBody(), body))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
-  std::string name = nameOf(block) + "_" + std::to_string(kernels.size());
+  std::string name = nameOf(origin, block) + "_" + std::to_string(kernels.size());
   builder.setInsertionPointToEnd(module.getBody());
   auto kernel = rt::KernelOp::create(
       builder, loc, builder.getStringAttr(name),
@@ -96,7 +118,7 @@ KernelTable::Use KernelTable::add(Operation *op) {
   rt::YieldOp::create(builder, op->getLoc(), results);
   if (llvm::all_of(aliases, [](int64_t alias) { return alias < 0; }))
     aliases.clear();
-  use.kernel = intern(body, aliases, op->getLoc());
+  use.kernel = intern(body, aliases, moduleOf(op), op->getLoc());
   return use;
 }
 
@@ -109,6 +131,6 @@ KernelTable::Use KernelTable::addCast(Value scalar) {
   rt::YieldOp::create(builder, scalar.getLoc(), result);
   Use use;
   use.inputs.push_back(scalar);
-  use.kernel = intern(body, {}, scalar.getLoc());
+  use.kernel = intern(body, {}, "", scalar.getLoc());
   return use;
 }

@@ -28,8 +28,9 @@ public:
   Use addCast(mlir::Value scalar);
 
 private:
+  /// Returns the kernel with this body. A new one is named after `origin`, a module, and its ops.
   mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases,
-                                 mlir::Location loc);
+                                 llvm::StringRef origin, mlir::Location loc);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

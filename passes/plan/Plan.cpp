@@ -1,9 +1,11 @@
 //===- Plan.cpp - Lowers functions of tensors to rt -----------------------===//
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Arena.h"
+#include "lib/Support/Remarks.h"
 #include "passes/plan/EmitProgram.h"
 #include "passes/plan/Passes.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -99,10 +101,12 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       if (host && lifetimes.empty())
         continue;
       int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
-      emitRemark(function.getLoc())
-          << "plan: " << lifetimes.size() << " buffers of @" << function.getSymName() << " in "
-          << layout.bytes << " bytes of " << (host ? "host arena; " : "arena; ") << live
-          << " are live at the peak, " << layout.bytes - live << " are gaps";
+      emitDecision(function.getLoc(), "plan",
+                   llvm::formatv("{0} buffers of @{1} in {2} bytes of {3}; {4} are live at the "
+                                 "peak, {5} are gaps",
+                                 lifetimes.size(), function.getSymName(), layout.bytes,
+                                 host ? "host arena" : "arena", live, layout.bytes - live)
+                       .str());
     }
     if (failed(emitProgram(function, placement, offsets, kernels, counters)))
       return failure();

@@ -3,10 +3,12 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/Builders.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
@@ -190,9 +192,11 @@ static void remarkOverlap(Block &block) {
       }
   }
   if (started)
-    emitRemark(function.getLoc()) << "schedule: " << started << " collectives of @"
-                                  << function.getSymName() << ", " << overlapped
-                                  << " of them with work between start and wait";
+    emitDecision(function.getLoc(), "schedule",
+                 llvm::formatv("{0} collectives of @{1}, {2} of them with work between start and "
+                               "wait",
+                               started, function.getSymName(), overlapped)
+                     .str());
 }
 
 namespace {

@@ -1,7 +1,9 @@
 //===- MaterializeUnits.cpp - Stores parameters in flat groups ------------===//
 #include "dialects/mem/Mem.h"
+#include "lib/Support/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/UnitRewriter.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -338,9 +340,11 @@ static void remarkUnits(ModuleOp module, const Units &units) {
       largest = size;
       name = cast<dist::UnitOp>(unit).getSymName();
     }
-  emitRemark(module.getLoc()) << "materialize-units: " << bytes.size() << " units of " << all
-                              << " bytes, " << all - used << " of them padding; the largest is '"
-                              << name << "' with " << largest << " bytes";
+  emitDecision(module.getLoc(), "materialize-units",
+               llvm::formatv("{0} units of {1} bytes, {2} of them padding; the largest is '{3}' "
+                             "with {4} bytes",
+                             bytes.size(), all, all - used, name, largest)
+                   .str());
 }
 
 struct MaterializeUnitsPass : impl::MaterializeUnitsPassBase<MaterializeUnitsPass> {

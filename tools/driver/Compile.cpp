@@ -6,6 +6,7 @@
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Support/MeshSpec.h"
+#include "lib/Support/Remarks.h"
 #include "lib/Target/Link.h"
 #include "lib/Target/Target.h"
 #include "mlir/IR/AsmState.h"
@@ -131,10 +132,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
 /// Writes the module's text to `path` ("-" is standard output).
 int writeText(ModuleOp module, StringRef path) {
   return writeOutput(path, [&](raw_ostream &os) {
-    OpPrintingFlags flags;
-    flags.elideLargeElementsAttrs(64);
-    module.print(os, path == "-" ? flags : OpPrintingFlags());
-    os << "\n";
+    printModule(module, path == "-" ? 64 : std::numeric_limits<int64_t>::max(), os);
   });
 }
 
@@ -160,13 +158,15 @@ public:
       context.disableMultithreading();
     context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || this->options.remarks)
-        print(diagnostic);
+      print(diagnostic);
       return success();
     });
   }
 
   int run() {
+    if (options.remarks)
+      if (llvm::Error wrong = showRemarks(context, options.remarksFilter))
+        return usageError("--remarks-filter: " + llvm::toString(std::move(wrong)));
     if (int code = loadPlugins())
       return code;
     if (!options.compileFrom.empty()) {
@@ -360,8 +360,7 @@ private:
       std::string text;
       llvm::raw_string_ostream os(text);
       ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() != DiagnosticSeverity::Remark || options.remarks)
-          printDiagnostic(diagnostic, options.model, os);
+        printDiagnostic(diagnostic, options.model, os);
         return success();
       });
       assumed.clear();

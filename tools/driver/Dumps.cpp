@@ -1,8 +1,11 @@
 //===- Dumps.cpp - Modules between two stages, in files -------------------===//
 #include "tools/driver/Dumps.h"
+#include "dialects/nn/NN.h"
+#include "lib/Support/PrintIR.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Parser/Parser.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Knobs.h"
@@ -33,6 +36,7 @@ static std::vector<std::string> flagsOf(const CompileOptions &options, bool chos
                                               "plan-only",
                                               "describe",
                                               "remarks",
+                                              "remarks-filter",
                                               "compile-from",
                                               "mlir-print-ir-after-all",
                                               "mlir-pass-pipeline-crash-reproducer"};
@@ -45,6 +49,23 @@ static std::vector<std::string> flagsOf(const CompileOptions &options, bool chos
       if (std::string value = knob.get(options); !value.empty())
         flags.push_back("--" + std::string(knob.flag) + "=" + value);
   return flags;
+}
+
+/// Returns what a function's argument is: an input, a setting or a state.
+static StringRef argumentName(BlockArgument argument) {
+  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  unsigned number = argument.getArgNumber();
+  if (auto name = function.getArgAttrOfType<StringAttr>(number, nn::kNameAttr))
+    return name.getValue();
+  if (auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(number, nn::kStateAttr))
+    return state.getValue();
+  if (auto role = function.getArgAttrOfType<nn::RoleAttr>(number, nn::kRoleAttr))
+    return nn::stringifyRole(role.getValue());
+  return "";
+}
+
+void shale::printModule(ModuleOp module, int64_t maxElements, raw_ostream &os) {
+  printForPeople(module, maxElements, argumentName, os);
 }
 
 int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
@@ -60,10 +81,7 @@ int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
     for (const std::string &plugin : options.plugins) // its ops must parse
       os << " --load-pass-plugin=" << plugin;
     os << " --compile-from=" << stage << " " << code << " -o PROGRAM\n";
-    OpPrintingFlags printing;
-    printing.elideLargeElementsAttrs(kShownElements);
-    module.print(os, printing);
-    os << "\n";
+    printModule(module, kShownElements, os);
   });
   if (!failed)
     failed = writeOutput(code, [&](raw_ostream &os) {

@@ -14,6 +14,10 @@
 
 namespace shale {
 
+/// Prints a module for people (lib/Support/PrintIR.h); constants of more than `maxElements` are
+/// elided.
+void printModule(mlir::ModuleOp module, int64_t maxElements, llvm::raw_ostream &os);
+
 /// Writes PREFIX.mlir and PREFIX.mlirbc for the module after `stage`. With `chosen` the recorded
 /// flags hold the values that the planner chose. Returns an exit code.
 int writeDump(mlir::ModuleOp module, llvm::StringRef prefix, llvm::StringRef stage,

@@ -430,6 +430,10 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
       ->group(out);
   app.add_flag("--remarks", o.remarks, "print what passes decided, and every repair of the model")
       ->group(out);
+  app.add_option("--remarks-filter", o.remarksFilter,
+                 "print the remarks of passes whose name matches, or of import")
+      ->type_name("REGEX")
+      ->group(out);
   app.add_flag("--describe", o.describe,
                "print what the model is, and the commands that compile and train it")
       ->group(out);
@@ -506,6 +510,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   }
   chooseShard(o);
   o.recover = !noRecover;
+  o.remarks |= !o.remarksFilter.empty();
   o.emit = *emitNamed(emit);
   if (o.output.empty())
     o.output = o.emit == Emit::Program ? "train" : o.emit == Emit::Object ? "train.o" : "-";

@@ -28,6 +28,7 @@ struct CompileOptions {
   bool describe = false;
   bool bundle = false; ///< whether shared libraries are copied beside the program
   bool remarks = false;
+  std::string remarksFilter; ///< regular expression of categories; empty: all
 
   std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed
   std::vector<std::string> batchDims;                     // INPUT:DIM

@@ -1,9 +1,11 @@
 //===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
+#include "lib/Support/Remarks.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Planner.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
@@ -56,12 +58,14 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
                          const MemoryLimit &limit) {
   const Plan &fastest = plans.front();
   int64_t fitting = llvm::count_if(plans, [&](const Plan &plan) { return plan.fits(limit); });
-  emitRemark(loc) << "limit: " << fitting << " of " << plans.size() << " plans fit; taken: device "
-                  << best.device() << ", host " << best.host() << " bytes, " << best.summary.flops
-                  << " flops, predicted " << best.seconds * 1e3
-                  << " ms; the fastest of all: device " << fastest.device() << ", host "
-                  << fastest.host() << " bytes, " << fastest.summary.flops << " flops, predicted "
-                  << fastest.seconds * 1e3 << " ms";
+  auto text = [](const Plan &plan) {
+    return llvm::formatv("device {0}, host {1} bytes, {2} flops, predicted {3} ms", plan.device(),
+                         plan.host(), plan.summary.flops, plan.seconds * 1e3)
+        .str();
+  };
+  emitDecision(loc, "limit",
+               llvm::Twine(fitting) + " of " + llvm::Twine(plans.size()) +
+                   " plans fit; taken: " + text(best) + "; the fastest of all: " + text(fastest));
 }
 
 /// Chooses the flags that were not typed. Returns an exit code.

@@ -2,6 +2,7 @@
 #include "tools/driver/SavePasses.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "tools/driver/Dumps.h"
 #include "tools/driver/Outputs.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -22,8 +23,7 @@ public:
       module = op->getParentOfType<ModuleOp>();
     std::string path = llvm::formatv("{0}-{1,0+2}-{2}.mlir", prefix, ++number, name);
     code = shale::writeOutput(path, [&](raw_ostream &os) {
-      module.print(os);
-      os << "\n";
+      shale::printModule(module, std::numeric_limits<int64_t>::max(), os);
     });
   }
 

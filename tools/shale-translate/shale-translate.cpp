@@ -1,6 +1,7 @@
 //===- shale-translate.cpp - From model files to IR -----------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/MLIRContext.h"
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
@@ -101,6 +102,8 @@ int main(int argc, char **argv) {
     return usage("needs --import-onnx MODEL");
 
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  if (!quiet)
+    llvm::cantFail(shale::showRemarks(context, ""));
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
     if (isError || !quiet)

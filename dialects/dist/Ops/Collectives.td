@@ -42,7 +42,7 @@ def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMetho
   }];
   let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$reduction $input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $reduction $input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -60,7 +60,7 @@ def Dist_AllReduceOp : Dist_Op<"all_reduce", [Pure, AllTypesMatch<["input", "res
   }];
   let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$reduction $input `over` $axis attr-dict `:` type($result)";
+  let assemblyFormat = "`` $reduction $input `over` $axis attr-dict `:` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }

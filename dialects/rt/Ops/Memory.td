@@ -21,7 +21,7 @@ def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, RT_Int:$offset, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category, UnitAttr:$host);
-  let assemblyFormat = "$sym_name (`host` $host^)? $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
+  let assemblyFormat = "$sym_name (`host` $host^)? `` $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
   let hasVerifier = 1;
 }
 
@@ -63,7 +63,7 @@ def RT_BufferOp : RT_Op<"buffer", [Pure]> {
                        StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding, UnitAttr:$host);
   let results = (outs RT_Buffer:$result);
   let assemblyFormat = [{
-    $space (`host` $host^)? (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
+    `` $space (`host` $host^)? (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? `` $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

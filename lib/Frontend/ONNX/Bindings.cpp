@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -301,11 +302,11 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     else if (name.contains("mask")) {
       input.binding = "ones";
       if (!options.bindings.count(name))
-        emitRemark(fileLocation())
-            << "mask '" << displayName(name)
-            << "' is read from the data file; where that has none, as a file of tokens, it is all "
-               "ones. If it always is, --bind "
-            << displayName(name) << "=ones saves its cost";
+        emitDecision(fileLocation(), "import",
+                     "mask '" + displayName(name) +
+                         "' is read from the data file; where that has none, as a file of tokens, "
+                         "it is all ones. If it always is, --bind " +
+                         displayName(name) + "=ones saves its cost");
     } else if (name.contains("position"))
       input.binding = "arange";
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
@@ -334,7 +335,7 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
            failure();
   }
   if (!bindingNote.empty())
-    emitRemark(fileLocation()) << bindingNote;
+    emitDecision(fileLocation(), "import", bindingNote);
   return success();
 }
 

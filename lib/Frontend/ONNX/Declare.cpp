@@ -7,6 +7,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Support/Remarks.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -297,8 +298,9 @@ LogicalResult Importer::declareInputs() {
       if (!dim.dim_param().empty())
         dimsUsed.insert(dim.dim_param());
     if (!read.contains(input.name())) {
-      emitRemark(fileLocation()) << model.path() << ": input '" << shown
-                                 << "' is left out: the loss does not depend on it";
+      emitDecision(fileLocation(), "import",
+                   Twine(model.path()) + ": input '" + shown +
+                       "' is left out: the loss does not depend on it");
       continue;
     }
     if (!input.type().has_tensor_type() || !tensor.has_shape())
@@ -512,17 +514,21 @@ LogicalResult Importer::declareStates() {
     stateValues[index] =
         body->addArgument(type, NameLoc::get(builder.getStringAttr(shown), fileLocation()));
   }
-  for (const std::string &path : model.missing)
-    (options.missingData == ImportOptions::MissingData::Remark ? emitRemark(fileLocation())
-                                                               : emitWarning(fileLocation()))
-        << model.path() << ": weights '" << displayName(path)
-        << "' do not exist (yet): a program will look for them when it starts";
+  for (const std::string &path : model.missing) {
+    std::string text = (Twine(model.path()) + ": weights '" + displayName(path) +
+                        "' do not exist (yet): a program will look for them when it starts")
+                           .str();
+    if (options.missingData == ImportOptions::MissingData::Remark)
+      emitDecision(fileLocation(), "import", text);
+    else
+      emitWarning(fileLocation()) << text;
+  }
   for (const Repair &repair : parameters.repairs) {
     Location location = repair.node ? locationOf(*repair.node) : fileLocation();
     if (repair.isNote)
       emitNote(location, repair.text);
     else
-      emitRemark(location) << repair.text;
+      emitDecision(location, "import", repair.text);
   }
   describeBuffers();
   return success();

@@ -14,7 +14,7 @@ nn.state @mask role = buffer type = tensor<4xi1>
 // CHECK: func.func @f(%{{.*}}: tensor<4x8xf32> {nn.state = @w}, %{{.*}}: tensor<2xi64> {nn.batch_dim = 0 : i64, nn.binding = "tokens", nn.name = "x", nn.role = #nn.role<input>}) -> (tensor<4x8xf32> {nn.state = @w})
 func.func @f(%w: tensor<4x8xf32> {nn.state = @w},
     %x: tensor<2xi64> {nn.role = #nn.role<input>, nn.name = "x", nn.binding = "tokens", nn.batch_dim = 0 : i64}) -> (tensor<4x8xf32> {nn.state = @w}) {
-  // CHECK: nn.neg %{{.*}} {nn.phase = #nn.phase<forward>, nn.scope = "h.0"}
+  // CHECK: nn.neg %{{.*}} {nn.phase = #forward, nn.scope = "h.0"}
   %0 = nn.neg %w {nn.scope = "h.0", nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }

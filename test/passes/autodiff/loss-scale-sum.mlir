@@ -8,11 +8,11 @@ nn.state @w role = param type = tensor<12x5xf32>
 // CHECK-LABEL: func.func @accumulate_first
 // CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<f32> {nn.state = @loss_scale}
 // CHECK: %[[SHARE:.*]] = nn.constant {{.*}}dense<3.125000e-02>
-// CHECK: %[[SEED:.*]] = nn.mul %[[S]], %[[SHARE]] {nn.phase = #nn.phase<backward>}
+// CHECK: %[[SEED:.*]] = nn.mul %[[S]], %[[SHARE]] {nn.phase = #backward}
 // CHECK: nn.cross_entropy_grad {{.*}}%[[SEED]]
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<f32> {nn.state = @loss_scale}
-// CHECK: %[[SEED:.*]] = nn.mul %[[S]], %{{.*}} {nn.phase = #nn.phase<backward>}
+// CHECK: %[[SEED:.*]] = nn.mul %[[S]], %{{.*}} {nn.phase = #backward}
 // CHECK: nn.cross_entropy_grad {{.*}}%[[SEED]]
 // CHECK: %[[DIVISOR:.*]] = nn.constant {{.*}}dense<3.200000e+01>
 // CHECK: nn.div %[[DIVISOR]], %[[S]]

@@ -22,15 +22,15 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK-SAME: {nn.name = "lr", nn.role = #nn.role<hyper>}
 // CHECK-SAME: {nn.name = "clip_grad_norm", nn.role = #nn.role<hyper>}
 // CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = #nn.role<metric>}, tensor<f32> {nn.name = "grad_norm", nn.role = #nn.role<metric>}, tensor<i1> {nn.name = "enable", nn.role = #nn.role<metric>}, tensor<8x4xf32> {nn.state = @wte}, tensor<4x4xf32> {nn.state = @w},
-// CHECK: nn.embedding {{.*}}{nn.phase = #nn.phase<forward>, nn.scope = "emb"}
-// CHECK: nn.cross_entropy_grad {{.*}}nn.phase = #nn.phase<backward>
+// CHECK: nn.embedding {{.*}}{nn.phase = #forward, nn.scope = "emb"}
+// CHECK: nn.cross_entropy_grad {{.*}}nn.phase = #backward
 // The gradient of the frozen bias, a sum over rows, is not computed.
 // CHECK-NOT: nn.reduce sum
-// CHECK: %[[OUT:.*]] = nn.matmul %{{.*}}, %{{.*}} transpose_lhs {nn.phase = #nn.phase<backward>}{{.*}} -> tensor<8x4xf32>
+// CHECK: %[[OUT:.*]] = nn.matmul %{{.*}}, %{{.*}} transpose_lhs {nn.phase = #backward}{{.*}} -> tensor<8x4xf32>
 // CHECK: %[[DW:.*]] = nn.matmul {{.*}} -> tensor<4x4xf32>
-// CHECK: %[[IN:.*]] = nn.embedding_grad {{.*}}nn.phase = #nn.phase<backward>, nn.scope = "emb"
+// CHECK: %[[IN:.*]] = nn.embedding_grad {{.*}}nn.phase = #backward, nn.scope = "emb"
 // CHECK: %[[DWTE:.*]] = nn.add %[[OUT]], %[[IN]]
-// CHECK: nn.sum_squares %[[DWTE]], %[[DW]] {nn.phase = #nn.phase<update>}
+// CHECK: nn.sum_squares %[[DWTE]], %[[DW]] {nn.phase = #update}
 // CHECK: nn.adamw %[[WTE]], %[[DWTE]], {{.*}} decay = 0.000000e+00
 // CHECK: nn.adamw {{.*}} decay = 1.000000e+00
 // CHECK-NOT: nn.adamw
@@ -57,8 +57,8 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // SUMS: nn.add %{{.*}}, %{{.*}} : tensor<f32>
 // SUMS-LABEL: func.func @step
 // SUMS: %[[ALL:.*]] = nn.accumulate @wte %{{.*}} into
-// SUMS: %[[WHOLE:.*]] = nn.add %{{.*}} {nn.phase = #nn.phase<update>} : tensor<f32>
-// SUMS: %[[LABELS:.*]] = nn.add %{{.*}} {nn.phase = #nn.phase<update>} : tensor<f32>
+// SUMS: %[[WHOLE:.*]] = nn.add %{{.*}} {nn.phase = #update} : tensor<f32>
+// SUMS: %[[LABELS:.*]] = nn.add %{{.*}} {nn.phase = #update} : tensor<f32>
 // SUMS: %[[ATLEAST:.*]] = nn.max %[[LABELS]]
 // SUMS: %[[LOSS:.*]] = nn.div %[[WHOLE]], %[[ATLEAST]]
 // SUMS: nn.sum_squares %[[ALL]]

@@ -22,13 +22,13 @@ func.func @step(%x: tensor<4x4xf32>, %w0: tensor<4x4xf32>, %w1: tensor<4x4xf32>)
   %5 = nn.neg %4 {nn.phase = #nn.phase<forward>, nn.scope = "head"} : tensor<4x4xf32>
   // CHECK: %[[G:.*]] = nn.mul
   %6 = nn.mul %5, %5 {nn.phase = #nn.phase<backward>, nn.scope = "head"} : tensor<4x4xf32>
-  // CHECK: %[[B:.*]]:2 = mem.barrier %{{.*}}, %[[G]] {nn.phase = #nn.phase<backward>}
-  // CHECK: %[[C:.*]] = nn.tanh %[[B]]#0 {mem.recomputed, nn.phase = #nn.phase<backward>, nn.scope = "h.1"}
+  // CHECK: %[[B:.*]]:2 = mem.barrier %{{.*}}, %[[G]] {nn.phase = #backward}
+  // CHECK: %[[C:.*]] = nn.tanh %[[B]]#0 {mem.recomputed, nn.phase = #backward, nn.scope = "h.1"}
   // CHECK: %[[G1:.*]] = nn.mul %[[G]], %[[C]]
   %7 = nn.mul %6, %3 {nn.phase = #nn.phase<backward>, nn.scope = "h.1"} : tensor<4x4xf32>
   // CHECK-NOT: nn.exp
   // CHECK: %[[B0:.*]]:3 = mem.barrier %{{.*}}, %{{.*}}, %[[G1]]
-  // CHECK: %[[M:.*]] = nn.matmul %[[B0]]#0, %[[B0]]#1 {mem.recomputed, nn.phase = #nn.phase<backward>
+  // CHECK: %[[M:.*]] = nn.matmul %[[B0]]#0, %[[B0]]#1 {mem.recomputed, nn.phase = #backward
   // CHECK: %[[T:.*]] = nn.tanh %[[M]]
   // CHECK: nn.mul %[[G1]], %[[T]]
   %8 = nn.mul %7, %1 {nn.phase = #nn.phase<backward>, nn.scope = "h.0"} : tensor<4x4xf32>

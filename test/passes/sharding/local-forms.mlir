@@ -1,7 +1,7 @@
 // Whatever is built for an op is of its phase and module scope: policies of recomputation and offload ask for these.
 // RUN: shale-opt %s --shale-propagate --shale-verify-sharded --shale-partition -o %t
 // RUN: FileCheck %s --implicit-check-not=dist.shardings < %t
-// RUN: grep -E "^ *%%.* = " %t | not grep -v 'nn.phase = #nn.phase<forward>, nn.scope = "block"'
+// RUN: grep -E "^ *%%.* = " %t | not grep -v 'nn.phase = #forward, nn.scope = "block"'
 
 // Rows are split over fsdp, the table's rows and the classes over tp: each of these builds a local form of its own.
 // CHECK: nn.iota dim = 0 {{.*}}tensor<2x8xi64>

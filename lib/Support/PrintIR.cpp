@@ -1,0 +1,80 @@
+//===- PrintIR.cpp - IR as text for people --------------------------------===//
+#include "lib/Support/PrintIR.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+/// Lines of at most this many columns are not broken.
+static constexpr size_t kColumns = 100;
+
+/// Appends a line. Breaks it after each comma that is within one pair of brackets only.
+static void appendBroken(StringRef line, std::string &out) {
+  size_t indent = line.size() - line.ltrim().size();
+  std::string start = "\n" + std::string(indent + 4, ' ');
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    char c = line[i];
+    out += c;
+    if (quoted) {
+      if (c == '\\' && i + 1 < line.size())
+        out += line[++i];
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '(' || c == '[' || c == '{' || c == '<') {
+      bool opens = ++depth == 1 && i + 1 < line.size();
+      if (opens && line[i + 1] != ')' && line[i + 1] != '}')
+        out += start;
+    } else if (c == ')' || c == ']' || c == '}' || (c == '>' && i > 0 && line[i - 1] != '-')) {
+      --depth;
+    } else if (c == ',' && depth == 1) {
+      out += start;
+      while (i + 1 < line.size() && line[i + 1] == ' ')
+        ++i;
+    }
+  }
+}
+
+std::string shale::breakLongLists(StringRef text) {
+  std::string out;
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    bool ended = line.size() < text.size();
+    StringRef word = line.ltrim();
+    // The brace that opens the body is not part of a list.
+    bool head = word.starts_with("module ") || word.starts_with("func.func ");
+    StringRef body = head && line.ends_with(" {") ? line.take_back(2) : StringRef();
+    if (head && line.size() > kColumns)
+      appendBroken(line.drop_back(body.size()), out);
+    else
+      out += line.drop_back(body.size());
+    out += body;
+    if (ended)
+      out += '\n';
+    text = rest;
+  }
+  return out;
+}
+
+void shale::printForPeople(ModuleOp module, int64_t maxElements,
+                           function_ref<StringRef(BlockArgument)> nameOf, raw_ostream &os) {
+  // The printer takes names from locations, which other code needs as they are.
+  OwningOpRef<ModuleOp> named = module.clone();
+  MLIRContext *context = module.getContext();
+  named->walk([&](FunctionOpInterface function) {
+    if (!function.isExternal())
+      for (BlockArgument argument : function.getArguments())
+        if (StringRef name = nameOf(argument); !name.empty())
+          argument.setLoc(NameLoc::get(StringAttr::get(context, name), argument.getLoc()));
+  });
+  OpPrintingFlags flags;
+  flags.elideLargeElementsAttrs(maxElements);
+  flags.printNameLocAsPrefix();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  named->print(stream, flags);
+  os << breakLongLists(text) << "\n";
+}
