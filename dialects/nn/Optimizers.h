@@ -22,10 +22,11 @@ namespace shale::nn {
 
 /// The source of a hyper-parameter's value in a step.
 enum class HyperSource {
-  Flag,          ///< a flag of the program, with a default
-  LearningRate,  ///< the schedule
-  BiasCorrection ///< 1 - base^t, where base is another hyper-parameter and t counts applied updates
-                 ///< from 1
+  Flag,           ///< a flag of the program, with a default
+  LearningRate,   ///< the schedule
+  BiasCorrection, ///< 1 - base^t, where base is another hyper-parameter and t counts applied
+                  ///< updates from 1
+  StepPower       ///< t^exponent, where the exponent is another hyper-parameter or the value
 };
 
 /// A scalar operand of an update.
@@ -33,13 +34,15 @@ struct HyperParameter {
   /// Name of the argument of @step. The flag's name is the same with '-' for '_'.
   llvm::StringLiteral name;
   HyperSource source = HyperSource::Flag;
-  /// Flag: the default.
+  /// Flag: the default; StepPower: the exponent, if `text` is empty.
   double value = 0;
-  /// Flag: the largest value, and whether it is excluded; the smallest is 0.
+  /// Flag: the largest value, and whether it is excluded.
   double high = 0;
   bool highExcluded = false;
-  /// Flag: its line in --help; BiasCorrection: the name of the base.
+  /// Flag: its line in --help; BiasCorrection, StepPower: the name of the base or exponent.
   llvm::StringLiteral text = "";
+  /// Flag: the smallest value.
+  double low = 0;
 
   std::string flag() const;
 };

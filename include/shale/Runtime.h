@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 8
+#define SHALE_ABI_VERSION 9
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -138,15 +138,16 @@ typedef enum {
   SHALE_HYPER_FLAG = 0,            /* the value of a flag */
   SHALE_HYPER_LEARNING_RATE = 1,   /* of the step, by the schedule */
   SHALE_HYPER_BIAS_CORRECTION = 2, /* 1 - base^t with t = updates applied so far + 1 */
+  SHALE_HYPER_STEP_POWER = 3,      /* t^base; t^value without a base */
 } ShaleHyperSource;
 
 /* A scalar that the step reads. The flag's name is `name` with '-' for '_'. Its values
- * are from 0 to `high`. */
+ * are from `low` to `high`. */
 typedef struct {
   const char *name;
   const char *text; /* of --help */
   double value;     /* the flag's default */
-  double high;
+  double low, high;
   int32_t high_excluded;
   int32_t source; /* ShaleHyperSource */
   int32_t base;   /* index into ShaleProgram.hyper; -1: none */

@@ -31,6 +31,9 @@ static void setHypers(const TrainingOptions &options, const nn::Optimizer *optim
       set(hyper->name, flag(hyper->name));
     else if (hyper->source == nn::HyperSource::BiasCorrection)
       set(hyper->name, 1 - std::pow(flag(hyper->text), updates + 1));
+    else if (hyper->source == nn::HyperSource::StepPower)
+      set(hyper->name,
+          std::pow(updates + 1, hyper->text.empty() ? hyper->value : flag(hyper->text)));
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the

@@ -41,6 +41,10 @@ double hyperValue(StringRef name) {
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter &hyper : optimizer->hypers)
       if (hyper.name == name) {
+        if (hyper.source == nn::HyperSource::StepPower)
+          return hyper.text.empty() ? 5e-4 : 0.5;      // a bound of the learning rate; a weight
+        if (hyper.low > 0 && hyper.value == hyper.low) // a bound, which is out of reach by default
+          return hyper.low / 1024;
         double base = hyper.source == nn::HyperSource::BiasCorrection ? hyperValue(hyper.text) : 0;
         return base != 0 ? 1 - base * base : hyper.value != 0 ? hyper.value : 0.5;
       }

@@ -285,16 +285,21 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
     int64_t source = SHALE_HYPER_FLAG, base = -1;
     if (hyper.source == nn::HyperSource::LearningRate)
       source = SHALE_HYPER_LEARNING_RATE;
-    if (hyper.source == nn::HyperSource::BiasCorrection) {
-      source = SHALE_HYPER_BIAS_CORRECTION, base = llvm::find(names, hyper.text) - names.begin();
+    if (hyper.source == nn::HyperSource::BiasCorrection)
+      source = SHALE_HYPER_BIAS_CORRECTION;
+    if (hyper.source == nn::HyperSource::StepPower)
+      source = SHALE_HYPER_STEP_POWER;
+    if (source >= SHALE_HYPER_BIAS_CORRECTION && !hyper.text.empty()) {
+      base = llvm::find(names, hyper.text) - names.begin();
       if (base == int64_t(names.size()))
         return step.emitOpError("reads '")
                    << name << "' without '" << hyper.text << "', from which it is computed",
                failure();
     }
-    rows.push_back(data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value),
-                                data.f64(hyper.high), data.i32(hyper.highExcluded),
-                                data.i32(source), data.i32(base), data.i32(0)}));
+    rows.push_back(
+        data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value),
+                     data.f64(hyper.low), data.f64(hyper.high), data.i32(hyper.highExcluded),
+                     data.i32(source), data.i32(base), data.i32(0)}));
   }
   return data.array("hyper", std::move(rows));
 }

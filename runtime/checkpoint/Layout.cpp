@@ -164,11 +164,13 @@ void checkProgram(const ShaleProgram &p) {
                  p.state_bytes + p.host_state_bytes,
          "state", i);
   }
-  for (int h = 0; h < p.hyper_count; ++h)
-    need(p.hyper[h].source != SHALE_HYPER_BIAS_CORRECTION ||
-             (p.hyper[h].base >= 0 && p.hyper[h].base < p.hyper_count &&
-              p.hyper[p.hyper[h].base].source == SHALE_HYPER_FLAG),
+  for (int h = 0; h < p.hyper_count; ++h) {
+    const ShaleHyper &own = p.hyper[h];
+    bool alone = own.source != SHALE_HYPER_BIAS_CORRECTION && own.base < 0;
+    need(alone || (own.base >= 0 && own.base < p.hyper_count &&
+                   p.hyper[own.base].source == SHALE_HYPER_FLAG),
          "hyper-parameter", h);
+  }
   for (int i = 0; i < p.site_count; ++i)
     need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count &&
              p.sites[i].bucket_size <= p.site_count,

@@ -209,7 +209,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   for (int h = 0; h < program.hyper_count; ++h)
     if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG)
       number(g, ("--" + hyperFlag(own.name)).c_str(), o.hypers[own.name] = own.value, "X", own.text,
-             0, own.high, own.high_excluded);
+             own.low, own.high, own.high_excluded);
   std::vector<CLI::Option *> foreign;
   for (int f = 0; f < program.foreign_flag_count; ++f)
     foreign.push_back(app.add_option(std::string("--") + program.foreign_flags[f])

@@ -148,6 +148,9 @@ void Training::setHyper() {
     double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, current)
                    : own.source == SHALE_HYPER_BIAS_CORRECTION
                        ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
+                   : own.source == SHALE_HYPER_STEP_POWER
+                       ? std::pow(t, own.base < 0 ? own.value
+                                                  : options.hypers.at(program.hyper[own.base].name))
                        : options.hypers.at(own.name);
     hyper[h] = static_cast<float>(value);
   }

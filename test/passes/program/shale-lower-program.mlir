@@ -33,13 +33,13 @@
 // CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
 // CHECK-NEXT: state group 0 role 2 type 0 axis 0 offset 192 count 16
 // CHECK-NEXT: input ids from tokens type 4 rank 2 first 2 batch 0 bound 256
-// CHECK-NEXT: hyper lr source 1 base -1 default 0 to 0:
-// CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 to 1 excluded: decay of the first moment
-// CHECK-NEXT: hyper bias1 source 2 base 1 default 0 to 0: beta1
-// CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 to 1e+30: largest norm; 0: off
+// CHECK-NEXT: hyper lr source 1 base -1 default 0 from 0 to 0:
+// CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 from 0 to 1 excluded: decay of the first moment
+// CHECK-NEXT: hyper bias1 source 2 base 1 default 0 from 0 to 0: beta1
+// CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 from 0 to 1e+30: largest norm; 0: off
 // CHECK-NEXT: slot moment1
 // CHECK-NEXT: foreign momentum
-// CHECK-NEXT: metric loss
+// CHECK: metric loss
 // CHECK-NEXT: site u kind 1 axis 0 bytes 64
 // CHECK-NEXT: site u kind 0 axis 0 bytes 64
 // CHECK-NEXT: site loss kind 2 axis 0 bytes 8

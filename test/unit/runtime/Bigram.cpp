@@ -254,14 +254,15 @@ const ShaleInput inputTable[] = {
     {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0, 0}};
 const char *const slots[] = {"moment1", "moment2"};
 const char *const foreign[] = {"momentum"};
-const ShaleHyper hyper[] = {{"lr", "", 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
-                            {"beta1", "first decay", 0.9, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-                            {"beta2", "second decay", 0.999, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-                            {"eps", "epsilon", 1e-8, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-                            {"weight_decay", "weight decay", 0.01, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-                            {"clip_grad_norm", "norm", 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
-                            {"bias1", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
-                            {"bias2", "", 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
+const ShaleHyper hyper[] = {
+    {"lr", "", 0, 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
+    {"beta1", "first decay", 0.9, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+    {"beta2", "second decay", 0.999, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0},
+    {"eps", "epsilon", 1e-8, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"weight_decay", "weight decay", 0.01, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
+    {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
+    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
