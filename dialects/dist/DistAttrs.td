@@ -95,16 +95,20 @@ def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
     `type` is the type that is stored, `wire` the type that is sent and used in
     computations, `reduce` the type in which gradients are summed over ranks.
     `axes` are the other mesh axes that split the parameters at use: the group
-    holds this rank's parts. `count` is the number of elements with padding.
+    holds this rank's parts. `count` is the number of elements with padding. A
+    group with a `slot` holds optimizer state that has not the shape of its
+    parameters: `shape` of a segment is that of the parameter's state.
 
     Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$type,
       "::mlir::Type":$wire, "::mlir::Type":$reduce, "bool":$trained,
-      "::mlir::ArrayAttr":$axes, "int64_t":$count, "::mlir::ArrayAttr":$segments);
+      "::mlir::ArrayAttr":$axes, "int64_t":$count, "::mlir::ArrayAttr":$segments,
+      OptionalParameter<"::mlir::StringAttr">:$slot);
   let assemblyFormat = [{
     `<` $name `,` `type` `=` $type `,` `wire` `=` $wire `,` `reduce` `=` $reduce `,`
-    `trained` `=` $trained `,` `axes` `=` $axes `,` `count` `=` $count `,` `segments` `=` $segments `>`
+    `trained` `=` $trained `,` `axes` `=` $axes `,` `count` `=` $count `,` `segments` `=` $segments
+    (`,` `slot` `=` $slot^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The segment of parameter `param`, or null.

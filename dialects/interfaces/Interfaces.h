@@ -4,6 +4,7 @@
 
 #include "dialects/interfaces/ElementEmitter.h"
 #include "dialects/interfaces/Elements.h"
+#include "dialects/interfaces/GroupUpdate.h"
 #include "dialects/interfaces/Numeric.h"
 #include "dialects/interfaces/ShardingRule.h"
 #include "dialects/interfaces/UpdateElement.h"

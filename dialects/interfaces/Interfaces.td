@@ -147,11 +147,11 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An op that updates one parameter, or one flat group of parameters, and its
-    optimizer state. Element i of every result depends only on element i of the
-    parameter, the gradient and the state. `shale-materialize-units` can therefore move
-    the op onto flat shards for any optimizer. Operands are in this order:
-    parameter, gradient, state, `enable` (if false nothing changes), `scale`
-    (a factor of the gradient), scalars of the formula, optionally the offset.
+    optimizer state. Operands are in this order: parameter, gradient, state,
+    `enable` (if false nothing changes), `scale` (a factor of the gradient),
+    scalars of the formula, optionally the offset. The op of an optimizer
+    implements `ElementwiseUpdateOpInterface` or `GroupUpdateOpInterface`, too;
+    these say how `shale-materialize-units` moves it onto flat groups.
   }];
   let methods = [
     InterfaceMethod<"Returns the operand that is the parameter.",
@@ -165,6 +165,11 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
         operands.push_back(&operand);
       return operands;
     }]>,
+    InterfaceMethod<[{
+      Whether the states have the parameter's shape. They are then stored and split as the parameter's flat group is.
+      Other states are whole on every rank, in a flat group of their own.
+    }],
+    "bool", "hasElementwiseState", (ins), "", "return true;">,
     InterfaceMethod<"Returns the number of the operand `enable`; that of `scale` follows.",
     "unsigned", "getEnableNumber", (ins), "", "return 1 + $_op->getNumResults();">,
     InterfaceMethod<"Returns the numbers of the scalars of the formula.",
@@ -187,12 +192,40 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
       if (offset)
         $_op.getOffsetMutable().assign(offset);
       $_op.setSegmentsAttr(segments);
-    }]>,
+    }]>
+  ];
+}
+
+def ElementwiseUpdateInterface : OpInterface<"ElementwiseUpdateOpInterface"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An update (`OptimizerUpdateOpInterface`) of which element i of every result
+    depends only on element i of the parameter, the gradient and the state.
+    `shale-materialize-units` therefore applies the op itself to flat groups
+    and to slices of them, and targets make its kernel of the formula.
+  }];
+  let methods = [
     InterfaceMethod<[{
       Emits the update of one element, or of a vector of elements, in `arith` and
       `math`. Returns the new parameter and the new state.
     }],
     "::llvm::SmallVector<::mlir::Value>", "emitUpdate", (ins "const ::shale::UpdateElement &":$at)>
+  ];
+}
+
+def GroupUpdateInterface : OpInterface<"GroupUpdateOpInterface"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An update (`OptimizerUpdateOpInterface`) that is not elementwise: it needs
+    sums over the elements of a parameter. On a flat group it is several ops:
+    sums of what the rank has, sums over ranks, and ops on the rank's slice.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the update of a flat group, or of this rank's slice of it. Returns the new parameters and the new state.
+    }],
+    "::llvm::SmallVector<::mlir::Value>", "buildGroupUpdate",
+    (ins "::mlir::OpBuilder &":$builder, "const ::shale::GroupUpdate &":$group)>
   ];
 }
 

@@ -27,11 +27,28 @@ mlir::Type rowType(mlir::Type matrix, int64_t rank);
 /// Returns the type of a scalar truth value, tensor<i1>.
 mlir::Type boolScalar(mlir::Type scalar);
 
+/// Returns the type of a scalar with the tensor's element type.
+mlir::Type scalarOf(mlir::Type tensor);
+
 struct Optimizer; // dialects/nn/Optimizers.h
 
 /// Checks the segment table of a flat update.
 mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments,
                                    mlir::Value offset);
+
+/// A tensor as the matrices that its last two dimensions make. A factored moment has one element
+/// per row of all matrices, then one per column of all matrices. A tensor of fewer dimensions has
+/// no matrices (`columns` is 0), and its moment one element per element.
+struct Factors {
+  int64_t matrices = 1, rows = 0, columns = 0;
+
+  static Factors of(llvm::ArrayRef<int64_t> shape);
+  bool isMatrix() const { return columns > 0; }
+  /// Elements of the tensor.
+  int64_t elements() const { return matrices * rows * (isMatrix() ? columns : 1); }
+  /// Elements of the moment.
+  int64_t size() const { return matrices * (rows + columns); }
+};
 
 } // namespace shale::nn
 

@@ -179,6 +179,10 @@ Type shale::nn::boolScalar(Type scalar) {
   return RankedTensorType::get({}, IntegerType::get(scalar.getContext(), 1));
 }
 
+Type shale::nn::scalarOf(Type tensor) {
+  return RankedTensorType::get({}, cast<RankedTensorType>(tensor).getElementType());
+}
+
 ConstantOp shale::nn::splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute scalar;

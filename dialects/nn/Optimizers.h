@@ -10,6 +10,7 @@
 #define SHALE_NN_OPTIMIZERS_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 #include <vector>
@@ -50,11 +51,12 @@ struct HyperParameter {
 struct Optimizer {
   /// Value of --optimizer.
   llvm::StringLiteral name;
-  /// State per parameter, each of the parameter's shape, in the order of the update's operands. The
-  /// names are part of checkpoints.
+  /// State per parameter, in the order of the update's operands. The names are part of checkpoints.
   llvm::ArrayRef<llvm::StringLiteral> slots;
   /// In the order of the update's operands.
   llvm::ArrayRef<HyperParameter> hypers;
+  /// Returns the shape of a parameter's state, if it is not that of the parameter.
+  llvm::SmallVector<int64_t> (*stateShape)(llvm::ArrayRef<int64_t> param) = nullptr;
 
   /// Returns the hyper-parameter of that name, one that every step has included, or null.
   const HyperParameter *find(llvm::StringRef name) const;

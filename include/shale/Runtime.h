@@ -113,11 +113,12 @@ typedef struct {
   int32_t parameter; /* index into ShaleProgram.parameters */
   float decay;       /* factor of weight decay: 1 or 0 */
   int64_t offset;    /* elements into the group; aligned to 64 bytes */
-  int64_t count;     /* elements */
+  int64_t count;     /* elements; in a group of optimizer state those of the parameter's state */
 } ShaleSegment;
 
 /* A group of a unit: parameters that are stored, gathered and reduced as one
- * 1-D tensor. Gaps between segments and the tail are padding and hold zeros. */
+ * 1-D tensor. Gaps between segments and the tail are padding and hold zeros.
+ * Optimizer state that has not the shape of its parameters is a group of its own. */
 typedef struct {
   const char *name; /* unit and group, for messages */
   int64_t count;    /* elements, padding included; a multiple of the axis size */

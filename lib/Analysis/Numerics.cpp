@@ -317,8 +317,9 @@ void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdateOpInterface upd
                           {},
                           GradientPath(module, segment.getParam())};
     followGradient(module, step, segment.getParam(), update.getGradientOperand().get(), all);
-    for (OpOperand *moment : update.getStateOperands())
-      all.states.add(floatOf(moment->get()));
+    for (auto moment : module.getOps<nn::StateOp>())
+      if (moment.getRole() == nn::Role::Moment && moment.getOfAttr() == symbol)
+        all.states.add(moment.getTensorType().getElementType());
     found.try_emplace(all.name, std::move(all));
   }
 }

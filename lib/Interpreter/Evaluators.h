@@ -14,6 +14,7 @@ void registerAttention(Registry &registry);
 void registerEmbedding(Registry &registry);
 void registerLoss(Registry &registry);
 void registerOptimizer(Registry &registry);
+void registerFactored(Registry &registry);
 void registerRandom(Registry &registry);
 void registerCluster(Registry &registry);
 void registerCollectives(Registry &registry);

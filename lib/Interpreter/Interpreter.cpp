@@ -34,6 +34,7 @@ Registry &getRegistry() {
     registerEmbedding(result);
     registerLoss(result);
     registerOptimizer(result);
+    registerFactored(result);
     registerRandom(result);
     registerCluster(result);
     registerCollectives(result);

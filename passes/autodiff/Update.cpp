@@ -12,10 +12,13 @@ LogicalResult StepBuilder::declareMoments() {
       if (module.lookupSymbol(name))
         return t.state.emitError("its ")
                << slot << " is to be named @\"" << name << "\", which is taken";
+      RankedTensorType type = t.state.getTensorType();
+      if (optimizer.stateShape)
+        type = type.clone(optimizer.stateShape(type.getShape()));
       auto moment = nn::StateOp::create(
           builder, t.state.getLoc(), builder.getStringAttr(name),
           nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
-          t.state.getTypeAttr(), /*init=*/Attribute(), /*names=*/ArrayAttr(),
+          TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
           FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
           /*decay=*/FloatAttr());
       t.moments.push_back(moment);

@@ -128,7 +128,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
   auto sliced =
       RankedTensorType::get({group.attr.getCount() / units.axisSize}, group.attr.getReduce());
   // Reduce over the storage axis first: the other axes then reduce less data.
-  if (isSliced(group)) {
+  if (group.updatesSlice) {
     if (llvm::is_contained(*group.partialAxes, units.axis))
       value = dist::ReduceScatterOp::create(builder, loc, sliced, dist::Reduction::Sum, value,
                                             units.axis, 0);
@@ -136,7 +136,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
       value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
   for (StringRef axis : *group.partialAxes)
-    if (!isSliced(group) || axis != units.axis)
+    if (!group.updatesSlice || axis != units.axis)
       value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
   return success();
@@ -172,7 +172,7 @@ LogicalResult UnitRewriter::rewriteReduction(Operation *op) {
       continue;
     for (auto &[value, count] : needed)
       left[value] -= count;
-    reduction.add(isSliced(group) ? AxisList{units.axis} : AxisList(), values.gradient);
+    reduction.add(group.updatesSlice ? AxisList{units.axis} : AxisList(), values.gradient);
   }
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {
@@ -191,6 +191,78 @@ LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
   return buildUpdate(group);
 }
 
+/// Returns the element of the group at which this rank's slice begins, or null if the rank updates
+/// the whole group.
+Value UnitRewriter::slicedOffset(Group &group) {
+  if (!group.updatesSlice)
+    return {};
+  Location loc = group.unit.getLoc();
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
+  return nn::MulOp::create(builder, loc, coordinate,
+                           nn::splat(builder, loc, scalar, units.updatedCount(group)));
+}
+
+/// Adds up 1-D values of which each rank has the part of its slice, in one all-reduce.
+SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
+  if (!group.updatesSlice)
+    return parts;
+  Location loc = group.unit.getLoc();
+  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  int64_t count = 0;
+  for (Value part : parts)
+    count += typeOf(part).getNumElements();
+  Value joined = parts.front();
+  if (parts.size() > 1)
+    joined = nn::ConcatOp::create(builder, loc, typeOf(joined).clone({count}), parts, 0);
+  joined = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, joined, units.axis);
+  if (parts.size() == 1)
+    return {joined};
+  SmallVector<Value> sums;
+  int64_t begin = 0;
+  for (Value part : parts) {
+    int64_t end = begin + typeOf(part).getNumElements();
+    sums.push_back(nn::SliceOp::create(builder, loc, part.getType(), joined,
+                                       ArrayRef<int64_t>{begin}, ArrayRef<int64_t>{end},
+                                       ArrayRef<int64_t>{1}));
+    begin = end;
+  }
+  return sums;
+}
+
+/// Clones the update for the flat group or its slice.
+void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
+  GroupValues &values = valuesOf(group);
+  OptimizerUpdateOpInterface first = values.updates.front();
+  SmallVector<Attribute> segments;
+  for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
+    segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
+                                                segment.getCount(), segment.getDecay()));
+  Value offset = slicedOffset(group);
+  SmallVector<Type> types{operands[first.getParameterOperand().getOperandNumber()].getType()};
+  for (Value moment : values.moments)
+    types.push_back(moment.getType());
+  OperationState state(group.unit.getLoc(), first->getName(), operands, types, first->getAttrs());
+  state.propertiesAttr = first->getPropertiesAsAttribute();
+  auto made = cast<OptimizerUpdateOpInterface>(builder.create(state));
+  made.setSegments(offset, builder.getArrayAttr(segments));
+  values.results.assign(made->result_begin(), made->result_end());
+}
+
+/// Lets an update that is not elementwise build its ops for the flat group or its slice.
+void UnitRewriter::buildWithSums(Group &group, ValueRange operands) {
+  GroupValues &values = valuesOf(group);
+  SmallVector<GroupUpdate::Segment> segments;
+  for (auto [segment, place] : llvm::zip_equal(
+           group.attr.getSegments().getAsRange<dist::SegmentAttr>(), group.moments.front().places))
+    segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
+                        segment.getDecay().getValueAsDouble(), place});
+  auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
+  auto update = cast<GroupUpdateOpInterface>(values.updates.front().getOperation());
+  values.results = update.buildGroupUpdate(
+      builder, {group.unit.getLoc(), operands, slicedOffset(group), segments, sum});
+}
+
 /// Builds one update of the flat group, which replaces the updates of its
 /// parameters. These must agree in everything but parameter, gradient, state and
 /// decay.
@@ -203,12 +275,10 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
   llvm::SmallDenseSet<unsigned> own = ownOperands(first);
 
   Value param = values.atRest;
-  bool sliceParam = isSliced(group) && !group.param.sliced;
+  bool sliceParam = group.updatesSlice && !group.param.sliced;
   if (sliceParam)
     param = dist::SliceOp::create(
-        builder, loc,
-        RankedTensorType::get({units.localCount(group, group.moments.front())},
-                              group.attr.getType()),
+        builder, loc, RankedTensorType::get({units.updatedCount(group)}, group.attr.getType()),
         param, units.axis, 0);
   SmallVector<Value> operands;
   for (OpOperand &operand : first->getOpOperands()) {
@@ -230,28 +300,10 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
   for (auto [operand, moment] : llvm::zip(first.getStateOperands(), values.moments))
     operands[operand->getOperandNumber()] = moment;
 
-  SmallVector<Attribute> segments;
-  for (Attribute entry : group.attr.getSegments()) {
-    auto segment = cast<dist::SegmentAttr>(entry);
-    segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
-                                                segment.getCount(), segment.getDecay()));
-  }
-  Value offset;
-  if (isSliced(group)) {
-    auto scalar = RankedTensorType::get({}, builder.getI64Type());
-    Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
-    int64_t slice = units.localCount(group, group.moments.front());
-    offset = nn::MulOp::create(builder, loc, coordinate, nn::splat(builder, loc, scalar, slice));
-  }
-  SmallVector<Type> types{param.getType()};
-  for (Value moment : values.moments)
-    types.push_back(moment.getType());
-  OperationState state(loc, first->getName(), operands, types, first->getAttrs());
-  state.propertiesAttr = first->getPropertiesAsAttribute();
-  auto made = cast<OptimizerUpdateOpInterface>(builder.create(state));
-  made.setSegments(offset, builder.getArrayAttr(segments));
-
-  values.results.assign(made->result_begin(), made->result_end());
+  if (isa<ElementwiseUpdateOpInterface>(first.getOperation()))
+    buildElementwise(group, operands);
+  else
+    buildWithSums(group, operands);
   if (sliceParam)
     values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
                                                   values.results[0], units.axis, 0);

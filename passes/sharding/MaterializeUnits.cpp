@@ -46,11 +46,11 @@ void UnitRewriter::makeSignature() {
   SmallVector<Argument> arguments, flat;
   auto addFlat = [&](const FlatState &state, Group &group, std::function<void(Value)> bind) {
     nn::StateOp op = state.op;
-    flat.push_back({RankedTensorType::get({units.localCount(group, state)},
-                                          op.getTensorType().getElementType()),
-                    builder.getDictionaryAttr(
-                        builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(op))),
-                    function.getLoc(), std::move(bind)});
+    flat.push_back(
+        {RankedTensorType::get({units.localCount(state)}, op.getTensorType().getElementType()),
+         builder.getDictionaryAttr(
+             builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(op))),
+         function.getLoc(), std::move(bind)});
   };
   size_t flatAt = ~size_t(0);
   llvm::SmallPtrSet<Group *, 8> used;

@@ -26,7 +26,9 @@ public:
   /// Returns the layout of a state's value; that of a parameter for its optimizer state and
   /// gradient accumulator.
   Layout of(nn::StateOp state) const {
-    return of(state.getOf().value_or(state.getSymName()), state.getTensorType().getRank());
+    nn::StateOp param = nn::getState(state, state.getOfAttr());
+    Layout layout = of(state.getOf().value_or(state.getSymName()), state.getTensorType().getRank());
+    return param ? stateLayout(state.getType(), param.getType(), layout) : layout;
   }
   Layout of(StringRef param, int64_t rank) const {
     auto it = layouts.find(param);
@@ -55,7 +57,7 @@ private:
 
   void makeSignature();
   LogicalResult partitionOp(Operation *op);
-  void partitionUpdate(OptimizerUpdateOpInterface update);
+  LogicalResult partitionUpdate(OptimizerUpdateOpInterface update);
   void partitionAccumulate(nn::AccumulateOp accumulate);
   void partitionReduction(Operation *op);
   void partitionReturn(Operation *op);
@@ -209,15 +211,28 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
 }
 
 /// An update works on parts of the parameter's layout, element by element.
-void Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
-  Layout layout = locals[update.getParameterOperand().get()].layout;
+LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
+  Value param = update.getParameterOperand().get();
+  Layout layout = locals[param].layout;
+  if (!isa<ElementwiseUpdateOpInterface>(update.getOperation()))
+    for (const AxisList &axes : layout.dims)
+      if (!axes.empty())
+        return update->emitOpError("is not elementwise, and its parameter is split over axis '")
+               << axes.front() << "': such a parameter needs an elementwise optimizer";
+  auto layoutOf = [&](Value value) {
+    return stateLayout(value.getType(), param.getType(), layout);
+  };
   llvm::SmallDenseSet<unsigned> own = ownOperands(update);
   SmallVector<Value> operands;
   for (OpOperand &operand : update->getOpOperands())
-    operands.push_back(own.contains(operand.getOperandNumber()) ? converted(operand.get(), layout)
-                                                                : replicated(operand.get()));
-  SmallVector<Layout, 4> layouts(update->getNumResults(), layout);
+    operands.push_back(own.contains(operand.getOperandNumber())
+                           ? converted(operand.get(), layoutOf(operand.get()))
+                           : replicated(operand.get()));
+  SmallVector<Layout, 4> layouts;
+  for (Value result : update->getResults())
+    layouts.push_back(layoutOf(result));
   define(update, cloneLocal(update, operands, layouts), layouts);
+  return success();
 }
 
 /// A sum over micro-batches has the layout of its parameter.
@@ -265,15 +280,18 @@ LogicalResult Partitioner::run() {
   makeSignature();
   for (Operation &op : function.getBody().front()) {
     listener.current = &op;
+    LogicalResult result = success();
     if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
-      partitionUpdate(update);
+      result = partitionUpdate(update);
     else if (auto accumulate = dyn_cast<nn::AccumulateOp>(op))
       partitionAccumulate(accumulate);
     else if (isa<ElementReductionOpInterface>(op))
       partitionReduction(&op);
     else if (op.hasTrait<OpTrait::IsTerminator>())
       partitionReturn(&op);
-    else if (failed(partitionOp(&op))) {
+    else
+      result = partitionOp(&op);
+    if (failed(result)) {
       fresh.erase();
       return failure();
     }

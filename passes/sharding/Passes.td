@@ -146,6 +146,11 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
     | grad | whole | reduce-scatter, as soon as complete | slice |
     | full | slice | reduce-scatter, as soon as complete | slice |
 
+    An update that is not elementwise (`GroupUpdateOpInterface`) builds its ops for
+    the group or the slice, and its sums over slices are all-reduced. Optimizer state
+    that has not the shape of its parameters is a group of its own, with a slot,
+    which every rank holds whole.
+
     All-reduces of gradients over data axes become reductions of the packed groups.
     A cast of a gradient before its update becomes a cast of the values that each
     rank packs. Micro-batches are summed in the accumulator's type. Unreduced sums

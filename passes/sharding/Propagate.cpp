@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/Rebuild.h"
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
@@ -113,8 +114,10 @@ LogicalResult Propagation::seedArguments() {
     auto symbol =
         function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
     auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
-    if (state && state.getOf() && params.count(*state.getOf()))
-      fixed[argument] = params[*state.getOf()];
+    nn::StateOp param = state ? nn::getState(function, state.getOfAttr()) : nn::StateOp();
+    if (param && params.count(param.getSymName()))
+      fixed[argument] =
+          stateLayout(argument.getType(), param.getType(), params[param.getSymName()]);
   }
   return success();
 }
@@ -236,9 +239,10 @@ LogicalResult Propagation::run() {
   for (Operation &op : body.without_terminator()) {
     // An update has the layout of its parameter: nothing propagates through it.
     if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op)) {
-      Layout layout = layoutOf(update.getParameterOperand().get());
+      Value param = update.getParameterOperand().get();
+      Layout layout = layoutOf(param);
       for (Value result : op.getResults())
-        fixed[result] = layout;
+        fixed[result] = stateLayout(result.getType(), param.getType(), layout);
       continue;
     }
     // Replicated here; partition and materialize-units apply them to parts.

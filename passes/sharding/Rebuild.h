@@ -33,6 +33,10 @@ dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
 /// its gradient and its optimizer state.
 llvm::SmallDenseSet<unsigned> ownOperands(OptimizerUpdateOpInterface update);
 
+/// Returns the layout of optimizer state of `type` whose parameter has type `param` and layout
+/// `layout`: state of another shape is whole on every rank.
+Layout stateLayout(mlir::Type type, mlir::Type param, const Layout &layout);
+
 /// Rebuilds a reduction over the elements of all its operands (ElementReductionOpInterface) from
 /// parts. Operands whose parts are summed over the same axes are reduced by one op.
 class ElementReduction {

@@ -66,9 +66,10 @@ private:
   mlir::LogicalResult rewriteReduction(mlir::Operation *op);
   mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
   mlir::LogicalResult buildUpdate(Group &group);
-  bool isSliced(const Group &group) const {
-    return !group.moments.empty() && group.moments.front().sliced;
-  }
+  mlir::Value slicedOffset(Group &group);
+  llvm::SmallVector<mlir::Value> sumOverSlices(Group &group, mlir::ValueRange parts);
+  void buildElementwise(Group &group, mlir::ValueRange operands);
+  void buildWithSums(Group &group, mlir::ValueRange operands);
 
   mlir::func::FuncOp function, fresh;
   dist::MeshOp mesh;

@@ -36,6 +36,7 @@ private:
   LogicalResult readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function);
   LogicalResult place(nn::StateOp state);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
+  FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, size_t number);
   FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
                     int64_t index, dist::GroupAttr group, bool sliced, FlatSymbolRefAttr of);
   LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
@@ -83,6 +84,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update, func::
   if (!inserted)
     return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
   it->second.decay = update.getDecayFactor();
+  it->second.elementwiseState = update.hasElementwiseState();
   reduced[param.getSymName()] =
       cast<RankedTensorType>(update.getGradientOperand().get().getType()).getElementType();
   for (OpOperand *operand : update.getStateOperands()) {
@@ -198,7 +200,34 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
                               group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-                              llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments));
+                              llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments),
+                              /*slot=*/StringAttr());
+}
+
+/// Assigns each parameter's state of the given number its offset in a group of its own.
+FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, size_t number) {
+  SmallVector<Attribute> segments;
+  int64_t end = 0;
+  nn::StateOp first;
+  for (nn::StateOp param : group.params) {
+    const TrainedParameter &own = trained[param.getSymName()];
+    nn::StateOp state = own.moments[number];
+    first = first ? first : state;
+    RankedTensorType type = state.getTensorType();
+    int64_t offset = llvm::alignTo(
+        end, std::max<int64_t>(kSegmentAlignment / nn::elementBytes(type.getElementType()), 1));
+    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, type.getNumElements(), end) ||
+        end > INT64_MAX / 64)
+      return state.emitError("is too large to be stored in a unit");
+    segments.push_back(dist::SegmentAttr::get(
+        module.getContext(), FlatSymbolRefAttr::get(module.getContext(), param.getSymName()),
+        offset, builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(own.decay)));
+  }
+  Type element = first.getTensorType().getElementType();
+  return dist::GroupAttr::get(
+      module.getContext(), builder.getStringAttr(group.name + "." + first.getSlot()->str()),
+      element, element, element, /*trained=*/true, builder.getArrayAttr({}),
+      llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments), first.getSlotAttr());
 }
 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
@@ -226,6 +255,18 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     if (failed(attr))
       return failure();
     attrs.push_back(*attr);
+  }
+  // Groups of optimizer state of other shapes follow those of parameters.
+  std::vector<size_t> ownState; // by group: the number of its first one
+  for (PlannedGroup &group : planned.groups) {
+    ownState.push_back(attrs.size());
+    TrainedParameter &first = trained[group.params.front().getSymName()];
+    for (size_t i = 0; group.trained && !first.elementwiseState && i < first.moments.size(); ++i) {
+      FailureOr<dist::GroupAttr> attr = layOutState(group, i);
+      if (failed(attr))
+        return failure();
+      attrs.push_back(*attr);
+    }
   }
   builder.setInsertionPoint(*module.getOps<func::FuncOp>().begin());
   auto unit = dist::UnitOp::create(
@@ -257,15 +298,20 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
                           /*sliced=*/false, FlatSymbolRefAttr());
       made.copy.op->setAttr(dist::kCopyAttr, FlatSymbolRefAttr::get(made.param.op));
     }
-    if (group.trained)
-      for (nn::StateOp moment : trained[group.params.front().getSymName()].moments) {
-        made.moments.push_back(declare(base + "." + moment.getSlot()->str(), moment.getRole(),
-                                       moment.getTensorType().getElementType(), unit, index,
-                                       attrs[index],
-                                       splits && dist::splitsOptimizer(units.strategy),
-                                       FlatSymbolRefAttr::get(made.param.op)));
-        made.moments.back().op.setSlotAttr(moment.getSlotAttr());
-      }
+    made.updatesSlice = group.trained && splits && dist::splitsOptimizer(units.strategy);
+    TrainedParameter &first = trained[group.params.front().getSymName()];
+    for (auto [i, moment] : llvm::enumerate(first.moments)) {
+      int64_t at = first.elementwiseState ? index : ownState[index] + i;
+      FlatState state = declare(base + "." + moment.getSlot()->str(), moment.getRole(),
+                                moment.getTensorType().getElementType(), unit, at, attrs[at],
+                                made.updatesSlice && first.elementwiseState,
+                                FlatSymbolRefAttr::get(made.param.op));
+      state.op.setSlotAttr(moment.getSlotAttr());
+      if (!first.elementwiseState)
+        for (auto segment : attrs[at].getSegments().getAsRange<dist::SegmentAttr>())
+          state.places.push_back(segment.getOffset());
+      made.moments.push_back(std::move(state));
+    }
     if (group.trained && accumulated.contains(group.params.front().getSymName()))
       made.accumulator =
           declare(base + ".grad_accumulator", nn::Role::GradAccumulator,

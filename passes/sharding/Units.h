@@ -19,6 +19,9 @@ inline namespace sharding {
 struct FlatState {
   nn::StateOp op;
   bool sliced; // whether each rank holds only its slice at rest
+  /// Where each parameter's part begins, in the order of the segments, if that is not where its
+  /// segment does: the state has not the parameters' shape.
+  std::vector<int64_t> places = {};
 };
 
 /// Parameters of a unit that are stored in one flat state.
@@ -32,6 +35,8 @@ struct Group {
   /// A whole copy of the parameters in the wire type, which uses read if the
   /// parameters are stored in a wider type and not gathered; null if there is none.
   FlatState copy = {nullptr, false};
+  /// Whether a rank updates only its slice of the parameters.
+  bool updatesSlice = false;
   /// Optimizer state, in the order of the update's operands.
   std::vector<FlatState> moments;
   /// The sum of the gradients of a step's micro-batches; null if there is only one
@@ -46,6 +51,7 @@ struct Group {
 struct TrainedParameter {
   double decay = 1;
   llvm::SmallVector<nn::StateOp> moments;
+  bool elementwiseState = true; // the moments have the parameter's shape
 };
 
 /// The groups in which a module stores its parameters and buffers.
@@ -76,9 +82,14 @@ public:
                ? !group.copy.op
                : dist::splitsParameters(strategy) && group.attr.getWire() != group.attr.getType();
   }
+  /// Returns the number of elements of a group that a rank updates.
+  int64_t updatedCount(const Group &group) const {
+    return group.attr.getCount() / (group.updatesSlice ? axisSize : 1);
+  }
   /// Returns the number of elements of a flat state that a rank holds at rest.
-  int64_t localCount(const Group &group, const FlatState &state) const {
-    return group.attr.getCount() / (state.sliced ? axisSize : 1);
+  int64_t localCount(const FlatState &state) const {
+    nn::StateOp op = state.op;
+    return op.getTensorType().getNumElements() / (state.sliced ? axisSize : 1);
   }
 
 private:

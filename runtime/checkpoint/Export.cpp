@@ -42,8 +42,11 @@ std::vector<Tensor> tensorsOf(const ShaleProgram &program, const ExportOptions &
     tensor.name =
         param ? parameter.name : std::string(roleName(program, piece.role)) + "/" + parameter.name;
     tensor.type = param ? static_cast<Dtype>(parameter.type) : piece.type;
-    tensor.shape.assign(parameter.dims, parameter.dims + parameter.rank);
-    tensor.bytes = parameter.count * sizeOf(tensor.type);
+    if (piece.whole == parameter.count)
+      tensor.shape.assign(parameter.dims, parameter.dims + parameter.rank);
+    else
+      tensor.shape = {piece.whole};
+    tensor.bytes = piece.whole * sizeOf(tensor.type);
     tensor.pieces = {piece};
     tensors.push_back(std::move(tensor));
   }

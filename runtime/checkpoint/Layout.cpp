@@ -25,6 +25,7 @@ void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
     piece.type = static_cast<Dtype>(state.type);
     piece.begin = begin - segment.offset;
     piece.end = end - segment.offset;
+    piece.whole = segment.count;
     piece.rank = rank;
     piece.offset = offset + (begin - low) * sizeOf(piece.type);
     pieces.push_back(piece);
@@ -149,8 +150,7 @@ void checkProgram(const ShaleProgram &p) {
     for (int s = 0; s < p.groups[g].segment_count; ++s) {
       const ShaleSegment &segment = p.groups[g].segments[s];
       need(segment.parameter >= 0 && segment.parameter < p.parameter_count && segment.offset >= 0 &&
-               segment.offset + segment.count <= p.groups[g].count &&
-               segment.count == p.parameters[segment.parameter].count,
+               segment.count >= 0 && segment.offset + segment.count <= p.groups[g].count,
            "group", g);
     }
   for (int i = 0; i < p.state_count; ++i) {
@@ -163,6 +163,11 @@ void checkProgram(const ShaleProgram &p) {
              s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=
                  p.state_bytes + p.host_state_bytes,
          "state", i);
+    // State of the optimizer may have another shape than its parameter.
+    for (int e = 0; e < p.groups[s.group].segment_count && s.role < SHALE_ROLE_SLOT; ++e) {
+      const ShaleSegment &segment = p.groups[s.group].segments[e];
+      need(segment.count == p.parameters[segment.parameter].count, "state", i);
+    }
   }
   for (int h = 0; h < p.hyper_count; ++h) {
     const ShaleHyper &own = p.hyper[h];

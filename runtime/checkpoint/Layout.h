@@ -13,12 +13,14 @@
 
 namespace shale::rt {
 
-/// Elements [begin, end) of a parameter, at `offset` of a rank's state block.
+/// Elements [begin, end) of a parameter or of its optimizer state, at `offset` of a rank's state
+/// block.
 struct Piece {
   int parameter = 0;
   int32_t role = 0;
   Dtype type = Dtype::F32;
   int64_t begin = 0, end = 0;
+  int64_t whole = 0; ///< elements of the parameter, or of this state of it
   int rank = 0;
   int64_t offset = 0;
   int64_t bytes() const { return (end - begin) * sizeOf(type); }

@@ -14,7 +14,7 @@ PLACES = "at the arena's peak"
 
 MORE = [["--offload", "all"], ["--offload", "optimizer"], ["--offload", "activations", "--recompute", "selective"],
         ["--accumulate", 2], ["--accumulate", 2, "--offload", "all", "--recompute", "block"], ["--param-dtype", "bf16"],
-        ["--param-dtype", "bf16", "--offload", "all"]]
+        ["--param-dtype", "bf16", "--offload", "all"], ["--optimizer", "adafactor"]]
 DROPOUT = ["--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "full", "--bind", "ids=tokens", "--bind", "labels=tokens+1"]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records PyTorch runs of the fixture gpt2 with optimizers that torch.optim lacks, written here from their papers. Needs torch,
+"""Records PyTorch runs of the fixture gpt2 with more optimizers: torch.optim's, or written here from their papers. Needs torch,
 transformers, onnx and safetensors from PyPI; the files are kept in the tree.
 
 usage: optimizers.py [NAME...]
@@ -39,7 +39,17 @@ class Lion(torch.optim.Optimizer):
                 momentum.lerp_(p.grad, 1 - group["beta2"])
 
 
-KNOWN = {"lion": Lion}
+class Adafactor(torch.optim.Adafactor):
+    """PyTorch's, with Shale's names of eps and d."""
+
+    flags = {"lr": 1e-2, "beta2_decay": -0.7, "eps1": torch.finfo(torch.float32).eps, "eps2": 1e-3, "clip_threshold": 1.1, "weight_decay": 0.1}
+
+    def __init__(self, parameters):
+        flags = dict(self.flags)
+        super().__init__(parameters, eps=(flags.pop("eps1"), flags.pop("eps2")), d=flags.pop("clip_threshold"), **flags)
+
+
+KNOWN = {"adafactor": Adafactor, "lion": Lion}
 
 
 def record(name):

@@ -125,7 +125,8 @@ def gradient(classes, ops):
 
 def compiled(op):
     has = op["has"]
-    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "DecomposableOpInterface")) if interface in has]
+    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "DecomposableOpInterface"),
+                                            ("ops on flat groups", "GroupUpdateOpInterface")) if interface in has]
     if has & {"ElementwiseOpInterface", "IndexedOpInterface"}:
         words.append("generated kernel")
     return words
@@ -158,7 +159,7 @@ def print_ops(ops):
 ## nn ops
 
 *Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule how its dimensions may be split. *Compiled to*: a product of the
-target's library, a kernel of its own, simpler ops, or part of a generated kernel.
+target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units` builds, or part of a generated kernel.
 
 | op | gradient | sharding | compiled to |
 |---|---|---|---|""")

@@ -43,7 +43,8 @@ LogicalResult UnitOp::verify() {
     auto group = cast<GroupAttr>(entry);
     if (!names.insert(group.getName().getValue()).second) // unit_c4
       return emitOpError("has two groups '") << group.getName().getValue() << "'";
-    if (failed(verifySegments(*this, group, params)))
+    llvm::StringSet<> own; // of a group of optimizer state
+    if (failed(verifySegments(*this, group, group.getSlot() ? own : params)))
       return failure();
   }
   return success();

@@ -19,7 +19,7 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
     - (C1) the mesh exists and has the axis; a unit without an axis is never split.
     - (C2) a group's count is a multiple of the axis' size.
     - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes and end within the group.
-    - (C4) no parameter is in two segments; group names differ.
+    - (C4) no parameter is in two segments of groups without a slot, or of one group; group names differ.
     - (C5) a group's axes are axes of the mesh other than the unit's.
 
     Example: `dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]`

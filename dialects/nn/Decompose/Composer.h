@@ -18,6 +18,8 @@ public:
   mlir::Value sub(mlir::Value x, mlir::Value y) { return make<SubOp>(x.getType(), x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return make<MulOp>(x.getType(), x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return make<DivOp>(x.getType(), x, y); }
+  mlir::Value max(mlir::Value x, mlir::Value y) { return make<MaxOp>(x.getType(), x, y); }
+  mlir::Value min(mlir::Value x, mlir::Value y) { return make<MinOp>(x.getType(), x, y); }
   mlir::Value exp(mlir::Value x) { return make<ExpOp>(x.getType(), x); }
   mlir::Value log(mlir::Value x) { return make<LogOp>(x.getType(), x); }
   mlir::Value neg(mlir::Value x) { return make<NegOp>(x.getType(), x); }

@@ -46,15 +46,15 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, NN_Sharded, NN_Numeric, AllType
 
 // An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
 // its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, offset.
-// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element.
-class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops>
+// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces.
+class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops,
+                     list<Trait> more>
     : NN_Op<mnemonic,
-        [Pure, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["emitUpdate"]>, NN_Cost, NN_Numeric,
+        [Pure, NN_Cost, NN_Numeric,
          AllTypesMatch<["param", "new_param"]>,
          AllTypesMatch<!listconcat(states, !foreach(state, states, "new_" # state))>,
-         AllShapesMatch<["param", "grad", !head(states)]>,
          AllTypesMatch<!listconcat(["scale"], hypers)>,
-         TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+         TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">] # more> {
   let arguments = !con(
       (ins NN_FloatTensor:$param, NN_FloatTensor:$grad),
       !dag(ins, !foreach(state, states, NN_FloatTensor), states),
@@ -71,16 +71,25 @@ class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, str
       "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # ")) `,` type($scale)";
   let hasVerifier = 1;
   let extraClassDeclaration = "static const ::shale::nn::Optimizer &getOptimizer();";
-  let extraClassDefinition = [{
-    ::llvm::LogicalResult $cppClass::verify() {
-      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
-    }
+  string definition = [{
     // The update is computed in f32, whatever is stored.
     ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
       return number <= getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
     }
     ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
     int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
+  }];
+}
+
+// An elementwise optimizer: the op updates flat groups and slices of them, too.
+class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops>
+    : NN_AnyUpdateOp<mnemonic, states, hypers, hyperFormat, elementFlops,
+        [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
+         AllShapesMatch<["param", "grad", !head(states)]>]> {
+  let extraClassDefinition = definition # [{
+    ::llvm::LogicalResult $cppClass::verify() {
+      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
+    }
   }];
 }
 
@@ -167,6 +176,148 @@ def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weig
 
     Example: `%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr betas %b1, %b2 weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+}
+
+def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
+    ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"],
+    "`lr` $lr `beta2_decay` $beta2_decay `epsilon` $epsilon1 `,` $epsilon2 `clip` $clip `weight_decay` $weight_decay `weight` $weight `limit` $limit", 14,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["hasElementwiseState"]>,
+     DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>]> {
+  let summary = "Adafactor update of a parameter";
+  let description = [{
+    PyTorch's torch.optim.Adafactor (Shazeer and Stern, arXiv 1804.04235), with g = grad * scale.
+    A parameter of two or more dimensions is the matrices of its last two. Its moment is factored: the
+    means of g * g of every row of every matrix, then those of every column. With `row` and `col` that of
+    the element's row and column, and `mean` the mean of its matrix' rows:
+
+    ```
+    row       = row + (mean of g * g along the row - row) * weight
+    col       = col + (mean of g * g along the column - col) * weight
+    variance  = row * col / max(mean, epsilon1)
+    ```
+
+    The moment of other parameters has their shape: variance = variance + (g * g - variance) * weight. Then, with
+    rms(x) the root of the mean of x * x over the parameter,
+
+    ```
+    direction = g / sqrt(max(variance, epsilon1 * epsilon1))
+    rate      = max(epsilon2, rms(param)) * min(lr, limit) / max(1, rms(direction) / clip)
+    param     = param * (1 - lr * weight_decay * decay) - rate * direction
+    ```
+
+    where `weight` is t^-beta2_decay and `limit` 1 / sqrt(t) for the step number t from 1. `enable` is as in `nn.adamw`.
+
+    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by `nn.factor_means`,
+    `nn.segment_means`, `nn.direction_means`, `nn.factored_step` and sums over ranks.
+
+    Constraints:
+    - (C1) there is no `offset` and there are no `segments`.
+    - (C2) the moment has the parameter's shape if that has less than two dimensions; else it has one dimension,
+      and one element per row and per column.
+
+    Example: `%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon %e1, %e2 clip %d weight_decay %wd weight %w limit %l decay = 1.000000e+00 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>`
+  }];
+  let extraClassDefinition = definition # [{
+    bool $cppClass::hasElementwiseState() { return false; }
+  }];
+}
+
+class NN_ScalarOf<string tensor, string scalar>
+    : TypesMatchWith<"the element type of " # tensor, tensor, scalar, "::shale::nn::scalarOf($_self)">;
+
+// An op on a flat group, or on a slice of it, that belongs to a factored update.
+class NN_FactoredOp<string mnemonic, list<Trait> traits = []> : NN_Op<mnemonic, [Pure, NN_Cost] # traits> {
+  let hasVerifier = 1;
+  string group = " (`offset` $offset^ `:` type($offset))? `segments` `=` $segments attr-dict `:` ";
+}
+
+def NN_FactorMeansOp : NN_FactoredOp<"factor_means", [NN_ScalarOf<"result", "scale">]> {
+  let summary = "Means of squares along the rows and columns of a flat group's parameters";
+  let description = [{
+    A tensor in the form of the factored moment of `nn.adafactor`: for each row and each column of a parameter the sum
+    of the squares of input * scale over its elements, divided by their number. The input is a flat group, or the slice
+    of it that begins at element `offset`. Of a slice the sums are over the elements that it has, so that the results of
+    all slices add up to the means. Elements in no segment are 0.
+
+    Life: made by `shale-materialize-units`; lives up to codegen.
+
+    Constraints:
+    - (C1) the input and the result have one dimension; segments ascend and do not overlap, in the group and in the
+      result, and end within the result and, without `offset`, within the input.
+
+    Example: `%1 = nn.factor_means %g scale %s segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<16xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatScalar:$scale, Optional<0DTensorOf<[I64]>>:$offset,
+                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$input `scale` $scale" # group # "type($input) `->` type($result)";
+}
+
+def NN_SegmentMeansOp : NN_FactoredOp<"segment_means"> {
+  let summary = "Means of squares of each parameter of a flat group";
+  let description = [{
+    Element i is the sum of the squares of the input over segment i, divided by the number of the segment's elements.
+    Slices and their sums are as in `nn.factor_means`.
+
+    Life: as `nn.factor_means`.
+
+    Constraints:
+    - (C1) the input has one dimension; segments are as in `nn.factor_means`.
+    - (C2) the result has one element per segment.
+
+    Example: `%1 = nn.segment_means %p segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<1xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, Optional<0DTensorOf<[I64]>>:$offset,
+                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$input" # group # "type($input) `->` type($result)";
+}
+
+def NN_DirectionMeansOp : NN_FactoredOp<"direction_means", [NN_ScalarOf<"moment", "scale">, NN_ScalarOf<"moment", "epsilon">]> {
+  let summary = "Means of squares of each parameter's direction";
+  let description = [{
+    `nn.segment_means` of the `direction` of `nn.adafactor`, of the gradient and the new moment.
+
+    Life: as `nn.factor_means`.
+
+    Constraints:
+    - (C1) the gradient and the moment have one dimension; segments are as in `nn.factor_means`, the moment as its result.
+    - (C2) the result has one element per segment.
+
+    Example: `%1 = nn.direction_means %g scale %s moment %m epsilon %e segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32>, tensor<16xf32> -> tensor<1xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatScalar:$scale, NN_FloatTensor:$moment, NN_FloatScalar:$epsilon,
+                       Optional<0DTensorOf<[I64]>>:$offset, TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$input `scale` $scale `moment` $moment `epsilon` $epsilon" # group # "type($input) `,` type($moment) `->` type($result)";
+}
+
+def NN_FactoredStepOp : NN_FactoredOp<"factored_step",
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getDecayFactor"]>,
+     AllTypesMatch<["param", "new_param"]>, AllShapesMatch<["param", "grad"]>,
+     TypesMatchWith<"a truth value", "moment", "enable", "::shale::nn::boolScalar($_self)">,
+     NN_ScalarOf<"moment", "scale">, NN_ScalarOf<"moment", "lr">, NN_ScalarOf<"moment", "weight_decay">,
+     NN_ScalarOf<"moment", "epsilon">]> {
+  let summary = "New parameters of a flat group";
+  let description = [{
+    The last line of `nn.adafactor`: param * (1 - lr * weight_decay * decay) - rate * direction, with the rate of the
+    element's segment. Padding stays as it is. The op has no state of its own: the moment is the new one.
+
+    Life: as `nn.factor_means`.
+
+    Constraints:
+    - (C1) the parameter and the moment have one dimension; segments are as in `nn.factor_means`, the moment as its result.
+    - (C2) there is one rate per segment.
+
+    Example: `%1 = nn.factored_step %p, %g enable %e scale %s lr %lr weight_decay %wd epsilon %eps moment %m rates %r segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> grad tensor<32xf32>, tensor<16xf32>, tensor<1xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_BoolScalar:$enable, NN_FloatScalar:$scale,
+                       NN_FloatScalar:$lr, NN_FloatScalar:$weight_decay, NN_FloatScalar:$epsilon, NN_FloatTensor:$moment,
+                       NN_FloatTensor:$rates, Optional<0DTensorOf<[I64]>>:$offset,
+                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
+  let results = (outs NN_FloatTensor:$new_param);
+  let assemblyFormat = "$param `,` $grad `enable` $enable `scale` $scale `lr` $lr `weight_decay` $weight_decay `epsilon` $epsilon `moment` $moment `rates` $rates" # group #
+      "type($param) `grad` type($grad) `,` type($moment) `,` type($rates)";
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

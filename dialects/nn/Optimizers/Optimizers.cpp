@@ -8,7 +8,7 @@ using namespace shale::nn;
 
 llvm::ArrayRef<const Optimizer *> shale::nn::getOptimizers() {
   static const Optimizer *const all[] = {&AdamwOp::getOptimizer(), &SgdOp::getOptimizer(),
-                                         &LionOp::getOptimizer()};
+                                         &LionOp::getOptimizer(), &AdafactorOp::getOptimizer()};
   return all;
 }
 

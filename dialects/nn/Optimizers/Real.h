@@ -32,6 +32,7 @@ public:
   friend Real sqrt(Real x) {
     return x.with(mlir::math::SqrtOp::create(*x.builder, x.loc, x.value));
   }
+  friend Real max(Real x, Real y) { return x.make<mlir::arith::MaximumFOp>(y); }
   /// Returns 1, 0 or -1; NaN for NaN.
   friend Real sign(Real x) {
     Real zero = x.constant(0);

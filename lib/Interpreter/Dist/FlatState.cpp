@@ -76,6 +76,11 @@ std::string FlatState::nameOf(dist::SegmentAttr segment) const {
   return name;
 }
 
+/// Returns the shape of a segment's logical value.
+ArrayRef<int64_t> FlatState::shapeOf(dist::SegmentAttr segment, nn::StateOp param) const {
+  return group.getSlot() ? segment.getShape().asArrayRef() : param.getTensorType().getShape();
+}
+
 /// Returns the sharding of a parameter at use; null if it is whole.
 static dist::ShardingAttr layoutOf(nn::StateOp parameter) {
   return parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
@@ -105,7 +110,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
     spec.role = state.getRole();
     // A copy is the rounded value of the stored parameter.
     spec.element = isCopy ? *elementOf(group.getType()) : element;
-    auto shape = param.getTensorType().getShape();
+    auto shape = shapeOf(segment, param);
     spec.shape.assign(shape.begin(), shape.end());
     if (!state.getOf())
       spec.init = param.getInitAttr();
@@ -180,7 +185,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
       int64_t from = segment.getOffset() + i - begin;
       return from < length ? std::max<int64_t>(from, -1) : -1;
     };
-    FailureOr<Tensor> joined = joinParts(state, nameOf(segment), param.getTensorType().getShape(),
+    FailureOr<Tensor> joined = joinParts(state, nameOf(segment), shapeOf(segment, param),
                                          layoutOf(param), mesh, perRank, index);
     if (failed(joined))
       return failure();

@@ -40,6 +40,7 @@ private:
   /// declared.
   mlir::FailureOr<nn::StateOp> parameter(dist::SegmentAttr segment) const;
   std::string nameOf(dist::SegmentAttr segment) const;
+  llvm::ArrayRef<int64_t> shapeOf(dist::SegmentAttr segment, nn::StateOp param) const;
   std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
 
   mutable nn::StateOp state;

@@ -48,6 +48,7 @@ void shale::registerCpuKernels(DialectRegistry &registry) {
     cpu::attachAttentionKernels(*context);
     cpu::attachDataKernels(*context);
     cpu::attachEmbeddingKernels(*context);
+    cpu::attachFactoredKernels(*context);
     cpu::attachOptimizerKernels(*context);
   });
 }

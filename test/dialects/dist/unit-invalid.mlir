@@ -56,6 +56,13 @@ dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 
 // -----
 
+// unit_c4: nor of a group of state
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+// expected-error@+1 {{parameter 'w' is in two segments}}
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [12], decay = 1.0 : f64>, #dist.segment<@w, offset = 32, shape = [4], decay = 1.0 : f64>], slot = "m">]
+
+// -----
+
 // unit_c4
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{has two groups 'f32'}}

@@ -34,3 +34,20 @@ module attributes {dist.partitioned} {
     return
   }
 }
+
+// -----
+
+// Means over rows and columns need the whole parameter.
+module {
+  dist.mesh @mesh <[tensor "tp"=2]>
+  nn.state @w role = param type = tensor<4x8xf32>
+  nn.state @w.variance role = moment("variance") type = tensor<12xf32> {of = @w}
+  func.func @step(%w: tensor<4x8xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %v: tensor<12xf32> {nn.state = @w.variance},
+                  %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4x8xf32> {nn.state = @w}, tensor<12xf32> {nn.state = @w.variance}) {
+    %e = nn.constant dense<true> : tensor<i1>
+    // expected-error@+1 {{is not elementwise, and its parameter is split over axis 'tp': such a parameter needs an elementwise optimizer}}
+    %p, %m = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+    return %p, %m : tensor<4x8xf32>, tensor<12xf32>
+  }
+}

@@ -154,6 +154,21 @@ template <typename Op> static Value fold(OpBuilder &b, Location loc, Value wide)
 Value Loops::sumLanes(Value vector) { return fold<arith::AddFOp>(b, loc, vector); }
 Value Loops::maxLanes(Value vector) { return fold<arith::MaximumFOp>(b, loc, vector); }
 
+Value Loops::constant(StringRef what, DenseElementsAttr values) {
+  Operation *function = b.getInsertionBlock()->getParentOp();
+  while (!isa<SymbolOpInterface>(function))
+    function = function->getParentOp();
+  std::string name = (SymbolTable::getSymbolName(function).getValue() + "." + what).str();
+  auto memref = MemRefType::get(values.getType().getShape(), values.getElementType());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    memref::GlobalOp::create(b, loc, name, b.getStringAttr("private"), memref, values,
+                             /*constant=*/true, /*alignment=*/IntegerAttr());
+  }
+  return memref::GetGlobalOp::create(b, loc, memref, name);
+}
+
 Value Loops::scratch(Block *entry, int64_t elements) {
   OpBuilder::InsertionGuard guard(b);
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();

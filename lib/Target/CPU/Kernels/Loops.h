@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace shale::cpu {
@@ -53,6 +54,9 @@ public:
   mlir::Value keep(mlir::Value mask, mlir::Value next, mlir::Value old);
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
+
+  /// Returns constant data of the kernel. `what` tells it from the kernel's other constants.
+  mlir::Value constant(llvm::StringRef what, mlir::DenseElementsAttr values);
 
   /// Returns scratch of the thread that runs the kernel (shale_scratch), a memref of
   /// `elements` f32. `entry` is the kernel's first block.

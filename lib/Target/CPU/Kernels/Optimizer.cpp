@@ -57,12 +57,13 @@ public:
       places.append({run.begin, run.end});
       factors.push_back(run.decay);
     }
-    bounds =
-        constant("bounds", RankedTensorType::get({int64_t(places.size())}, l.b.getI64Type()),
-                 [&](ShapedType type) { return DenseElementsAttr::get(type, ArrayRef(places)); });
-    decays =
-        constant("decays", RankedTensorType::get({int64_t(factors.size())}, l.b.getF32Type()),
-                 [&](ShapedType type) { return DenseElementsAttr::get(type, ArrayRef(factors)); });
+    auto type = [&](int64_t count, Type element) {
+      return RankedTensorType::get({count}, element);
+    };
+    bounds = l.constant(
+        "bounds", DenseElementsAttr::get(type(places.size(), l.b.getI64Type()), ArrayRef(places)));
+    decays = l.constant("decays", DenseElementsAttr::get(type(factors.size(), l.b.getF32Type()),
+                                                         ArrayRef(factors)));
   }
   Value begin(Value i) { return place(l.mul(i, l.index(2))); }
   Value end(Value i) { return place(l.add(l.mul(i, l.index(2)), l.index(1))); }
@@ -72,24 +73,6 @@ private:
   Value place(Value at) {
     Value number = memref::LoadOp::create(l.b, l.loc, bounds, at);
     return arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), number);
-  }
-
-  /// Emits constant data in the kernel's module; its name is derived from the kernel's.
-  Value constant(StringRef what, RankedTensorType type,
-                 llvm::function_ref<DenseElementsAttr(ShapedType)> values) {
-    auto function = l.b.getInsertionBlock()->getParentOp();
-    while (!isa<SymbolOpInterface>(function))
-      function = function->getParentOp();
-    std::string name = (SymbolTable::getSymbolName(function).getValue() + "." + what).str();
-    auto memref = MemRefType::get(type.getShape(), type.getElementType());
-    {
-      OpBuilder::InsertionGuard guard(l.b);
-      l.b.setInsertionPoint(function);
-      memref::GlobalOp::create(l.b, l.loc, name, l.b.getStringAttr("private"), memref, values(type),
-                               /*constant=*/true,
-                               /*alignment=*/IntegerAttr());
-    }
-    return memref::GetGlobalOp::create(l.b, l.loc, memref, name);
   }
 
   Loops &l;
@@ -140,7 +123,8 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
       SmallVector<Value> next(values);
       if (factor) {
         Value scaled = arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
-        next = update.emitUpdate({b, loc, values, scaled, decay, hypers});
+        next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate(
+            {b, loc, values, scaled, decay, hypers});
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
       for (auto [result, value, old, element] : llvm::zip(results, next, values, elements))
@@ -177,6 +161,6 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
 
 void shale::cpu::attachOptimizerKernels(MLIRContext &context) {
   for (RegisteredOperationName name : context.getRegisteredOperations())
-    if (name.hasInterface<OptimizerUpdateOpInterface>())
+    if (name.hasInterface<ElementwiseUpdateOpInterface>())
       name.attachInterface<UpdateKernel>();
 }

@@ -13,8 +13,9 @@ optimizer, steps = trajectory["optimizer"], trajectory["steps"]
 command = ["shale-run", module, f"--steps={len(steps)}",
            "--batches=" + os.path.join(case, trajectory.get("batches", "batches.safetensors")),
            f"--clip-grad-norm={trajectory['clip_grad_norm'] or 0}"]
-flags = optimizer.get("flags", optimizer)
-command += [f"--{flag.replace('_', '-')}={flags[flag]}" for flag in ("lr", "beta1", "beta2", "eps", "momentum", "weight_decay") if flag in flags]
+known = ("lr", "beta1", "beta2", "eps", "momentum", "weight_decay")
+flags = optimizer.get("flags") or {flag: optimizer[flag] for flag in known if flag in optimizer}
+command += [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]
 if "betas" in optimizer:
     command += [f"--beta1={optimizer['betas'][0]}", f"--beta2={optimizer['betas'][1]}"]
 lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()

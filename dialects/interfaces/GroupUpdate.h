@@ -1,0 +1,35 @@
+//===- GroupUpdate.h - Operands of an update of a flat group --------------===//
+#ifndef SHALE_INTERFACES_GROUPUPDATE_H
+#define SHALE_INTERFACES_GROUPUPDATE_H
+
+#include "mlir/IR/Location.h"
+#include "mlir/IR/ValueRange.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace shale {
+
+/// A flat group of parameters, or this rank's slice of it, that an update is built for.
+struct GroupUpdate {
+  mlir::Location loc;
+  /// In the order of the op's operands. Parameter and gradient are the flat group or the slice;
+  /// states are whole; scalars are as they were.
+  mlir::ValueRange operands;
+  /// The element of the group at which the slice begins; null: the whole group.
+  mlir::Value offset;
+  /// A parameter of the group: elements from `offset` hold the tensor of `shape`, and those from
+  /// `stateOffset` of each state hold its state. `decay` multiplies its weight decay.
+  struct Segment {
+    int64_t offset;
+    llvm::ArrayRef<int64_t> shape;
+    double decay;
+    int64_t stateOffset;
+  };
+  llvm::ArrayRef<Segment> segments;
+  /// Returns the sums of 1-D values over the ranks that have the other slices of the group.
+  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> sumOverSlices;
+};
+
+} // namespace shale
+
+#endif // SHALE_INTERFACES_GROUPUPDATE_H

@@ -1,0 +1,89 @@
+//===- Adafactor.cpp - Adafactor ------------------------------------------===//
+#include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/Optimizers.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+static constexpr llvm::StringLiteral slots[] = {"variance"};
+// Defaults and ranges are those of torch.optim.Adafactor. Its eps has two parts here, and its d is
+// named clip_threshold.
+static constexpr HyperParameter hypers[] = {
+    {"lr", HyperSource::LearningRate},
+    {"beta2_decay", HyperSource::Flag, -0.8, 0, false, "step t moves the variance by t^X", -1e6},
+    {"eps1", HyperSource::Flag, 1.1920928955078125e-7, 1e6, false,
+     "least root of a variance, and least mean of the variances of rows"},
+    {"eps2", HyperSource::Flag, 1e-3, 1e6, false, "least size of a parameter, for its rate"},
+    {"clip_threshold", HyperSource::Flag, 1, 1e6, false,
+     "largest size of an update, before its rate", 1},
+    {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
+    {"variance_weight", HyperSource::StepPower, 0, 0, false, "beta2_decay"},
+    {"rate_limit", HyperSource::StepPower, -0.5},
+};
+
+/// The shape of the moment of `nn.adafactor`.
+static SmallVector<int64_t> factoredShape(ArrayRef<int64_t> param) {
+  if (param.size() < 2)
+    return SmallVector<int64_t>(param);
+  return {Factors::of(param).size()};
+}
+
+const Optimizer &AdafactorOp::getOptimizer() {
+  static const Optimizer optimizer{"adafactor", slots, hypers, factoredShape};
+  return optimizer;
+}
+
+/// The operands of nn.adafactor, in its order.
+enum Operand {
+  Param,
+  Grad,
+  Moment,
+  Enable,
+  Scale,
+  Lr,
+  Beta2Decay,
+  Eps1,
+  Eps2,
+  Clip,
+  Decay,
+  Weight,
+  Limit
+};
+
+SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
+  Composer b(builder, *this);
+  Location loc = group.loc;
+  ValueRange in = group.operands;
+  SmallVector<Attribute> ranges;
+  for (const GroupUpdate::Segment &segment : group.segments)
+    ranges.push_back(FactoredRangeAttr::get(getContext(), segment.offset, segment.shape,
+                                            segment.stateOffset,
+                                            builder.getF64FloatAttr(segment.decay)));
+  ArrayAttr segments = builder.getArrayAttr(ranges);
+  auto f32 = [&](int64_t count) { return Composer::type(in[Scale]).clone({count}); };
+  int64_t count = ranges.size();
+
+  // The means of this step: of a slice, its part of them.
+  Value moment = b.cast(in[Moment], Composer::elementOf(in[Scale]));
+  Value means = FactorMeansOp::create(builder, loc, moment.getType(), in[Grad], in[Scale],
+                                      group.offset, segments);
+  Value squares =
+      SegmentMeansOp::create(builder, loc, f32(count), in[Param], group.offset, segments);
+  SmallVector<Value> sums = group.sumOverSlices({means, squares});
+
+  Value next = b.add(moment, b.mul(b.sub(sums[0], moment), b.scalar(in[Weight], moment)));
+  next = b.select(b.scalar(in[Enable], moment), next, moment);
+  Value directions = DirectionMeansOp::create(builder, loc, f32(count), in[Grad], in[Scale], next,
+                                              in[Eps1], group.offset, segments);
+  directions = group.sumOverSlices(directions).front();
+
+  auto like = [&](Value scalar) { return b.scalar(scalar, squares); };
+  Value size = b.max(like(in[Eps2]), b.sqrt(sums[1]));
+  Value clip = b.max(b.splat(squares, 1), b.div(b.sqrt(directions), like(in[Clip])));
+  Value rates = b.div(b.mul(size, like(b.min(in[Lr], in[Limit]))), clip);
+  Value param = FactoredStepOp::create(builder, loc, in[Param].getType(), in[Param], in[Grad],
+                                       in[Enable], in[Scale], in[Lr], in[Decay], in[Eps1], next,
+                                       rates, group.offset, segments);
+  return {param, b.cast(next, Composer::elementOf(in[Moment]))};
+}

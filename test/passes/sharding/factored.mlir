@@ -1,0 +1,40 @@
+// RUN: sed s/STRATEGY/full/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefixes=CHECK,FULL
+// RUN: sed s/STRATEGY/none/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefixes=CHECK,NONE
+
+// The moments of a matrix of 4 x 8 and a vector of 5 are 12 and 5 elements: a group of its own, whole on every rank, with the second one at a
+// multiple of 64 bytes. A rank has the means of its slice; they are summed, both kinds at once, and so are those of the direction.
+module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
+nn.state @w role = param type = tensor<4x8xf32> {unit = "u"}
+nn.state @b role = param type = tensor<5xf32> {unit = "u", decay = 0.0 : f64}
+nn.state @w.variance role = moment("variance") type = tensor<12xf32> {of = @w}
+nn.state @b.variance role = moment("variance") type = tensor<5xf32> {of = @b}
+
+// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 38, segments = [{{.*}}]>, #dist.group<"f32.variance", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 22, segments = [#dist.segment<@w, offset = 0, shape = [12], decay = 1.000000e+00 : f64>, #dist.segment<@b, offset = 16, shape = [5], decay = 0.000000e+00 : f64>], slot = "variance">]
+// CHECK: nn.state @u.f32.variance role = moment("variance") type = tensor<22xf32> {dist.group = 1 : i64, dist.unit = @u, of = @u.f32, trained = true}
+// CHECK: func.func @step
+// FULL-SAME: %[[PARAM:[a-z0-9]+]]: tensor<19xf32>
+// NONE-SAME: %[[PARAM:[a-z0-9]+]]: tensor<38xf32>
+// CHECK-SAME: %[[MOMENT:[a-z0-9]+]]: tensor<22xf32>
+// FULL: %[[MEANS:.*]] = nn.factor_means %{{.*}} scale %{{.*}} offset %[[AT:.*]] : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>, #nn.factored_range<offset = 32, shape = [5], at = 16, decay = 0.000000e+00 : f64>]{{.*}} : tensor<19xf32> -> tensor<22xf32>
+// FULL: %[[SQUARES:.*]] = nn.segment_means %[[PARAM]] offset %[[AT]] {{.*}} : tensor<19xf32> -> tensor<2xf32>
+// FULL: %[[BOTH:.*]] = nn.concat %[[MEANS]], %[[SQUARES]]
+// FULL: dist.all_reduce sum %[[BOTH]] over "fsdp" {{.*}} : tensor<24xf32>
+// FULL: %[[DIRECTIONS:.*]] = nn.direction_means
+// FULL: dist.all_reduce sum %[[DIRECTIONS]] over "fsdp" {{.*}} : tensor<2xf32>
+// FULL: nn.factored_step %[[PARAM]], {{.*}} offset %[[AT]]
+// NONE-NOT: dist.all_reduce
+// NONE: nn.factor_means {{.*}} : tensor<38xf32> -> tensor<22xf32>
+// NONE-NOT: dist.all_reduce
+// NONE: nn.factored_step %[[PARAM]], {{.*}} : tensor<38xf32>
+func.func @step(%w: tensor<4x8xf32> {nn.state = @w}, %b: tensor<5xf32> {nn.state = @b}, %wv: tensor<12xf32> {nn.state = @w.variance},
+                %bv: tensor<5xf32> {nn.state = @b.variance}, %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+    -> (tensor<4x8xf32> {nn.state = @w}, tensor<5xf32> {nn.state = @b}, tensor<12xf32> {nn.state = @w.variance}, tensor<5xf32> {nn.state = @b.variance}) {
+  %e = nn.constant dense<true> : tensor<i1>
+  %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<5xf32>
+  %w1, %wv1 = nn.adafactor %w, %gw, %wv enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+  %b1, %bv1 = nn.adafactor %b, %gb, %bv enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 0.0 {nn.phase = #nn.phase<update>} : tensor<5xf32>, tensor<f32>
+  return %w1, %b1, %wv1, %bv1 : tensor<4x8xf32>, tensor<5xf32>, tensor<12xf32>, tensor<5xf32>
+}
+}

@@ -1,0 +1,141 @@
+//===- factored-test.cpp - Kernels of factored updates --------------------===//
+#include "KernelRunner.h"
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace shale;
+using namespace shale::test;
+using interp::Tensor;
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+/// A group with padding between the parameters and after them.
+struct Group {
+  explicit Group(const std::vector<Shape> &shapes) : segments(shapes.size()) {
+    for (const Shape &shape : shapes) {
+      int64_t elements =
+          std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+      int64_t moment = elements;
+      std::string sizes;
+      for (int64_t size : shape)
+        sizes += (sizes.empty() ? "shape = [" : ", ") + std::to_string(size);
+      if (shape.size() > 1 && elements > 0)
+        moment = elements / shape.back() + elements / shape[shape.size() - 2];
+      text += std::string(text.empty() ? "" : ", ") +
+              "#nn.factored_range<offset = " + std::to_string(count) + ", " +
+              (sizes.empty() ? "" : sizes + "], ") + "at = " + std::to_string(moments) +
+              ", decay = " + (shape.size() > 1 ? "1.0" : "0.5") + " : f64>";
+      count += (elements + 15) / 16 * 16;
+      moments += (moment + 15) / 16 * 16;
+    }
+  }
+  /// All ops on the slice [begin, begin + size), which may go beyond the group.
+  std::string function(int64_t begin, int64_t size, const std::string &element) const {
+    auto vector = [](int64_t n, const std::string &of) {
+      return "tensor<" + std::to_string(n) + "x" + of + ">";
+    };
+    std::string group = vector(size, element), moment = vector(moments, "f32"),
+                each = vector(segments, "f32");
+    std::string place = " offset %o : tensor<i64> segments = [" + text + "] : ";
+    std::string results = "(" + moment + ", " + each + ", " + each + ", " + group + ")";
+    return "func.func @f(%p: " + group + ", %g: " + group + ", %m0: " + moment + ", %r: " + each +
+           ", %s: tensor<f32>) -> " + results + " {\n  %m = nn.mul %m0, %m0 : " + moment +
+           "\n  %o = nn.constant dense<" + std::to_string(begin) +
+           "> : tensor<i64>\n"
+           "  %e = nn.constant dense<true> : tensor<i1>\n  %eps = nn.constant dense<0.25> : tensor<f32>\n"
+           "  %0 = nn.factor_means %g scale %s" +
+           place + group + " -> " + moment + "\n  %1 = nn.segment_means %p" + place + group +
+           " -> " + each + "\n  %2 = nn.direction_means %g scale %s moment %m epsilon %eps" +
+           place + group + ", " + moment + " -> " + each +
+           "\n  %3 = nn.factored_step %p, %g enable %e scale %s lr %eps weight_decay %eps epsilon %eps moment %m rates %r" +
+           place + group + " grad " + group + ", " + moment + ", " + each +
+           "\n  return %0, %1, %2, %3 : " + results.substr(1, results.size() - 2) + "\n}";
+  }
+
+  int64_t segments, count = 0, moments = 0;
+  std::string text;
+};
+
+/// Native and interpreted agree, and cuts of the rows change no bit.
+void check(const std::string &text, double tolerance) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module) << text;
+  std::vector<Tensor> arguments = randomArguments(*module, 3, 7);
+  std::vector<Tensor> expected = interpret(*module, arguments),
+                      found = runNative(*module, arguments, {});
+  RunOptions cut;
+  cut.chunk = 1;
+  std::vector<Tensor> pieces = runNative(*module, arguments, cut);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t r = 0; r < found.size(); ++r)
+    for (int64_t i = 0; i < found[r].size(); ++i) {
+      double want = expected[r].number(i);
+      EXPECT_LE(std::abs(found[r].number(i) - want), tolerance * std::max(1.0, std::abs(want)))
+          << "element " << i << " of result " << r << " of\n"
+          << text;
+      EXPECT_EQ(found[r].number(i), pieces[r].number(i)) << "element " << i << " of result " << r;
+    }
+}
+
+TEST(Factored, WholeGroups) {
+  for (const Shape &shape : std::vector<Shape>{
+           {}, {1}, {37}, {7, 20}, {1, 50}, {50, 1}, {3, 5, 2}, {2, 2, 3, 17}, {90, 100}}) {
+    Group group({shape});
+    check(group.function(0, group.count, "f32"), 1e-5);
+  }
+}
+
+TEST(Factored, SlicesCutRows) {
+  Group group({{5, 20}, {37}, {}, {0, 4}, {3, 5, 2}, {20, 5}});
+  for (int64_t size : {31, 100, 256})
+    for (int64_t begin = 0; begin < group.count; begin += size)
+      check(group.function(begin, size, "f32"), 1e-5);
+  for (int64_t begin : {0, 19, 20, 99, 100, 112, 160})
+    check(group.function(begin, 1, "f32"), 1e-5);
+}
+
+TEST(Factored, HalfTypes) {
+  Group group({{5, 20}, {37}, {20, 5}});
+  for (int64_t begin : {0, 50, 150})
+    check(group.function(begin, 100, "bf16"), 0.01);
+}
+
+TEST(Factored, LongSumsAreExact) {
+  // 0.1 a million times: adding one by one in f32 is off by 1 %.
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(
+      context,
+      "func.func @f(%p: tensor<1048576xf32>) -> tensor<1xf32> {\n  %0 = nn.segment_means %p segments = "
+      "[#nn.factored_range<offset = 0, shape = [1024, 1024], at = 0, decay = 1.0 : f64>] : tensor<1048576xf32> "
+      "-> tensor<1xf32>\n  return %0 : tensor<1xf32>\n}");
+  ASSERT_TRUE(module);
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
+  for (int64_t i = 0; i < arguments[0].size(); ++i)
+    arguments[0].mutableFloats()[i] = 0.1f;
+  double mean = runNative(*module, arguments, {})[0].number(0);
+  EXPECT_NEAR(mean, double(0.1f) * 0.1f, 1e-7);
+}
+
+TEST(Factored, DisabledKeepsBits) {
+  Group group({{5, 20}});
+  std::string text = group.function(0, group.count, "f32");
+  text.replace(text.find("dense<true>"), 11, "dense<false>");
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module);
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
+  arguments[1].mutableFloats()[3] = NAN;
+  std::vector<Tensor> found = runNative(*module, arguments, {});
+  for (int64_t i = 0; i < group.count; ++i)
+    EXPECT_EQ(found[3].number(i), arguments[0].number(i));
+}
+
+} // namespace
