@@ -17,12 +17,16 @@ public:
                      int64_t count, ShaleType type) = 0;
   /// Lets the work after it wait for the collective of a site.
   virtual void wait(int32_t site) = 0;
-  /// Bytes that this rank has sent.
-  virtual int64_t bytesSent() const = 0;
+  /// Bytes that this rank has sent for a site, counted where they are sent. Read between steps,
+  /// when all collectives have been waited for.
+  virtual int64_t bytesSent(int32_t site) const = 0;
 };
 
 /// Returns "all-gather", "reduce-scatter" or "all-reduce".
 const char *kindName(ShaleCollectiveKind kind);
+
+/// Returns the bytes that this rank has sent for all sites.
+int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives);
 
 /// Returns the bytes per rank of the receive buffer for reductions.
 int64_t scratchBytes(const ShaleProgram &program);

@@ -18,7 +18,7 @@ public:
       device.copy(recv, send, count * sizeOf(static_cast<Dtype>(type)));
   }
   void wait(int32_t) override {}
-  int64_t bytesSent() const override { return 0; }
+  int64_t bytesSent(int32_t) const override { return 0; }
 
 private:
   Device &device;
@@ -36,6 +36,13 @@ public:
 const char *kindName(ShaleCollectiveKind kind) {
   static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce"};
   return names[kind];
+}
+
+int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives) {
+  int64_t bytes = 0;
+  for (int32_t site = 0; site < program.site_count; ++site)
+    bytes += collectives.bytesSent(site);
+  return bytes;
 }
 
 int64_t scratchBytes(const ShaleProgram &program) {

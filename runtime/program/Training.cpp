@@ -159,7 +159,7 @@ void Training::setHyper() {
 bool Training::step() {
   StepMetrics m;
   double start = now();
-  int64_t sentBefore = connection.collectives->bytesSent();
+  int64_t sentBefore = bytesSent(program, *connection.collectives);
   if (!options.traceFile.empty() && !tracing() && current >= options.traceFirst &&
       current <= options.traceLast) {
     connection.peers->barrier();
@@ -199,7 +199,7 @@ bool Training::step() {
   m.lr = learningRate(options, current);
   m.tokens = program.tokens_per_step;
   m.memoryBytes = residentBytes();
-  m.commBytes = connection.collectives->bytesSent() - sentBefore;
+  m.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
   m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
   m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
   bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
@@ -340,7 +340,7 @@ int Training::run() {
     watch.emplace(
         program, rendezvous.rank,
         WatchedBlocks{state->deviceData(), state->hostData(), arena->data(), hostArena->data()},
-        *device);
+        *device, *connection.collectives);
   restore();
   openData();
   if (options.evalOnly)

@@ -1,5 +1,6 @@
 // --report-buffers: records which buffers the compiled step actually uses.
 #include "runtime/program/Watch.h"
+#include "runtime/comm/Collectives.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Rank.h"
@@ -12,9 +13,11 @@
 
 namespace shale::rt {
 
-Watch::Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device)
-    : program(program), rank(rank), blocks(blocks), device(device), transfers(program.site_count),
-      copied(program.transfer_count), live(program.buffer_count) {}
+Watch::Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device,
+             const Collectives &collectives)
+    : program(program), rank(rank), blocks(blocks), device(device), collectives(collectives),
+      sent(program.site_count), transfers(program.site_count), copied(program.transfer_count),
+      live(program.buffer_count) {}
 
 /// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not
 /// included.
@@ -111,10 +114,13 @@ void Watch::note(Event event) {
 }
 
 void Watch::beginFunction(bool firstOfStep) {
-  if (phase == Phase::Idle && firstOfStep)
+  if (phase == Phase::Idle && firstOfStep) {
     phase = Phase::Record;
-  else if (phase == Phase::Between && firstOfStep)
+    for (int32_t site = 0; site < program.site_count; ++site)
+      sent[site] = -collectives.bytesSent(site);
+  } else if (phase == Phase::Between && firstOfStep) {
     phase = Phase::Check;
+  }
   if (phase != Phase::Check)
     return;
   // No value in an arena outlives a function.
@@ -126,6 +132,8 @@ void Watch::beginFunction(bool firstOfStep) {
 void Watch::endStep() {
   if (phase == Phase::Record) {
     residentAfterFirst = residentBytes();
+    for (int32_t site = 0; site < program.site_count; ++site)
+      sent[site] += collectives.bytesSent(site);
     findUpdate();
     findLiveBuffers();
     findGathers();
@@ -323,6 +331,14 @@ std::string Watch::report() const {
     list.push_back(
         {{"unit", program.sites[gather.site].name}, {"from", gather.begin}, {"to", gather.end}});
   out["gathers"] = list;
+  ordered_json sites = ordered_json::array();
+  for (int32_t i = 0; i < program.site_count; ++i)
+    if (program.sites[i].times > 0)
+      sites.push_back({{"name", program.sites[i].name},
+                       {"kind", kindName(static_cast<ShaleCollectiveKind>(program.sites[i].kind))},
+                       {"axis", program.axes[program.sites[i].axis].name},
+                       {"bytes", sent[i]}});
+  out["sent"] = sites;
   out["resident_after_first_step"] = residentAfterFirst;
   out["resident"] = residentBytes();
   out["resident_peak"] = residentPeakBytes();

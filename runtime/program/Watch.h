@@ -6,7 +6,8 @@
 // update begins and which gathered units are live at the same time. In the second step,
 // all bytes of the arenas that were found to be free when the update begins (and the
 // whole arenas before each micro-batch) are filled with NaN: if one of them were in
-// use, the results of the run would change.
+// use, the results of the run would change. The bytes that collectives sent in the first
+// step are the communicator's own counts.
 #ifndef SHALE_RUNTIME_PROGRAM_WATCH_H
 #define SHALE_RUNTIME_PROGRAM_WATCH_H
 
@@ -17,6 +18,7 @@
 
 namespace shale::rt {
 
+class Collectives;
 class Device;
 
 /// Addresses of a rank's blocks.
@@ -26,7 +28,8 @@ struct WatchedBlocks {
 
 class Watch {
 public:
-  Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device);
+  Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device,
+        const Collectives &collectives);
 
   // Called before each call of compiled code is executed; main thread only.
   void launch(void *const *args, int32_t inputs, int32_t outputs);
@@ -85,6 +88,8 @@ private:
   int rank;
   WatchedBlocks blocks;
   Device &device;
+  const Collectives &collectives;
+  std::vector<int64_t> sent; // in the first step, by site
   Phase phase = Phase::Idle;
   std::vector<Event> events;
   std::vector<Transfer> transfers; // by site

@@ -3,13 +3,15 @@
 // context for this rank's sub-group.
 //
 // Algorithms, with N ranks on the axis and s the bytes of one slice:
-//   all-gather      Gloo's ring                           sends (N-1) s
+//   all-gather      around a ring                         sends (N-1) s
 //   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
 //   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
 //                   slice                                 sends 2 (N-1) s
 //
 // Reductions of one bucket form one exchange. Each rank sends every peer the
 // concatenation of that peer's slices.
+//
+// Bytes are counted where they are handed to Gloo, in post(), by site.
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Trace.h"
 #include "runtime/core/Types.h"
@@ -19,7 +21,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <gloo/allgather.h>
 #include <mutex>
 #include <thread>
 
@@ -45,11 +46,13 @@ public:
   void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
              ShaleType type) override;
   void wait(int32_t site) override;
-  int64_t bytesSent() const override { return sent.load(); }
+  int64_t bytesSent(int32_t site) const override { return sent[site].load(); }
 
 private:
-  /// A reduce-scatter: recv gets this rank's `count` elements.
+  using Buffer = gloo::transport::UnboundBuffer;
+  /// A reduce-scatter of a site: recv gets this rank's `count` elements.
   struct Part {
+    int32_t site;
     const char *send;
     char *recv;
     int64_t count;
@@ -63,17 +66,15 @@ private:
 
   void work();
   void execute();
-  void allGatherInPlace(GlooContext &context, char *data, int64_t bytes);
+  void post(int32_t site, Buffer &from, int peer, uint64_t slot, int64_t at, int64_t bytes);
+  uint64_t takeSlots(size_t count);
+  int64_t sentByBatch() const;
+  void allGatherInPlace(int32_t site, GlooContext &context, char *data, int64_t bytes);
   void cutIntoRounds(int64_t element, int64_t room);
   void reduceScatter(GlooContext &context, ShaleType type);
-  void reduceScatter(GlooContext &context, const char *send, char *recv, int64_t count,
-                     ShaleType type) {
-    parts.assign(1, {send, recv, count});
-    reduceScatter(context, type);
-  }
   void allReduce(GlooContext &context);
-  void allReduceTail(GlooContext &context, const char *send, char *recv, int64_t count,
-                     ShaleType type);
+  void allReduceTail(int32_t site, GlooContext &context, const char *send, char *recv,
+                     int64_t count, ShaleType type);
 
   const ShaleProgram &program;
   milliseconds timeout;
@@ -86,9 +87,9 @@ private:
   std::vector<Part> parts;
   std::vector<Chunk> chunks;
   std::vector<size_t> rounds; // first chunk of each round, and the end
-  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> outgoing;
-  std::atomic<int64_t> sent{0};
-  uint64_t nextSlot = 0; // of messages, on the worker thread
+  std::vector<std::unique_ptr<Buffer>> outgoing;
+  std::vector<std::atomic<int64_t>> sent; // bytes, by site
+  uint64_t nextSlot = 0;                  // of messages, on the worker thread
 
   // Queue: a ring with room for every site; each site is in it at most once.
   std::mutex mutex;
@@ -101,7 +102,7 @@ private:
 GlooCollectives::GlooCollectives(const ShaleProgram &program, std::vector<GlooContext> contexts,
                                  milliseconds timeout)
     : program(program), timeout(timeout), perAxis(std::move(contexts)),
-      scratch(scratchBytes(program), "receive scratch") {
+      scratch(scratchBytes(program), "receive scratch"), sent(std::max(program.site_count, 1)) {
   int64_t largest = 0;
   for (const GlooContext &context : perAxis)
     if (context)
@@ -149,15 +150,11 @@ void GlooCollectives::work() {
     }
     const Request &first = batch.front();
     try {
-      int64_t begin = tracing() ? traceNow() : 0;
+      int64_t begin = tracing() ? traceNow() : 0, before = begin ? sentByBatch() : 0;
       execute();
-      if (tracing() && begin) {
-        int64_t bytes = 0;
-        for (const Request &request : batch)
-          bytes += program.sites[request.site].sent_bytes;
+      if (tracing() && begin)
         traceSpan(TraceStream::Communication, kindName(first.kind), program.sites[first.site].name,
-                  begin, bytes);
-      }
+                  begin, sentByBatch() - before);
     } catch (const std::exception &error) {
       die(SHALE_EXIT_PEER, format("%s '%s' failed: a peer ended or did not answer within %.1f s "
                                   "(%s)",
@@ -175,6 +172,28 @@ void GlooCollectives::work() {
   }
 }
 
+int64_t GlooCollectives::sentByBatch() const {
+  int64_t bytes = 0;
+  for (const Request &request : batch)
+    bytes += sent[request.site];
+  return bytes;
+}
+
+/// Sends `bytes` from `at` of a buffer to a peer, and counts them.
+void GlooCollectives::post(int32_t site, Buffer &from, int peer, uint64_t slot, int64_t at,
+                           int64_t bytes) {
+  from.send(peer, slot, at, bytes);
+  sent[site] += bytes;
+}
+
+/// Returns the first of `count` slots for messages. Slots distinguish the messages of a pair of
+/// ranks; the top byte distinguishes them from those of Gloo's own collectives.
+uint64_t GlooCollectives::takeSlots(size_t count) {
+  uint64_t first = (0x7full << 56) | nextSlot;
+  nextSlot += count;
+  return first;
+}
+
 /// Executes the batch.
 void GlooCollectives::execute() {
   const Request &first = batch.front();
@@ -186,38 +205,45 @@ void GlooCollectives::execute() {
         std::memmove(request.recv, request.send, request.count * element);
     return;
   }
-  int64_t others = context->size - 1;
   switch (first.kind) {
   case SHALE_ALL_GATHER: {
     int64_t bytes = first.count * element;
     char *own = first.recv + context->rank * bytes;
     if (first.send != own)
       std::memcpy(own, first.send, bytes);
-    allGatherInPlace(context, first.recv, bytes);
-    sent += others * bytes;
-    return;
+    return allGatherInPlace(first.site, context, first.recv, bytes);
   }
   case SHALE_REDUCE_SCATTER:
     parts.clear();
-    for (const Request &request : batch) {
-      parts.push_back({request.send, request.recv, request.count});
-      sent += others * request.count * element;
-    }
+    for (const Request &request : batch)
+      parts.push_back({request.site, request.send, request.recv, request.count});
     return reduceScatter(context, first.type);
   case SHALE_ALL_REDUCE:
     return allReduce(context);
   }
 }
 
-/// All-gathers slices of `bytes` each; this rank's slice is already in its place in `data`.
-void GlooCollectives::allGatherInPlace(GlooContext &context, char *data, int64_t bytes) {
+/// All-gathers slices of `bytes` each: every rank passes on to the next one what it received last.
+/// This rank's slice is already in its place in `data`.
+void GlooCollectives::allGatherInPlace(int32_t site, GlooContext &context, char *data,
+                                       int64_t bytes) {
   if (bytes == 0)
     return;
-  gloo::AllgatherOptions options(context);
-  options.setTag(static_cast<uint32_t>(nextSlot++));
-  options.setTimeout(timeout);
-  options.setOutput(data, bytes * context->size);
-  gloo::allgather(options);
+  int size = context->size, own = context->rank;
+  uint64_t slot = takeSlots(size - 1);
+  std::unique_ptr<Buffer> whole = context->createUnboundBuffer(data, bytes * size);
+  auto slice = [&](int step) { return (own + size - step) % size * bytes; };
+  for (int step = 1; step < size; ++step)
+    whole->recv((own + size - 1) % size, slot + step - 1, slice(step), bytes);
+  for (int step = 1; step < size; ++step) {
+    post(site, *whole, (own + 1) % size, slot + step - 1, slice(step - 1), bytes);
+    // Slices come from one rank, in the order of its sends.
+    if (!whole->waitRecv(timeout))
+      fail(SHALE_EXIT_PEER, "receive was aborted");
+  }
+  for (int step = 1; step < size; ++step)
+    if (!whole->waitSend(timeout))
+      fail(SHALE_EXIT_PEER, "send was aborted");
 }
 
 /// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
@@ -250,17 +276,13 @@ void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
   int64_t element = sizeOf(static_cast<Dtype>(type));
   int64_t room = scratch.size() / 2 / (size - 1) / 64 * 64;
   cutIntoRounds(element, room);
-  // Slots distinguish the messages of a pair of ranks; the top byte distinguishes
-  // them from those of Gloo's own collectives.
-  uint64_t base = nextSlot;
-  nextSlot += chunks.size();
-  auto slot = [&](size_t chunk) { return (0x7full << 56) | (base + chunk); };
+  uint64_t slot = takeSlots(chunks.size());
 
   outgoing.clear();
   for (const Part &part : parts)
     outgoing.push_back(
         context->createUnboundBuffer(const_cast<char *>(part.send), size * part.count * element));
-  std::unique_ptr<gloo::transport::UnboundBuffer> in[2];
+  std::unique_ptr<Buffer> in[2];
   int64_t half = room * (size - 1);
   for (int h = 0; h < 2; ++h)
     in[h] = context->createUnboundBuffer(scratch.data() + h * half, half);
@@ -270,23 +292,23 @@ void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
       for (int step = 1; step < size; ++step)
         body(c, step);
   };
-  auto post = [&](size_t round) {
+  auto receive = [&](size_t round) {
     eachMessage(round, [&](size_t c, int step) {
       int peer = (own + size - step) % size;
-      in[round % 2]->recv(peer, slot(c), indexOf(peer) * room + chunks[c].at,
+      in[round % 2]->recv(peer, slot + c, indexOf(peer) * room + chunks[c].at,
                           chunks[c].length * element);
     });
   };
   size_t count = rounds.size() - 1;
   for (size_t round = 0; round < std::min<size_t>(2, count); ++round)
-    post(round);
+    receive(round);
   for (size_t round = 0; round < count; ++round) {
     eachMessage(round, [&](size_t c, int step) {
       int peer = (own + step) % size;
       const Chunk &chunk = chunks[c];
-      outgoing[chunk.part]->send(peer, slot(c),
-                                 (peer * parts[chunk.part].count + chunk.begin) * element,
-                                 chunk.length * element);
+      const Part &part = parts[chunk.part];
+      post(part.site, *outgoing[chunk.part], peer, slot + c,
+           (peer * part.count + chunk.begin) * element, chunk.length * element);
     });
     eachMessage(round, [&](size_t, int) {
       if (!in[round % 2]->waitRecv(timeout))
@@ -301,7 +323,7 @@ void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
       sumInOrder(type, sources.data(), size, part.recv + chunk.begin * element, chunk.length);
     }
     if (round + 2 < count)
-      post(round + 2);
+      receive(round + 2);
     eachMessage(round, [&](size_t c, int) {
       if (!outgoing[chunks[c].part]->waitSend(timeout))
         fail(SHALE_EXIT_PEER, "send was aborted");
@@ -319,31 +341,32 @@ void GlooCollectives::allReduce(GlooContext &context) {
   for (const Request &request : batch) {
     int64_t slice = request.count / size;
     if (slice > 0)
-      parts.push_back({request.send, request.recv + context->rank * slice * element, slice});
+      parts.push_back(
+          {request.site, request.send, request.recv + context->rank * slice * element, slice});
   }
   if (!parts.empty())
     reduceScatter(context, type);
   for (const Request &request : batch) {
     int64_t slice = request.count / size, even = slice * size;
     if (slice > 0)
-      allGatherInPlace(context, request.recv, slice * element);
+      allGatherInPlace(request.site, context, request.recv, slice * element);
     if (request.count > even)
-      allReduceTail(context, request.send + even * element, request.recv + even * element,
-                    request.count - even, type);
-    sent += 2 * (size - 1) * ((request.count + size - 1) / size) * element;
+      allReduceTail(request.site, context, request.send + even * element,
+                    request.recv + even * element, request.count - even, type);
   }
 }
 
 /// All-reduces fewer elements than ranks: padded to one per rank in a separate buffer.
-void GlooCollectives::allReduceTail(GlooContext &context, const char *send, char *recv,
-                                    int64_t count, ShaleType type) {
+void GlooCollectives::allReduceTail(int32_t site, GlooContext &context, const char *send,
+                                    char *recv, int64_t count, ShaleType type) {
   int64_t element = sizeOf(static_cast<Dtype>(type));
   int size = context->size;
   char *padded = tail.data(), *result = padded + size * 8;
   std::memset(padded, 0, size * element);
   std::memcpy(padded, send, count * element);
-  reduceScatter(context, padded, result + context->rank * element, 1, type);
-  allGatherInPlace(context, result, element);
+  parts.assign(1, {site, padded, result + context->rank * element, 1});
+  reduceScatter(context, type);
+  allGatherInPlace(site, context, result, element);
   std::memcpy(recv, result, count * element);
 }
 } // namespace

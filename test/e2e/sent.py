@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""A step sends exactly the bytes of the design, counted where they are sent.
+
+usage: sent.py --build DIR --case test/models/gpt2 [--more]
+
+--more: with replicas and two micro-batches.
+
+The communicator counts the bytes of each collective at the calls that send them; --report-buffers lists the counts of the first
+step by rank. They are held against the parameters' shapes in PyTorch's final weights, the mesh and the flags, not against the plan.
+With N ranks on the shard axis, r replicas, K micro-batches, W the bytes of all units in the type they are gathered in and R in the
+type they are reduced in, where a parameter begins at a multiple of 64 bytes and a unit is padded to a multiple of N elements, a rank
+sends per step
+
+  none       2 R (N-1)/N
+  optimizer  (W + R) (N-1)/N
+  grad       (W + K R) (N-1)/N
+  full       K (gathers of W + R) (N-1)/N
+
+and for replicas 2 (r-1)/r of what it has of the gradients, each time they are reduced. With full each unit is gathered twice in a
+micro-batch, in forward and backward; the last block once, as its backward pass follows its forward pass, unless only one unit may be
+whole at once. With --reshard-after-forward=false each is gathered once. What else is sent are all-reduces of scalars: the count of labels, the sum of
+losses and the squared norm.
+"""
+import json
+import re
+from collections import Counter
+
+from runner import Case, Deviates, main, metrics, read_safetensors
+
+ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
+# ranks, replicas, strategy, flags, bytes of an element as gathered and as reduced
+SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
+            (2, 1, "full", ["--reshard-after-forward=false"], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4), (2, 1, "full", ["--prefetch", "0"], 4, 4),
+            (2, 1, "full", ALONE, 4, 4),
+            (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2)]
+REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "grad", "full")]
+ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
+               (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4)]
+
+
+def units_of(case, shards, gathered, reduced):
+    """Elements of each unit, by name, padding included: blocks, and the rest as `root`. Parameters come in the model's order."""
+    weights, units, model = read_safetensors(case.folder / "final.safetensors"), {}, (case.folder / case.model).read_bytes()
+    for name in sorted(weights, key=lambda name: model.find(name.encode())):
+        block = re.match(r"(?:m\.)?(.*?\.\d+)\.", name)
+        units.setdefault(block.group(1) if block else "root", []).append(weights[name].size)
+    start = 64 // min(gathered, reduced, 4)
+    return {unit: -(-(sum(-(-size // start) * start for size in sizes[:-1]) + sizes[-1]) // shards) * shards for unit, sizes in units.items()}
+
+
+def expected(strategy, units, shards, replicas, batches, flags, gathered, reduced):
+    """{(kind, axis): bytes}."""
+    last = max(unit for unit in units if unit != "root")
+    reductions = 1 if strategy in ("none", "optimizer") or "--sync-every-microbatch=false" in flags else batches
+    found = Counter()
+    for unit, elements in units.items():
+        share = elements // shards * (shards - 1)
+        if strategy == "none":
+            found["all-reduce", "fsdp"] += 2 * share * reduced
+        else:
+            found["reduce-scatter", "fsdp"] += reductions * share * reduced
+            once = unit == last and flags != ALONE or "--reshard-after-forward=false" in flags
+            gathers = batches * (1 if once else 2) if strategy == "full" else 1
+            found["all-gather", "fsdp"] += gathers * share * gathered
+        own = elements if strategy == "none" else elements // shards
+        if replicas > 1:
+            found["all-reduce", "replica"] += reductions * 2 * (replicas - 1) * -(-own // replicas) * reduced
+    return found
+
+
+def scalars_of(strategy, shards, replicas, batches):
+    """How often an f32 scalar is summed over each axis: count and loss of a micro-batch, and the squared norm where gradients are sharded."""
+    found = Counter({("all-reduce", "fsdp", 8 * (shards - 1)): 2 * batches + (strategy != "none")})
+    if replicas > 1:
+        found["all-reduce", "replica", 8 * (replicas - 1)] += 2 * batches
+    return found
+
+
+def check_program(case, work, setting):
+    ranks, replicas, strategy, flags, gathered, reduced = setting
+    shards = ranks or case.most_ranks
+    batches = case.trajectory.get("accumulate") or 1
+    what = f"{case.folder.name}, {strategy} on {replicas} x {shards} ranks, {batches} micro-batch(es), {' '.join(flags) or 'no flags'}"
+    mesh = ["--mesh", f"replica={replicas},fsdp={shards}"] if replicas > 1 else []
+    case.shalec(work / "train", strategy, shards, [*mesh, *flags])
+    case.train(work / "train", work / "run", steps=3, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
+    units = units_of(case, shards, gathered, reduced)
+    wanted = expected(strategy, units, shards, replicas, batches, flags, gathered, reduced)
+    few = scalars_of(strategy, shards, replicas, batches)
+    report = json.loads((work / "report.json").read_text())
+    for rank in report:
+        found, scalars = Counter(), []
+        for site in rank["sent"]:
+            key = site["kind"], site["axis"], site["bytes"]
+            if key in few:
+                scalars.append(key)
+            else:
+                found[key[:2]] += site["bytes"]
+        if found != wanted:
+            raise Deviates(f"{what}, rank {rank['rank']}: sent {dict(found - wanted)} too much, {dict(wanted - found)} too little")
+        if Counter(scalars) != few:
+            raise Deviates(f"{what}, rank {rank['rank']}: besides units it sends {dict(Counter(scalars))}, not {dict(few)}")
+    sent = sum(site["bytes"] for site in report[0]["sent"])
+    if {line["comm_bytes"] for line in metrics(work / "run")} != {sent}:
+        raise Deviates(f"{what}: metrics.jsonl has other bytes than the {sent} of the collectives")
+    return sum(wanted.values())
+
+
+def check(a, work):
+    case = Case(a.build, a.case)
+    runs = [(case, setting) for setting in SETTINGS]
+    if a.more:
+        accumulated = Case(a.build, a.case, "trajectory-accumulate.json")
+        runs = [(case, setting) for setting in REPLICAS] + [(accumulated, setting) for setting in ACCUMULATED]
+    total = 0
+    for number, (of, setting) in enumerate(runs):
+        (work / str(number)).mkdir()
+        total += check_program(of, work / str(number), setting)
+    return f"{len(runs)} programs send {total} bytes for units, exactly as designed"
+
+
+if __name__ == "__main__":
+    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), success="sent:")
