@@ -17,7 +17,6 @@ h1{font-size:19px;margin:0 0 4px}h2{font-size:16px;margin:22px 0 2px}h3{font-siz
 p{margin:2px 0 6px;color:#555}table{border-collapse:collapse;margin:8px 0}td,th{padding:1px 14px 1px 0;text-align:left}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.sum td{border-top:1px solid #999;font-weight:600}
 svg{width:100%;background:#fff;display:block}svg text{font:11px system-ui,sans-serif;fill:#444}svg text.in{fill:#fff;pointer-events:none}
-svg text.over{paint-order:stroke;stroke:#fff;stroke-width:3px;pointer-events:none}
 .t:hover{stroke:#000;stroke-width:1.5}
 #tip{position:fixed;pointer-events:none;background:#222;color:#fff;padding:6px 9px;border-radius:4px;font-size:12px;white-space:pre-wrap;
 overflow-wrap:anywhere;max-width:560px;display:none;z-index:9}
@@ -33,9 +32,12 @@ select{font:inherit;margin:6px 0}
 static const char *const kTail = R"html(;
 const C={parameters:'#4878cf',gradients:'#d65f5f',optimizer:'#8c6bb1',activations:'#4daf4a',communication:'#ee854a',workspace:'#b0a070',fixed:'#999'};
 const ORDER=['fixed','workspace','optimizer','parameters','gradients','communication','activations'];
-const NS='http://www.w3.org/2000/svg',$=id=>document.getElementById(id),tip=$('tip'),W=1180,L=78,T=18;
+const NS='http://www.w3.org/2000/svg',$=id=>document.getElementById(id),tip=$('tip'),W=1180,L=78,T=48;
+// Labels are in rows of their own above the plot: phases, the most that is live, the stated peak.
+const ROW=[12,27,42];
 const UNITS=['B','KiB','MiB','GiB','TiB'];
 function short(b,digits){let i=0,v=b;while(v>=1024&&i<4){v/=1024;i++}return (i?v.toFixed(digits===undefined?2:digits):v)+' '+UNITS[i]}
+function exact(b){const [value,unit]=short(b).split(' ');return +value+' '+unit}
 function bytes(b){return short(b)+(b>=1024?' ('+b.toLocaleString('en-US')+' bytes)':'')}
 function node(parent,name,text,cls){const e=document.createElement(name);if(text!==undefined)e.textContent=text;if(cls)e.className=cls;parent.append(e);return e}
 function el(svg,name,a,text){const e=document.createElementNS(NS,name);for(const k in a)e.setAttribute(k,a[k]);if(text!==undefined)e.textContent=text;svg.append(e);return e}
@@ -46,22 +48,31 @@ function hover(e,text){e.classList.add('t');e.addEventListener('mousemove',m=>{t
 function about(t,f){const at=p=>p+(f.ops[p]?' ('+f.ops[p]+')':'');
  return t.name+'\n'+(t.node?'node '+t.node+'\n':'')+bytes(t.bytes)+', '+t.category+
   (t.space==='state'?'\nthere all the time':'\nfrom op '+at(t.begin)+'\nto op '+at(t.end)+'\noffset '+t.offset.toLocaleString('en-US')+' in the arena')}
-// Bytes between ticks: a power of two, or five of them at most.
+// Multiples of a power of two, six at most: quarters of a label's unit or more, for which two digits are exact.
 function ticks(top){let s=1;while(top/s>6)s*=2;const list=[];for(let b=s;b<=top;b+=s)list.push(b);return list}
 const names=['device','host'].filter(m=>R[m+'_peak_bytes']>0);
 $('sum').textContent=R.ranks+' rank(s); stated peak of a rank '+names.map(m=>bytes(R[m+'_peak_bytes'])+(names.length>1?' of '+m+' memory':'')).join(', ');
 for(const c in C){const s=node($('key'),'span'),i=node(s,'i');i.style.background=C[c];s.append(c)}
 R.functions.forEach((f,i)=>{const o=node($('fn'),'option','@'+f.name+', '+short(f.peak_bytes)+' of the arena');o.value=i});
-function frame(svg,H,top,f,X,title){
- for(const b of ticks(top)){const y=T+(H-T-20)*(1-b/top);el(svg,'line',{x1:L,x2:W,y1:y,y2:y,stroke:'#eee'});el(svg,'text',{x:L-6,y:y+4,'text-anchor':'end'},short(b,b%(1<<20)?2:0))}
- el(svg,'text',{x:L-6,y:H-16,'text-anchor':'end'},'0');
+// A line over the plot, and its piece in the row of its label.
+function rule(svg,x,y,H,a){for(const [y1,y2] of [[y-10,y+3],[T,H-20]])el(svg,'line',{x1:x,x2:x,y1:y1,y2:y2,...a})}
+// A label beside a line at x; it is left out where it would lie over another one of its row.
+function place(svg,y,x,text,weight){const e=el(svg,'text',{x:x+4,y:y,style:'font-weight:'+(weight||'normal')},text),w=e.getComputedTextLength();
+ if(x+4+w>W){e.setAttribute('x',x-4);e.setAttribute('text-anchor','end')}
+ const r=e.getBBox();for(const o of svg.querySelectorAll('text'))if(o!==e){const b=o.getBBox();
+  if(b.y<r.y+r.height&&r.y<b.y+b.height&&b.x<r.x+r.width&&r.x<b.x+b.width){e.remove();break}}}
+// Shortens a name to a width.
+function fit(e,w){let name=e.textContent;while(name.length>1&&e.getComputedTextLength()>w){name=name.slice(0,Math.min(name.length-1,Math.floor(name.length*w/e.getComputedTextLength())));e.textContent=name+'\u2026'}}
+function frame(svg,H,top,f,X){
+ for(const b of ticks(top)){const y=T+(H-T-20)*(1-b/top);el(svg,'line',{x1:L,x2:W,y1:y,y2:y,stroke:'#eee'});el(svg,'text',{x:L-6,y:y+4,'text-anchor':'end','data-axis':'bytes'},exact(b))}
+ el(svg,'text',{x:L-6,y:H-16,'text-anchor':'end','data-axis':'bytes'},'0');
  const first=X.first,n=f.ops.length,decade=Math.pow(10,Math.floor(Math.log10(Math.max(10,n-first)))),step=(n-first)/decade>4?decade:(n-first)/decade>2?decade/2:decade/5;
- for(let p=Math.ceil(first/step)*step;p<n;p+=step)if(X(p)>L+24)el(svg,'text',{x:X(p),y:H-6,'text-anchor':'middle'},p);
+ for(let p=Math.ceil(first/step)*step;p<n;p+=step)if(X(p)>L+30&&X(p)<W-20)el(svg,'text',{x:X(p),y:H-6,'text-anchor':'middle'},p);
  el(svg,'text',{x:L,y:H-6},'op');
- f.phases.forEach((p,i)=>{const x=i?X(p.begin):L;el(svg,'line',{x1:x,x2:x,y1:2,y2:H-20,stroke:'#bbb'});el(svg,'text',{x:x>W-60?x-4:x+4,y:12,'text-anchor':x>W-60?'end':'start'},p.name)});
+ f.phases.forEach((p,i)=>{const x=i?X(p.begin):L;rule(svg,x,ROW[0],H,{stroke:'#bbb'});place(svg,ROW[0],x,p.name)});
  el(svg,'path',{d:'M'+L+' '+T+'V'+(H-20)+'H'+W,stroke:'#888',fill:'none'})}
-function mark(svg,H,x,text){el(svg,'line',{x1:x,x2:x,y1:T-2,y2:H-20,stroke:'#000','stroke-dasharray':'4 3','pointer-events':'none'});
- el(svg,'text',{class:'over',x:x>W/2?x-5:x+5,y:T+34,'text-anchor':x>W/2?'end':'start','font-weight':'bold'},text)}
+function mark(svg,H,x,text){x=Math.max(L,Math.min(x,W));rule(svg,x,ROW[1],H,{stroke:'#000','stroke-dasharray':'4 3','pointer-events':'none'});
+ if(text)place(svg,ROW[1],x,text,'bold')}
 function area(svg,H,f,m,X){
  const n=Math.max(f.ops.length,1),first=X.first,base={},tensors=f.tensors.filter(t=>t.memory===m),state=R.state.filter(t=>t.memory===m);
  for(const t of state)base[t.category]=(base[t.category]||0)+t.bytes;
@@ -84,14 +95,14 @@ function area(svg,H,f,m,X){
     lines.map(l=>'\n  '+short(l.bytes)+'  '+l.what).join('')+
     big.slice(0,6).map(t=>'\n  '+short(t.bytes)+'  '+t.name+(t.node?', node '+t.node:'')).join('')+(big.length>6?'\n  and '+(big.length-6)+' more':'')})}
  el(svg,'line',{x1:L,x2:W,y1:Y(stated),y2:Y(stated),stroke:'#a00','stroke-dasharray':'2 3'});
- el(svg,'text',{class:'over',x:W-4,y:Y(stated)-4,'text-anchor':'end'},'stated peak '+short(stated));
+ el(svg,'text',{x:W,y:ROW[2],'text-anchor':'end'},'stated peak '+short(stated));
  const p=m==='host'?f.host_peak:f.peak,sum=ORDER.reduce((s,c)=>s+live[c][p],0);mark(svg,H,X(p+.5),'most live: '+short(sum)+' at op '+p)}
 function boxes(svg,H,f,m,X){
  const whole=R[m==='host'?'host_arena_bytes':'arena_bytes'],top=Math.max(whole,1),S=(H-T-20)/top;
  frame(svg,H,top,f,X);
  for(const t of f.tensors.filter(t=>t.memory===m)){const x=X(t.begin),w=Math.max(X(t.end+1)-x,.4),h=Math.max(t.bytes*S,.4),y=H-20-(t.offset+t.bytes)*S;
-  hover(el(svg,'rect',{x:x.toFixed(1),y:y.toFixed(1),width:w.toFixed(1),height:h.toFixed(1),fill:C[t.category],stroke:w>3&&h>3?'#fff':'none','stroke-width':.4}),about(t,f));
-  if(w>64&&h>12){const most=Math.floor((w-8)/6.2);el(svg,'text',{class:'in',x:(x+4).toFixed(1),y:(y+h/2+4).toFixed(1)},t.name.length>most?t.name.slice(0,most-1)+'\u2026':t.name)}}
+  hover(el(svg,'rect',{'data-name':t.name,x:x.toFixed(1),y:y.toFixed(1),width:w.toFixed(1),height:h.toFixed(1),fill:C[t.category],stroke:w>3&&h>3?'#fff':'none','stroke-width':.4}),about(t,f));
+  if(w>64&&h>12)fit(el(svg,'text',{class:'in',x:(x+4).toFixed(1),y:(y+h/2+4).toFixed(1)},t.name),w-8)}
  mark(svg,H,X((m==='host'?f.host_peak:f.peak)+.5),'')}
 function lines(parent,m){const t=node(parent,'table'),head=t.insertRow();for(const [x,c] of [['category',''],['bytes','n'],['','n'],['what','']])node(head,'th',x,c);
  let sum=0;for(const l of R.lines)if(l.memory===m){const r=t.insertRow();sum+=l.bytes;const k=node(r,'td');const i=node(k,'i');i.style.cssText='display:inline-block;width:9px;height:9px;margin-right:6px;background:'+C[l.category];k.append(l.category);
@@ -100,9 +111,9 @@ function lines(parent,m){const t=node(parent,'table'),head=t.insertRow();for(con
 function draw(){const f=R.functions[$('fn').value||0],n=Math.max(f.ops.length,1),all=$('memories');all.replaceChildren();tip.style.display='none';
  const first=f.tensors.reduce((s,t)=>Math.min(s,t.begin),n-1),X=p=>L+(W-L)*(p-first)/(n-first);X.first=first;X.back=x=>first+Math.floor((n-first)*(x-L)/(W-L));
  for(const m of names){node(all,'h2',m==='host'?'Host memory':names.length>1?'Device memory':'Memory');
-  node(all,'h3','Live bytes by category, with state and fixed costs below');area(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 320','data-memory':m}),320,f,m,X);
+  node(all,'h3','Live bytes by category, with state and fixed costs below');area(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 350','data-memory':m,'data-kind':'bytes'}),350,f,m,X);
   if(f.tensors.some(t=>t.memory===m)){node(all,'h3','The arena: each buffer at its offset, from its first to its last op; white is free');
-   boxes(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 440'}),440,f,m,X)}
+   boxes(el(all,'svg',{viewBox:'0 0 '+(W+4)+' 440','data-memory':m,'data-kind':'arena'}),440,f,m,X)}
   lines(all,m)}}
 $('fn').addEventListener('change',draw);draw();
 </script></body></html>

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""The page that `--report memory=FILE.html` writes works in a browser.
+
+usage: page.py --build DIR [--browser chromium-headless-shell]
+
+Headless Chromium opens the pages of plans from kilobytes to gigabytes, with host memory and several functions. No script fails. In every
+picture of every function the labels of the axis of bytes are distinct, no two labels overlap, and none lies on the plot or outside of
+its picture; a name inside a box fits it. Pointing at a box names the tensor that the report has there, pointing at a colour its
+category. Mutants of the page, one for each of these, must be noticed.
+
+Without Chromium (Debian's chromium-headless-shell) the test is skipped: ctest does not count it as passed.
+"""
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+from runner import MODELS, Deviates, main, run
+
+SKIPPED = 77
+GPT2 = ["gpt2/model.onnx", "--mesh", "fsdp=2", "--shard", "full"]
+PLANS = {"small": [*GPT2, "--dim", "batch=4", "--dim", "sequence=64"],
+         "host": [*GPT2, "--dim", "batch=4", "--dim", "sequence=64", "--offload", "all"],
+         "functions": [*GPT2, "--dim", "batch=4", "--dim", "sequence=64", "--accumulate", "3"],
+         "gigabyte": [*GPT2, "--dim", "batch=2048", "--dim", "sequence=128"],
+         "dropout": ["dropout/model.onnx", "--dim", "batch=4", "--bind", "ids=tokens", "--bind", "labels=tokens+1"]}
+CATCH = "<script>window.failures=[];addEventListener('error',e=>failures.push(e.message))</script>"
+# Looks at every function's pictures, and points at boxes and colours.
+PROBE = r"""<pre id="probe"></pre><script>(()=>{
+const found=[],tip=document.getElementById('tip'),select=document.getElementById('fn');
+const box=e=>{const r=e.getBoundingClientRect();return [r.left,r.top,r.right,r.bottom]};
+function point(e,x,y){const on=document.elementFromPoint(x,y);
+ e.dispatchEvent(new MouseEvent('mousemove',{bubbles:true,clientX:x,clientY:y}));
+ const text=getComputedStyle(tip).display==='none'?'':tip.textContent;e.dispatchEvent(new MouseEvent('mouseleave'));return {hit:on===e,text,gone:getComputedStyle(tip).display==='none'}}
+for(const option of select.options){select.value=option.value;select.dispatchEvent(new Event('change'));
+ for(const svg of document.querySelectorAll('svg')){svg.scrollIntoView();
+  const picture={function:option.textContent,memory:svg.dataset.memory,kind:svg.dataset.kind,box:box(svg),labels:[],inside:[],plot:[],points:[]};
+  for(const t of svg.querySelectorAll('text'))if(t.textContent)picture[t.classList.contains('in')?'inside':'labels'].push({text:t.textContent,box:box(t),axis:t.dataset.axis||''});
+  for(const e of svg.querySelectorAll('.t')){const b=box(e);picture.plot.push({box:b,category:e.dataset.category||'',name:e.dataset.name||''})
+   if(e.dataset.name&&b[2]-b[0]>6&&b[3]-b[1]>6&&picture.points.length<40)picture.points.push({name:e.dataset.name,...point(e,(b[0]+b[2])/2,b[1]+2)});
+   if(e.dataset.category&&e.tagName==='path'){const x=(b[0]+b[2])/2;for(let y=b[1]+1;y<b[3];y+=2)if(document.elementFromPoint(x,y)===e){picture.points.push({category:e.dataset.category,...point(e,x,y)});break}}}
+  found.push(picture)}}
+document.getElementById('probe').textContent=JSON.stringify({failures,found})})()</script>"""
+# What is changed in a page, and what must be noticed.
+MUTANTS = [("draw();\n</script>", "draw();undefined.mutant\n</script>", "a script fails"),
+           ("'data-axis':'bytes'},exact(b))", "'data-axis':'bytes'},short(b,0))", "the axis of bytes has the labels"),
+           ("{x:L,y:H-6},'op')", "{x:L-20,y:H-16},'op')", "lies over another label"),
+           ("{x:W,y:ROW[2],", "{x:W,y:H-40,", "lies over the plot"),
+           ("{x:W,y:ROW[2],", "{x:W+60,y:ROW[2],", "reaches out of its picture"),
+           (",t.name),w-8)", ",t.name.repeat(30)),9e9)", "does not fit its box"),
+           ("return t.name+", "return t.node+", "pointing at")]
+
+
+def browser_of(a):
+    names = [a.browser] if a.browser else ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def probe(browser, work, page):
+    """What the browser finds in a page."""
+    path = work / "probe.html"
+    path.write_text(page.replace("<body>", "<body>" + CATCH, 1).replace("</body>", PROBE + "</body>"))
+    said = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={work / 'profile'}",
+                           "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120)
+    text = re.search(r'<pre id="probe">(.*?)</pre>', said.stdout, re.S)
+    if said.returncode or not text:
+        raise Deviates(f"{browser} ended with {said.returncode}: {said.stderr[-400:]}")
+    result = re.sub("&lt;", "<", re.sub("&gt;", ">", text.group(1))).replace("&amp;", "&")
+    if not result:
+        raise Deviates("the page's script did not come to its end")
+    return json.loads(result)
+
+
+def overlap(a, b, slack=0.5):
+    return a[0] < b[2] - slack and b[0] < a[2] - slack and a[1] < b[3] - slack and b[1] < a[3] - slack
+
+
+def check_picture(what, picture):
+    """The labels of one picture."""
+    axis = [label["text"] for label in picture["labels"] if label["axis"] == "bytes"]
+    if len(axis) < 3 or len(set(axis)) != len(axis):
+        raise Deviates(f"{what}: the axis of bytes has the labels {axis}")
+    for index, label in enumerate(picture["labels"]):
+        if any(overlap(label["box"], other["box"]) for other in picture["labels"][index + 1:]):
+            raise Deviates(f"{what}: '{label['text']}' lies over another label")
+        if any(overlap(label["box"], mark["box"]) for mark in picture["plot"]):
+            raise Deviates(f"{what}: '{label['text']}' lies over the plot")
+        left, top, right, bottom = picture["box"]
+        if label["box"][0] < left or label["box"][1] < top or label["box"][2] > right or label["box"][3] > bottom:
+            raise Deviates(f"{what}: '{label['text']}' reaches out of its picture")
+    for label in picture["inside"]:
+        if not any(mark["box"][0] <= label["box"][0] and label["box"][2] <= mark["box"][2] for mark in picture["plot"]):
+            raise Deviates(f"{what}: '{label['text']}' does not fit its box")
+
+
+def check_page(browser, work, name, page, report):
+    """The number of pictures and of points."""
+    result = probe(browser, work, page)
+    if result["failures"]:
+        raise Deviates(f"{name}: a script fails: {result['failures']}")
+    memories = sum(report[memory + "_peak_bytes"] > 0 for memory in ("device", "host"))
+    if len(result["found"]) < len(report["functions"]) * memories:
+        raise Deviates(f"{name}: {len(result['found'])} pictures of {len(report['functions'])} functions in {memories} memories")
+    names, points = {tensor["name"] for function in report["functions"] for tensor in function["tensors"]}, 0
+    for picture in result["found"]:
+        what = f"{name}, {picture['function']}, {picture['kind']} of {picture['memory']} memory"
+        check_picture(what, picture)
+        for at in picture["points"]:
+            points += 1
+            wanted = at.get("name") or at["category"]
+            if not at["hit"] or not at["text"].startswith(wanted) or not at["gone"]:
+                raise Deviates(f"{what}: pointing at {wanted} shows '{at['text'][:60]}'")
+            if "name" in at and at["name"] not in names:
+                raise Deviates(f"{what}: the report has no tensor {at['name']}")
+        if not picture["points"]:
+            raise Deviates(f"{what}: there is nothing to point at")
+    return len(result["found"]), points
+
+
+def check(a, work):
+    browser = browser_of(a)
+    if not browser:
+        print("skipped: Chromium is not installed (Debian's chromium-headless-shell)")
+        sys.exit(SKIPPED)
+    pictures = points = noticed = 0
+    for name, (model, *flags) in PLANS.items():
+        page, data = work / f"{name}.html", work / f"{name}.json"
+        run([f"{a.build}/bin/shalec", MODELS / model, *flags, "--plan-only", "--report", f"memory={page}", "--report", f"memory={data}"], "shalec")
+        report = json.loads(data.read_text())
+        counts = check_page(browser, work, name, page.read_text(), report)
+        pictures, points = pictures + counts[0], points + counts[1]
+        for before, after, message in MUTANTS:
+            if name != "gigabyte":
+                continue
+            if page.read_text().count(before) != 1:
+                raise Deviates(f"the page has no '{before}' to change")
+            try:
+                check_page(browser, work, name, page.read_text().replace(before, after), report)
+            except Deviates as error:
+                if message not in str(error):
+                    raise
+                noticed += 1
+                continue
+            raise Deviates(f"nothing noticed that '{before}' is '{after}'")
+    return f"{len(PLANS)} pages, {pictures} pictures, {points} points; {noticed} mutants noticed"
+
+
+if __name__ == "__main__":
+    main(check, ("--browser", {"default": ""}), success="pages:")
