@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """The gradient of each parameter in the first step of a 16-bit float type beside PyTorch's, both against f64.
 
-usage: gradients.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--factor 1.25]
+usage: gradients.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--factor 1.25] [--mutants]
 
 One step of SGD from nothing, without decay and clipping, leaves each gradient in its velocity, to the bit; the full checkpoint
 has it by name. In f32 it is within 3e-6 of f64's (relative, which shows that it is that gradient); in bf16 the norm of what it
 differs by is at most `factor` times that of PyTorch's own bf16 step (FOLDER/gradients.json, written by test/models/gradients.py).
+
+--mutants: the bound is narrow enough to notice a softmax or a reduction that is computed in bf16. In the program after the precision
+stage the softmaxes of all blocks, or the sum over rows that is one bias's gradient, are replaced by steps each of which rounds to bf16,
+sums one by one. The program is compiled from there, and an error has to exceed the bound. Imported without recovery, so that there is
+a softmax to replace; the program without a mutant is within the bound.
 """
 import json
+import re
 
 import numpy as np
 
-from runner import Case, Deviates, main, read_safetensors
+from runner import Case, Deviates, main, read_safetensors, run, stage_files
 
 EXACT = 3e-6
 MESHES = [("none", 1), ("full", 2)]
@@ -20,6 +26,11 @@ MESHES = [("none", 1), ("full", 2)]
 def velocities(case, work, shard, ranks, flags):
     name = f"{shard}-{ranks}-{len(flags)}"
     case.shalec(work / name, shard, ranks, ["--optimizer", "sgd", *flags])
+    return velocities_of(case, work, name)
+
+
+def velocities_of(case, work, name):
+    """The gradients of the first step of a compiled program."""
     case.train(work / name, work / f"run-{name}", 1, ["--schedule", "constant", "--weight-decay", 0, "--clip-grad-norm", 0, "--momentum", 0.9,
                                                       "--checkpoint", "full", "--save-every", 1])
     found = read_safetensors(next((work / f"run-{name}" / "checkpoints").glob("step-*/optimizer.safetensors")))
@@ -34,6 +45,86 @@ def errors(found, exact, what):
         if found[name].shape != value.shape:
             raise Deviates(f"{what}: {name} has shape {found[name].shape}, not {value.shape}")
     return {name: float(np.linalg.norm(found[name] - value)) for name, value in exact.items()}
+
+
+class Rewriter:
+    """Replaces an op of the IR by ops each of whose results is rounded to bf16."""
+    count = 0  # names of values differ between rewriters, too
+
+    def __init__(self, attributes):
+        self.attributes, self.lines = attributes, []
+
+    def make(self, op, types, into=None):
+        name = into or f"%mutant_{Rewriter.count}"
+        Rewriter.count += 1
+        self.lines.append(f"    {name} = nn.{op} {self.attributes} : {types}")
+        return name
+
+    def cast(self, value, shape, source, target, into=None):
+        return self.make(f"cast {value}", f"tensor<{shape}x{source}> -> tensor<{shape}x{target}>", into)
+
+    def rounded(self, op, shape, *values):
+        """An elementwise op on bf16 values of a shape, rounded."""
+        wide = [self.cast(value, shape, "bf16", "f32") for value in values]
+        return self.cast(self.make(f"{op} {', '.join(wide)}", f"tensor<{shape}xf32>"), shape, "f32", "bf16")
+
+    def sum(self, value, dims, dim):
+        """Sums over a dimension one by one; the result keeps it, with one element."""
+        one = [1 if at == dim else size for at, size in enumerate(dims)]
+        total, shape = None, "x".join(map(str, one))
+        for at in range(dims[dim]):
+            starts, limits = [0] * len(dims), list(dims)
+            starts[dim], limits[dim] = at, at + 1
+            part = self.make(f"slice {value} starts = {starts} limits = {limits} strides = {[1] * len(dims)}",
+                             f"tensor<{'x'.join(map(str, dims))}xbf16> -> tensor<{shape}xbf16>")
+            total = self.rounded("add", shape, total, part) if total else part
+        return total, shape
+
+
+def softmax_in_bf16(line):
+    into, value, attributes, shape = re.match(r" *(%\S+) = nn\.softmax (%\S+) (\{.*\}) : tensor<(.*)xbf16>$", line).groups()
+    ir, dims = Rewriter(attributes), [int(size) for size in shape.split("x")]
+    rows, outer = "x".join(map(str, dims[:-1])), list(range(len(dims) - 1))
+    spread = f"dims = {outer}", f"tensor<{rows}xbf16> -> tensor<{shape}xbf16>"
+    most = ir.make(f"reduce max {ir.cast(value, shape, 'bf16', 'f32')} dims = [{len(outer)}]", f"tensor<{shape}xf32> -> tensor<{rows}xf32>")
+    most = ir.make(f"broadcast {ir.cast(most, rows, 'f32', 'bf16')} {spread[0]}", spread[1])
+    powers = ir.rounded("exp", shape, ir.rounded("sub", shape, value, most))
+    total, kept = ir.sum(powers, dims, len(outer))
+    total = ir.make(f"reshape {total}", f"tensor<{kept}xbf16> -> tensor<{rows}xbf16>")
+    result = ir.rounded("div", shape, powers, ir.make(f"broadcast {total} {spread[0]}", spread[1]))
+    ir.make(f"reshape {result}", f"tensor<{shape}xbf16> -> tensor<{shape}xbf16>", into)
+    return ir.lines
+
+
+def reduction_in_bf16(line):
+    into, value, attributes, rows, columns = re.match(r" *(%\S+) = nn\.reduce sum (%\S+) dims = \[0\] (\{.*\}) : tensor<(\d+)x(\d+)xbf16> -> ", line).groups()
+    ir = Rewriter(attributes)
+    total, kept = ir.sum(value, [int(rows), int(columns)], 0)
+    ir.cast(ir.make(f"reshape {total}", f"tensor<{kept}xbf16> -> tensor<{columns}xbf16>"), columns, "bf16", "f32", into)
+    return ir.lines
+
+
+# What is replaced in @step and @evaluate, and how often at most.
+MUTANTS = {"softmax": (r"= nn\.softmax ", softmax_in_bf16, 99), "reduction": (r"= nn\.reduce sum %\S+ dims = \[0\].*-> tensor<\d+xf32>", reduction_in_bf16, 1)}
+
+
+def check_mutants(a, case, work, exact, recorded):
+    files = stage_files(case, work / "ir", "dist", "none", 1, ["--optimizer", "sgd", "--no-recover", *a.flags.split()])
+    lines, found = files["precision"].read_text().splitlines(), []
+    for name, (pattern, rewrite, most) in {"none": ("^$", None, 0), **MUTANTS}.items():
+        at = [number for number, line in enumerate(lines) if re.search(pattern, line)][:most]
+        if bool(at) != bool(most):
+            raise Deviates(f"the program has no {name} to replace")
+        changed = [new for number, line in enumerate(lines) for new in (rewrite(line) if number in at else [line])]
+        (work / f"{name}.mlir").write_text("\n".join(changed) + "\n")
+        run([case.bin / "shalec", "--compile-from=precision", work / f"{name}.mlir", "-o", work / name], f"compiling with {name} in bf16")
+        half = errors(velocities_of(case, work, name), exact, name)
+        factors = {one: error / recorded[one]["bf16_error"] for one, error in half.items()}
+        worst = max(factors, key=factors.get)
+        found.append(f"{name} in bf16: {factors[worst]:.2f} times ({worst})")
+        if (factors[worst] > a.factor) != bool(most):
+            raise Deviates(f"{found[-1]}; the bound is {a.factor}")
+    return found
 
 
 def check(a, work):
@@ -59,9 +150,11 @@ def check(a, work):
         over += [f"{shard} on {ranks}: {name} {factor:.2f}" for name, factor in factors.items() if not factor <= a.factor]
     if over:
         raise Deviates(f"errors above {a.factor} times PyTorch's: " + "; ".join(over))
+    if a.mutants:
+        said += check_mutants(a, case, work, exact, recorded)
     return "; ".join(said)
 
 
 if __name__ == "__main__":
     main(check, ("--case", {"required": True}), ("--flags", {"default": "--param-dtype bf16"}), ("--factor", {"type": float, "default": 1.25}),
-         ("--table", {"action": "store_true"}))
+         ("--table", {"action": "store_true"}), ("--mutants", {"action": "store_true"}))
