@@ -14,8 +14,12 @@ With P the padded bytes of all parameters (f32) and N ranks, a rank
   micro-batch, with --recompute block too.
 
 --offload: on 2 ranks, with each kind of state in host memory and with all of it. The same bytes as above, over both
-memories; what is being copied when the update begins is where it comes from, its copy is on its way. State of an offloaded
-kind is in host memory. --accumulate: with two micro-batches a step, everything offloaded, gradients and nothing; the program
+memories; what is being copied when the update begins is where it comes from, its copy is on its way and listed as communication.
+State of an offloaded kind is in host memory.
+
+Nothing else is communication when the update begins, and without --offload nothing is. A copy is a unit's parameters, moments or sums of gradients, or its
+gradient: it has the bytes that follow from the shapes of PyTorch's weights. A copy to the host is waited for when the next one begins,
+and one is read while the next one comes: at most two copies of state and one of a gradient are there, and two of scalars. --accumulate: with two micro-batches a step, everything offloaded, gradients and nothing; the program
 watches all functions of a step, and accumulators stand beside, in host memory where gradients are offloaded.
 """
 import json
@@ -23,6 +27,7 @@ import re
 from collections import Counter
 
 from runner import Case, Deviates, main, metrics, run, same_bits
+from sent import units_of
 
 KEPT = ("parameters", "gradients", "optimizer")
 SCALARS = 4096  # of coordinates, norms, factors
@@ -120,6 +125,22 @@ def check_running(what, report, wanted, whole, elements, accumulators=0):
     return max(padding)
 
 
+def check_copies(what, units, report, offload):
+    """What is listed as communication when the update begins; `units`: bytes of a unit's gradient or state on a rank."""
+    for rank in report:
+        rows = [(row["name"], row["bytes"]) for row in rank["when_update_begins"] if row["category"] == "communication"]
+        large, found = [row for row in rows if row[1] > 8], []
+        for name, size in large:
+            unit = next((unit for unit in units if name == unit or name.startswith(f"{unit}.f32")), None)
+            if unit is None or size != units[unit]:
+                raise Deviates(f"{what}, rank {rank['rank']}: {name} with {size} bytes is listed as communication, units have {units}")
+            found.append(name[len(unit):])
+        gradients = found.count("")
+        if offload == "none" and rows or len(set(large)) < len(large) or gradients > 1 or len(found) - gradients > 2 or len(rows) - len(large) > 2:
+            raise Deviates(f"{what}, rank {rank['rank']}: these copies are on their way when the update begins: {rows}")
+    return [name for name, _ in large]
+
+
 def check_gathers(what, report, said, batches):
     at_once = max(rank["units_at_once"] for rank in report)
     planned = int(re.search(r"^units +at most (\d+) whole", said, re.M).group(1))
@@ -164,7 +185,9 @@ def check_program(case, work, shard, ranks, offload="none", recompute="none"):
     report = json.loads(report_file.read_text())
     padding = check_running(what, report, wanted, whole, elements, accumulators)
     check_spaces(what, planned, report, offload)
-    found = f"{what}: {wanted}, {padding} of padding"
+    split = 1 if shard == "none" else ranks
+    copies = check_copies(what, {unit: 4 * size // split for unit, size in units_of(case, split, 4, 4).items()}, report, offload)
+    found = f"{what}: {wanted}, {padding} of padding" + (f", on their way {' '.join(copies)}" if copies else "")
     if shard == "full":
         found += ", units at once %d, by plan %d" % check_gathers(what, report, said, case.trajectory.get("accumulate") or 1)
     counted = {line["comm_bytes"] for line in metrics(out)}
