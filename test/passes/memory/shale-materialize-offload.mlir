@@ -39,7 +39,7 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   %4 = nn.mul %3, %v {nn.phase = #nn.phase<backward>} : tensor<64x64xf32>
   // CHECK: %[[G:.*]] = dist.reduce_scatter
   // CHECK-NEXT: %[[GH:.*]] = mem.offload %[[G]]
-  %5 = dist.reduce_scatter  sum %g over "fsdp" dim = 0 {nn.phase = #nn.phase<backward>} : tensor<64xf32> -> tensor<32xf32>
+  %5 = dist.reduce_scatter sum %g over "fsdp" dim = 0 {nn.phase = #nn.phase<backward>} : tensor<64xf32> -> tensor<32xf32>
   // What adds up its elements and the update run where they are.
   // The sum, a scalar of host memory, comes back like a tensor; the runtime has the hyper-parameters in both memories.
   // CHECK: %[[Q:.*]] = nn.sum_squares %[[GH]]
