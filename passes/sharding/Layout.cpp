@@ -1,6 +1,5 @@
 //===- Layout.cpp - Layouts of values and assignments of ops --------------===//
 #include "passes/sharding/Layout.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 
@@ -270,6 +269,19 @@ std::optional<Layout> getLayout(Value value) {
     return std::nullopt;
   auto attr = dyn_cast<dist::ShardingAttr>(list[result.getResultNumber()]);
   return attr ? std::optional(Layout::from(attr)) : std::nullopt;
+}
+
+LogicalResult verifyHasLayouts(FunctionOpInterface function) {
+  if (function.isExternal() || !function.getFunctionBody().hasOneBlock())
+    return function.emitError("must have one block to be partitioned");
+  for (BlockArgument argument : function.getArguments())
+    if (!getLayout(argument))
+      return function.emitError("argument ") << argument.getArgNumber() << " has no sharding";
+  for (Operation &op : function.getFunctionBody().front())
+    for (OpResult result : op.getResults())
+      if (!getLayout(result))
+        return op.emitOpError("result ") << result.getResultNumber() << " has no sharding";
+  return success();
 }
 
 } // namespace sharding

@@ -10,6 +10,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/interfaces/Interfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace shale {
@@ -94,6 +95,8 @@ void dropSingletons(Layout &layout, dist::MeshOp mesh);
 
 /// Returns the layout that the IR has for `value`, if any.
 std::optional<Layout> getLayout(mlir::Value value);
+/// Fails after an error if the function is not one block, or if a value in it has no layout.
+mlir::LogicalResult verifyHasLayouts(mlir::FunctionOpInterface function);
 
 } // namespace sharding
 } // namespace shale

@@ -312,10 +312,13 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
       module.emitError("is partitioned already");
       return signalPassFailure();
     }
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      if (failed(verifyHasLayouts(function)))
+        return signalPassFailure();
     StateLayouts states;
     if (failed(states.read(module, mesh)))
       return signalPassFailure();
-    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
       if (failed(Partitioner(function, mesh, states).run()))
         return signalPassFailure();

@@ -13,29 +13,18 @@ namespace shale {
 
 static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
   SmallVector<Layout, 4> operands, results;
-  for (Value operand : op.getOperands()) {
-    std::optional<Layout> layout = getLayout(operand);
-    if (!layout)
-      return success(); // reported at the definition of the value
-    operands.push_back(*layout);
-  }
-  for (OpResult result : op.getResults()) {
-    std::optional<Layout> layout = getLayout(result);
-    if (!layout)
-      return op.emitOpError("result ") << result.getResultNumber() << " has no sharding";
-    results.push_back(*layout);
-  }
+  for (Value operand : op.getOperands())
+    operands.push_back(*getLayout(operand));
+  for (Value result : op.getResults())
+    results.push_back(*getLayout(result));
   if (isa<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>(op))
     return success(); // have no rule: see Partition.cpp
   return recoverAssignment(&op, getRule(&op), operands, results, mesh);
 }
 
 static LogicalResult verifySharded(func::FuncOp function, dist::MeshOp mesh) {
-  if (function.isExternal() || !function.getBody().hasOneBlock())
-    return function.emitError("must have one block to be partitioned");
-  for (BlockArgument argument : function.getArguments())
-    if (isa<RankedTensorType>(argument.getType()) && !getLayout(argument))
-      return function.emitError("argument ") << argument.getArgNumber() << " has no sharding";
+  if (failed(verifyHasLayouts(function)))
+    return failure();
   for (Operation &op : function.getBody().front().without_terminator())
     if (failed(verifyOp(op, mesh)))
       return failure();
