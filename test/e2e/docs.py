@@ -338,7 +338,7 @@ def check(a, work):
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
     known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help-all" if tool == "shalec" else "--help"])
-                for tool in ("shalec", "shalec-toy", "shale-opt", "shale-run", "shale-translate")},
+                for tool in ("shalec", "shalec-toy", "shale-opt", "shale-reduce", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
     pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
                                                                       ROOT / "docs" / "plugins.md",

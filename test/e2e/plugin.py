@@ -84,6 +84,11 @@ def check_operator(tools, plugin, work):
     worst = float(re.search(r"largest error ([\d.e+-]+)", said)[1])
     if worst > 1e-6:
         raise Deviates(f"the gradient of acme.snake is off by {worst}")
+    # shale-reduce reads the dialect, and its shale-opt has the pass.
+    run([tools / "shale-reduce", load, work / "snake-f32.mlir", "--opt=--acme-clip-gradients=limit=-1", "--expect=limit must be positive",
+         "-o", work / "reduced.mlir"], "shale-reduce")
+    if "acme.snake" in (work / "reduced.mlir").read_text():
+        raise Deviates("shale-reduce kept an op that the fault does not need")
     rng = np.random.default_rng(1)
     weight = (rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype(np.float32)
     x, target = (rng.standard_normal((STEPS, ROWS, WIDTH)).astype(np.float32) for _ in range(2))
@@ -136,7 +141,7 @@ def check_errors(tools, prefix, plugin, work):
     run(["cc", "-shared", "-fPIC", "-o", work / "none.so", work / "none.c"], "cc")
     for name, text in (("gone.so", "there is no such file"), ("text.so", "cannot be loaded"), ("none.so", "does not export shaleGetPlugin"),
                        ("old.so", "it was built for Shale 0.0.9 (LLVM 17)"), ("taken/taken.so", "operator ::Relu has a handler already")):
-        for command in (shalec, [tools / "shale-opt"], [tools / "shale-run"], [tools / "shale-translate"]):
+        for command in (shalec, [tools / "shale-opt"], [tools / "shale-reduce", work / "snake-f32.mlir"], [tools / "shale-run"], [tools / "shale-translate"]):
             fails([*command, f"--load-pass-plugin={work / name}"], 69, text)
     load = [*shalec, "--load-pass-plugin", plugin]
     fails([*load, "--insert-pass", "autodiff"], 64, "expects after:STAGE:PASSES; got 'autodiff'")
