@@ -1,6 +1,7 @@
 //===- ByteSize.cpp - Parsing and printing of byte sizes ------------------===//
 #include "lib/Support/ByteSize.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>

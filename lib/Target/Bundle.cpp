@@ -51,7 +51,7 @@ static bool listLibraries(llvm::StringRef program, llvm::SmallVectorImpl<std::st
     }
     paths.push_back(path.str());
   }
-  fs::remove(list);
+  (void)fs::remove(list);
   llvm::sys::DontRemoveFileOnSignal(list);
   if (status == 0 && paths.empty())
     error = "the loader lists no library of it";
@@ -72,7 +72,7 @@ static std::error_code copyWhole(llvm::StringRef from, const llvm::Twine &to) {
   if (!code)
     code = fs::rename(partial, to);
   if (code)
-    fs::remove(partial);
+    (void)fs::remove(partial);
   llvm::sys::DontRemoveFileOnSignal(partial);
   return code;
 }

@@ -2,6 +2,7 @@
 #include "dialects/nn/Emit/Reduction.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace shale;

@@ -7,6 +7,7 @@
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace shale;
@@ -225,7 +226,7 @@ EMIT(CastOp) {
       b, loc, inside, arith::XOrIOp::create(b, loc, outside, constant(b, loc, outside, 1)));
   Value converted =
       arith::FPToSIOp::create(b, loc, type, arith::SelectOp::create(b, loc, inside, x, zero));
-  auto limit = [&](APInt value) -> Value {
+  auto limit = [&](const APInt &value) -> Value {
     TypedAttr scalar = b.getIntegerAttr(to, value);
     if (auto wide = dyn_cast<VectorType>(type))
       scalar = DenseElementsAttr::get(wide, Attribute(scalar));

@@ -13,7 +13,7 @@ ShardingRule MatmulOp::getShardingRule() {
   TensorFactors batch = rule.dims(out.drop_back(2));
   auto m = rule.dim(out[rank - 2]), n = rule.dim(out[rank - 1]);
   auto k = rule.dim(lhs[getTransposeLhs() ? rank - 2 : rank - 1], FactorKind::Sum);
-  auto with = [&](auto rows, auto columns, bool transposed) {
+  auto with = [&](const auto &rows, const auto &columns, bool transposed) {
     TensorFactors factors = batch;
     factors.push_back(transposed ? columns : rows);
     factors.push_back(transposed ? rows : columns);

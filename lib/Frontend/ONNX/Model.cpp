@@ -14,7 +14,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 using llvm::createStringError;
-using llvm::Error;
 using llvm::Expected;
 
 std::string onnx::displayName(StringRef name) {

@@ -15,7 +15,6 @@
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::SmallVectorImpl;
 using llvm::StringRef;

@@ -41,7 +41,7 @@ static bool isFilled(Model &model, const TensorProto &tensor) {
   llvm::ArrayRef<char> raw = data->getRawData();
   size_t size = raw.size() / std::max<int64_t>(data->getNumElements(), 1);
   for (size_t at = size; size && at < raw.size(); at += size)
-    if (memcmp(raw.data(), raw.data() + at, size))
+    if (memcmp(raw.data(), raw.data() + at, size) != 0)
       return false;
   return true;
 }

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
