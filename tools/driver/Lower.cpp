@@ -41,10 +41,11 @@ static std::vector<Stage> stagesBetween(const CompileOptions &options, StringRef
   std::vector<Stage> stages;
   bool inside = false;
   for (Stage &stage : stagesFor(options)) {
+    bool isFrom = from == stage.name, isTo = to == stage.name;
     if (inside)
       stages.push_back(std::move(stage));
-    inside |= from == stage.name;
-    if (to == stage.name)
+    inside |= isFrom;
+    if (isTo)
       break;
   }
   return stages;

@@ -129,12 +129,12 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
       errors.listen(&wrong);
       OwningOpRef<ModuleOp> fused =
           lowerToFused(*partitioned, all[indices.front()], /*verify=*/false);
+      ModuleOp lowered = fused.get(); // the last plan takes the module itself
       for (size_t index : indices) {
         PlanOrError &made = plans[index];
-        if (fused) {
+        if (lowered) {
           errors.listen(&made.wrong);
-          OwningOpRef<ModuleOp> module =
-              index == indices.back() ? std::move(fused) : OwningOpRef<ModuleOp>(fused->clone());
+          OwningOpRef<ModuleOp> module(index == indices.back() ? fused.release() : lowered.clone());
           if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false);
               succeeded(plan)) {
             made.plan = std::move(*plan);

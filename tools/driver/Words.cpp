@@ -7,6 +7,7 @@
 #include "tools/driver/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/Twine.h"
 #include <algorithm>
 
 using namespace shale;
