@@ -59,11 +59,35 @@ std::string shale::breakLongLists(StringRef text) {
   return out;
 }
 
+/// Returns a node's name as a value's: "layers.0.MatMul" for "/layers.0/MatMul".
+static std::string valueName(StringRef name) {
+  std::string clean;
+  for (char c : name) {
+    if (llvm::isAlnum(c) || c == '_' || c == '.' || c == '-' || c == '$')
+      clean += c;
+    else if (!clean.empty() && clean.back() != '.')
+      clean += '.';
+  }
+  return StringRef(clean).rtrim('.').str();
+}
+
 void shale::printForPeople(ModuleOp module, int64_t maxElements,
                            function_ref<StringRef(BlockArgument)> nameOf, raw_ostream &os) {
   // The printer takes names from locations, which other code needs as they are.
   OwningOpRef<ModuleOp> named = module.clone();
   MLIRContext *context = module.getContext();
+  auto rename = [&](Location loc) -> Location {
+    auto node = dyn_cast<NameLoc>(loc);
+    std::string name = node ? valueName(node.getName()) : "";
+    return name.empty() ? Location(UnknownLoc::get(context))
+                        : NameLoc::get(StringAttr::get(context, name));
+  };
+  named->walk([&](Operation *op) {
+    op->setLoc(rename(op->getLoc()));
+    for (Region &region : op->getRegions())
+      for (BlockArgument argument : region.getArguments())
+        argument.setLoc(rename(argument.getLoc()));
+  });
   named->walk([&](FunctionOpInterface function) {
     if (!function.isExternal())
       for (BlockArgument argument : function.getArguments())
