@@ -57,7 +57,7 @@ UNIT = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
 def program(path):
     """The text of a dump without the flags and the stage that --save-temps records."""
     text = re.sub(r"^// To go on: .*\n", "", path.read_text())
-    return re.sub(r', shale\.flags = \[[^\]]*\], shale\.stage = "[a-z]*"', "", text, count=1)
+    return re.sub(r',\s*shale\.flags = \[[^\]]*\],\s*shale\.stage = "[a-z]*"', "", text, count=1)
 
 
 def longest_chain(text, kind):
@@ -70,10 +70,10 @@ def longest_chain(text, kind):
         if not found:
             continue
         rest = line.split(" = ", 1)[1]
-        here = max((depth.get(name, 0) for name in re.findall(r"%[\w]+", rest)), default=0)
+        here = max((depth.get(name, 0) for name in re.findall(r"%[\w.$-]+", rest)), default=0)
         types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
         here += bool(re.search(rf"[x<]{kind}>", types))
-        for name in re.findall(r"%[\w]+", found.group(1)):
+        for name in re.findall(r"%[\w.$-]+", found.group(1)):
             depth[name] = here
         longest = max(longest, here)
     return longest
