@@ -23,7 +23,7 @@ Error shale::loadPlugin(StringRef path, mlir::DialectRegistry &registry) {
   static std::set<const PluginInfo *> loaded;
   if (!llvm::sys::fs::exists(path))
     return wrong(path, "there is no such file");
-  // Without a slash dlopen searches the folders of system libraries.
+  // dlopen looks for a name without a slash in the folders of system libraries.
   std::string file = path.contains('/') ? path.str() : "./" + path.str();
   std::string message;
   auto library = llvm::sys::DynamicLibrary::getPermanentLibrary(file.c_str(), &message);

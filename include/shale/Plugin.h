@@ -30,7 +30,7 @@ namespace onnx {
 class HandlerRegistry;
 } // namespace onnx
 
-/// What a plug-in is and adds. Functions may be null.
+/// Describes a plug-in and registers what it adds. Functions may be null.
 struct PluginInfo {
   /// SHALE_ABI. The first member in every version, since it is read before the others.
   const char *abi;

@@ -118,7 +118,7 @@ typedef struct {
 
 /* A group of a unit: parameters that are stored, gathered and reduced as one
  * 1-D tensor. Gaps between segments and the tail are padding and hold zeros.
- * Optimizer state that has not the shape of its parameters is a group of its own. */
+ * Optimizer state of another shape than its parameters is in a group of its own. */
 typedef struct {
   const char *name; /* unit and group, for messages */
   int64_t count;    /* elements, padding included; a multiple of the axis size */

@@ -179,7 +179,7 @@ private:
 std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
   Operation *yield = body.getTerminator();
   Value output = yield->getOperand(result), input = body.getArgument(argument);
-  // Of parameter, gradient and state an optimizer update reads only the element that it writes.
+  // An optimizer update reads only the element of the parameter, gradient and state that it writes.
   if (auto update = dyn_cast_or_null<OptimizerUpdateOpInterface>(output.getDefiningOp())) {
     SmallVector<OpOperand *> own = update.getStateOperands();
     own.append({&update.getParameterOperand(), &update.getGradientOperand()});

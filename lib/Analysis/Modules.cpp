@@ -33,6 +33,16 @@ static bool isIndex(StringRef component) {
   return !component.empty() && llvm::all_of(component, llvm::isDigit);
 }
 
+StringRef shale::withinBlock(StringRef scope) {
+  SmallVector<StringRef> components;
+  scope.split(components, '.');
+  for (StringRef component : components)
+    if (isIndex(component))
+      scope = StringRef(component.end(), components.back().end() - component.end());
+  scope.consume_front(".");
+  return scope;
+}
+
 /// Returns the part of a scope before its index, or nothing if the last component is not an index.
 static std::optional<StringRef> familyOf(StringRef scope) {
   if (isIndex(scope))

@@ -22,6 +22,10 @@ llvm::SmallVector<llvm::StringRef> namesOf(nn::StateOp state);
 /// "h.0" for "h.0.w". With `whole` the path itself is the last one.
 llvm::SmallVector<llvm::StringRef> scopesOf(llvm::StringRef path, bool whole);
 
+/// Returns what follows the last index of a scope: "mlp.c_fc" for "h.3.mlp.c_fc", the whole scope
+/// if it has no index.
+llvm::StringRef withinBlock(llvm::StringRef scope);
+
 /// Returns the blocks of a module: the outermost scopes that repeat with an index
 /// ("transformer.h.0", "transformer.h.1"), in order of the parameters; empty if
 /// none repeats. A family is a set of such scopes that differ only in the index.

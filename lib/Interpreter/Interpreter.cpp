@@ -1,6 +1,7 @@
 //===- Interpreter.cpp - Runs IR on N virtual ranks in one process --------===//
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Interpreter/Evaluators.h"
+#include "lib/Support/MergeTables.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/SymbolTable.h"
@@ -15,12 +16,7 @@ namespace shale::interp {
 static constexpr int64_t kMaxDepth = 64;
 
 llvm::Error Registry::merge(const Registry &other) {
-  for (const auto &entry : other.evaluators)
-    if (evaluators.count(entry.getKey()))
-      return llvm::createStringError("op " + entry.getKey() + " has an evaluator already");
-  for (const auto &entry : other.evaluators)
-    evaluators[entry.getKey()] = entry.getValue();
-  return llvm::Error::success();
+  return mergeTables(evaluators, other.evaluators, "op", "an evaluator");
 }
 
 Registry &getRegistry() {

@@ -38,7 +38,9 @@ static void appendBroken(StringRef line, std::string &out) {
   }
 }
 
-std::string shale::breakLongLists(StringRef text) {
+/// Returns `text`, IR that MLIR printed, with the elements of long lists of modules and functions
+/// on lines of their own.
+static std::string breakLongLists(StringRef text) {
   std::string out;
   while (!text.empty()) {
     auto [line, rest] = text.split('\n');
@@ -76,23 +78,22 @@ void shale::printForPeople(ModuleOp module, int64_t maxElements,
   // The printer takes names from locations, which other code needs as they are.
   OwningOpRef<ModuleOp> named = module.clone();
   MLIRContext *context = module.getContext();
-  auto rename = [&](Location loc) -> Location {
+  auto locate = [&](StringRef name) -> Location {
+    std::string clean = valueName(name);
+    return clean.empty() ? Location(UnknownLoc::get(context))
+                         : NameLoc::get(StringAttr::get(context, clean));
+  };
+  auto nodeOf = [](Location loc) {
     auto node = dyn_cast<NameLoc>(loc);
-    std::string name = node ? valueName(node.getName()) : "";
-    return name.empty() ? Location(UnknownLoc::get(context))
-                        : NameLoc::get(StringAttr::get(context, name));
+    return node ? node.getName().getValue() : StringRef();
   };
   named->walk([&](Operation *op) {
-    op->setLoc(rename(op->getLoc()));
+    op->setLoc(locate(nodeOf(op->getLoc())));
     for (Region &region : op->getRegions())
-      for (BlockArgument argument : region.getArguments())
-        argument.setLoc(rename(argument.getLoc()));
-  });
-  named->walk([&](FunctionOpInterface function) {
-    if (!function.isExternal())
-      for (BlockArgument argument : function.getArguments())
-        if (StringRef name = nameOf(argument); !name.empty())
-          argument.setLoc(NameLoc::get(StringAttr::get(context, name), argument.getLoc()));
+      for (BlockArgument argument : region.getArguments()) {
+        StringRef name = isa<FunctionOpInterface>(op) ? nameOf(argument) : "";
+        argument.setLoc(locate(name.empty() ? nodeOf(argument.getLoc()) : name));
+      }
   });
   OpPrintingFlags flags;
   flags.elideLargeElementsAttrs(maxElements);

@@ -14,10 +14,6 @@ void printForPeople(mlir::ModuleOp module, int64_t maxElements,
                     llvm::function_ref<llvm::StringRef(mlir::BlockArgument)> nameOf,
                     llvm::raw_ostream &os);
 
-/// Returns `text`, IR that MLIR printed, with the elements of long lists of modules and functions
-/// on lines of their own.
-std::string breakLongLists(llvm::StringRef text);
-
 } // namespace shale
 
 #endif // SHALE_SUPPORT_PRINTIR_H

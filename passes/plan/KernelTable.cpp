@@ -2,6 +2,7 @@
 #include "passes/plan/KernelTable.h"
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Analysis/Modules.h"
 #include "lib/Codegen/KernelEquality.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -18,20 +19,14 @@ static void dropOrigin(Block &block) {
   }
 }
 
-/// Returns the module that a kernel is first launched for, without what precedes its last index:
-/// "mlp.c_fc" for "transformer.h.3.mlp.c_fc". Equal kernels of several blocks share that name.
+/// Returns the module that a kernel is first launched for, within its block. Equal kernels of
+/// several blocks share that name.
 static StringRef moduleOf(Operation *op) {
-  auto attr = op->getAttrOfType<StringAttr>(nn::kScopeAttr);
-  if (!attr || attr.getValue().empty())
+  auto scope = op->getAttrOfType<StringAttr>(nn::kScopeAttr);
+  if (!scope || scope.getValue().empty())
     return "";
-  StringRef scope = attr.getValue();
-  SmallVector<StringRef> parts;
-  scope.split(parts, '.');
-  if (llvm::all_of(parts.back(), llvm::isDigit))
-    return "block";
-  auto last = llvm::find_if(llvm::reverse(parts),
-                            [](StringRef part) { return llvm::all_of(part, llvm::isDigit); });
-  return last == parts.rend() ? scope : scope.drop_front(last->end() + 1 - scope.begin());
+  StringRef module = withinBlock(scope.getValue());
+  return module.empty() ? "block" : module;
 }
 
 /// Returns a name made of the module and the ops of the body, such as `mlp.act.mul_tanh`, for

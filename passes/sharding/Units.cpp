@@ -175,59 +175,70 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   return success();
 }
 
+namespace {
+/// The segments of a group, one after the other.
+class Segments {
+public:
+  /// A segment is aligned in each of the types.
+  explicit Segments(ArrayRef<Type> types) {
+    for (Type type : types)
+      alignment = std::max(alignment, kSegmentAlignment / nn::elementBytes(type));
+  }
+  /// Appends the segment of a parameter; `stored` has `type` and is what the segment holds.
+  LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type, double decay) {
+    int64_t offset = llvm::alignTo(end, alignment);
+    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, type.getNumElements(), end) ||
+        end > INT64_MAX / 64)
+      return stored.emitError("is too large to be stored in a unit");
+    Builder builder(param.getContext());
+    list.push_back(dist::SegmentAttr::get(
+        param.getContext(), FlatSymbolRefAttr::get(param.getContext(), param.getSymName()), offset,
+        builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(decay)));
+    return success();
+  }
+
+  SmallVector<Attribute> list;
+  int64_t end = 0; ///< elements
+
+private:
+  int64_t alignment = 1; ///< elements
+};
+} // namespace
+
 /// Assigns each parameter its offset. Pads the group to a multiple of the axis' size.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
-  // A parameter is aligned in each of the group's types.
-  int64_t smallest = std::min(
-      {nn::elementBytes(group.type), nn::elementBytes(group.wire), nn::elementBytes(group.reduce)});
-  int64_t alignment = std::max<int64_t>(kSegmentAlignment / smallest, 1);
-  SmallVector<Attribute> segments;
-  int64_t end = 0;
+  Segments segments({group.type, group.wire, group.reduce});
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
-    auto type = localType(param.getTensorType(), layout, mesh);
-    int64_t offset = llvm::alignTo(end, alignment);
-    int64_t count = nn::tensorBytes(type) / nn::elementBytes(group.type);
-    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, count, end) || end > INT64_MAX / 64)
-      return param.emitError("is too large to be stored in a unit");
     auto it = trained.find(param.getSymName());
-    segments.push_back(dist::SegmentAttr::get(
-        module.getContext(), FlatSymbolRefAttr::get(module.getContext(), param.getSymName()),
-        offset, builder.getDenseI64ArrayAttr(type.getShape()),
-        builder.getF64FloatAttr(it != trained.end() ? it->second.decay : 1)));
+    if (failed(segments.append(param, param, localType(param.getTensorType(), layout, mesh),
+                               it != trained.end() ? it->second.decay : 1)))
+      return failure();
   }
   SmallVector<Attribute> axes;
   for (StringRef axis : group.axes)
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
                               group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-                              llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments),
-                              /*slot=*/StringAttr());
+                              llvm::alignTo(segments.end, units.axisSize),
+                              builder.getArrayAttr(segments.list), /*slot=*/StringAttr());
 }
 
 /// Assigns each parameter's state of the given number its offset in a group of its own.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, size_t number) {
-  SmallVector<Attribute> segments;
-  int64_t end = 0;
-  nn::StateOp first;
+  nn::StateOp front = group.params.front(), first = trained[front.getSymName()].moments[number];
+  Type element = first.getTensorType().getElementType();
+  Segments segments(element);
   for (nn::StateOp param : group.params) {
     const TrainedParameter &own = trained[param.getSymName()];
     nn::StateOp state = own.moments[number];
-    first = first ? first : state;
-    RankedTensorType type = state.getTensorType();
-    int64_t offset = llvm::alignTo(
-        end, std::max<int64_t>(kSegmentAlignment / nn::elementBytes(type.getElementType()), 1));
-    if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, type.getNumElements(), end) ||
-        end > INT64_MAX / 64)
-      return state.emitError("is too large to be stored in a unit");
-    segments.push_back(dist::SegmentAttr::get(
-        module.getContext(), FlatSymbolRefAttr::get(module.getContext(), param.getSymName()),
-        offset, builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(own.decay)));
+    if (failed(segments.append(param, state, state.getTensorType(), own.decay)))
+      return failure();
   }
-  Type element = first.getTensorType().getElementType();
-  return dist::GroupAttr::get(
-      module.getContext(), builder.getStringAttr(group.name + "." + first.getSlot()->str()),
-      element, element, element, /*trained=*/true, builder.getArrayAttr({}),
-      llvm::alignTo(end, units.axisSize), builder.getArrayAttr(segments), first.getSlotAttr());
+  return dist::GroupAttr::get(module.getContext(),
+                              builder.getStringAttr(group.name + "." + first.getSlot()->str()),
+                              element, element, element, /*trained=*/true, builder.getArrayAttr({}),
+                              llvm::alignTo(segments.end, units.axisSize),
+                              builder.getArrayAttr(segments.list), first.getSlotAttr());
 }
 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,

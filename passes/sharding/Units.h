@@ -19,8 +19,8 @@ inline namespace sharding {
 struct FlatState {
   nn::StateOp op;
   bool sliced; // whether each rank holds only its slice at rest
-  /// Where each parameter's part begins, in the order of the segments, if that is not where its
-  /// segment does: the state has not the parameters' shape.
+  /// The offset of each parameter's state, in the order of the segments. Empty if the state has the
+  /// parameters' shape: the offsets are then those of the segments.
   std::vector<int64_t> places = {};
 };
 

@@ -68,7 +68,7 @@ void dropSymbols(ModuleOp module, Part &part) {
       if (part.takes())
         taken.insert({op, name});
   });
-  // What a symbol that stays refers to stays, too.
+  // Keep the symbols that a kept symbol refers to.
   llvm::DenseSet<Attribute> used;
   AttrTypeWalker walker;
   walker.addWalk([&](SymbolRefAttr symbol) {

@@ -9,6 +9,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "lib/Support/MergeTables.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -30,12 +31,7 @@ Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version)
 }
 
 llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
-  for (const auto &entry : other.table)
-    if (table.count(entry.getKey()))
-      return llvm::createStringError("operator " + entry.getKey() + " has a handler already");
-  for (const auto &entry : other.table)
-    table[entry.getKey()] = entry.getValue();
-  return llvm::Error::success();
+  return mergeTables(table, other.table, "operator", "a handler");
 }
 
 Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context)
@@ -388,7 +384,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,
                                        MLIRContext *context, int *exitCode) {
   context->loadDialect<nn::NNDialect, func::FuncDialect>();
-  context->loadAllAvailableDialects(); // handlers of plug-ins make ops of theirs
+  context->loadAllAvailableDialects(); // plug-ins' handlers create ops of plug-ins' dialects
   Model::Failure failure;
   std::unique_ptr<Model> model = Model::open(path, failure);
   if (!model) {

@@ -35,7 +35,7 @@ LogicalResult SnakeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
   return success();
 }
 
-/// What kernels compute. `args` are scalars or vectors.
+/// Emits one element of the result for a kernel. `args` are scalars or vectors.
 Value SnakeOp::emitElement(OpBuilder &b, Location loc, ValueRange args) {
   Value x = args[0];
   Value alpha = shale::constantLike(b, loc, x.getType(), getAlpha().convertToDouble());

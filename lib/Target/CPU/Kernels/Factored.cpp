@@ -265,10 +265,17 @@ struct FactorMeansKernel : OwnKernelOpInterface::ExternalModel<FactorMeansKernel
   }
 };
 
-/// Stores the sum of a segment's element as its mean.
-void divideByCount(Emitter &e, Value result, const Emitter::Segment &s) {
-  Real sum = e.real(e.loadF32(result, s.number));
-  e.storeF32(result, s.number, sum / e.real(e.toReal(e.l.max(s.count, e.l.index(1)))));
+/// Emits the means of the segments [begin, end). `addSquares` adds the squares of a segment to the
+/// element of `result` that has its number.
+void emitMeans(Emitter &e, Value result, Value begin, Value end,
+               llvm::function_ref<void(const Emitter::Segment &)> addSquares) {
+  e.l.zero(result, begin, end);
+  e.l.forRange(begin, end, [&](Value i) {
+    Emitter::Segment s = e.segment(i);
+    addSquares(s);
+    Real count = e.real(e.toReal(e.l.max(s.count, e.l.index(1))));
+    e.storeF32(result, i, e.real(e.loadF32(result, i)) / count);
+  });
 }
 
 /// Each result is the mean of one segment.
@@ -283,17 +290,14 @@ struct SegmentMeansKernel
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;
     Value size = l.index(countOf(op.getInput()));
-    l.zero(results[0], begin, end);
-    l.forRange(begin, end, [&](Value i) {
-      Emitter::Segment s = e.segment(i);
+    emitMeans(e, results[0], begin, end, [&](const Emitter::Segment &s) {
       Value first = e.local(s.offset);
-      e.addSum(results[0], i, e.clamp(first, l.index(0), size),
+      e.addSum(results[0], s.number, e.clamp(first, l.index(0), size),
                e.clamp(l.add(first, s.count), l.index(0), size),
                [&](Value at, Value mask) -> Value {
                  Real x = e.real(l.load(operands[0], at, mask, elementOf(op.getInput())));
                  return x * x;
                });
-      divideByCount(e, results[0], s);
     });
     return success();
   }
@@ -310,19 +314,16 @@ struct DirectionMeansKernel
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;
     Real scale = e.real(l.splat(e.scalar(operands[1])));
-    l.zero(results[0], begin, end);
-    l.forRange(begin, end, [&](Value i) {
-      Emitter::Segment s = e.segment(i);
+    emitMeans(e, results[0], begin, end, [&](const Emitter::Segment &s) {
       e.forDirections(
           s, l.index(0), l.index(countOf(op.getInput())), operands[2], e.scalar(operands[3]),
           [&](Value from, Value to, Emitter::Direction direction) {
-            e.addSum(results[0], i, from, to, [&](Value at, Value mask) -> Value {
+            e.addSum(results[0], s.number, from, to, [&](Value at, Value mask) -> Value {
               Real g = e.real(l.load(operands[0], at, mask, elementOf(op.getInput()))) * scale;
               Real u = e.real(direction(g, at, mask));
               return u * u;
             });
           });
-      divideByCount(e, results[0], s);
     });
     return success();
   }
