@@ -21,7 +21,7 @@ using namespace shale::nn;
 namespace {
 
 /// Elements that are added up before their sum is added to the others.
-constexpr int64_t kBlock = 8192;
+constexpr int64_t kBlock = 1024;
 
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 int64_t countOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
@@ -113,15 +113,23 @@ public:
     })[0];
     return l.sumLanes(lanes);
   }
-  /// Adds the sum of `term` over [from, to) to an element of `result`, block by block.
+  /// Adds the sum of `term` over [from, to) to an element of `result`: blocks in f32, their sums in
+  /// f64, since a large table has thousands of blocks.
   void addSum(Value result, Value at, Value from, Value to,
               llvm::function_ref<Value(Value at, Value mask)> term) {
-    auto blocks = scf::ForOp::create(b, loc, from, to, l.index(kBlock));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(blocks.getBody()->getTerminator());
-    Value begin = blocks.getInductionVar();
-    Value part = sum(begin, l.min(to, l.add(begin, l.index(kBlock))), term);
-    storeF32(result, at, real(loadF32(result, at)) + real(part));
+    Type f64 = b.getF64Type();
+    Value before = arith::ExtFOp::create(b, loc, f64, loadF32(result, at));
+    auto blocks = scf::ForOp::create(b, loc, from, to, l.index(kBlock), before);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(blocks.getBody());
+      Value begin = blocks.getInductionVar();
+      Value part = sum(begin, l.min(to, l.add(begin, l.index(kBlock))), term);
+      Value total = arith::AddFOp::create(b, loc, blocks.getRegionIterArg(0),
+                                          arith::ExtFOp::create(b, loc, f64, part));
+      scf::YieldOp::create(b, loc, total);
+    }
+    storeF32(result, at, arith::TruncFOp::create(b, loc, b.getF32Type(), blocks.getResult(0)));
   }
 
   /// The direction of the elements of one row, or of a vector.
