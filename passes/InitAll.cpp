@@ -5,6 +5,7 @@
 #include "dialects/nn/NN.h"
 #include "dialects/rt/RT.h"
 #include "lib/Target/CPU/CPU.h"
+#include "lib/Target/CUDA/CUDA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -21,7 +22,10 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 
-void shale::registerAllTargets() { registerCpuTarget(); }
+void shale::registerAllTargets() {
+  registerCpuTarget();
+  registerCudaTarget();
+}
 
 void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
@@ -33,6 +37,7 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<rt::RTDialect>();
   registerAllTargets();
   registerCpuKernels(registry);
+  registerCudaKernels(registry);
 }
 
 void shale::registerAllPasses() {

@@ -19,3 +19,11 @@ config.environment["PATH"] = os.path.pathsep.join(path)
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%source", os.path.dirname(config.test_source_root)))
 config.substitutions.append(("%python", config.python))
+# Without the CUDA toolkit, tests that assemble GPU kernels are unsupported, and lit counts them as such.
+cuda = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+folders = [os.path.join(cuda, "bin")] if cuda else os.environ.get("PATH", "").split(os.pathsep) + ["/usr/local/cuda/bin"]
+if all(any(os.access(os.path.join(folder, tool), os.X_OK) for folder in folders) for tool in ("ptxas", "fatbinary")):
+    config.available_features.add("cuda-toolkit")
+for name in ("CUDA_HOME", "CUDA_PATH"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]

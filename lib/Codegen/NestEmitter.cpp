@@ -2,6 +2,7 @@
 #include "lib/Codegen/NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -9,7 +10,7 @@ using namespace shale;
 // ---- scopes and loops
 
 void NestEmitter::pushScope(Block *block, Operation *before) {
-  scopes.push_back(std::make_unique<Scope>(Scope{block, before, {}}));
+  scopes.push_back(std::make_unique<Scope>(Scope{block, before, {}, {}}));
   setInsertion(depth());
 }
 
@@ -23,10 +24,14 @@ void NestEmitter::setInsertion(unsigned depth) {
     b.setInsertionPointToEnd(scope.block);
 }
 
-LinearIndex NestEmitter::addDim(int64_t size, Value value, DimOrigin origin, unsigned position) {
-  dims.push_back({size, value, depth(), origin, position});
-  // A dimension of size 1 is always 0. Without its term equal indices compare equal.
-  return size == 1 ? LinearIndex() : LinearIndex::dim(dims.size() - 1);
+LinearIndex NestEmitter::addDim(int64_t size, Value value, DimOrigin origin, unsigned position,
+                                Value guard) {
+  dims.push_back({size, value, depth(), origin, position, {}});
+  if (guard)
+    dims.back().guards.push_back(guard);
+  // A dimension of size 1 is 0 wherever its guard holds. Without its term equal indices compare
+  // equal.
+  return size == 1 && !guard ? LinearIndex() : LinearIndex::dim(dims.size() - 1);
 }
 
 scf::ForOp NestEmitter::openLoop(Value lower, Value upper, int64_t step, ValueRange values) {
@@ -67,6 +72,13 @@ unsigned NestEmitter::insertionDepth() const {
     if (scopes[i]->block == b.getInsertionBlock())
       return i;
   return depth();
+}
+
+void NestEmitter::collectGuards(const LinearIndex &index, SmallVectorImpl<Value> &guards) const {
+  for (auto [id, coefficient] : index.terms)
+    for (Value guard : dims[id].guards)
+      if (!llvm::is_contained(guards, guard))
+        guards.push_back(guard);
 }
 
 std::pair<int64_t, int64_t> NestEmitter::rangeOf(const LinearIndex &index) const {
@@ -112,9 +124,23 @@ Value NestEmitter::emitOp(Operation *op, const LinearIndex &index) {
   return nullptr;
 }
 
-Value NestEmitter::emit(Value value, const LinearIndex &index) {
+LinearIndex NestEmitter::simplify(LinearIndex index) const {
+  for (const Division &division : llvm::reverse(divided)) {
+    int64_t factor = index.coefficient(division.remainder);
+    if (factor == 0 || index.coefficient(division.quotient) != factor * division.divisor)
+      continue;
+    llvm::erase_if(index.terms, [&](auto term) {
+      return term.first == division.quotient || term.first == division.remainder;
+    });
+    index = index.plus(division.divided.times(factor));
+  }
+  return index;
+}
+
+Value NestEmitter::emit(Value value, const LinearIndex &given) {
   if (request)
     return nullptr;
+  LinearIndex index = simplify(given);
   unsigned depth = depthOf(index);
   auto key = std::make_pair(value.getAsOpaquePointer(), index);
   auto found = scopes[depth]->memo.find(key);
@@ -165,20 +191,42 @@ bool NestEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex 
     ask({Refinement::Scalar});
     return false;
   }
-  // No split removes the division: emit it.
-  unsigned depth = depthOf(remainder);
+  // No split removes the division: emit it. All terms and the divisor are multiples of `step`, so
+  // neighbours within a step share one division.
+  int64_t step = divisor;
+  for (auto [id, coefficient] : remainder.terms)
+    step = std::gcd(step, coefficient);
+  int64_t rest = llvm::mod(remainder.constant, step);
+  LinearIndex reduced = remainder.plus(-rest);
+  reduced.constant /= step;
+  for (auto &[id, coefficient] : reduced.terms)
+    coefficient /= step;
+  auto [whole, left] = emitDivision(reduced, divisor / step);
+  quotient = quotient.plus(whole);
+  remainder = left.times(step).plus(rest);
+  return true;
+}
+
+std::pair<LinearIndex, LinearIndex> NestEmitter::emitDivision(const LinearIndex &index,
+                                                              int64_t divisor) {
+  unsigned depth = depthOf(index);
+  auto key = std::make_pair(index, divisor);
+  if (auto found = scopes[depth]->divisions.find(key); found != scopes[depth]->divisions.end())
+    return found->second;
   OpBuilder::InsertionGuard guard(b);
   setInsertion(depth);
-  Value number = materialize(remainder), by = constantIndex(divisor);
+  Value number = materialize(index), by = constantIndex(divisor);
   Value whole = arith::FloorDivSIOp::create(b, loc, number, by);
   Value rest = arith::SubIOp::create(b, loc, number, arith::MulIOp::create(b, loc, whole, by));
   auto newDim = [&](Value value, int64_t size) {
-    dims.push_back({size, value, depth, DimOrigin::Other, 0});
+    dims.push_back({size, value, depth, DimOrigin::Other, 0, {}});
+    collectGuards(index, dims.back().guards);
     return LinearIndex::dim(dims.size() - 1);
   };
-  quotient = quotient.plus(newDim(whole, high / divisor + 1));
-  remainder = newDim(rest, divisor);
-  return true;
+  LinearIndex quotient = newDim(whole, rangeOf(index).second / divisor + 1);
+  LinearIndex remainder = newDim(rest, divisor);
+  divided.push_back({unsigned(dims.size()) - 2, unsigned(dims.size()) - 1, divisor, index});
+  return scopes[depth]->divisions[key] = {quotient, remainder};
 }
 
 ElementEmitter::Within NestEmitter::within(const LinearIndex &index, int64_t lo, int64_t hi,
@@ -228,7 +276,7 @@ bool NestEmitter::runtimeDim(Value value, int64_t size, LinearIndex &index) {
     return false;
   }
   // The value belongs to the scope of the current insertion point.
-  dims.push_back({size, value, insertionDepth(), DimOrigin::Other, 0});
+  dims.push_back({size, value, insertionDepth(), DimOrigin::Other, 0, {}});
   index = LinearIndex::dim(dims.size() - 1);
   return true;
 }
@@ -261,17 +309,18 @@ Value NestEmitter::loop(const LinearIndex &at, int64_t size, Value initial,
 }
 
 bool NestEmitter::emitOutputs(Operation *yield, int64_t count, ValueRange memrefs,
-                              const LinearIndex &index) {
-  SmallVector<std::pair<Value, Value>> stores;
+                              const LinearIndex &index, SmallVectorImpl<Output> &outputs) {
   for (auto [output, memref] : llvm::zip(yield->getOperands(), memrefs))
     if (cast<RankedTensorType>(output.getType()).getNumElements() == count) {
       Value element = emit(output, index);
       if (!element)
         return false;
-      stores.push_back({memref, element});
+      outputs.push_back({memref, index, element});
     }
-  setInsertion(depth());
-  for (auto [memref, element] : stores)
-    store(memref, index, element);
   return true;
+}
+
+void NestEmitter::storeOutputs(ArrayRef<Output> outputs) {
+  for (const Output &output : outputs)
+    store(output.memref, output.index, output.element);
 }

@@ -24,7 +24,9 @@ public:
   struct Scope {
     mlir::Block *block;
     mlir::Operation *before; ///< ops are inserted before it; null: at the end
+    /// Elements and divisions emitted so far.
     std::map<std::pair<void *, LinearIndex>, mlir::Value> memo;
+    std::map<std::pair<LinearIndex, int64_t>, std::pair<LinearIndex, LinearIndex>> divisions;
   };
   void pushScope(mlir::Block *block, mlir::Operation *before = nullptr);
   void popScope();
@@ -32,8 +34,10 @@ public:
   unsigned depth() const { return scopes.size() - 1; }
   Scope &scope() { return *scopes.back(); }
 
-  /// A dimension whose value is known in the innermost scope.
-  LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position);
+  /// A dimension whose value is known in the innermost scope. With a guard, an i1, the value is in
+  /// [0, size) only where the guard is true.
+  LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position,
+                     mlir::Value guard = {});
   /// Opens a loop around all ops that are emitted until closeLoop, with `values` as iteration
   /// arguments.
   mlir::scf::ForOp openLoop(mlir::Value lower, mlir::Value upper, int64_t step,
@@ -42,10 +46,19 @@ public:
 
   /// Makes `memref` the memory of an input of the kernel.
   void bind(mlir::Value value, mlir::Value memref) { buffers[value] = memref; }
-  /// Emits the outputs of `yield` that have `count` elements at `index`, then stores them to their
-  /// memrefs: a result may share an operand's buffer. Returns false if a refinement is needed.
+  /// An element of an output, to be stored.
+  struct Output {
+    mlir::Value memref;
+    LinearIndex index;
+    mlir::Value element;
+  };
+  /// Emits the outputs of `yield` that have `count` elements at `index` and appends them to
+  /// `outputs`. Returns false if a refinement is needed.
   bool emitOutputs(mlir::Operation *yield, int64_t count, mlir::ValueRange memrefs,
-                   const LinearIndex &index);
+                   const LinearIndex &index, llvm::SmallVectorImpl<Output> &outputs);
+  /// Stores outputs at the builder's insertion point, after all of them are emitted: a result may
+  /// share an operand's buffer.
+  void storeOutputs(llvm::ArrayRef<Output> outputs);
   mlir::Value constantIndex(int64_t value);
   /// The refinement that emission stopped with, if any.
   const std::optional<Refinement> &refinement() const { return request; }
@@ -70,6 +83,8 @@ protected:
   /// Whether the elements at `index` form a vector, so that its parts cannot be tested or divided.
   virtual bool isVector(const LinearIndex &index) const = 0;
 
+  /// Appends the guards of an index' dimensions, each once.
+  void collectGuards(const LinearIndex &index, llvm::SmallVectorImpl<mlir::Value> &guards) const;
   /// Returns the least and the largest value of an index.
   std::pair<int64_t, int64_t> rangeOf(const LinearIndex &index) const;
   /// Emits an index as a value of index type: of a vector's first element.
@@ -85,18 +100,32 @@ private:
     unsigned depth;
     DimOrigin origin;
     unsigned position;
+    llvm::SmallVector<mlir::Value, 1> guards;
   };
 
   unsigned depthOf(const LinearIndex &index) const;
   /// The depth of the scope that the builder inserts into.
   unsigned insertionDepth() const;
   mlir::Value emitOp(mlir::Operation *op, const LinearIndex &index);
+  /// Emits a division; returns quotient and remainder as new dimensions.
+  std::pair<LinearIndex, LinearIndex> emitDivision(const LinearIndex &index, int64_t divisor);
   void ask(Refinement refinement) {
     if (!request)
       request = refinement;
   }
 
+  /// Replaces quotient * divisor + remainder of emitted divisions by what was divided, so that
+  /// equal indices compare equal.
+  LinearIndex simplify(LinearIndex index) const;
+
+  struct Division {
+    unsigned quotient, remainder; ///< dimensions
+    int64_t divisor;
+    LinearIndex divided;
+  };
+
   std::vector<Dim> dims;
+  std::vector<Division> divided;
   std::vector<std::unique_ptr<Scope>> scopes;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   std::optional<Refinement> request;

@@ -206,7 +206,9 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
     LLVM::StoreOp::create(b, loc, addresses.lookup(buffer), advance(launchArguments, 8 * index++));
   Type i64Type = b.getI64Type(), none = LLVM::LLVMVoidType::get(b.getContext());
   StringRef code = *kernel.getFunction();
-  declare(code, none, {pointer(), i64Type, i64Type});
+  // The code is a function on the CPU, and constant data on a GPU.
+  if (!module.lookupSymbol(code))
+    declare(code, none, {pointer(), i64Type, i64Type});
   Value address = LLVM::AddressOfOp::create(b, loc, pointer(), code);
   call("shale_launch", none,
        {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,

@@ -9,6 +9,11 @@ class DialectRegistry;
 } // namespace mlir
 
 namespace shale {
+namespace cpu {
+/// Lowers a module of func, scf, vector, memref, arith and math to the LLVM dialect, with pointers
+/// for memrefs and polynomials for math functions.
+mlir::LogicalResult lowerFunctions(mlir::ModuleOp module);
+} // namespace cpu
 
 /// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN,
 /// collectives use Gloo.

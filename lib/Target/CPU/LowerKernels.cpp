@@ -65,11 +65,7 @@ static void wrap(LLVM::LLVMFuncOp inner) {
   LLVM::ReturnOp::create(b, loc, ValueRange());
 }
 
-LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
-  SmallVector<StringAttr> names;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal())
-      names.push_back(function.getSymNameAttr());
+LogicalResult cpu::lowerFunctions(ModuleOp module) {
   if (failed(expandMath(module)))
     return module.emitError("math expansion did not converge");
   PassManager pm(module.getContext(), module.getOperationName());
@@ -92,7 +88,15 @@ LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createArithToLLVMConversionPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
-  if (failed(pm.run(module)))
+  return pm.run(module);
+}
+
+LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
+  SmallVector<StringAttr> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      names.push_back(function.getSymNameAttr());
+  if (failed(cpu::lowerFunctions(module)))
     return failure();
   for (StringAttr name : names)
     wrap(module.lookupSymbol<LLVM::LLVMFuncOp>(name));

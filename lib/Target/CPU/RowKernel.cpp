@@ -53,7 +53,12 @@ public:
 private:
   bool emitOutputs(int64_t count, const LinearIndex &index) {
     ValueRange memrefs = ValueRange(function.getArguments()).drop_front(inputs).drop_back(2);
-    return emitter.emitOutputs(yield, count, memrefs, index);
+    SmallVector<NestEmitter::Output> outputs;
+    if (!emitter.emitOutputs(yield, count, memrefs, index, outputs))
+      return false;
+    emitter.setInsertion(emitter.depth());
+    emitter.storeOutputs(outputs);
+    return true;
   }
 
   bool emitFlat() {

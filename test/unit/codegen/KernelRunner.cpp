@@ -1,6 +1,7 @@
 //===- KernelRunner.cpp - Runs functions of nn ops by generated kernels ---===//
 #include "KernelRunner.h"
 #include "dialects/nn/NN.h"
+#include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/Target.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -105,16 +106,19 @@ public:
     llvm::cantFail(jit->addObjectFile(
         llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
   }
-  ShaleKernel find(const std::string &name) {
-    return llvm::cantFail(jit->lookup(name)).toPtr<ShaleKernel>();
+  template <typename Function> Function find(const std::string &name) {
+    return llvm::cantFail(jit->lookup(name)).toPtr<Function>();
   }
 
 private:
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 
-std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const KernelInfo &info,
-                           const std::vector<Tensor> &operands, int64_t chunk) {
+/// Buffers of a launch.
+using Buffers = std::vector<std::pair<char *, int64_t>>;
+
+std::vector<Tensor> launch(nn::ClusterOp cluster, const std::vector<Tensor> &operands,
+                           llvm::function_ref<void(void *const *, Buffers)> run) {
   std::vector<std::vector<char>> buffers;
   for (const Tensor &operand : operands) {
     buffers.emplace_back(operand.byteSize());
@@ -134,9 +138,10 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const Kern
   std::vector<void *> args;
   for (size_t i = 0; i < buffers.size(); ++i)
     args.push_back(buffers[i < operands.size() ? i : placeOf(i - operands.size())].data());
-  chunk = chunk == 0 ? info.rows : (chunk + info.grain - 1) / info.grain * info.grain;
-  for (int64_t row = 0; row < info.rows; row += chunk)
-    kernel(args.data(), row, std::min(info.rows, row + chunk));
+  Buffers views;
+  for (std::vector<char> &buffer : buffers)
+    views.push_back({buffer.data(), int64_t(buffer.size())});
+  run(args.data(), views);
   std::vector<Tensor> results;
   for (auto [i, type] : llvm::enumerate(cluster.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
@@ -148,20 +153,95 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, ShaleKernel kernel, const Kern
 
 } // namespace
 
+namespace {
+
+/// Runs kernels on the CPU.
+struct NativeKernels {
+  Machine machine;
+
+  void run(const std::string &name, const KernelInfo &info, int64_t chunk, void *const *args) {
+    auto kernel = machine.find<ShaleKernel>(name);
+    chunk = chunk == 0 ? info.rows : (chunk + info.grain - 1) / info.grain * info.grain;
+    for (int64_t row = 0; row < info.rows; row += chunk)
+      kernel(args, row, std::min(info.rows, row + chunk));
+  }
+};
+
+/// Runs kernels in the emulator.
+struct EmulatedKernels {
+  std::vector<cuda::HostKernel> kernels;
+  Machine machine;
+
+  /// Runs a kernel in several orders of its threads, and without each of its barriers.
+  void run(const std::string &name, const KernelInfo &info, bool dropBarriers, void *const *args,
+           const Buffers &buffers) {
+    auto kernel = llvm::find_if(kernels, [&](auto &k) { return k.name == name; });
+    ASSERT_NE(kernel, kernels.end());
+    emulation::Launch launch{machine.find<ShaleThreadFunction>(name), info.rows, kernel->threads,
+                             kernel->sharedBytes};
+    std::vector<char> before = contents(buffers), first;
+    auto attempt = [&](emulation::Order order, int32_t dropped) {
+      restore(buffers, before);
+      emulation::Options options;
+      options.order = order;
+      options.dropped = dropped;
+      for (auto [start, size] : buffers)
+        options.buffers.push_back({start, size});
+      return emulation::run(launch, args, options);
+    };
+    std::set<int32_t> barriers;
+    for (emulation::Order order :
+         {emulation::Order::Random, emulation::Order::Last, emulation::Order::First}) {
+      emulation::Result result = attempt(order, -1);
+      barriers = result.barriers;
+      EXPECT_EQ(result.error, "") << name;
+      if (first.empty())
+        first = contents(buffers);
+      EXPECT_TRUE(first == contents(buffers)) << name << " depends on the order of its threads";
+    }
+    for (int32_t barrier : dropBarriers ? barriers : std::set<int32_t>()) {
+      bool found = false;
+      for (emulation::Order order : {emulation::Order::First, emulation::Order::Last})
+        found = found || !attempt(order, barrier).error.empty() || first != contents(buffers);
+      EXPECT_TRUE(found) << name << " runs without its barrier at site " << barrier;
+    }
+    restore(buffers, first);
+  }
+
+private:
+  static std::vector<char> contents(const Buffers &buffers) {
+    std::vector<char> bytes;
+    for (auto [start, size] : buffers)
+      bytes.insert(bytes.end(), start, start + size);
+    return bytes;
+  }
+  static void restore(const Buffers &buffers, const std::vector<char> &bytes) {
+    const char *from = bytes.data();
+    for (auto [start, size] : buffers) {
+      std::copy(from, from + size, start);
+      from += size;
+    }
+  }
+};
+
+} // namespace
+
 std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor> &arguments,
                                     const RunOptions &options, int *kernelCount) {
   OwningOpRef<ModuleOp> module = original.clone();
+  std::string error;
+  const Target *target = findTarget(options.target, error);
+  const Target *host = findTarget("cpu:native", error);
+  if (!target || !host) {
+    ADD_FAILURE() << error;
+    return {};
+  }
+  (*module)->setAttr(nn::kTargetAttr, StringAttr::get(module->getContext(), target->getName()));
   PassManager pm(module->getContext());
   FusionOptions fusion;
   fusion.singletons = options.singletons;
   buildFusionPipeline(pm, fusion);
   EXPECT_TRUE(succeeded(pm.run(*module)));
-  std::string error;
-  const Target *target = findTarget("cpu:native", error);
-  if (!target) {
-    ADD_FAILURE() << error;
-    return {};
-  }
   isolateOwnKernels(*module, *target);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());
   DenseMap<Operation *, std::pair<std::string, KernelInfo>> infos;
@@ -174,8 +254,18 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
   });
   if (kernelCount)
     *kernelCount = infos.size();
-  EXPECT_TRUE(succeeded(target->lowerKernels(*kernels)));
-  Machine machine(*kernels, *target);
+  bool emulated = StringRef(options.target).starts_with("cuda:");
+  std::optional<NativeKernels> native;
+  std::optional<EmulatedKernels> emulator;
+  if (emulated) {
+    auto lowered = cuda::lowerToHost(*kernels);
+    EXPECT_TRUE(succeeded(lowered));
+    if (succeeded(lowered))
+      emulator.emplace(EmulatedKernels{std::move(*lowered), Machine(*kernels, *host)});
+  } else {
+    EXPECT_TRUE(succeeded(target->lowerKernels(*kernels)));
+    native.emplace(NativeKernels{Machine(*kernels, *target)});
+  }
 
   interp::Interpreter interpreter{interp::Options()};
   DenseMap<Value, Tensor> values;
@@ -191,7 +281,13 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
       return operands;
     if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
       auto &[name, info] = infos[&op];
-      results = launch(cluster, machine.find(name), info, operands, options.chunk);
+      results = launch(cluster, operands,
+                       [&, &name = name, &info = info](void *const *args, const Buffers &views) {
+                         if (native)
+                           native->run(name, info, options.chunk, args);
+                         else if (emulator)
+                           emulator->run(name, info, options.dropBarriers, args, views);
+                       });
     } else {
       auto computed = interpreter.runOp(&op, {operands});
       EXPECT_TRUE(succeeded(computed));

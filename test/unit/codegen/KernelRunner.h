@@ -5,6 +5,7 @@
 #include "lib/Interpreter/Interpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "test/emulation/Fibers.h"
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace shale::test {
 struct RunOptions {
   bool singletons = false; ///< no fusion
   int64_t chunk = 0;       ///< rows a call; 0: all; else rounded up to the grain
+  /// The target. Kernels of cuda are emulated, in several orders of their threads, which must give
+  /// the same bits.
+  std::string target = "cpu:native";
+  /// Removes each barrier in turn: the emulator must report a race, or the results differ.
+  bool dropBarriers = true;
 };
 
 /// Parses `text`, whose function is @f; null after an error.

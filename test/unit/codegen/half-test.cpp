@@ -99,6 +99,15 @@ void check(const std::string &text, double tolerance) {
   std::vector<Tensor> alone = runNative(*module, arguments, separate);
   for (size_t r = 0; r < whole.size(); ++r)
     EXPECT_EQ(bytesOf(alone[r]), bytesOf(whole[r])) << "result " << r;
+  RunOptions gpu;
+  gpu.target = "cuda:sm_90a";
+  std::vector<Tensor> emulated = runNative(*module, arguments, gpu);
+  ASSERT_EQ(emulated.size(), expected.size());
+  for (size_t r = 0; r < emulated.size(); ++r)
+    for (int64_t i = 0; i < emulated[r].size(); ++i)
+      EXPECT_NEAR(emulated[r].number(i), expected[r].number(i),
+                  tolerance * std::max(1.0, std::fabs(expected[r].number(i))))
+          << "element " << i << " of result " << r << ", emulated";
 }
 
 std::string sized(std::string text, int64_t columns) {

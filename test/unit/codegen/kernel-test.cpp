@@ -43,6 +43,17 @@ void expectSameBits(const std::vector<Tensor> &x, const std::vector<Tensor> &y) 
   }
 }
 
+/// The GPU's kernels, emulated, agree with the interpreter.
+void checkEmulated(mlir::ModuleOp module, const std::vector<Tensor> &arguments,
+                   const std::vector<Tensor> &expected, double tolerance) {
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  std::vector<Tensor> found = runNative(module, arguments, options);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_LT(difference(found[i], expected[i]), tolerance) << "result " << i << ", emulated";
+}
+
 /// Native and interpreted agree; fusion and the cut of rows change no bits.
 void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) {
   mlir::MLIRContext context;
@@ -63,6 +74,7 @@ void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) 
   separate.singletons = true;
   expectSameBits(runNative(*module, arguments, separate, &single), whole);
   EXPECT_LE(fused, single);
+  checkEmulated(*module, arguments, expected, tolerance);
 }
 
 class Sizes : public testing::TestWithParam<int64_t> {};

@@ -1,0 +1,79 @@
+//===- CUDA.cpp - NVIDIA GPUs ---------------------------------------------===//
+#include "lib/Target/CUDA/CUDA.h"
+#include "dialects/nn/NN.h"
+#include "lib/Target/CUDA/Kernels/Kernels.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+
+#include "lib/Target/CUDA/Kernels/OwnKernel.cpp.inc"
+
+/// The architectures of the A100, of the H100 and H200, and of the B200, with the lowest PTX
+/// version that has each.
+static constexpr Architecture kArchitectures[] = {
+    {"sm_80", "ptx70"}, {"sm_90a", "ptx80"}, {"sm_100a", "ptx86"}};
+
+bool CudaTarget::isLibraryCall(Operation *op) const {
+  auto matmul = dyn_cast<nn::MatmulOp>(op);
+  return matmul && !matmul.getType().getElementType().isF64();
+}
+
+bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }
+
+LogicalResult CudaTarget::emitObject(ModuleOp module, SmallVectorImpl<char> &) const {
+  return module.emitError() << "there is no runtime for " << getName()
+                            << " yet; --emit nn, dist, rt and llvm show what is compiled, and "
+                               "--target cpu:native makes a program";
+}
+
+static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
+  std::vector<Architecture> chosen;
+  SmallVector<StringRef> parts;
+  names.split(parts, ',');
+  for (StringRef name : parts) {
+    auto known =
+        llvm::find_if(kArchitectures, [&](const Architecture &a) { return a.name == name; });
+    if (known == std::end(kArchitectures)) {
+      SmallVector<StringRef> all;
+      for (const Architecture &architecture : kArchitectures)
+        all.push_back(architecture.name);
+      error = "unknown GPU architecture '" + name.str() + "'; expected " + llvm::join(all, ", ") +
+              ", or a list of them";
+      return nullptr;
+    }
+    if (llvm::any_of(chosen, [&](const Architecture &a) { return a.name == name; })) {
+      error = "GPU architecture '" + name.str() + "' is listed twice";
+      return nullptr;
+    }
+    chosen.push_back(*known);
+  }
+  return std::make_unique<CudaTarget>(names, std::move(chosen));
+}
+
+void shale::registerCudaTarget() {
+  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a"}, makeTarget);
+}
+
+void shale::registerCudaKernels(DialectRegistry &registry) {
+  registry.insert<gpu::GPUDialect, NVVM::NVVMDialect>();
+  // convert-gpu-to-nvvm also converts the dialects with these interfaces.
+  arith::registerConvertArithToLLVMInterface(registry);
+  cf::registerConvertControlFlowToLLVMInterface(registry);
+  registerConvertMemRefToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
+  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+    // Passes that generate kernels do not depend on the dialects of a target.
+    context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect>();
+    cuda::attachTableKernels(*context);
+    cuda::attachUpdateKernels(*context);
+  });
+}

@@ -1,0 +1,281 @@
+//===- Emulate.cpp - GPU kernels as functions of the host -----------------===//
+//
+// The same gpu functions, compiled for the CPU: one function computes one thread and
+// calls the emulator (include/shale/Emulation.h) at barriers, shuffles and accesses
+// to memory. Arithmetic is the same as on the GPU: the same polynomials, no
+// contraction.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/CUDA/GpuCode.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+
+namespace {
+
+/// Fields of ShaleThread.
+enum Field { Thread, Block, Shared, Barrier, Shuffle, Access };
+
+/// Rewrites the body of one kernel, which is a func.func with the thread's context as first
+/// argument.
+class KernelRewriter {
+public:
+  KernelRewriter(func::FuncOp function)
+      : function(function), b(function.getContext()), loc(function.getLoc()) {}
+
+  /// Makes the workgroup buffers plain arguments. Returns their offsets in the block's shared
+  /// memory, and its bytes at the end.
+  SmallVector<int64_t> placeShared(ArrayRef<BlockArgument> buffers);
+  LogicalResult run();
+
+private:
+  Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
+  Type contextType() {
+    Type i64 = b.getI64Type();
+    return LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                            {i64, i64, pointer(), pointer(), pointer(), pointer()});
+  }
+  Value context() { return function.getArgument(0); }
+  Value field(Field which, Type type) {
+    Value at = LLVM::GEPOp::create(b, loc, pointer(), contextType(), context(),
+                                   ArrayRef<LLVM::GEPArg>{0, int32_t(which)});
+    return LLVM::LoadOp::create(b, loc, type, at);
+  }
+  Value i32(int64_t value) {
+    return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value));
+  }
+  Value i64(int64_t value) {
+    return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value));
+  }
+  /// Calls a function of the context, with the context as first argument.
+  Value call(Field which, Type result, SmallVector<Value> arguments) {
+    SmallVector<Value> operands{field(which, pointer()), context()};
+    llvm::append_range(operands, arguments);
+    SmallVector<Type> types;
+    for (Value value : ArrayRef(operands).drop_front())
+      types.push_back(value.getType());
+    auto type = LLVM::LLVMFunctionType::get(
+        result ? result : LLVM::LLVMVoidType::get(b.getContext()), types);
+    auto made = LLVM::CallOp::create(b, loc, type, operands);
+    return result ? made.getResult() : Value();
+  }
+  void noteAccess(Operation *op, Value memref, Value index, Type accessed, bool write);
+
+  func::FuncOp function;
+  OpBuilder b;
+  Location loc;
+  int32_t site = 0;
+};
+
+int64_t bytesOf(Type type) {
+  int64_t count = 1;
+  if (auto vector = dyn_cast<VectorType>(type))
+    count = vector.getNumElements(), type = vector.getElementType();
+  return count * type.getIntOrFloatBitWidth() / 8;
+}
+
+SmallVector<int64_t> KernelRewriter::placeShared(ArrayRef<BlockArgument> buffers) {
+  SmallVector<int64_t> places{0};
+  for (BlockArgument buffer : buffers) {
+    auto old = cast<MemRefType>(buffer.getType());
+    auto type = MemRefType::get(old.getShape(), old.getElementType());
+    buffer.setType(type);
+    places.push_back(places.back() +
+                     llvm::alignTo(type.getNumElements() * bytesOf(type.getElementType()), 16));
+  }
+  return places;
+}
+
+void KernelRewriter::noteAccess(Operation *op, Value memref, Value index, Type accessed,
+                                bool write) {
+  if (!isa<BlockArgument>(memref)) // constant data
+    return;
+  b.setInsertionPoint(op);
+  int64_t element = bytesOf(cast<MemRefType>(memref.getType()).getElementType());
+  Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
+  auto number = [&](Value value) {
+    return arith::IndexCastOp::create(b, loc, b.getI64Type(), value).getResult();
+  };
+  Value at = arith::MulIOp::create(b, loc, number(index), i64(element));
+  at = arith::AddIOp::create(b, loc, number(start), at);
+  Value address = LLVM::IntToPtrOp::create(b, loc, pointer(), at);
+  call(Access, Type(), {address, i32(bytesOf(accessed)), i32(write), i32(site++)});
+}
+
+LogicalResult KernelRewriter::run() {
+  SmallVector<Operation *> ops;
+  function.walk([&](Operation *op) { ops.push_back(op); });
+  for (Operation *op : ops) {
+    loc = op->getLoc();
+    b.setInsertionPoint(op);
+    auto replace = [&](ValueRange values) {
+      op->replaceAllUsesWith(values);
+      op->erase();
+    };
+    auto number = [&](Field which) {
+      replace(arith::IndexCastOp::create(b, loc, b.getIndexType(), field(which, b.getI64Type()))
+                  .getResult());
+    };
+    LogicalResult done =
+        TypeSwitch<Operation *, LogicalResult>(op)
+            .Case([&](gpu::ThreadIdOp) { return number(Thread), success(); })
+            .Case([&](gpu::BlockIdOp) { return number(Block), success(); })
+            .Case([&](gpu::BarrierOp) {
+              call(Barrier, Type(), {i32(site++)});
+              op->erase();
+              return success();
+            })
+            .Case([&](gpu::ShuffleOp shuffle) {
+              int64_t mode = shuffle.getMode() == gpu::ShuffleMode::XOR    ? 0
+                             : shuffle.getMode() == gpu::ShuffleMode::UP   ? 1
+                             : shuffle.getMode() == gpu::ShuffleMode::DOWN ? 2
+                                                                           : 3;
+              Value value = shuffle.getValue();
+              Type type = value.getType();
+              if (!type.isInteger(32) && !type.isF32())
+                return LogicalResult(op->emitOpError("exchanges other than 32 bits"));
+              if (type.isF32())
+                value = arith::BitcastOp::create(b, loc, b.getI32Type(), value);
+              Value both =
+                  call(Shuffle, b.getI64Type(),
+                       {value, shuffle.getOffset(), shuffle.getWidth(), i32(mode), i32(site++)});
+              Value bits = arith::TruncIOp::create(b, loc, b.getI32Type(), both);
+              if (type.isF32())
+                bits = arith::BitcastOp::create(b, loc, type, bits);
+              Value valid = arith::TruncIOp::create(b, loc, b.getI1Type(),
+                                                    arith::ShRUIOp::create(b, loc, both, i64(32)));
+              replace({bits, valid});
+              return success();
+            })
+            .Case([&](memref::LoadOp load) {
+              noteAccess(op, load.getMemRef(), load.getIndices().front(), load.getType(), false);
+              return success();
+            })
+            .Case([&](memref::StoreOp store) {
+              noteAccess(op, store.getMemRef(), store.getIndices().front(),
+                         store.getValueToStore().getType(), true);
+              return success();
+            })
+            .Case([&](vector::LoadOp load) {
+              noteAccess(op, load.getBase(), load.getIndices().front(), load.getType(), false);
+              return success();
+            })
+            .Case([&](vector::StoreOp store) {
+              noteAccess(op, store.getBase(), store.getIndices().front(),
+                         store.getValueToStore().getType(), true);
+              return success();
+            })
+            .Case([&](gpu::ReturnOp) {
+              func::ReturnOp::create(b, loc);
+              op->erase();
+              return success();
+            })
+            .Default([](Operation *other) {
+              if (isa_and_nonnull<gpu::GPUDialect>(other->getDialect()))
+                return LogicalResult(other->emitOpError("has no emulation"));
+              return success();
+            });
+    if (failed(done))
+      return failure();
+  }
+  return success();
+}
+
+/// A kernel on its way to the host.
+struct Moved {
+  HostKernel kernel;
+  int64_t buffers;                   ///< arguments that are buffers, after the context
+  SmallVector<int64_t> sharedPlaces; ///< of the buffers that follow, in shared memory
+};
+
+FailureOr<std::vector<Moved>> move(gpu::GPUModuleOp kernels, ModuleOp host) {
+  OpBuilder b(host.getContext());
+  Type pointer = LLVM::LLVMPointerType::get(host.getContext());
+  std::vector<Moved> all;
+  for (Operation &op : llvm::make_early_inc_range(*kernels.getBody())) {
+    auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
+    if (!kernel) { // constant data
+      op.remove();
+      host.push_back(&op);
+      continue;
+    }
+    unsigned buffers = kernel.getFunctionType().getNumInputs();
+    Region &body = kernel.getBody();
+    body.insertArgument(0u, pointer, kernel.getLoc());
+    b.setInsertionPointToEnd(host.getBody());
+    auto function =
+        func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), b.getFunctionType({}, {}));
+    function.getBody().takeBody(body);
+    KernelRewriter rewriter(function);
+    SmallVector<int64_t> places = rewriter.placeShared(
+        llvm::to_vector(function.getBody().getArguments().drop_front(buffers + 1)));
+    function.setType(b.getFunctionType(function.getBody().getArgumentTypes(), {}));
+    if (failed(rewriter.run()))
+      return failure();
+    int64_t bytes = places.pop_back_val();
+    all.push_back({{function.getName().str(),
+                    kernel.getKnownBlockSize().value_or(ArrayRef<int32_t>{1}).front(), bytes},
+                   int64_t(buffers),
+                   places});
+  }
+  kernels.erase();
+  return all;
+}
+
+/// Builds llvm.func @name(%context, %args), which loads the buffers' addresses and calls the
+/// kernel. The kernel becomes internal, so that it is inlined.
+void wrap(LLVM::LLVMFuncOp inner, const Moved &moved) {
+  OpBuilder b(inner);
+  Location loc = inner.getLoc();
+  inner.setName(moved.kernel.name + "_body");
+  inner.setLinkage(LLVM::Linkage::Internal);
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto type =
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer});
+  auto outer = LLVM::LLVMFuncOp::create(b, loc, moved.kernel.name, type);
+  b.setInsertionPointToEnd(outer.addEntryBlock(b));
+  SmallVector<Value> operands{outer.getArgument(0)};
+  for (int64_t i = 0; i < moved.buffers; ++i)
+    operands.push_back(
+        LLVM::LoadOp::create(b, loc, pointer,
+                             LLVM::GEPOp::create(b, loc, pointer, pointer, outer.getArgument(1),
+                                                 ArrayRef<LLVM::GEPArg>{int32_t(i)})));
+  Value shared;
+  for (int64_t place : moved.sharedPlaces) {
+    if (!shared)
+      shared = LLVM::LoadOp::create(b, loc, pointer,
+                                    LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(),
+                                                        outer.getArgument(0),
+                                                        ArrayRef<LLVM::GEPArg>{int32_t(Shared)}));
+    operands.push_back(LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), shared,
+                                           ArrayRef<LLVM::GEPArg>{int32_t(place)}));
+  }
+  LLVM::CallOp::create(b, loc, inner, operands);
+  LLVM::ReturnOp::create(b, loc, ValueRange());
+}
+
+} // namespace
+
+FailureOr<std::vector<HostKernel>> cuda::lowerToHost(ModuleOp module) {
+  auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
+  std::vector<HostKernel> made;
+  if (!kernels)
+    return made;
+  FailureOr<std::vector<Moved>> moved = move(kernels, module);
+  if (failed(moved) || failed(cpu::lowerFunctions(module)))
+    return failure();
+  for (const Moved &one : *moved) {
+    wrap(module.lookupSymbol<LLVM::LLVMFuncOp>(one.kernel.name), one);
+    made.push_back(one.kernel);
+  }
+  return made;
+}

@@ -1,0 +1,43 @@
+//===- GpuCode.h - Machine code of GPU kernels ----------------------------===//
+#ifndef SHALE_TARGET_CUDA_GPUCODE_H
+#define SHALE_TARGET_CUDA_GPUCODE_H
+
+#include "lib/Target/CUDA/CUDA.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace shale::cuda {
+
+/// Lowers a module of kernels to the LLVM and NVVM dialects: pointers as arguments, math functions
+/// as polynomials, no contraction of products and sums. Fails after an error.
+mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp kernels);
+
+/// Translates a lowered module to PTX for an architecture. Fails after an error on the module.
+mlir::FailureOr<std::string> emitPtx(mlir::gpu::GPUModuleOp kernels,
+                                     const Architecture &architecture);
+
+/// What ptxas prints of a kernel.
+struct KernelUsage {
+  std::string name;
+  int64_t registers = 0, sharedBytes = 0, spillBytes = 0;
+};
+
+/// Assembles PTX of architectures, in their order, to one fatbin by the CUDA toolkit's ptxas and
+/// fatbinary. Returns false with a message in `error` on failure. `usage` gets an entry per kernel
+/// of the last architecture.
+bool assemble(llvm::ArrayRef<Architecture> architectures, llvm::ArrayRef<std::string> ptx,
+              std::string &fatbin, std::vector<KernelUsage> &usage, std::string &error);
+
+/// A kernel that is compiled for the CPU.
+struct HostKernel {
+  std::string name; ///< of a ShaleThreadFunction (include/shale/Emulation.h)
+  int32_t threads;  ///< per block
+  int64_t sharedBytes;
+};
+
+/// Lowers the kernels of `module` to functions of the host in the LLVM dialect, for emulation.
+/// Fails after an error.
+mlir::FailureOr<std::vector<HostKernel>> lowerToHost(mlir::ModuleOp module);
+
+} // namespace shale::cuda
+
+#endif // SHALE_TARGET_CUDA_GPUCODE_H

@@ -1,0 +1,446 @@
+//===- GpuKernel.cpp - GPU functions of generated kernels -----------------===//
+//
+// All threads of a block take the same path, so that barriers and shuffles are
+// reached by all: a thread beyond the last element loads zeros and stores nothing.
+// The bits of the results depend on shapes only.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Emit/Reduction.h"
+#include "lib/Target/CUDA/CUDA.h"
+#include "lib/Target/CUDA/GpuSchedule.h"
+#include "lib/Target/CUDA/Kernels/Kernels.h"
+#include "lib/Target/CUDA/ThreadEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+
+namespace {
+
+constexpr int64_t kWarp = 32;
+
+class GpuKernel {
+public:
+  GpuKernel(OpBuilder &b, gpu::GPUFuncOp function, Region &body, const RowForm &form,
+            const GpuSchedule &schedule)
+      : b(b), function(function), loc(function.getLoc()), form(form), schedule(schedule),
+        yield(body.front().getTerminator()), emitter(b, loc) {
+    Block *entry = &function.getBody().front();
+    for (auto [argument, memref] : llvm::zip(body.front().getArguments(), entry->getArguments()))
+      emitter.bind(argument, memref);
+    inputs = body.front().getNumArguments();
+    outputs = yield->getNumOperands();
+    emitter.pushScope(entry);
+  }
+
+  bool run() {
+    block = gpu::BlockIdOp::create(b, loc, gpu::Dimension::x);
+    thread = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
+    if (form.flat ? !emitFlat() : !emitRows())
+      return false;
+    emitter.setInsertion(0);
+    gpu::ReturnOp::create(b, loc);
+    emitter.finishAccesses();
+    return true;
+  }
+
+private:
+  using Outputs = SmallVector<NestEmitter::Output>;
+
+  LinearIndex addDim(int64_t size, Value value, Value guard = {}) {
+    return emitter.addDim(size, value, DimOrigin::Other, 0, guard);
+  }
+  Value index(int64_t value) { return emitter.constantIndex(value); }
+  Value plus(Value lhs, int64_t rhs) {
+    return rhs == 0 ? lhs : Value(arith::AddIOp::create(b, loc, lhs, index(rhs)));
+  }
+  Value less(Value lhs, int64_t rhs) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, lhs, index(rhs));
+  }
+  Value both(Value lhs, Value rhs) {
+    if (!lhs || !rhs)
+      return lhs ? lhs : rhs;
+    return arith::AndIOp::create(b, loc, lhs, rhs);
+  }
+
+  /// Appends the outputs with `count` elements at `width` neighbours from `start`.
+  bool emitOutputs(int64_t count, const LinearIndex &start, int64_t width, Outputs &made) {
+    ValueRange memrefs = ValueRange(function.getBody().getArguments()).slice(inputs, outputs);
+    for (int64_t i = 0; i < width; ++i)
+      if (!emitter.emitOutputs(yield, count, memrefs, start.plus(i), made))
+        return false;
+    return true;
+  }
+
+  /// Stores where `condition` holds; null: always.
+  void storeWhere(Value condition, ArrayRef<NestEmitter::Output> made) {
+    if (made.empty())
+      return;
+    emitter.setInsertion(emitter.depth());
+    OpBuilder::InsertionGuard guard(b);
+    if (condition) {
+      auto branch = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
+      b.setInsertionPoint(branch.thenYield());
+    }
+    emitter.storeOutputs(made);
+  }
+
+  bool emitFlat() {
+    int64_t pieces = form.columns / schedule.width;
+    Value first = arith::MulIOp::create(b, loc, block, index(schedule.threads * schedule.chunks));
+    first = arith::AddIOp::create(b, loc, first, thread);
+    bool whole = schedule.blocks * schedule.threads * schedule.chunks == pieces;
+    LinearIndex start;
+    if (whole)
+      start = addDim(pieces, first);
+    for (int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+      emitter.setInsertion(0);
+      LinearIndex piece = start.plus(chunk * schedule.threads);
+      Value condition;
+      if (!whole)
+        std::tie(piece, condition) = guarded(plus(first, chunk * schedule.threads), pieces);
+      Outputs made;
+      if (!emitOutputs(form.columns, piece.times(schedule.width), schedule.width, made))
+        return false;
+      storeWhere(condition, made);
+    }
+    return true;
+  }
+
+  /// Returns a dimension of the value, guarded by whether it is below `size`, and the guard.
+  std::pair<LinearIndex, Value> guarded(Value value, int64_t size) {
+    Value inside = less(value, size);
+    return {addDim(size, value, inside), inside};
+  }
+
+  // ---- rows
+
+  /// A chunk of neighbouring columns of the row.
+  struct Chunk {
+    LinearIndex start;
+    Value inside; ///< whether it is this thread's; null: always
+  };
+
+  /// Sets the row and this thread's place in it.
+  void placeRow() {
+    Value value = block;
+    lane = thread;
+    if (schedule.rowsPerBlock > 1) {
+      Value size = index(schedule.rowThreads);
+      Value inner = arith::DivUIOp::create(b, loc, thread, size);
+      lane = arith::RemUIOp::create(b, loc, thread, size);
+      value = arith::MulIOp::create(b, loc, block, index(schedule.rowsPerBlock));
+      value = arith::AddIOp::create(b, loc, value, inner);
+    }
+    if (form.rows % schedule.rowsPerBlock == 0)
+      row = addDim(form.rows, value);
+    else
+      std::tie(row, rowInside) = guarded(value, form.rows);
+    laneDim = addDim(schedule.rowThreads, lane);
+    firstColumn = row.times(form.columns);
+  }
+
+  int64_t pieces() const { return form.columns / schedule.width; }
+
+  /// Returns this thread's chunk `number`, unrolled in the scope of the row.
+  Chunk unrolled(int64_t number) {
+    if (chunks.size() > size_t(number))
+      return chunks[number];
+    emitter.setInsertion(0);
+    int64_t first = number * schedule.rowThreads;
+    LinearIndex piece = laneDim.plus(first);
+    Value inside;
+    if (first + schedule.rowThreads > pieces())
+      std::tie(piece, inside) = guarded(plus(lane, first), pieces());
+    chunks.push_back({firstColumn.plus(piece.times(schedule.width)), inside});
+    return chunks.back();
+  }
+
+  /// Calls `body` for each chunk of this thread, with the values that a loop carries.
+  bool forEachChunk(SmallVectorImpl<Value> &values,
+                    llvm::function_ref<bool(const Chunk &, SmallVectorImpl<Value> &)> body) {
+    for (int64_t i = 0; i < schedule.chunks; ++i)
+      if (!body(unrolled(i), values))
+        return false;
+    if (schedule.chunks > 0)
+      return true;
+    emitter.setInsertion(emitter.depth());
+    scf::ForOp loop =
+        emitter.openLoop(lane, index(pieces()), schedule.rowThreads, ValueRange(values));
+    values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    LinearIndex piece = addDim(pieces(), loop.getInductionVar());
+    if (!body({firstColumn.plus(piece.times(schedule.width)), Value()}, values))
+      return false;
+    ValueRange results = emitter.closeLoop(loop, values);
+    values.assign(results.begin(), results.end());
+    return true;
+  }
+
+  bool emitRows() {
+    placeRow();
+    for (unsigned level = 0; level < form.levels; ++level)
+      if (!emitReductions(level))
+        return false;
+    bool wide = llvm::any_of(yield->getOperands(),
+                             [&](Value output) { return nn::elements(output) != form.rows; });
+    SmallVector<Value> none;
+    if (wide && form.columns > 1 &&
+        !forEachChunk(none, [&](const Chunk &chunk, SmallVectorImpl<Value> &) {
+          Outputs made;
+          if (!emitOutputs(form.rows * form.columns, chunk.start, schedule.width, made))
+            return false;
+          storeWhere(both(rowInside, chunk.inside), made);
+          return true;
+        }))
+      return false;
+    Outputs made;
+    emitter.setInsertion(0);
+    if (!emitOutputs(form.rows, row, 1, made))
+      return false;
+    if (made.empty())
+      return true;
+    emitter.setInsertion(0);
+    if (replacesRowInput())
+      gpu::BarrierOp::create(b, loc);
+    storeWhere(both(rowInside, less(lane, 1)), made);
+    return true;
+  }
+
+  /// Whether an output with one element per row takes the place of an input, which all threads of
+  /// the row read before the output is stored.
+  bool replacesRowInput() {
+    auto aliases = yield->getParentOp()->getAttrOfType<DenseI64ArrayAttr>("aliases");
+    if (!aliases)
+      return false;
+    return llvm::any_of(llvm::zip(yield->getOperands(), aliases.asArrayRef()), [&](auto pair) {
+      auto [output, alias] = pair;
+      return alias >= 0 && nn::elements(output) == form.rows;
+    });
+  }
+
+  /// Emits all reductions of a level, in one pass over the row.
+  bool emitReductions(unsigned level) {
+    SmallVector<nn::ReduceOp> ops;
+    for (Operation &op : *yield->getBlock())
+      if (auto found = form.level.find(&op); found != form.level.end() && found->second == level)
+        ops.push_back(cast<nn::ReduceOp>(op));
+    emitter.setInsertion(emitter.depth());
+    SmallVector<Value> values;
+    for (nn::ReduceOp op : ops)
+      values.push_back(identity(op));
+    if (!forEachChunk(values, [&](const Chunk &chunk, SmallVectorImpl<Value> &carried) {
+          for (auto [op, value] : llvm::zip(ops, carried)) {
+            Value sum = reduceChunk(op, chunk);
+            if (!sum)
+              return false;
+            value = nn::combine(b, loc, op.getKind(), value, sum);
+          }
+          return true;
+        }))
+      return false;
+    emitter.setInsertion(emitter.depth());
+    for (auto [op, value] : llvm::zip(ops, values))
+      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
+          reduceThreads(op.getKind(), value);
+    return true;
+  }
+
+  Value identity(nn::ReduceOp op) {
+    return nn::identityOf(b, loc, op.getKind(), getElementTypeOrSelf(op.getInput().getType()));
+  }
+
+  /// Reduces the elements of a chunk, by halves.
+  Value reduceChunk(nn::ReduceOp op, const Chunk &chunk) {
+    SmallVector<Value> elements;
+    for (int64_t i = 0; i < schedule.width; ++i) {
+      elements.push_back(emitter.emit(op.getInput(), chunk.start.plus(i)));
+      if (!elements.back())
+        return nullptr;
+    }
+    emitter.setInsertion(emitter.depth());
+    Value sum = reduceHalves(op.getKind(), elements);
+    if (chunk.inside)
+      sum = arith::SelectOp::create(b, loc, chunk.inside, sum, identity(op));
+    return sum;
+  }
+
+  /// Reduces a power of two of values.
+  Value reduceHalves(nn::ReduceKind kind, ArrayRef<Value> values) {
+    if (values.size() == 1)
+      return values.front();
+    size_t half = values.size() / 2;
+    SmallVector<Value> sums;
+    for (auto [low, high] : llvm::zip(values.take_front(half), values.drop_front(half)))
+      sums.push_back(nn::combine(b, loc, kind, low, high));
+    return reduceHalves(kind, sums);
+  }
+
+  /// Reduces the values of a row's threads. All get the result: addition commutes, so that both
+  /// partners of a shuffle compute the same bits.
+  Value reduceThreads(nn::ReduceKind kind, Value value) {
+    for (int64_t offset = kWarp / 2; offset > 0; offset /= 2)
+      value = nn::combine(b, loc, kind, value, shuffle(value, offset));
+    if (schedule.rowThreads == kWarp)
+      return value;
+    int64_t warps = schedule.rowThreads / kWarp;
+    auto type =
+        MemRefType::get({warps}, memoryType(value.getType()), AffineMap(),
+                        gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup));
+    Value shared = function.addWorkgroupAttribution(type, loc);
+    Value size = index(kWarp);
+    Value warp = arith::DivUIOp::create(b, loc, thread, size);
+    Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                        arith::RemUIOp::create(b, loc, thread, size), index(0));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      auto branch = scf::IfOp::create(b, loc, first, /*withElseRegion=*/false);
+      b.setInsertionPoint(branch.thenYield());
+      memref::StoreOp::create(b, loc, toMemory(value), shared, warp);
+    }
+    gpu::BarrierOp::create(b, loc);
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < warps; ++i)
+      sums.push_back(fromMemory(memref::LoadOp::create(b, loc, shared, index(i)), value.getType()));
+    return reduceHalves(kind, sums);
+  }
+
+  Value toMemory(Value value) {
+    return value.getType().isInteger(1)
+               ? Value(arith::ExtUIOp::create(b, loc, b.getI8Type(), value))
+               : value;
+  }
+  Value fromMemory(Value value, Type type) {
+    return type.isInteger(1) ? Value(arith::TruncIOp::create(b, loc, type, value)) : value;
+  }
+
+  /// Returns the value of the thread whose number differs in the bits of `offset`.
+  Value shuffle(Value value, int64_t offset) {
+    Type type = value.getType();
+    Type i32 = b.getI32Type();
+    auto exchange = [&](Value word) -> Value {
+      return gpu::ShuffleOp::create(b, loc, word, offset, kWarp, gpu::ShuffleMode::XOR)
+          .getShuffleResult();
+    };
+    unsigned bits = type.getIntOrFloatBitWidth();
+    if (bits == 32 || bits == 64) {
+      Type word = b.getIntegerType(bits);
+      Value raw = type == word ? value : Value(arith::BitcastOp::create(b, loc, word, value));
+      if (bits == 32) {
+        raw = exchange(raw);
+      } else {
+        Value half = arith::ConstantIntOp::create(b, loc, word, 32);
+        Value low = exchange(arith::TruncIOp::create(b, loc, i32, raw));
+        Value high = exchange(
+            arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, raw, half)));
+        high = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, high), half);
+        raw = arith::OrIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, low), high);
+      }
+      return type == word ? raw : Value(arith::BitcastOp::create(b, loc, type, raw));
+    }
+    Type small = b.getIntegerType(bits);
+    Value raw =
+        isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, small, value)) : value;
+    raw = exchange(arith::ExtUIOp::create(b, loc, i32, raw));
+    raw = arith::TruncIOp::create(b, loc, small, raw);
+    return isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, type, raw)) : raw;
+  }
+
+  OpBuilder &b;
+  gpu::GPUFuncOp function;
+  Location loc;
+  const RowForm &form;
+  const GpuSchedule &schedule;
+  Operation *yield;
+  ThreadEmitter emitter;
+  unsigned inputs = 0, outputs = 0;
+  Value block, thread;
+  // A form with rows:
+  Value lane; ///< this thread's number among those of its row
+  LinearIndex row, laneDim, firstColumn;
+  Value rowInside; ///< whether the row exists; null: always
+  SmallVector<Chunk> chunks;
+};
+
+gpu::GPUFuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Region &body,
+                              const Launch &launch) {
+  auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
+  if (!kernels) {
+    b.setInsertionPointToEnd(module.getBody());
+    kernels = gpu::GPUModuleOp::create(b, module.getLoc(), kKernelModule);
+  }
+  SmallVector<Type> types;
+  auto add = [&](Value value) {
+    auto tensor = cast<RankedTensorType>(value.getType());
+    types.push_back(
+        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
+  };
+  llvm::for_each(body.getArguments(), add);
+  llvm::for_each(body.front().getTerminator()->getOperands(), add);
+  b.setInsertionPointToEnd(kernels.getBody());
+  auto function = gpu::GPUFuncOp::create(b, body.getLoc(), name, b.getFunctionType(types, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(launch.threads), 1, 1}));
+  function.setKnownGridSizeAttr(b.getDenseI32ArrayAttr({int32_t(launch.blocks), 1, 1}));
+  b.setInsertionPointToEnd(&function.getBody().front());
+  return function;
+}
+
+/// Returns the only op of a region if it has a dedicated kernel, else null.
+cuda::OwnKernelOpInterface ownKernel(Region &body) {
+  Block &block = body.front();
+  if (block.getOperations().size() != 2)
+    return nullptr;
+  auto op = dyn_cast<cuda::OwnKernelOpInterface>(block.front());
+  if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
+    return nullptr;
+  return op;
+}
+
+LogicalResult emitOwn(OpBuilder &b, gpu::GPUFuncOp function, cuda::OwnKernelOpInterface op,
+                      Region &body) {
+  auto arguments = ValueRange(function.getBody().getArguments());
+  IRMapping buffers;
+  buffers.map(body.getArguments(), arguments.take_front(body.getNumArguments()));
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(buffers.lookup(operand));
+  SmallVector<Value> results(arguments.slice(body.getNumArguments(), op->getNumResults()));
+  if (failed(op.emit(b, function, operands, results)))
+    return failure();
+  b.setInsertionPointToEnd(&function.getBody().front());
+  gpu::ReturnOp::create(b, function.getLoc());
+  return success();
+}
+
+} // namespace
+
+FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name,
+                                                 Region &body) const {
+  OpBuilder b(module.getContext());
+  auto finish = [&](const Launch &launch, auto emit) -> FailureOr<KernelInfo> {
+    if (launch.blocks > INT32_MAX)
+      return body.getParentOp()->emitError()
+             << "the kernel needs " << launch.blocks << " blocks; a GPU has at most " << INT32_MAX;
+    gpu::GPUFuncOp function = createFunction(b, module, name, body, launch);
+    if (succeeded(emit(function)))
+      return KernelInfo{launch.blocks, 1, 0};
+    function.erase();
+    return failure();
+  };
+  if (cuda::OwnKernelOpInterface op = ownKernel(body))
+    return finish(op.getLaunch(),
+                  [&](gpu::GPUFuncOp function) { return emitOwn(b, function, op, body); });
+  FailureOr<RowForm> form = chooseRowForm(body);
+  if (failed(form))
+    return failure();
+  GpuSchedule schedule = chooseSchedule(*form, body);
+  return finish({schedule.blocks, schedule.threads}, [&](gpu::GPUFuncOp function) {
+    if (GpuKernel(b, function, body, *form, schedule).run())
+      return LogicalResult(success());
+    return LogicalResult(body.getParentOp()->emitError() << "no schedule found for this kernel");
+  });
+}

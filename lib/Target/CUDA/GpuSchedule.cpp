@@ -1,0 +1,81 @@
+//===- GpuSchedule.cpp - How rows and columns map to blocks and threads ---===//
+#include "lib/Target/CUDA/GpuSchedule.h"
+#include "dialects/nn/NN.h"
+#include "lib/Target/CUDA/ThreadEmitter.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+
+namespace {
+
+constexpr int64_t kWarp = 32;
+/// Threads per block of flat kernels and of rows that a warp takes.
+constexpr int64_t kBlock = 128;
+/// Elements per thread of a flat kernel.
+constexpr int64_t kFlatElements = 16;
+/// Elements of a row per thread that are kept in registers.
+constexpr int64_t kRowElements = 32, kWideRowElements = 64;
+/// Maximum threads per row; more are slower.
+constexpr int64_t kMaxRowThreads = 512;
+/// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
+constexpr int64_t kFewBlocks = 264;
+
+/// Returns the inputs and outputs with `count` elements.
+SmallVector<Value> buffersOf(Region &body, int64_t count) {
+  SmallVector<Value> all(body.front().getArguments());
+  llvm::append_range(all, body.front().getTerminator()->getOperands());
+  llvm::erase_if(all, [&](Value value) { return nn::elements(value) != count; });
+  return all;
+}
+
+/// Returns neighbouring elements per chunk: as many as the narrowest buffer has in one access, at
+/// most 8, and a divisor of `columns`.
+int64_t chunkWidth(Region &body, int64_t count, int64_t columns) {
+  int64_t width = 4;
+  for (Value value : buffersOf(body, count))
+    width = std::max(width, ThreadEmitter::accessBytes /
+                                nn::elementBytes(getElementTypeOrSelf(value.getType())));
+  width = std::min<int64_t>(width, 8);
+  while (columns % width != 0)
+    width /= 2;
+  return width;
+}
+
+GpuSchedule flatSchedule(const RowForm &form, Region &body) {
+  GpuSchedule schedule;
+  // With a loop inside each element, neighbouring threads take neighbouring elements.
+  schedule.width = form.loops ? 1 : chunkWidth(body, form.columns, form.columns);
+  schedule.chunks = form.loops ? 1 : kFlatElements / schedule.width;
+  int64_t pieces = form.columns / schedule.width;
+  schedule.threads = std::min<int64_t>(llvm::PowerOf2Ceil(pieces), kBlock);
+  while (schedule.chunks > 1 && pieces < kFewBlocks * schedule.threads * schedule.chunks)
+    schedule.chunks /= 2;
+  schedule.blocks = llvm::divideCeil(pieces, schedule.threads * schedule.chunks);
+  return schedule;
+}
+
+} // namespace
+
+GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
+  if (form.flat)
+    return flatSchedule(form, body);
+  GpuSchedule schedule;
+  schedule.width = chunkWidth(body, form.rows * form.columns, form.columns);
+  int64_t wideInputs = llvm::count_if(body.front().getArguments(), [&](Value input) {
+    return nn::elements(input) == form.rows * form.columns;
+  });
+  int64_t each =
+      form.columns > 128 * kRowElements && wideInputs < 2 ? kWideRowElements : kRowElements;
+  int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, each));
+  // A chunk per thread at most.
+  threads = std::min<int64_t>(threads, llvm::PowerOf2Ceil(form.columns / schedule.width));
+  schedule.rowThreads = std::clamp<int64_t>(threads, kWarp, kMaxRowThreads);
+  schedule.rowsPerBlock = schedule.rowThreads == kWarp ? kBlock / kWarp : 1;
+  schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
+  schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
+  int64_t chunks = llvm::divideCeil(form.columns, schedule.width * schedule.rowThreads);
+  schedule.chunks = chunks * schedule.width <= kWideRowElements ? chunks : 0;
+  return schedule;
+}

@@ -1,0 +1,30 @@
+//===- GpuSchedule.h - How rows and columns map to blocks and threads -----===//
+#ifndef SHALE_TARGET_CUDA_GPUSCHEDULE_H
+#define SHALE_TARGET_CUDA_GPUSCHEDULE_H
+
+#include "lib/Codegen/RowForm.h"
+
+namespace shale::cuda {
+
+/// The launch of a kernel, and what one thread does.
+///
+/// Rows: `rowThreads` threads share a row, `rowsPerBlock` rows share a block. A thread takes
+/// chunks of `width` neighbouring columns, `rowThreads` chunks apart. If `chunks` is positive, a
+/// thread takes at most that many chunks, unrolled, so that a row that several stages read stays in
+/// registers; 0: a loop over the row for each stage.
+/// Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads apart.
+struct GpuSchedule {
+  int64_t blocks = 1;
+  int64_t threads = 32; ///< per block
+  int64_t rowThreads = 32, rowsPerBlock = 1;
+  int64_t width = 1, chunks = 1;
+};
+
+/// Chooses the schedule of a kernel from its form and the types and sizes of its inputs and
+/// outputs. The choice depends on shapes and types only, so that the order of every sum does, too.
+/// The rules are measurements on an H200: docs/gpu-measurements.md, section B.
+GpuSchedule chooseSchedule(const RowForm &form, mlir::Region &body);
+
+} // namespace shale::cuda
+
+#endif // SHALE_TARGET_CUDA_GPUSCHEDULE_H

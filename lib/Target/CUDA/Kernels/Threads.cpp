@@ -1,0 +1,63 @@
+//===- Threads.cpp - Building blocks of dedicated GPU kernels -------------===//
+#include "lib/Target/CUDA/Kernels/Threads.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace shale::cuda;
+
+Value Threads::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
+Value Threads::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+Value Threads::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
+Value Threads::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
+Value Threads::min(Value x, Value y) { return arith::MinSIOp::create(b, loc, x, y); }
+Value Threads::both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
+Value Threads::less(Value x, Value y) {
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
+}
+Value Threads::select(Value condition, Value yes, Value no) {
+  return arith::SelectOp::create(b, loc, condition, yes, no);
+}
+Value Threads::block() { return gpu::BlockIdOp::create(b, loc, gpu::Dimension::x); }
+Value Threads::thread() { return gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x); }
+Value Threads::load(Value memref, Value at) { return memref::LoadOp::create(b, loc, memref, at); }
+void Threads::store(Value value, Value memref, Value at) {
+  memref::StoreOp::create(b, loc, value, memref, at);
+}
+Value Threads::loadIndex(Value memref, Value at) {
+  return arith::IndexCastOp::create(b, loc, b.getIndexType(), load(memref, at));
+}
+void Threads::barrier() { gpu::BarrierOp::create(b, loc); }
+
+void Threads::when(Value condition, llvm::function_ref<void()> body) {
+  auto branch = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenYield());
+  body();
+}
+
+void Threads::forRange(Value lower, Value upper, Value step, llvm::function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(b, loc, lower, upper, step);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+Value Threads::shared(int64_t elements, Type element) {
+  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  return function.addWorkgroupAttribution(MemRefType::get({elements}, element, AffineMap(), space),
+                                          loc);
+}
+
+Value Threads::constant(StringRef what, DenseElementsAttr values) {
+  auto module = function->getParentOfType<gpu::GPUModuleOp>();
+  std::string name = (function.getName() + "." + what).str();
+  auto type = MemRefType::get(values.getType().getShape(), values.getElementType());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    memref::GlobalOp::create(b, loc, name, b.getStringAttr("private"), type, values,
+                             /*constant=*/true, /*alignment=*/IntegerAttr());
+  }
+  return memref::GetGlobalOp::create(b, loc, type, name);
+}

@@ -1,0 +1,197 @@
+//===- Update.cpp - Updates of flat groups --------------------------------===//
+//
+// One launch updates the whole slice of a group. Each segment has its own factor on
+// the weight decay; a thread finds the segment of its elements by binary search.
+// Padding between segments keeps its bits. The formula is the op's own.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/NN.h"
+#include "lib/Target/CUDA/Kernels/Kernels.h"
+#include "lib/Target/CUDA/Kernels/Threads.h"
+#include "lib/Target/CUDA/ThreadEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+using namespace shale::nn;
+
+namespace {
+
+constexpr int64_t kThreads = 128;
+/// Neighbouring elements per thread. A chunk overlaps at most two segments, which begin at
+/// multiples of 64 bytes.
+constexpr int64_t kWidth = 4;
+
+/// The segments of a group as constant data of the kernel, with two more behind all elements.
+class Segments {
+public:
+  Segments(Threads &t, ArrayAttr segments) : t(t) {
+    SmallVector<int64_t> starts, ends;
+    SmallVector<float> factors;
+    auto add = [&](int64_t begin, int64_t end, double decay) {
+      if (!ends.empty() && ends.back() == begin && factors.back() == float(decay)) {
+        ends.back() = end;
+        return;
+      }
+      starts.push_back(begin);
+      ends.push_back(end);
+      factors.push_back(decay);
+    };
+    for (auto segment : segments.getAsRange<UpdateRangeAttr>())
+      add(segment.getOffset(), segment.getOffset() + segment.getCount(),
+          segment.getDecay().getValueAsDouble());
+    count = ends.size();
+    for (int i = 0; i < 2; ++i) {
+      starts.push_back(INT64_MAX);
+      ends.push_back(INT64_MAX);
+      factors.push_back(0);
+    }
+    auto type = RankedTensorType::get({int64_t(ends.size())}, t.b.getI64Type());
+    begins = t.constant("begins", DenseElementsAttr::get(type, ArrayRef(starts)));
+    bounds = t.constant("bounds", DenseElementsAttr::get(type, ArrayRef(ends)));
+    decays = t.constant("decays",
+                        DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(factors)));
+  }
+
+  /// Returns the first segment that ends after the element `at`.
+  Value find(Value at) {
+    Value found = t.index(0);
+    for (int64_t step = llvm::bit_floor(uint64_t(count)); step > 0; step /= 2) {
+      Value next = t.add(found, t.index(step));
+      Value last = t.min(t.sub(next, t.index(1)), t.index(count - 1));
+      Value exists = t.less(t.sub(next, t.index(1)), t.index(count));
+      Value before = t.less(t.loadIndex(bounds, last), t.add(at, t.index(1)));
+      found = t.select(t.both(exists, before), next, found);
+    }
+    return found;
+  }
+
+  struct Segment {
+    Value begin, end, decay;
+  };
+  Segment get(Value number) {
+    return {t.loadIndex(begins, number), t.loadIndex(bounds, number), t.load(decays, number)};
+  }
+
+private:
+  Threads &t;
+  int64_t count;
+  Value begins, bounds, decays;
+};
+
+struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
+  Launch getLaunch(Operation *op) const {
+    int64_t chunks = llvm::divideCeil(elements(op->getOperand(0)), kWidth);
+    return {int64_t(llvm::divideCeil(chunks, kThreads)), kThreads};
+  }
+  LogicalResult emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
+                     ValueRange results) const;
+};
+
+Type elementOf(Type type) { return cast<RankedTensorType>(type).getElementType(); }
+
+LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
+                                 ValueRange operands, ValueRange results) const {
+  auto update = cast<OptimizerUpdateOpInterface>(op);
+  Location loc = op->getLoc();
+  Threads t(b, function);
+  int64_t count = elements(op->getOperand(0));
+  Value zero = t.index(0);
+  SmallVector<Value> olds{update.getParameterOperand().get()}, hypers;
+  for (OpOperand *state : update.getStateOperands())
+    olds.push_back(state->get());
+  for (unsigned number : update.getHyperNumbers())
+    hypers.push_back(t.load(operands[number], zero));
+  Value gradient = update.getGradientOperand().get();
+  for (Value value : llvm::concat<Value>(SmallVector<Value>(olds), SmallVector<Value>{gradient}))
+    if (Type element = elementOf(value.getType()); !element.isF32() && !is16BitFloat(element))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
+  Value byte = t.load(operands[update.getEnableNumber()], zero);
+  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
+                                   constantLike(b, loc, byte.getType(), 0));
+  Value scale = t.load(operands[update.getEnableNumber() + 1], zero);
+
+  ThreadEmitter emitter(b, loc);
+  for (auto [value, memref] : llvm::zip(op->getOperands(), operands))
+    emitter.bind(value, memref);
+  emitter.pushScope(&function.getBody().front());
+  Value chunk = t.add(t.mul(t.block(), t.index(kThreads)), t.thread());
+  int64_t width = count % kWidth == 0 ? kWidth : 1;
+  if (width == 1) // a chunk is kWidth elements, of which the last may be outside
+    chunk = t.mul(chunk, t.index(kWidth));
+  int64_t size = width == 1 ? count : count / kWidth;
+
+  std::optional<Segments> segments;
+  Segments::Segment first, second;
+  Value start; // the chunk's first element in the group
+  if (ArrayAttr list = update.getGroupSegments()) {
+    segments.emplace(t, list);
+    start = width == 1 ? chunk : t.mul(chunk, t.index(kWidth));
+    if (update.getGroupOffset())
+      start = t.add(start, t.loadIndex(operands.back(), zero));
+    Value number = segments->find(start);
+    first = segments->get(number);
+    second = segments->get(t.add(number, t.index(1)));
+  }
+  auto within = [&](Value at, const Segments::Segment &segment) {
+    return t.both(t.less(t.sub(segment.begin, t.index(1)), at), t.less(at, segment.end));
+  };
+  SmallVector<SmallVector<NestEmitter::Output>> lanes;
+  SmallVector<Value> insides;
+  Value whole = t.less(chunk, t.index(size));
+  LinearIndex piece = emitter.addDim(size, chunk, DimOrigin::Other, 0, whole).times(width);
+  for (int64_t lane = 0; lane < kWidth; ++lane) {
+    LinearIndex at = piece.plus(lane);
+    Value inside = whole;
+    if (width == 1) {
+      Value place = t.add(chunk, t.index(lane));
+      inside = t.less(place, t.index(size));
+      at = emitter.addDim(size, place, DimOrigin::Other, 0, inside);
+    }
+    SmallVector<Value> values;
+    for (Value old : olds)
+      values.push_back(widen16Bits(b, loc, emitter.emit(old, at)));
+    Value scaled =
+        arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient, at)), scale);
+    Value decay, changes = on;
+    if (segments) {
+      Value place = t.add(start, t.index(lane)), inFirst = within(place, first);
+      decay = t.select(inFirst, first.decay, second.decay);
+      changes = t.both(changes, arith::OrIOp::create(b, loc, inFirst, within(place, second)));
+    } else {
+      decay = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(update.getDecayFactor()));
+    }
+    SmallVector<Value> next =
+        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, hypers});
+    insides.push_back(inside);
+    lanes.emplace_back();
+    // An old 16-bit value that is widened and rounded again keeps its bits.
+    for (auto [result, memref, value, old] : llvm::zip(op->getResults(), results, next, values)) {
+      Value kept = t.select(changes, value, old);
+      if (Type element = elementOf(result.getType()); is16BitFloat(element))
+        kept = narrowTo16Bits(b, loc, kept, element);
+      lanes.back().push_back({memref, at, kept});
+    }
+  }
+  if (width == 1) {
+    for (auto [inside, outputs] : llvm::zip(insides, lanes))
+      t.when(inside, [&] { emitter.storeOutputs(outputs); });
+  } else {
+    t.when(insides.front(), [&] {
+      for (ArrayRef<NestEmitter::Output> outputs : lanes)
+        emitter.storeOutputs(outputs);
+    });
+  }
+  emitter.finishAccesses();
+  return success();
+}
+
+} // namespace
+
+void cuda::attachUpdateKernels(MLIRContext &context) {
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.hasInterface<ElementwiseUpdateOpInterface>())
+      name.attachInterface<UpdateKernel>();
+}

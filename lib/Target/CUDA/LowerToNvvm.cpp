@@ -1,0 +1,147 @@
+//===- LowerToNvvm.cpp - Lowers GPU kernels to NVVM and PTX ---------------===//
+//
+// The code contains no call of libdevice and no contracted operation, so that the
+// same kernels compiled for a CPU compute the same bits.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Target/CUDA/GpuCode.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::cuda;
+
+/// Hides intrinsics, llvm.intr.sqrt for example, from the conversion to NVVM, which would replace
+/// them by calls of libdevice.
+static void hideIntrinsics(gpu::GPUModuleOp kernels) {
+  kernels.walk([](Operation *op) {
+    StringRef name = op->getName().getStringRef();
+    if (!name.consume_front("llvm.intr.") || op->getNumResults() != 1 ||
+        !isa<FloatType>(op->getResult(0).getType()))
+      return;
+    OpBuilder b(op);
+    auto call = LLVM::CallIntrinsicOp::create(b, op->getLoc(), op->getResult(0).getType(),
+                                              b.getStringAttr("llvm." + name), op->getOperands());
+    op->replaceAllUsesWith(call);
+    op->erase();
+  });
+}
+
+LogicalResult cuda::lowerToNvvm(gpu::GPUModuleOp kernels) {
+  RewritePatternSet patterns(kernels.getContext());
+  auto all = [](StringRef) { return true; };
+  populateMathF32ExpansionPatterns(patterns, all);
+  populateMathPolynomialApproximationPatterns(patterns, all);
+  if (failed(applyPatternsGreedily(kernels, std::move(patterns))))
+    return kernels.emitError("math expansion did not converge");
+  PassManager pm(kernels.getContext(), kernels->getName().getStringRef());
+  pm.enableVerifier(true);
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(arith::createArithExpandOpsPass());
+  // Before the conversion to NVVM, which would make calls of libdevice.
+  pm.addPass(createConvertMathToLLVMPass());
+  if (failed(pm.run(kernels)))
+    return failure();
+  hideIntrinsics(kernels);
+  PassManager conversion(kernels.getContext(), kernels->getName().getStringRef());
+  conversion.enableVerifier(true);
+  ConvertGpuOpsToNVVMOpsOptions options;
+  options.useBarePtrCallConv = true;
+  conversion.addPass(createConvertGpuOpsToNVVMOps(options));
+  conversion.addPass(createReconcileUnrealizedCastsPass());
+  conversion.addPass(createCanonicalizerPass());
+  conversion.addPass(createCSEPass());
+  return conversion.run(kernels);
+}
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(const Architecture &architecture,
+                                                          std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend)
+    return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
+      triple, architecture.name, ("+" + architecture.ptx).str(), options, std::nullopt,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+}
+
+FailureOr<std::string> cuda::emitPtx(gpu::GPUModuleOp kernels, const Architecture &architecture) {
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(architecture, error);
+  if (!machine)
+    return kernels.emitError() << "no code generator for " << architecture.name << ": " << error;
+  MLIRContext &context = *kernels.getContext();
+  registerBuiltinDialectTranslation(context);
+  registerGPUDialectTranslation(context);
+  registerLLVMDialectTranslation(context);
+  registerNVVMDialectTranslation(context);
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, llvmContext, "shale");
+  if (!module)
+    return kernels.emitError("translation to LLVM IR failed");
+  module->setTargetTriple(machine->getTargetTriple());
+  module->setDataLayout(machine->createDataLayout());
+  optimize(*module, *machine);
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream out(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return kernels.emitError() << architecture.name << " has no assembly";
+  passes.run(*module);
+  return text.str().str();
+}

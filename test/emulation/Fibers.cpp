@@ -1,0 +1,372 @@
+#include "Fibers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <sys/mman.h>
+#include <vector>
+
+namespace shale::emulation {
+namespace {
+
+constexpr int32_t kWarp = 32;
+constexpr size_t kStack = 256 << 10;
+
+extern "C" void shale_switch(void **from, void *to);
+// Saves the registers that a call preserves, and changes stacks (System V ABI, x86-64).
+asm(R"(
+.text
+.globl shale_switch
+.type shale_switch, @function
+shale_switch:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+.size shale_switch, .-shale_switch
+)");
+
+enum class State { Ready, Barrier, Shuffle, Done };
+
+struct Fiber {
+  ShaleThread context; // first: the kernel's functions get its address
+  class Block *block;
+  void *stack = nullptr; // saved stack pointer
+  State state = State::Ready;
+  int32_t site = -1;
+  // A shuffle: what it offers, asks for and gets.
+  int32_t value, offset, width, mode;
+  int64_t result;
+  int32_t epoch = 0;    // barriers passed
+  int32_t exchange = 0; // shuffles passed by its warp
+};
+
+/// Who accessed a byte last.
+struct Shadow {
+  int64_t writerBlock = -1, readerBlock = -1;
+  int32_t writer = -1, reader = -1; // reader: -2 if several threads
+  int32_t writerEpoch = -1, readerEpoch = -1;
+  int32_t writerExchange = 0, readerExchange = 0;
+  int32_t writerSite = -1, readerSite = -1;
+};
+
+class Block {
+public:
+  Block(const Launch &launch, void *const *args, const Options &options, Result &result)
+      : launch(launch), args(args), options(options), result(result), random(options.seed),
+        fibers(launch.threads), shared(launch.sharedBytes + 16), sharedShadow(launch.sharedBytes) {
+    for (auto [start, size] : options.buffers)
+      buffers.push_back({static_cast<const char *>(start), std::vector<Shadow>(size)});
+
+    bytes = size_t(launch.threads) * kStack;
+    void *block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block == MAP_FAILED)
+      throw std::bad_alloc();
+    stacks = static_cast<char *>(block);
+  }
+  ~Block() { munmap(stacks, bytes); }
+
+  bool run(int64_t number) {
+    char *memory =
+        reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(shared.data()) + 15) / 16 * 16);
+    std::memset(shared.data(), 0xff, shared.size());
+    std::fill(sharedShadow.begin(), sharedShadow.end(), Shadow());
+    sharedStart = memory;
+    this->number = number;
+    order();
+    for (int32_t i = 0; i < launch.threads; ++i) {
+      Fiber &fiber = fibers[i];
+      fiber = Fiber();
+      fiber.block = this;
+      fiber.context = {i, number, memory, barrier, shuffle, access};
+      start(fiber, stacks + (size_t(i) + 1) * kStack);
+    }
+    for (;;) {
+      int32_t next = choose();
+      if (next < 0) {
+        if (std::all_of(fibers.begin(), fibers.end(),
+                        [](const Fiber &fiber) { return fiber.state == State::Done; }))
+          return true;
+        if (!release())
+          return false;
+        continue;
+      }
+      current = &fibers[next];
+      shale_switch(&main, current->stack);
+      if (!result.error.empty())
+        return false;
+    }
+  }
+
+private:
+  static Block &of(ShaleThread *thread) { return *reinterpret_cast<Fiber *>(thread)->block; }
+  static Fiber &fiberOf(ShaleThread *thread) { return *reinterpret_cast<Fiber *>(thread); }
+
+  /// Lays out a stack whose first switch enters enter().
+  void start(Fiber &fiber, char *top) {
+    uintptr_t address = reinterpret_cast<uintptr_t>(top) & ~uintptr_t(15);
+    void **place = reinterpret_cast<void **>(address);
+    *--place = nullptr; // the return address of enter, which never returns
+    *--place = reinterpret_cast<void *>(&Block::enter);
+    for (int i = 0; i < 6; ++i)
+      *--place = nullptr;
+    fiber.stack = place;
+  }
+
+  static thread_local Block *active;
+  static void enter() {
+    Block &block = *active;
+    Fiber &fiber = *block.current;
+    block.launch.function(&fiber.context, block.args);
+    fiber.state = State::Done;
+    block.yield();
+  }
+
+public:
+  void activate() { active = this; }
+
+private:
+  void yield() {
+    Fiber *self = current;
+    shale_switch(&self->stack, main);
+  }
+
+  /// Returns a thread that can run, or -1.
+  int32_t choose() {
+    while (place < sequence.size() && fibers[sequence[place]].state != State::Ready)
+      ++place;
+    return place < sequence.size() ? sequence[place] : -1;
+  }
+
+  /// Orders the threads for a block.
+  void order() {
+    sequence.resize(launch.threads);
+    std::iota(sequence.begin(), sequence.end(), 0);
+    if (options.order == Order::Last)
+      std::reverse(sequence.begin(), sequence.end());
+    if (options.order == Order::Random) {
+      std::vector<int32_t> priority((launch.threads + kWarp - 1) / kWarp);
+      std::iota(priority.begin(), priority.end(), 0);
+      std::shuffle(priority.begin(), priority.end(), random);
+      std::stable_sort(sequence.begin(), sequence.end(), [&](int32_t x, int32_t y) {
+        return priority[x / kWarp] < priority[y / kWarp];
+      });
+    }
+    place = 0;
+  }
+
+  /// Lets the block go on if all of its threads wait at one barrier.
+  bool release() {
+    int32_t site = -1;
+    for (const Fiber &fiber : fibers) {
+      if (fiber.state == State::Shuffle || fiber.state == State::Done) {
+        const char *what = fiber.state == State::Done ? "has ended" : "waits at shuffle ";
+        fail("deadlock: thread " + std::to_string(fiber.context.thread) + " " + what +
+             (fiber.state == State::Done ? "" : std::to_string(fiber.site)) + " while others wait");
+        return false;
+      }
+      if (site >= 0 && fiber.site != site) {
+        fail("threads wait at different barriers: " + std::to_string(site) + " and " +
+             std::to_string(fiber.site));
+        return false;
+      }
+      site = fiber.site;
+    }
+    for (Fiber &fiber : fibers) {
+      fiber.state = State::Ready;
+      ++fiber.epoch;
+    }
+    place = 0;
+    return true;
+  }
+
+  /// Lets a warp go on if all of its threads wait at one shuffle.
+  void releaseWarp(int32_t begin, int32_t end) {
+    for (int32_t i = begin; i < end; ++i)
+      if (fibers[i].state != State::Shuffle || fibers[i].site != fibers[begin].site)
+        return;
+    for (int32_t i = begin; i < end; ++i) {
+      Fiber &fiber = fibers[i];
+      int32_t lane = i - begin, first = lane / fiber.width * fiber.width;
+      int32_t from = fiber.mode == 0   ? lane ^ fiber.offset
+                     : fiber.mode == 1 ? lane - fiber.offset
+                     : fiber.mode == 2 ? lane + fiber.offset
+                                       : first + fiber.offset;
+      bool valid = from >= first && from < first + fiber.width && begin + from < end;
+      int32_t value = valid ? fibers[begin + from].value : fiber.value;
+      fiber.result = int64_t(uint32_t(value)) | int64_t(valid) << 32;
+    }
+    for (int32_t i = begin; i < end; ++i) {
+      fibers[i].state = State::Ready;
+      ++fibers[i].exchange;
+    }
+    place = 0;
+  }
+
+  static void barrier(ShaleThread *thread, int32_t site) {
+    Block &block = of(thread);
+    block.result.barriers.insert(site);
+    if (site == block.options.dropped)
+      return;
+    Fiber &fiber = fiberOf(thread);
+    fiber.state = State::Barrier;
+    fiber.site = site;
+    block.yield();
+  }
+
+  static int64_t shuffle(ShaleThread *thread, int32_t value, int32_t offset, int32_t width,
+                         int32_t mode, int32_t site) {
+    Block &block = of(thread);
+    Fiber &fiber = fiberOf(thread);
+    fiber.state = State::Shuffle;
+    fiber.site = site;
+    fiber.value = value;
+    fiber.offset = offset;
+    fiber.width = width;
+    fiber.mode = mode;
+    int32_t first = int32_t(thread->thread) / kWarp * kWarp;
+    block.releaseWarp(first, std::min(block.launch.threads, first + kWarp));
+    block.yield();
+    return fiber.result;
+  }
+
+  /// Whether an access of another thread, in its epochs, is ordered before one of `fiber` now.
+  bool ordered(const Fiber &fiber, int64_t block, int32_t other, int32_t epoch,
+               int32_t exchange) const {
+    int32_t self = int32_t(fiber.context.thread);
+    if (block != number)
+      return false;
+    if (other == self || epoch < fiber.epoch)
+      return true;
+    return other / kWarp == self / kWarp && exchange < fiber.exchange;
+  }
+
+  static void access(ShaleThread *thread, const void *address, int32_t bytes, int32_t write,
+                     int32_t site) {
+    Block &block = of(thread);
+    Fiber &fiber = fiberOf(thread);
+    auto *place = static_cast<const char *>(address);
+    bool known = false;
+    auto note = [&](const char *what, const char *start, std::vector<Shadow> &shadow) {
+      int64_t offset = place - start;
+      if (offset < 0 || offset >= int64_t(shadow.size()))
+        return;
+      known = true;
+      if (offset + bytes > int64_t(shadow.size()))
+        block.fail("thread " + std::to_string(thread->thread) + " accesses byte " +
+                   std::to_string(offset + bytes - 1) + " of " + std::to_string(shadow.size()) +
+                   " of " + what + ", site " + std::to_string(site));
+      else
+        for (int64_t at = offset; at < offset + bytes; ++at)
+          block.noteByte(fiber, shadow[at], write, site, std::string(what), at);
+    };
+    note("shared memory", block.sharedStart, block.sharedShadow);
+    for (auto &[start, shadow] : block.buffers)
+      note("a buffer", start, shadow);
+    if (!known)
+      block.fail("thread " + std::to_string(thread->thread) + " of block " +
+                 std::to_string(block.number) +
+                 " accesses memory outside of every buffer at site " + std::to_string(site));
+    if (!block.result.error.empty())
+      block.yield(); // run() ends here
+  }
+
+  void noteByte(Fiber &fiber, Shadow &shadow, bool write, int32_t site, const std::string &what,
+                int64_t at) {
+    int32_t self = int32_t(fiber.context.thread);
+    std::string place = "byte " + std::to_string(at) + " of " + what;
+    if (shadow.writer >= 0 && !ordered(fiber, shadow.writerBlock, shadow.writer, shadow.writerEpoch,
+                                       shadow.writerExchange))
+      race(fiber, write ? "writes " : "reads ", place, site, "wrote", shadow.writer,
+           shadow.writerSite);
+    // Of several readers, -2, one is another thread.
+    bool current = shadow.readerBlock != number || shadow.readerEpoch >= fiber.epoch;
+    if (write && shadow.reader != -1 && current &&
+        (shadow.reader == -2 || !ordered(fiber, shadow.readerBlock, shadow.reader,
+                                         shadow.readerEpoch, shadow.readerExchange)))
+      race(fiber, "writes ", place, site, "read", shadow.reader, shadow.readerSite);
+    if (write) {
+      shadow.writer = self;
+      shadow.writerBlock = number;
+      shadow.writerEpoch = fiber.epoch;
+      shadow.writerExchange = fiber.exchange;
+      shadow.writerSite = site;
+      return;
+    }
+    bool same = shadow.readerBlock == number && shadow.readerEpoch == fiber.epoch;
+    bool several = shadow.reader == -2 || (shadow.reader >= 0 && shadow.reader != self);
+    shadow.reader = (same || shadow.readerBlock != number) && several ? -2 : self;
+    shadow.readerBlock = number;
+    shadow.readerEpoch = fiber.epoch;
+    shadow.readerExchange = fiber.exchange;
+    shadow.readerSite = site;
+  }
+
+  void race(const Fiber &fiber, const char *does, const std::string &place, int32_t site,
+            const char *did, int32_t other, int32_t otherSite) {
+    fail("race: thread " + std::to_string(fiber.context.thread) + " of block " +
+         std::to_string(number) + " " + does + place + " at site " + std::to_string(site) +
+         (other >= 0 ? ", which thread " + std::to_string(other) : ", which several threads") +
+         " " + did + " at site " + std::to_string(otherSite) + ", without a barrier between");
+  }
+  void fail(std::string message) {
+    if (result.error.empty())
+      result.error = std::move(message);
+  }
+
+  const Launch &launch;
+  void *const *args;
+  const Options &options;
+  Result &result;
+  std::mt19937_64 random;
+  std::vector<Fiber> fibers;
+  std::vector<char> shared;
+  const char *sharedStart = nullptr;
+  std::vector<Shadow> sharedShadow;
+  std::vector<std::pair<const char *, std::vector<Shadow>>> buffers;
+  int64_t number = 0;            // of the block that runs
+  std::vector<int32_t> sequence; // the threads, by priority
+  size_t place = 0;              // threads before it cannot run
+  char *stacks;
+  size_t bytes;
+  void *main = nullptr;
+  Fiber *current = nullptr;
+};
+
+thread_local Block *Block::active = nullptr;
+
+} // namespace
+
+Result run(const Launch &launch, void *const *args, const Options &options) {
+  Result result;
+  Block block(launch, args, options, result);
+  block.activate();
+  std::vector<int64_t> numbers(launch.blocks);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  if (options.order == Order::Last)
+    std::reverse(numbers.begin(), numbers.end());
+  if (options.order == Order::Random) {
+    std::mt19937_64 random(options.seed);
+    std::shuffle(numbers.begin(), numbers.end(), random);
+  }
+  for (int64_t number : numbers)
+    if (!block.run(number))
+      break;
+  return result;
+}
+
+} // namespace shale::emulation

@@ -1,0 +1,44 @@
+// Runs GPU kernels that are compiled for the CPU: the threads of a block are fibers.
+//
+// The order in which threads run is adversarial. Every access to memory must lie in a
+// buffer and is checked against those of other threads since the last barrier.
+#ifndef SHALE_TEST_EMULATION_FIBERS_H
+#define SHALE_TEST_EMULATION_FIBERS_H
+
+#include "shale/Emulation.h"
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shale::emulation {
+
+enum class Order { First, Last, Random }; // which thread of those that can run is next
+
+struct Options {
+  Order order = Order::First;
+  uint64_t seed = 1;    // Order::Random: of the warps' priorities and of the blocks' order
+  int32_t dropped = -1; // the barrier at this site does not wait
+  std::vector<std::pair<const void *, int64_t>> buffers = {}; // all that a kernel may access
+};
+
+struct Launch {
+  ShaleThreadFunction function;
+  int64_t blocks;
+  int32_t threads;
+  int64_t sharedBytes;
+};
+
+/// What a launch met.
+struct Result {
+  std::string error; // the first race, stray access, divergent barrier or deadlock; empty: none
+  std::set<int32_t> barriers; // the sites of the barriers that threads reached
+};
+
+/// Runs a kernel. Shared memory is NaN at the start of each block.
+Result run(const Launch &launch, void *const *args, const Options &options);
+
+} // namespace shale::emulation
+
+#endif
