@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
-"""Follows PyTorch's run of two micro-batches a step, for every strategy and both ways to synchronise, and holds the bytes
-on the wire against design and the communicator's count.
+"""Follows PyTorch's run with two micro-batches per step, and compares the bytes that ranks send with the design.
 
 usage: accumulate.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--bar 0.02] [--brief]
 
-With W and R the padded bytes of all parameters in the wire and the reduce type, N ranks and K micro-batches a rank sends a
-step: none 2R; optimizer and grad W for the gathers and R for the reduction, grad K R for the reduction when it synchronises
-each micro-batch; full K times the gathers of W, and K R or R for the reduction; each times (N-1)/N, and listed scalars. On
-two replicas of two shards half of each reduction comes to it. The accumulators are in f32 whatever is reduced, and whole
-unless each micro-batch is synchronised over their slices.
+Runs every strategy, with gradients reduced in each micro-batch and once per step. W and R are the padded bytes of all parameters in
+the wire type and the reduce type, N is the number of ranks and K that of micro-batches. Per step a rank sends (N-1)/N of:
 
-Four micro-batches of half the rows take the same steps: those between the first and the last have a function of their own.
+  none       2 R
+  optimizer  W for the gathers, R for the reduction
+  grad       W for the gathers, R for the reduction, or K R if it reduces each micro-batch
+  full       K times the bytes of its gathers, R for the reduction, or K R if it reduces each micro-batch
 
---flags: with 16-bit floats, PyTorch's being f32: the loss is held against --bar, the gradient norm is not, and no step may be
-skipped. --brief: three of the programs.
+and all-reduces of scalars. On two replicas of two shards half of each reduction is added. Plan and communicator must agree.
+Accumulators are f32 for every reduce type. They are slices if each micro-batch is reduced, otherwise whole.
+Four micro-batches of half the rows must take the same steps. This tests the function of micro-batches 2 to K-1.
+
+--flags: flags of 16-bit floats. The loss must be within --bar of PyTorch's f32 run, the gradient norm is not compared, and no step may
+be skipped. --brief: three of the programs only.
 """
 import re
 
 from combine import cut
 from runner import Case, Deviates, largest, main, metrics, run
 
-# strategy, flags, reductions of R in a step of K, whether accumulators are whole
+# strategy, flags, reductions of R per step of K micro-batches, whether accumulators are whole
 WAYS = [("none", "", None, True), ("optimizer", "", 1, True), ("grad", "", 2, False),
         ("grad", "--sync-every-microbatch=false", 1, True), ("full", "", 2, False), ("full", "--sync-every-microbatch=false", 1, True)]
 REPLICAS = [("full", "--mesh=replica=2,fsdp=2", 2, False), ("grad", "--mesh=replica=2,fsdp=2 --sync-every-microbatch=false", 1, True)]
@@ -43,7 +46,7 @@ def check_wire(way, ranks, wire, reduced_bytes, plan):
 
 
 def widths(flags):
-    """Bytes of an element that is sent, and of one that is reduced."""
+    """Bytes of an element in the wire type and in the reduce type."""
     half = [f"--{what}-dtype" in flags and not re.search(f"--{what}-dtype[ =]f32", flags) for what in ("param", "reduce")]
     return [2 if is_half else 4 for is_half in half]
 
@@ -74,10 +77,10 @@ def follow(case, work, way, ranks, flags, bar):
     for size, category in re.findall(r"^ +state +\d+ +(\d+) +\d+ +(\w+) ", described, re.M):
         state[category] = state.get(category, 0) + int(size)
     shards = 2 if "replica" in own else ranks
-    # Moments are two f32 an element; the loss scale and its counter stand beside them.
+    # Two f32 moments per element, plus the loss scale and its counter.
     scale = 8 if re.search(r"[ =]f16", flags) else 0
     elements = (state["optimizer"] - scale) // 8 * (1 if strategy == "none" else shards)
-    expected = 4 * elements // (1 if accumulators_whole else shards) + 8  # and the sums of loss and count
+    expected = 4 * elements // (1 if accumulators_whole else shards) + 8  # plus the sums of loss and count
     if state["gradients"] != expected:
         raise Deviates(f"{way} on {ranks} ranks has accumulators of {state['gradients']} bytes; {expected} expected")
     if ranks > 1:
@@ -85,7 +88,7 @@ def follow(case, work, way, ranks, flags, bar):
     total = sum(plan.values())
     counted = {line["comm_bytes"] for line in metrics(out)}
     if counted != {total}:
-        raise Deviates(f"{way} on {ranks} ranks sent {counted} bytes a step; the plan says {total}")
+        raise Deviates(f"{way} on {ranks} ranks sent {counted} bytes per step, but the plan has {total}")
     return loss, norm
 
 
@@ -101,9 +104,9 @@ def follow_four(a, work, strategy, *flags):
 
 def check(a, work):
     case = Case(a.build, a.case, "trajectory-accumulate.json")
-    # On one rank there is nothing to synchronise: each strategy once.
+    # One rank has nothing to synchronise, so each strategy runs once.
     runs = [(WAYS[way], 1) for way in (0, 1, 2, 4)] + [(way, 2) for way in WAYS] + [(WAYS[4], 4)]
-    if a.bar:  # what 16-bit floats change
+    if a.bar:  # 16-bit floats: other bars
         runs = [(WAYS[0], 1)] + [(way, 2) for way in WAYS] + [(way, 4) for way in REPLICAS]
     if a.brief:
         runs = [(WAYS[0], 1), (WAYS[3], 2), (WAYS[4], 2)]

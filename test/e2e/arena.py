@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The arenas of device and host are at most 1.05 times the largest sum of bytes that are live at once: every fixture, each
-strategy, with and without recomputation, each kind of offload, micro-batches and 16-bit floats; and a model with dropout.
+"""The arenas of device and host have at most 1.05 times as many bytes as are live at once.
 
 usage: arena.py --build DIR
+
+The programs are every fixture with each strategy, with and without recomputation, with each kind of offload, with micro-batches and with
+16-bit floats; and a model with dropout.
 """
 import re
 
@@ -19,7 +21,7 @@ DROPOUT = ["--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "full", "--bind", 
 
 
 def ratios(said):
-    """Of each memory that has an arena: its size to what is live at its peak."""
+    """For each memory with an arena: the size of the arena divided by the bytes live at its peak."""
     for memory in said.split("host memory"):
         lines = re.findall(r"^  \w+ +(\d+)  (.*)$", memory, re.M)
         live = sum(int(size) for size, what in lines if PLACES in what)
@@ -52,7 +54,7 @@ def check(a, work):
         said = run([f"{a.build}/bin/shalec", MODELS / "dropout/model.onnx", "-o", work / "step.o", "--emit", "object", *DROPOUT, *flags], "shalec").stdout
         look(f"dropout, {flags}", said)
     if worst[0] > BAR:
-        raise Deviates(f"the arena of {worst[1]} is {worst[0]:.3f} times what is live")
+        raise Deviates(f"the arena of {worst[1]} is {worst[0]:.3f} times the live bytes")
     return f"{compiled} programs, {arenas} arenas; at most {worst[0]:.4f} times what is live ({worst[1]})"
 
 

@@ -1,4 +1,4 @@
-"""Batches of the demo's text, drawn the same way for PyTorch's reference run and for Shale's."""
+"""Batches of the demo text, the same for PyTorch's reference run and for Shale's run."""
 import pathlib
 
 import numpy as np

@@ -1,26 +1,31 @@
 #!/usr/bin/env python3
-"""Holds the plan's bytes against design and against the running program, for every strategy.
+"""Compares the planned bytes with the design and with the running program, for every strategy.
 
 usage: bytes.py --build DIR --case test/models/gpt2 [--offload] [--accumulate]
 
-With P the padded bytes of all parameters (f32) and N ranks, a rank
-- keeps, when the update begins, parameters, gradients and optimizer state of: none P, P, 2P; optimizer P, P, 2P/N;
-  grad P, P/N, 2P/N; full P/N, P/N, 2P/N. By plan (--describe) and by the running program (--report-buffers), which
-  recorded what its step reads after the update began, filled all other bytes of its arena with NaN, and still makes the
-  same run;
-- sends a step: none 2P, optimizer and grad 2P, full P for the reduction and at most 2P for the gathers, each times
-  (N-1)/N, and listed scalars; which is what the communicator counts;
-- with full has at most two units whole or on their way at once, the root unit counted, and gathers none more than twice a
+P is the padded bytes of all parameters (f32), N the number of ranks. Per rank:
+
+             parameters  gradients  optimizer state   sent per step, times (N-1)/N
+  none       P           P          2P                2P
+  optimizer  P           P          2P/N              2P
+  grad       P           P/N        2P/N              2P
+  full       P/N         P/N        2P/N              P for the reduction, at most 2P for the gathers
+
+- The first three columns hold when the update begins, by plan (--describe) and in the running program (--report-buffers). The program
+  records what its step reads after the update begins, fills all other bytes of its arena with NaN, and must give the same run.
+- The last column does not count all-reduces of scalars. The communicator must count the same bytes.
+- With full, at most two units (root included) are whole or in flight at once, and each is gathered at most twice per
   micro-batch, with --recompute block too.
 
---offload: on 2 ranks, with each kind of state in host memory and with all of it. The same bytes as above, over both
-memories; what is being copied when the update begins is where it comes from, its copy is on its way and listed as communication.
-State of an offloaded kind is in host memory.
+--offload: two ranks, with each kind of state in host memory and with all of it. The same bytes hold over both memories, and state of an
+offloaded kind is in host memory. A value that is being copied when the update begins counts where it comes from, and its copy
+is listed as communication. Nothing else is listed as communication then, and without --offload nothing is.
+A copy holds the parameters, the moments, the gradient sums or the gradient of one unit; its bytes follow from the shapes of PyTorch's
+weights. The program waits for a copy to the host when the next one begins, and reads one copy while the next one arrives. So there are at
+most two copies of state, one of a gradient and two of scalars.
 
-Nothing else is communication when the update begins, and without --offload nothing is. A copy is a unit's parameters, moments or sums of gradients, or its
-gradient: it has the bytes that follow from the shapes of PyTorch's weights. A copy to the host is waited for when the next one begins,
-and one is read while the next one comes: at most two copies of state and one of a gradient are there, and two of scalars. --accumulate: with two micro-batches a step, everything offloaded, gradients and nothing; the program
-watches all functions of a step, and accumulators stand beside, in host memory where gradients are offloaded.
+--accumulate: two micro-batches per step, with everything, gradients, or nothing offloaded. The program watches all functions of a step.
+Accumulators are counted separately, in host memory if gradients are offloaded.
 """
 import json
 import re
@@ -30,11 +35,11 @@ from runner import Case, Deviates, main, metrics, run, same_bits
 from sent import units_of
 
 KEPT = ("parameters", "gradients", "optimizer")
-SCALARS = 4096  # of coordinates, norms, factors
+SCALARS = 4096  # bytes allowed for coordinates, norms and factors
 
 
 def planned_collectives(text):
-    """{kind: (count, bytes)} of a step, as shalec prints them."""
+    """{kind: (count, bytes)} per step, from the output of shalec."""
     return {kind: (int(count), int(size)) for count, kind, size in
             re.findall(r"^ +(\d+) (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", text, re.M)}
 
@@ -45,7 +50,7 @@ def check_wire(strategy, ranks, whole, plan):
     gathered = plan.get("all-gather", (0, 0))[1]
     scattered = plan.get("reduce-scatter", (0, 0))[1]
     reduced = plan.get("all-reduce", (0, 0))[1]
-    # An all-reduce rounds each slice up to an element a group.
+    # An all-reduce rounds each slice up by at most one element per group.
     holds = {"none": gathered == scattered == 0 and 2 * share <= reduced <= 2 * share + scalars,
              "optimizer": gathered == scattered == share and reduced <= scalars,
              "grad": gathered == scattered == share and reduced <= scalars,
@@ -55,14 +60,14 @@ def check_wire(strategy, ranks, whole, plan):
 
 
 def designed(strategy, ranks, whole):
-    """Bytes of KEPT."""
+    """Bytes of the categories KEPT."""
     part = whole // ranks
     return {"none": (whole, whole, 2 * whole), "optimizer": (whole, whole, 2 * part),
             "grad": (whole, part, 2 * part), "full": (part, part, 2 * part)}[strategy]
 
 
 def check_kept(what, rows, wanted):
-    """`rows` of (category, bytes) hold what is wanted, and scalars and copies on their way beside it."""
+    """`rows` of (category, bytes) must hold the wanted bytes, and otherwise only scalars and copies in flight."""
     have = tuple(sum(size for category, size in rows if category == kept) for kept in KEPT)
     rest = sum(size for category, size in rows if category not in (*KEPT, "communication"))
     if have != wanted or rest > SCALARS:
@@ -70,13 +75,13 @@ def check_kept(what, rows, wanted):
 
 
 def described_rows(described):
-    """The plan's buffers when the update begins: (space, category, bytes)."""
+    """The planned buffers when the update begins: (space, category, bytes)."""
     return [(space, category, int(size)) for space, size, category in
             re.findall(r"^ +((?:host )?(?:state|arena)) +\d+ +(\d+) +\d+ +(\w+) ", described, re.M)]
 
 
 def check_spaces(what, planned, report, offload):
-    """The running program has the plan's buffers in each space, and state where it is asked for."""
+    """The running program must have the planned buffers in each space, and offloaded state in host memory."""
     for rank in report:
         running = [(row["space"], row["category"], row["bytes"]) for row in rank["when_update_begins"]]
         if sorted(running) != sorted(planned):
@@ -88,7 +93,7 @@ def check_spaces(what, planned, report, offload):
     sums = {space for space, of, size in planned if of == "gradients" and "state" in space and size > 4}
     if sums and sums != {"host state" if offload in ("grads", "all") else "state"}:
         raise Deviates(f"{what}: gradients add up in {sums}")
-    # With strategy optimizer the update begins with their reduction.
+    # With strategy optimizer the update begins with the reduction of gradients.
     if offload in ("grads", "optimizer", "all") and not what.startswith("optimizer") and not any(space.startswith("host") and of == "gradients" for space, of, _ in planned):
         raise Deviates(f"{what}: no gradient is in host memory when the update begins")
     if offload == "none" and any("host" in space for space, _, _ in planned):
@@ -96,7 +101,7 @@ def check_spaces(what, planned, report, offload):
 
 
 def check_running(what, report, wanted, whole, elements, accumulators=0):
-    """The tables of all ranks; returns the bytes of padding of a rank."""
+    """Checks the tables of all ranks. Returns the bytes of padding per rank."""
     used, padding = {kept: 0 for kept in KEPT}, []
     for rank in report:
         rows = rank["when_update_begins"]
@@ -113,12 +118,12 @@ def check_running(what, report, wanted, whole, elements, accumulators=0):
             if row["category"] in KEPT:
                 used[row["category"]] += row["bytes"] - row["padding"]
         padding.append(sum(row["padding"] for row in rows))
-    # What is no padding is each element once, or once a rank where it is replicated.
+    # Without padding, each element is there once, or once per rank if it is replicated.
     for category, times, kept in zip(KEPT, (1, 1, 2), wanted):
         if accumulators and category == "gradients":
             continue
         copies = 1 if kept < times * whole else len(report)
-        # The plan lists an equal share of a gradient's padding, rounded down, for each rank.
+        # The plan gives each rank an equal share of a gradient's padding, rounded down.
         rounding = sum(row["category"] == category for rank in report for row in rank["when_update_begins"]) if category == "gradients" else 0
         if not 0 <= used[category] - 4 * times * elements * copies <= rounding:
             raise Deviates(f"{what}: {category} without padding have {used[category]} bytes on all ranks; {copies} x {4 * times * elements} expected")
@@ -126,7 +131,7 @@ def check_running(what, report, wanted, whole, elements, accumulators=0):
 
 
 def check_copies(what, units, report, offload):
-    """What is listed as communication when the update begins; `units`: bytes of a unit's gradient or state on a rank."""
+    """Checks the buffers listed as communication when the update begins. `units`: bytes per rank of a unit's gradient or state."""
     for rank in report:
         rows = [(row["name"], row["bytes"]) for row in rank["when_update_begins"] if row["category"] == "communication"]
         large, found = [row for row in rows if row[1] > 8], []
@@ -137,7 +142,7 @@ def check_copies(what, units, report, offload):
             found.append(name[len(unit):])
         gradients = found.count("")
         if offload == "none" and rows or len(set(large)) < len(large) or gradients > 1 or len(found) - gradients > 2 or len(rows) - len(large) > 2:
-            raise Deviates(f"{what}, rank {rank['rank']}: these copies are on their way when the update begins: {rows}")
+            raise Deviates(f"{what}, rank {rank['rank']}: these copies are in flight when the update begins: {rows}")
     return [name for name, _ in large]
 
 
@@ -145,7 +150,7 @@ def check_gathers(what, report, said, batches):
     at_once = max(rank["units_at_once"] for rank in report)
     planned = int(re.search(r"^units +at most (\d+) whole", said, re.M).group(1))
     if at_once > 2 or planned > 2:
-        raise Deviates(f"{what} has {at_once} units whole or on their way at once, {planned} by plan")
+        raise Deviates(f"{what} has {at_once} units whole or in flight at once, {planned} by plan")
     if not any("root" == gather["unit"] for gather in report[0]["gathers"]):
         raise Deviates(f"{what} never gathers the root unit")
     for rank in report:
@@ -156,7 +161,7 @@ def check_gathers(what, report, said, batches):
 
 
 def check_program(case, work, shard, ranks, offload="none", recompute="none"):
-    """One line of what was found."""
+    """Compiles and checks one program. Returns a line for the summary."""
     what = f"{shard} on {ranks} ranks" + (f", {offload} offloaded" if offload != "none" else "") + (f", {recompute} recomputed" if recompute != "none" else "")
     name = f"{shard}-{ranks}-{offload}"
     program, out, report_file = work / f"train-{name}", work / f"run-{name}", work / f"report-{name}.json"
@@ -171,7 +176,7 @@ def check_program(case, work, shard, ranks, offload="none", recompute="none"):
     kept = designed(shard, ranks, whole)
     wanted = kept
     if case.trajectory.get("accumulate"):
-        # What is summed up may become the gradient in place.
+        # An accumulator may become the gradient in place.
         gradients = sum(size for _, category, size in planned if category == "gradients")
         wanted = (kept[0], gradients, kept[2])
         if not kept[1] <= accumulators <= gradients <= kept[1] + accumulators:
@@ -193,7 +198,7 @@ def check_program(case, work, shard, ranks, offload="none", recompute="none"):
     counted = {line["comm_bytes"] for line in metrics(out)}
     total = sum(size for _, size in plan.values())
     if counted != {total}:
-        raise Deviates(f"{what} sent {counted} bytes a step; the plan says {total}")
+        raise Deviates(f"{what} sent {counted} bytes per step, but the plan has {total}")
     return found
 
 

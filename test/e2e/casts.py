@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Casts are part of the kernels beside them: no f32 copy of a 16-bit float type is stored.
+"""No kernel stores an f32 copy of a 16-bit value: casts are part of the kernels around them.
 
 usage: casts.py --build DIR
 
-Kernels of the fixtures' programs in 16-bit floats, several strategies and micro-batches: no kernel yields f32 elements that are a half
-value's, only widened or moved, but into state that is kept in f32 (a sum's first part); a kernel that does nothing but round reads what is kept in f32 (the master that is sent, or beside which a
-rounded copy stands) or what a kernel of its own or a collective summed in f32; products read and write 16-bit floats.
+Looks at every kernel of the fixtures' programs in 16-bit floats, with several strategies and micro-batches:
+
+- A kernel must not yield f32 elements that are 16-bit values, only widened or moved. State that is stored in f32 (the first part of a sum)
+  is the exception.
+- A kernel that only rounds must read f32 state (a master that is sent or has a rounded copy), or the f32 result of a kernel of
+  its own or of a collective.
+- Products read and write 16-bit floats.
 """
 import re
 
@@ -22,7 +26,7 @@ POLICIES = [["--param-dtype", "bf16"], ["--param-dtype", "bf16", "--reduce-dtype
 
 
 class Kernel:
-    """Of `%r = nn.op %a, ... : types` lines, one an op."""
+    """The ops of a kernel, read from lines `%r = nn.op %a, ... : types`."""
 
     def __init__(self, body):
         self.makers, self.yields = {}, []
@@ -37,7 +41,7 @@ class Kernel:
         self.ops = {op for op, _, _ in self.makers.values()} - {"constant"}
 
     def widened(self, value):
-        """Whether the value is a half one's, moved at most."""
+        """Whether the value is a widened 16-bit value, possibly moved."""
         op, operands, types = self.makers.get(value, (None, [], []))
         if op == "cast":
             return types[0].endswith("f16")
@@ -82,7 +86,7 @@ def check_program(text, what):
         for place, (value, kind) in zip(outputs, kernel.yields, strict=True):
             state = makers.get(place, ("", ""))[1] == "state"
             if kind.endswith("f32") and elements(kind) > 1 and kernel.widened(value) and not state:
-                raise Deviates(f"{what}: @{launch[1]} stores a half value in f32: tensor<{kind}>")
+                raise Deviates(f"{what}: @{launch[1]} stores a 16-bit value in f32: tensor<{kind}>")
         only = "cast" in kernel.ops and kernel.ops <= MOVES and any(elements(kind) > 1 for _, kind in kernel.yields)
         if only:
             rounds += 1
@@ -108,7 +112,7 @@ def check(a, work):
                 run([f"{a.build}/bin/shalec", MODELS / case / "model.onnx", *dims, *mesh, *policy, "--emit", "rt", "-o", out], "shalec")
                 found = check_program(out.read_text(), " ".join([case, *mesh, *policy]))
                 programs, kernels, rounds = programs + 1, kernels + found[0], rounds + found[1]
-    return f"{programs} programs, {kernels} kernels: no half value is stored in f32; {rounds} launches only round, each a master or a sum"
+    return f"{programs} programs, {kernels} kernels: no 16-bit value is stored in f32; {rounds} launches only round, each a master or a sum"
 
 
 if __name__ == "__main__":

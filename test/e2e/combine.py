@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Random combinations of everything that must not change a run: each follows PyTorch's trajectory, and those that differ
-in data movement alone have the same bits.
+"""Random combinations of flags that must not change a run.
 
 usage: combine.py --build DIR [--count 60] [--seed 0] [--extras-only]
 
-A class is a fixture, a mesh, a strategy, units, buckets, micro-batches a step and how they are synchronised: what decides in
-which order numbers are added; a class of gpt2 may have frozen parameters, which keep their first bits. Its members differ in what
-is computed again, what is kept on the host, how far ahead units are gathered, how many at once, and whether they are dropped after
-forward: every member has the bits of the first. With K micro-batches a step the rows of each batch are cut into K. All follows from
-the seed alone.
+Each program follows PyTorch's trajectory. Programs that differ only in data movement have the same bits.
 
-Beside `count` of these in f32, one class in two has a companion: the model with dropout (which follows the interpreter's run of
-the unsharded step), a fixture in 16-bit floats (loss within that type's bar, norms and weights not held), or both.
+A class is a fixture, mesh, strategy, units, buckets, number of micro-batches per step and their synchronisation: everything that decides
+the order of sums. A class of gpt2 may have frozen parameters, which must keep their bits. The members of a class differ in
+recomputation, offload, prefetch, gathers in flight, and resharding after forward. Every member must have the bits of the first.
+With K micro-batches per step the rows of each batch are split into K. The seed decides everything.
+
+`count` programs are in f32. Every second class also has a companion: the model with dropout (compared with the interpreter's run of the
+unsharded step), a fixture in 16-bit floats (loss within the bar of the type; norms and weights are not compared), or both.
 """
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -22,18 +22,18 @@ from follow import check_frozen
 from runner import LOSS, MODELS, NORM, Case, Deviates, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 MEMBERS = 4
-# Rows of a batch, and meshes by the data ranks that they have.
+# Rows per batch, and meshes by their number of data ranks.
 CASES = {"gpt2": 4, "llama": 4, "plain": 6}
 MESHES = {1: ["fsdp=1"], 2: ["fsdp=2"], 3: ["fsdp=3"], 4: ["fsdp=4", "replica=2,fsdp=2"], 6: ["replica=3,fsdp=2"]}
 STRATEGIES = ("none", "optimizer", "grad", "full", "full")
 MICRO_BATCHES = (1, 1, 2)
 TRAJECTORIES = {"gpt2": ("trajectory.json", "trajectory.json", "trajectory-frozen.json")}
-# Flags of 16-bit floats, and how far from the f32 run the loss may be.
+# Flags of 16-bit floats, and the bar for the loss relative to the f32 run.
 HALVES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
           ("--param-dtype bf16 --master-dtype none --optimizer-dtype bf16", 0.1), ("--param-dtype f16", 0.02))
 EXTRAS = ((True, True), (False, True), (True, False))  # dropout, 16-bit floats
 MODULES = "match:mlp|layers|h\\..*up"
-# (flag, values) that decide the class, and those by which members differ; some are for one strategy alone.
+# (flag, values, strategy or None): flags that decide the class, and flags in which the members of a class differ.
 CLASS = [("--unit", ("block", "block", "size:20000", MODULES), None),
          ("--bucket-size", ("0", "25MiB", "64KiB"), None)]
 MEMBER = [("--recompute", ("none", "block", "selective", "block:0.5", MODULES), None),
@@ -64,7 +64,7 @@ def draw_class(rng, dropout=False, half=False):
 
 
 def draw(seed, count):
-    """Classes with their members, `count` of these in f32 on the fixtures, and those beside them."""
+    """Classes with their members: `count` members in f32 on the fixtures, and the companions."""
     rng, more = random.Random(seed), random.Random(seed + 1000)
     classes, extras = [], []
     while count > 0:
@@ -79,7 +79,7 @@ def draw(seed, count):
 
 
 class DropoutCase(Dropout):
-    """The model with dropout, as Case is a fixture; it follows the interpreter."""
+    """The model with dropout, with the interface of Case. It follows the interpreter's run."""
 
     def __init__(self, build, work, pieces):
         work.mkdir()
@@ -119,7 +119,7 @@ class FixtureCase(Case):
 
 
 def cut(case, path, pieces):
-    """Each batch of the case as `pieces` micro-batches; returns the sizes to compile for."""
+    """Splits each batch of the case into `pieces` micro-batches. Returns the sizes to compile for."""
     batches = read_safetensors(case.batches)
     rows = next(iter(batches.values())).shape[1]
     save_safetensors(path, {name: value.reshape(len(value) * pieces, rows // pieces, *value.shape[2:]) for name, value in batches.items()})
@@ -127,7 +127,7 @@ def cut(case, path, pieces):
 
 
 def check_losses(case, out, bar):
-    """Loss of every step within the bar; the largest difference."""
+    """Checks the loss of every step against the bar. Returns the largest difference."""
     lines = metrics(out)
     skipped = [line["step"] for line in lines if line.get("skipped")]
     off = largest(abs(line["loss"] - want) for line, want in zip(lines, case.losses()))
@@ -137,7 +137,7 @@ def check_losses(case, out, bar):
 
 
 def follow_class(a, work, number, kind):
-    """Runs all members; returns the largest differences from the trajectory, and a line for each that fails."""
+    """Runs all members. Returns the largest differences from the trajectory, and a line for each failure."""
     if kind["case"] == "dropout":
         case = DropoutCase(a.build, work / f"{number}", kind["pieces"])
     else:

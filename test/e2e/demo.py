@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the demo model for 300 steps on the batches of PyTorch's reference run; the evaluation loss is within 0.02 of it.
+"""Trains the demo model for 300 steps on the batches of PyTorch's reference run. The evaluation loss must be within 0.02 of PyTorch's.
 
 usage: demo.py --build DIR [--ranks 2] [--shard full] [--flags "--param-dtype bf16"]
 """

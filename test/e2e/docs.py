@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md, docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto as it stands in the page, against small
-models.
+"""Runs the commands of README.md, docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto on small models.
 
 usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
 
-Each page has a folder of its own, with `model.onnx`, `tokens.bin` and what else `prepare` puts there, and `shalec` on the PATH.
-The blocks of a page run in order, each by `bash -euo pipefail`. A fence says what its block is:
+Each page runs in a folder of its own, with `model.onnx`, `tokens.bin` and the other files of `prepare`, and `shalec` on the PATH.
+The blocks of a page run in order, each in its own `bash -euo pipefail`. The fence names the kind of the block:
 
   sh, bash, none   commands, which run
-  python           a script, which runs (numpy is there, torch is not)
-  anything else    to be read
+  python           a script, which runs (with numpy, without torch)
+  anything else    text, which does not run
 
-A comment on the line before a fence says what is different:
+A comment on the line before a fence changes this:
 
-  <!-- exit 78 -->             the commands end with this code
-  <!-- not run: REASON -->     they need what a test has not; each flag in them exists nevertheless
-  <!-- prints -->              (of a text) each line was printed by the block before; `..` stands for anything
-  <!-- file: NAME -->          the block is this file's text
+  <!-- exit 78 -->             the commands must end with this code
+  <!-- not run: REASON -->     the block does not run; the flags in it must exist
+  <!-- prints -->              (before text) the block before must print each line; `..` stands for any characters
+  <!-- file: NAME -->          the block is written to this file
 
-What `shalec` makes is kept by its arguments and inputs, so that a command that several pages have compiles once. Every flag that
-a page names, in a block or in its text, is one that `--help` of a tool has, or one that FOREIGN says is somebody else's.
+The results of `shalec` are cached by arguments and inputs, so a command that is on several pages compiles once. Every flag on a
+page, in a block or in the text, must be in the `--help` of a tool or in FOREIGN, the flags of other programs.
 """
 import array
 import hashlib
@@ -37,7 +36,7 @@ from runner import MODELS, Deviates, main, run
 ROOT = MODELS.parents[1]
 FENCE = re.compile(r"^(?:<!-- *(?P<note>[^\n]*?) *-->\n)?(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
 COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
-# Flags of other programs that the pages use.
+# Flags of programs that are not Shale's.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
@@ -87,7 +86,7 @@ class Page:
             raise Deviates(f"{self.name}: {fences} fences, but {len(self.blocks)} blocks")
 
     def prose(self):
-        """The text without blocks; commands to be read and messages are not flags that the page tells people to use."""
+        """The text without blocks."""
         return FENCE.sub("", self.text)
 
 
@@ -97,7 +96,7 @@ class Block:
         self.text = re.sub(f"^{match['indent']}", "", match["text"], flags=re.M)
         self.where = f"{page.name}:{page.text.count(chr(10), 0, match.start('text')) + 1}"
         note = re.fullmatch(r"exit (\d+)|not run: (.+)|(prints)|file: (\S+)", self.note)
-        # A comment of another sort is no business of the test, but one that was meant for it is.
+        # Other comments are ignored, but a malformed comment for this test is an error.
         if not note and re.match(r"(exit|not run|prints|file)\b", self.note):
             raise Deviates(f"{self.where}: '{self.note}' is no note of this test")
         code, self.left_out, self.printed, self.file = note.groups() if note else (None, None, None, None)
@@ -113,13 +112,13 @@ def flags_of_help(command):
 
 
 def flags_of_script(name):
-    """Of a script of tools/export, which needs torch to run; None where it is not there."""
+    """The flags in the source of a script of tools/export, since running it needs torch. None if the script does not exist."""
     script = ROOT / "tools" / "export" / name
     return set(re.findall(r'"(--[a-z][a-z-]*)"', script.read_text())) | {"--help", "--no-check"} if script.exists() else None
 
 
 def command_lines(text):
-    """The commands of a block as words; lines that end in a backslash are one."""
+    """The commands of a block as words. A backslash at the end of a line joins it with the next."""
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if line.strip() and not line.strip().startswith("#"):
             try:
@@ -129,7 +128,7 @@ def command_lines(text):
 
 
 def check_flags(page, known):
-    """Flags in commands belong to the tool that takes them; flags in text to some tool."""
+    """A flag in a command must exist in its tool, a flag in text in any tool."""
     everything = set().union(*(flags for flags in known.values() if flags)) | FOREIGN
     for block in page.blocks:
         if block.kind not in COMMANDS or block.file:
@@ -155,7 +154,7 @@ def check_links(page):
 
 
 def prepare(folder):
-    """What a page finds: models of test/models, tokens of the text there in every form."""
+    """Fills the folder of a page: models of test/models, and tokens of the text there in every format."""
     for name, source in {"model.onnx": "gpt2/model.onnx", "gpt2.onnx": "gpt2/model.onnx", "llama.onnx": "llama/model.onnx",
                          "scores.onnx": "plain/model.onnx", "batches.safetensors": "gpt2/batches.safetensors",
                          "folded.onnx": "gpt2/model-default-export.onnx"}.items():
@@ -185,7 +184,7 @@ def check_prints(block, printed):
 
 
 SRUN = """#!/bin/bash
-# What srun does for a program: a process a task, with its variables.
+# Stands in for srun: one process per task, with Slurm's variables.
 while [[ $1 == --* ]]; do shift; done
 export SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost SLURM_JOB_NODELIST=localhost
 for task in 0 1; do SLURM_PROCID=$task SLURM_LOCALID=$task "$@" & ids="$ids $!"; done
@@ -196,7 +195,7 @@ exit "$worst"
 
 
 def sources():
-    """What the programs print: literals as the compiler joins them; what is put in between is left out."""
+    """The string literals of the programs. Adjacent literals are joined as by the compiler."""
     text = ""
     for folder in ("runtime", "lib", "dialects", "passes", "tools"):
         for path in sorted((ROOT / folder).rglob("*.cpp")):
@@ -205,7 +204,7 @@ def sources():
 
 
 def check_messages(page):
-    """Messages of troubleshooting.md and exporting.md are those of the sources, word by word between the parts that change."""
+    """Each message of troubleshooting.md and exporting.md must be in the sources, except for its variable parts."""
     text, checked, inside = sources(), 0, False
     for line in page.prose().splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -217,7 +216,7 @@ def check_messages(page):
             raise Deviates(f"{page.name}: no message in '{line}'")
         parts = [part.strip() for part in re.split(r"\.\.|'?\b(?:NAME|NODE|CONSTANT|W|P|N|SIZE)\b'?=?", message[1])]
         for part in parts:
-            # Its longest piece between quotes is somebody's literal, or two that stand one after the other.
+            # The longest piece between quotes must be in a literal, or in two adjacent ones.
             piece = max(re.split(r"['=]", part), key=len).strip()
             cuts = [at.start() for at in re.finditer(" ", piece)]
             said = piece in text or piece in LOADER or any(piece[:at] in text and '"' + piece[at:] in text for at in cuts)
@@ -228,7 +227,7 @@ def check_messages(page):
 
 
 def check_batch_file(folder, environment):
-    """train.sbatch with srun and scontrol played: the run ends; one that was stopped goes back into the queue."""
+    """Runs train.sbatch with stand-ins for srun and scontrol: the run ends, and a stopped run is queued again."""
     for name, text in (("srun", SRUN), ("scontrol", "#!/bin/bash\necho \"$@\" >>scontrol.log\n")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
@@ -248,7 +247,7 @@ def check_batch_file(folder, environment):
 
 
 def check_answers(page, folder, environment):
-    """A table of `typed` and `answer`: what is typed ends with 64 and prints the answer."""
+    """Runs the commands of tables with the columns `typed` and `answer`: they must end with 64 and print the answer."""
     rows, inside = 0, False
     for line in page.prose().splitlines():
         cells = [cell.strip().strip("`").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -292,7 +291,7 @@ def run_page(page, folder, environment, verbose):
     return done, left
 
 
-WRONG = {  # pages that the test has to refuse, with what it has to say
+WRONG = {  # pages that the test must refuse, with a part of its message
     "a flag of nobody": ("```sh\nshalec model.onnx --no-such-flag\n```\n", "has no flag --no-such-flag"),
     "a flag of nobody, not run": ("<!-- not run: why -->\n```sh\n./train --no-such-flag\n```\n", "has no flag --no-such-flag"),
     "a flag of nobody in the text": ("Say `--no-such-flag`.\n", "no tool has the flag"),
@@ -309,7 +308,7 @@ WRONG = {  # pages that the test has to refuse, with what it has to say
 
 
 def check_itself(work, known, environment):
-    """What is wrong in a page is found."""
+    """The test must refuse each wrong page."""
     for number, (what, (text, said)) in enumerate(WRONG.items()):
         path = work / f"wrong{number}.md"
         path.write_text(text)

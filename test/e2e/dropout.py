@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Dropout drops the same elements for every world size, strategy and recomputation, and after resuming.
+"""Dropout drops the same elements for every number of ranks, strategy and recomputation, and after resuming.
 
 usage: dropout.py --build DIR
 
-Programs of test/models/dropout, which drops embeddings, attention probabilities and residuals, on 1, 2 and 4 ranks follow the
-interpreter's run of the unsharded step: loss within 2e-5, gradient norm within 1e-4 relative; another seed does not.
-Recomputed, resumed and accumulated runs are held against their likes; evaluation drops nothing.
+test/models/dropout drops embeddings, attention probabilities and residuals. Its programs on 1, 2 and 4 ranks follow the interpreter's
+run of the unsharded step: loss within 2e-5, gradient norm within 1e-4 relative. Another seed gives other losses. Runs that are
+recomputed, resumed or accumulated are compared with runs that are not. Evaluation drops nothing.
 """
 import json
 
@@ -17,7 +17,7 @@ STEPS = 6
 
 
 def off(got, want):
-    """The largest differences of loss and, relative, of the gradient norm."""
+    """The largest differences of the loss and (relative) of the gradient norm."""
     return (max(abs(a["loss"] - b["loss"]) for a, b in zip(got, want)),
             max(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(got, want)))
 
@@ -56,7 +56,7 @@ def check(a, work):
         worst = tuple(max(pair) for pair in zip(worst, found))
     other = case.train(work / "none-fsdp=1", "other-seed", "--seed", "1", "--no-shuffle")
     if off(metrics(other), want)[0] < 1e-3:
-        raise Deviates("another seed drops the same")
+        raise Deviates("another seed drops the same elements")
 
     same_bits(outs["full-fsdp=2"], case.train(case.compile("again", "--mesh", "fsdp=2", "--shard", "full", "--recompute", "block"), "run-again"),
               "a run and one that computes blocks again")
@@ -71,7 +71,7 @@ def check(a, work):
         if not (found[0] <= LOSS and found[1] <= NORM):
             raise Deviates(f"two micro-batches on {mesh}: loss is off by {found[0]:.1e}, gradient norm by {found[1]:.1e}")
 
-    # Nothing learnt, nothing dropped: the evaluation does not know the seed, the steps do.
+    # With a learning rate of 0 nothing is learnt: losses of steps depend on the seed, the evaluation loss does not.
     still = [case.train(work / "none-fsdp=1", f"still-{seed}", "--lr", "0", "--seed", seed, "--eval-data", case.data, steps=1) for seed in (3, 4)]
     losses = [[line["eval_loss"] for line in metrics(out) if "eval_loss" in line] for out in still]
     if not losses[0] or losses[0] != losses[1] or series(still[0]) == series(still[1]):

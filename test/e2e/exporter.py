@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tools/export as far as it needs no PyTorch: what is wrong is said before anything long begins, tokens of bytes are written and
-trained on, and a file is whole or not there.
+"""Tests the parts of tools/export that work without PyTorch.
 
 usage: exporter.py --build DIR --case test/models/gpt2
 
-What needs PyTorch is test/models/exported/export.py, run by tools/scripts/check-all.
+Errors in the arguments are reported before any long work begins. Byte tokens are written, and a program trains on them. An output file
+is either complete or absent. test/models/exported/export.py, which tools/scripts/check-all runs, tests the parts that need PyTorch.
 """
 import os
 import pathlib
@@ -60,7 +60,7 @@ TOKENS = [
 class Tools:
     def __init__(self, work):
         self.work = work
-        stubs = work / "stubs"  # of a Python without the libraries, whatever this one has
+        stubs = work / "stubs"  # stand for a Python without the libraries, even if this one has them
         stubs.mkdir()
         for name in ("torch", "transformers"):
             (stubs / f"{name}.py").write_text(f"raise ImportError(\"No module named '{name}'\")\n")
@@ -84,7 +84,7 @@ class Tools:
 
 
 def check_bytes(tools, work):
-    """Tokens of bytes are the bytes."""
+    """Byte tokens must equal the bytes of the text."""
     text = (work / "text.txt").read_bytes()
     second = bytes(range(256)) * 3
     (work / "second.bin").write_bytes(second)
@@ -95,7 +95,7 @@ def check_bytes(tools, work):
             raise Deviates(f"tokens.py {flags}: the file is not the bytes")
         if ("--token-dtype uint32" in said) != (dtype == "<u4") or f"{len(got):,} tokens" not in said:
             raise Deviates(f"tokens.py {flags} says {said}")
-    # What is written beside it takes its place only when it is whole.
+    # The output is written to a temporary file and renamed when it is complete.
     tools.expect(74, ["File too large"], "tokens.py", "text.txt", "-o", "out.bin", "--tokenizer", "bytes", limit=40000)
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Adafactor's state: one number per row and column of a matrix, the same on every rank.
+"""Adafactor's state has one number per row and column of a matrix, and is the same on every rank.
 
 usage: factored.py --build DIR --case test/models/gpt2
 
-After one step the state in a checkpoint, sharded or full, is the means of squares of PyTorch's gradients in f64 (FOLDER/gradients.safetensors) to
-3e-6, for every strategy, by parameter and range of elements. The running program has the state of the plan and sends the plan's bytes. A run resumed from a
-full checkpoint has the bits of a run at once. A checkpoint of another optimizer and flags out of range are refused.
+- After one step the state in a checkpoint, sharded or full, equals the means of squares of PyTorch's f64 gradients
+  (FOLDER/gradients.safetensors) within 3e-6, for every strategy, by parameter and range of elements.
+- The running program has the planned state and sends the planned bytes.
+- A run that is resumed from a full checkpoint has the bits of an uninterrupted run.
+- A checkpoint of another optimizer and flags out of range are errors.
 """
 import json
 import re
@@ -21,7 +23,7 @@ ONCE = ["--schedule", "constant"]
 
 
 def moments(gradients):
-    """What PyTorch's row_var and col_var, or variance, are after a step."""
+    """PyTorch's row_var and col_var, or variance, after one step."""
     made = {}
     for name, g in gradients.items():
         squares = g.astype(np.float64) ** 2
@@ -32,7 +34,7 @@ def moments(gradients):
 
 
 def stored(folder):
-    """The state in the shards of a checkpoint: each parameter's pieces must be its whole state, once."""
+    """The state in the shards of a checkpoint. The pieces of a parameter must cover its state exactly once."""
     manifest, state = json.loads((folder / "manifest.json").read_text())["body"], {}
     for piece in sorted((p for p in manifest["pieces"] if p["role"] == "variance"), key=lambda p: p["begin"]):
         with open(folder / piece["file"], "rb") as file:
@@ -53,7 +55,7 @@ def compare(what, found, exact):
         if found[name].shape != value.shape:
             raise Deviates(f"{what}: the state of {name} has shape {found[name].shape}, not {value.shape}")
         if name.endswith("k.bias"):
-            continue  # zero but for rounding
+            continue  # zero except for rounding
         worst = max(worst, np.linalg.norm(found[name] - value) / np.linalg.norm(value))
     if not worst <= EXACT:
         raise Deviates(f"{what}: state is off by {worst:.1e}")

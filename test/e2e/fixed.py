@@ -1,6 +1,6 @@
-"""A model whose batch the file fixes, with everything of batch size that exporters fold: ranks share it out.
+"""A model with a batch size that is fixed in the file, and with constants of batch size that exporters fold, runs on several ranks.
 
-Losses and gradient norms of SGD steps against numpy's, in f64, on one, two and four ranks and of every strategy.
+Compares losses and gradient norms of SGD steps with numpy in f64, on one, two and four ranks, for every strategy.
 """
 import pathlib
 import sys
@@ -21,7 +21,7 @@ def weights():
 
 
 def model(table, head):
-    """scores = (lower(ones) / LENGTH) (table[ids] + 0.1 row) head; labels are ignored beyond a length of the row."""
+    """scores = (lower(ones) / LENGTH) (table[ids] + 0.1 row) head; each row ignores labels beyond its own length."""
     def const(name, values, dims=None):
         return onnx.node("Constant", [], [name], "const_" + name, value=onnx.ints("", dims or [len(values)], values))
 
@@ -33,7 +33,7 @@ def model(table, head):
         onnx.node("Expand", ["sixth", "wide"], ["full"], "expand"), onnx.node("Trilu", ["full"], ["mask"], "trilu", upper=0),
         onnx.node("Gather", ["table", "ids"], ["h"], "embed"), onnx.node("Add", ["h", "offset"], ["shifted"], "add"),
         onnx.node("MatMul", ["mask", "shifted"], ["mixed"], "mix"), onnx.node("MatMul", ["mixed", "head"], ["scores"], "head"),
-        # The row's number bounds its labels: LENGTH - row of them count.
+        # In row number `row` the first LENGTH - row labels count.
         onnx.node("Add", ["number", "places0"], ["less"], "count"), onnx.node("Reshape", ["less", "column"], ["less2"], "reshape_count"),
         onnx.node("Add", ["less2", "places"], ["sum"], "position"), onnx.node("Less", ["sum", "length"], ["keep"], "less"),
         onnx.node("Where", ["keep", "targets", "ignored"], ["kept"], "where"),

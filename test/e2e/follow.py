@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles a fixture, trains it, and holds the run against PyTorch's.
+"""Compiles a fixture, trains it, and compares the run with PyTorch's.
 
 usage: follow.py --build DIR --case test/models/gpt2 [--model model.onnx] [--trajectory trajectory.json]
                  [--shard none] [--ranks 1] [--flags "..."] [--weights] [--twice]
 
-Bars (docs/architecture.md): loss within 2e-5, gradient norm within 1e-4 relative, final weights (--weights) within
-2e-4 but for key biases, whose true gradient is zero; parameters that the trajectory froze keep their first bits.
---twice runs the program again and asks for identical bits. Exit 0 when all holds, 1 with one line that says what does not.
+Bars: loss within 2e-5, gradient norm within 1e-4 relative, final weights (--weights) within 2e-4. Key biases are left out, since
+their true gradient is zero. Parameters that the trajectory freezes must keep their bits. --twice runs the program again, which must
+give identical bits. Exits with 0 if everything holds, otherwise with 1 and one line that describes the deviation.
 """
 import re
 
@@ -16,7 +16,7 @@ from runner import Case, Deviates, main, read_safetensors, same_bits
 
 
 def check_frozen(out, initial, pattern):
-    """Parameters that match the pattern end with the bits they began with."""
+    """Parameters that match the pattern must keep their bits."""
     got, first = read_safetensors(out / "model.safetensors"), read_safetensors(initial / "model.safetensors")
     frozen = [name for name in got if re.search(pattern, name)]
     if not frozen:

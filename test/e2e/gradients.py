@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The gradient of each parameter in the first step of a 16-bit float type beside PyTorch's, both against f64.
+"""Compares the gradient errors of the first step in 16-bit floats with those of PyTorch. Both errors are relative to f64.
 
 usage: gradients.py --build DIR --case test/models/gpt2 [--flags "--param-dtype bf16"] [--factor 1.25] [--mutants]
 
-One step of SGD from nothing, without decay and clipping, leaves each gradient in its velocity, to the bit; the full checkpoint
-has it by name. In f32 it is within 3e-6 of f64's (relative, which shows that it is that gradient); in bf16 the norm of what it
-differs by is at most `factor` times that of PyTorch's own bf16 step (FOLDER/gradients.json, written by test/models/gradients.py).
+One step of SGD without decay and clipping stores each gradient in the velocity, to the bit, and a full checkpoint holds the velocity by name.
+In f32 the gradient must be within 3e-6 of the f64 gradient, relative. In bf16 the norm of the error must be at most `factor` times that of
+PyTorch's bf16 step (FOLDER/gradients.json, written by test/models/gradients.py).
 
---mutants: the bound is narrow enough to notice a softmax or a reduction that is computed in bf16. In the program after the precision
-stage the softmaxes of all blocks, or the sum over rows that is one bias's gradient, are replaced by steps each of which rounds to bf16,
-sums one by one. The program is compiled from there, and an error has to exceed the bound. Imported without recovery, so that there is
-a softmax to replace; the program without a mutant is within the bound.
+--mutants checks that the bound finds a softmax or a sum that is computed in bf16. It replaces the softmaxes of all blocks, or the sum
+over rows for one bias gradient, in the program after the precision stage. Each step of the replacement rounds to bf16 and adds numbers one
+by one. The program compiled from there must exceed the bound, and the program without the change must not. The model is imported
+without recovery, so that it contains softmax ops.
 """
 import json
 import re
@@ -38,7 +38,7 @@ def velocities_of(case, work, name):
 
 
 def errors(found, exact, what):
-    """The norm of what each gradient differs by."""
+    """The norm of the error of each gradient."""
     if set(found) != set(exact):
         raise Deviates(f"{what}: gradients of {sorted(set(found) ^ set(exact))} on one side only")
     for name, value in exact.items():
@@ -48,8 +48,8 @@ def errors(found, exact, what):
 
 
 class Rewriter:
-    """Replaces an op of the IR by ops each of whose results is rounded to bf16."""
-    count = 0  # names of values differ between rewriters, too
+    """Replaces an op of the IR by ops that round each result to bf16."""
+    count = 0  # of all rewriters, so that names of values are unique
 
     def __init__(self, attributes):
         self.attributes, self.lines = attributes, []
@@ -64,12 +64,12 @@ class Rewriter:
         return self.make(f"cast {value}", f"tensor<{shape}x{source}> -> tensor<{shape}x{target}>", into)
 
     def rounded(self, op, shape, *values):
-        """An elementwise op on bf16 values of a shape, rounded."""
+        """An elementwise op on bf16 values, rounded to bf16."""
         wide = [self.cast(value, shape, "bf16", "f32") for value in values]
         return self.cast(self.make(f"{op} {', '.join(wide)}", f"tensor<{shape}xf32>"), shape, "f32", "bf16")
 
     def sum(self, value, dims, dim):
-        """Sums over a dimension one by one; the result keeps it, with one element."""
+        """Sums over a dimension, one element at a time. The dimension keeps size 1."""
         one = [1 if at == dim else size for at, size in enumerate(dims)]
         total, shape = None, "x".join(map(str, one))
         for at in range(dims[dim]):
@@ -104,7 +104,7 @@ def reduction_in_bf16(line):
     return ir.lines
 
 
-# What is replaced in @step and @evaluate, and how often at most.
+# What is replaced in @step and @evaluate, and the largest number of replacements.
 MUTANTS = {"softmax": (r"= nn\.softmax ", softmax_in_bf16, 99), "reduction": (r"= nn\.reduce sum %\S+ dims = \[0\].*-> tensor<\d+xf32>", reduction_in_bf16, 1)}
 
 
@@ -144,7 +144,7 @@ def check(a, work):
         if a.table:
             print("\n".join(f"{shard} {ranks} {factor:5.2f} of {recorded[name]['bf16_error'] / recorded[name]['norm']:.4f} {name}" for name, factor in factors.items()))
         if min(half[name] / recorded[name]["norm"] for name in half) < 1e-4:
-            raise Deviates(f"{shard} on {ranks}: a gradient is nearer to f64's than bf16 can be: was it compiled with {a.flags}?")
+            raise Deviates(f"{shard} on {ranks}: the error of a gradient is smaller than bf16 allows; check that {a.flags} took effect")
         worst = max(factors, key=factors.get)
         said.append(f"{shard} on {ranks}: error up to {factors[worst]:.2f} times PyTorch's ({worst}), {np.median(list(factors.values())):.2f} in the middle")
         over += [f"{shard} on {ranks}: {name} {factor:.2f}" for name, factor in factors.items() if not factor <= a.factor]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs that are not PyTorch's are noticed: the runner holds made-up metrics against a fixture's trajectory.
+"""Checks that the runner rejects wrong runs: it compares made-up metrics with a fixture's trajectory.
 
 usage: held.py --build DIR
 
-The trajectory itself passes. A loss or norm that is NaN, infinite or off by ten bars in any one step, and a step that is missing or
-there twice, do not.
+The trajectory itself passes. A loss or norm that is NaN, infinite or off by ten bars in one step is rejected, and so is a step that is
+missing or duplicated.
 """
 import copy
 import json

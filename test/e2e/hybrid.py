@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Follows PyTorch's runs on two replicas of two shards, for every strategy, and holds the bytes on the wire against design.
+"""Follows PyTorch's runs on two replicas of two shards, for every strategy, and compares the bytes that ranks send with the design.
 
 usage: hybrid.py --build DIR --case test/models/gpt2
 
-With P the padded bytes of all parameters (f32), N shards and r replicas a rank sends per step what it sends without replicas,
-and for the reduction over them 2 (r-1)/r of what it has of the gradients: P for none, P/N for the others.
+P is the padded bytes of all parameters (f32), N the number of shards and r that of replicas. Per step a rank sends the bytes of a run
+without replicas, and 2 (r-1)/r of its gradients for the reduction over replicas. Its gradients are P with none, P/N with the others.
 """
 import re
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Two ranks give the same bits whoever starts them: --nproc, the variables of torchrun and of Slurm, mpirun where it is
-installed, and two hosts, played by network namespaces where these are permitted. Each takes half of the cores it may run on.
+"""Two ranks give the same bits with every launcher.
 
 usage: launch.py --build DIR --case test/models/gpt2
+
+The launchers are --nproc, the variables of torchrun and of Slurm, mpirun if it is installed, and two hosts, which are network namespaces
+if the system permits them. Each rank uses half of the cores that it may run on.
 """
 import os
 import re
@@ -26,7 +28,7 @@ def free_port():
 
 
 def start(command, environments):
-    """One process for each environment; what rank 0 printed."""
+    """Runs one process per environment. Returns the output of rank 0."""
     children = [subprocess.Popen([str(word) for word in command], env={**bare(), **extra}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 for extra in environments]
     texts = [child.communicate(timeout=300)[0] for child in children]
@@ -39,12 +41,12 @@ def start(command, environments):
 def threads(text):
     found = re.search(r"(\d+) threads? a rank", text)
     if not found:
-        raise Deviates(f"the program does not say how many threads it has: {text[:400]}")
+        raise Deviates(f"the program does not print its number of threads: {text[:400]}")
     return int(found.group(1))
 
 
 class Hosts:
-    """Two network namespaces with a wire between them."""
+    """Two network namespaces that are connected with each other."""
 
     def __init__(self):
         tag = f"shale{os.getpid() % 10000}"
@@ -67,7 +69,7 @@ class Hosts:
 
 
 def on_two_hosts(command):
-    """What rank 0 printed; None where namespaces are not to be had."""
+    """Returns the output of rank 0, or None if namespaces are not permitted."""
     hosts = Hosts()
     try:
         with hosts:
@@ -112,12 +114,12 @@ def check(a, work):
         if threads(text) != share:
             raise Deviates(f"{name}: {threads(text)} threads a rank; half of the cores are {share}")
         same_bits(work / "nproc", work / name, f"--nproc and {name}")
-    # What is said is left alone, and gives the same bits.
+    # OMP_NUM_THREADS is respected and changes no bits.
     two = run([*command("two"), "--nproc", 2], "two threads", {**bare(), "OMP_NUM_THREADS": "3"}).stdout
     if threads(two) != 3:
         raise Deviates(f"OMP_NUM_THREADS=3 gave {threads(two)} threads")
     same_bits(work / "nproc", work / "two", "other numbers of threads")
-    # Bound by a launcher to one core together, each has one thread.
+    # Two ranks that a launcher binds to one core have one thread each.
     if len(os.sched_getaffinity(0)) > 1 and shutil.which("taskset"):
         port = free_port()
         core = str(min(os.sched_getaffinity(0)))

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Programs compiled under a memory limit follow PyTorch's run and keep to the limit.
+"""Programs compiled under a memory limit follow PyTorch's run and stay within the limit.
 
 usage: limit.py --build DIR [--all]
 
-Fixtures, on one rank and fully sharded on two; --all: each. The limits are the smallest that shalec says can be met, and the middle between it
-and what the fastest program takes (ctest: one of them each, and some flags typed). Under each the compiler has to choose flags that were not typed. The program follows the trajectory
-of 20 steps with its final weights, and the largest resident set of every rank (VmHWM) is within the limit, with every buffer touched
-(--report-buffers). A limit one byte smaller than the smallest is refused.
+Compiles the fixtures on one rank and fully sharded on two. The limits are the smallest that shalec reports, and the middle between it and
+the memory of the fastest program. Under each limit the compiler has to choose flags. The program must follow the trajectory of 20
+steps including its final weights. The largest resident memory of every rank (VmHWM) must be within the limit, with every buffer touched
+(--report-buffers). A limit one byte below the smallest is an error. ctest runs one limit per fixture, with some flags set; --all runs all.
 
-The fixtures are so small that most of their memory is the process. A GPT whose activations are most of it takes more than the smallest limit
-when it is compiled without one: compiled under it, it keeps to it, and gives the same bits.
+In the fixtures the process takes most of the memory, so a larger GPT is tested as well, with activations as its main part. Compiled without a
+limit it takes more than the smallest limit. Compiled under that limit it stays within it and gives the same bits.
 """
 import json
 import os
@@ -24,12 +24,12 @@ LARGE, ROWS = {"layers": 2, "width": 64, "vocabulary": 2048, "length": 64}, 64
 QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-# What ctest's share types, so that some ten plans are searched and not 1548.
+# Flags that ctest's share sets, so that the search makes about ten plans and not 1548.
 TYPED = ["--prefetch", 1, "--max-gathers-in-flight", 2, "--order", "overlap", "--reshard-after-forward=true"]
 
 
 def compile_under(command, program, limit):
-    """What the compiler said, and the smallest limit where it refuses."""
+    """Returns the compiler's output, and the smallest possible limit if it refuses the given one."""
     done = subprocess.run([str(word) for word in (*command, "-o", program, "--threads", 1, "--memory-limit", limit)], capture_output=True, text=True, timeout=300)
     smallest = re.search(r"smallest limit that can be met: --memory-limit (\d+)", done.stdout + done.stderr)
     if done.returncode != (78 if smallest else 0):
@@ -38,27 +38,27 @@ def compile_under(command, program, limit):
 
 
 def limits(what, command, program):
-    """The smallest limit, and the bytes of the fastest program, which is compiled."""
+    """Compiles the fastest program. Returns the smallest limit and the bytes of that program."""
     free = sum(int(size) for size in re.findall(r"^  peak +(\d+)", compile_under(command, program, "1TiB")[0], re.M))
     smallest = compile_under(command, program, 1)[1]
     if compile_under(command, program, smallest - 1)[1] != smallest:
         raise Deviates(f"{what}: a limit of {smallest - 1} bytes is not refused")
     if not smallest < free:
-        raise Deviates(f"{what}: the fastest program takes {free} bytes, the smallest {smallest}: no limit chooses anything")
+        raise Deviates(f"{what}: the fastest program takes {free} bytes, the smallest {smallest}: no limit requires other flags")
     return smallest, free
 
 
 def compile_chosen(what, command, program, limit):
-    """The flags that the compiler chose."""
+    """Returns the flags that the compiler chose."""
     said, refused = compile_under(command, program, limit)
     chosen = re.search("that fits, (.*)", said)
     if refused or not chosen or "--" not in chosen.group(1):
-        raise Deviates(f"{what}: under {limit} bytes nothing is chosen: {said}")
+        raise Deviates(f"{what}: under {limit} bytes the compiler chose no flags: {said}")
     return chosen.group(1)
 
 
 def resident(report):
-    """The largest resident set of any rank."""
+    """The largest resident memory of all ranks."""
     return max(rank["resident_peak"] for rank in json.loads(report.read_text()))
 
 

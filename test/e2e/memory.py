@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""A running program takes the memory that the compiler states, and takes it once.
+"""A running program takes the memory that the compiler states, and allocates it once.
 
 usage: memory.py --build DIR
 
-With a library preloaded that notes who allocates (test/shim): from the second step to the last, Shale's own code asks for
-nothing (oneDNN, Gloo, libgomp and the C library are told apart by return address), and what libraries hold at once is within the
-lines of the plan: a GPT of 5 M parameters on 1 rank of 2 threads and on 2 ranks of 1, a small one with each kind of
-offload, micro-batches, 16-bit floats, and a model with dropout. What Shale's code holds at once, saving included, is what the other
-lines say, to the containers beside it. Without the library, for the 5 M: the resident set of rank 0 is not above the stated total,
-and within 5 % of it; on a CPU without AVX-512, of it less the line of oneDNN's panels, which is a bound there.
+A preloaded library (test/shim) records each allocation. The return address shows whether Shale's code, oneDNN, Gloo, libgomp or the C
+library asked for it. The programs are a GPT of 5 M parameters on 1 rank of 2 threads and on 2 ranks of 1 thread; a small GPT with each kind of
+offload, micro-batches and 16-bit floats; and a model with dropout.
+
+- From the second step to the last, Shale's own code allocates nothing.
+- The bytes that a library holds at once are within its lines of the plan. The bytes that Shale's code holds at once, during saves too,
+  match the other lines except for small containers.
+- Without the preloaded library, the resident memory of rank 0 of the 5 M model is at most the stated total, and within 5 % of it.
+  On a CPU without AVX-512 the line of oneDNN's panels is an upper bound, so the lower limit does not count it.
 """
 import importlib.util
 import os
@@ -20,11 +23,11 @@ import numpy as np
 from runner import MODELS, Deviates, main, metrics, run
 
 STEPS, ROWS, BAR = 5, 8, 0.05
-# Lines of what libraries hold and what is no block, and what the tables of a program take of the heap's line.
+# Lines for libraries and for memory outside the blocks, and the part of the heap line that a program's tables take.
 OTHERS, TABLES = ("panels of products", "Gloo's buffers", "heap and stacks", "process"), 48 << 10
 SMALL = {"layers": 2, "width": 64, "vocabulary": 512, "length": 32}
 LOSS = ["--loss", "next-token:logits"]
-# Of the small model, and of that with dropout.
+# Flags of the small model, and of the one with dropout.
 WATCHED = [("small", 2, ["--shard", "full", "--offload", "all", "--recompute", "block"]),
            ("small", 2, ["--shard", "none", "--offload", "optimizer"]),
            ("small", 1, ["--offload", "activations"]),
@@ -55,7 +58,7 @@ def train(work, program, out, threads, environment):
 
 
 def lines_of(said):
-    """The plan's lines, of both memories: {what: bytes}."""
+    """The lines of the plan, for both memories: {what: bytes}."""
     lines = Counter()
     for category, size, what in re.findall(r"^  (\w+) +(\d+)  (.*)$", said, re.M):
         if category != "peak":
@@ -64,7 +67,7 @@ def lines_of(said):
 
 
 def check_allocations(a, work, program, ranks, threads, lines, batches=1):
-    # A program reads its data once an input and row: two inputs.
+    # A program reads its data once per input and row, and there are two inputs.
     marks = 2 * ROWS // ranks * batches
     shim = {"LD_PRELOAD": f"{a.build}/lib/libshale_allocations.so", "SHALE_SHIM_OUT": str(work / "asked"), "SHALE_SHIM_MARK": "data.bin",
             "SHALE_SHIM_FROM": str(marks + 8), "SHALE_SHIM_TO": str(marks * STEPS)}
@@ -80,16 +83,16 @@ def check_allocations(a, work, program, ranks, threads, lines, batches=1):
         if own:
             raise Deviates(f"{ranks} rank(s): Shale's code allocates after the first step: {own}")
         if not any(row[0] == "caller" and row[1].startswith("libdnnl") for row in rows):
-            raise Deviates("the shim saw no product of oneDNN: it watches nothing")
+            raise Deviates("the preloaded library recorded no product of oneDNN")
         peaks = {row[1]: int(row[2]) for row in rows if row[0] == "module"}
         products = next(size for what, size in lines.items() if what.startswith("panels of products"))
-        # What oneDNN compiles is in the process line; it is at most 6 MB of addresses.
+        # The process line includes the code that oneDNN compiles, which has at most 6 MB of addresses.
         held = sum(size for name, size in peaks.items() if name.startswith("libdnnl"))
         if held > products + (6 << 20):
-            raise Deviates(f"{ranks} rank(s): oneDNN holds {held} bytes at once, the plan says {products}")
+            raise Deviates(f"{ranks} rank(s): oneDNN holds {held} bytes at once, but the plan has {products}")
         blocks = sum(size for what, size in lines.items() if not what.startswith(OTHERS))
         if not 0 <= peaks["program"] - blocks <= TABLES:
-            raise Deviates(f"{ranks} rank(s): Shale's code holds {peaks['program']} bytes at once, the plan says {blocks}")
+            raise Deviates(f"{ranks} rank(s): Shale's code holds {peaks['program']} bytes at once, but the plan has {blocks}")
         gloo = sum(size for name, size in peaks.items() if name.startswith("libgloo"))
         if gloo > lines.get("Gloo's buffers, bounded", 0):
             raise Deviates(f"{ranks} rank(s): Gloo holds {gloo} bytes at once")
@@ -98,7 +101,7 @@ def check_allocations(a, work, program, ranks, threads, lines, batches=1):
 
 
 def compile_program(a, model, program, ranks, threads, flags):
-    """The plan's lines, and what it states in all."""
+    """The lines of the plan and its stated total."""
     said = run([f"{a.build}/bin/shalec", model, "-o", program, "--dim", f"batch={ROWS}", "--mesh", f"fsdp={ranks}", "--threads", threads, *flags],
                "shalec").stdout
     return lines_of(said), sum(map(int, re.findall(r"^  peak +(\d+)", said, re.M)))
@@ -133,7 +136,7 @@ def check(a, work):
         check_allocations(a, folder, program, ranks, threads, lines)
         resident = max(line["memory_bytes"] for line in train(folder, program, f"run{ranks}", threads, {}))
         found.append(f"{ranks} rank(s) take {resident / 1e6:.1f} MB of {stated / 1e6:.1f} stated")
-        # The plan bounds what oneDNN packs by its AVX-512 kernels; those of other CPUs pack less, some nothing.
+        # The plan assumes oneDNN's AVX-512 kernels. Kernels for other CPUs pack less or nothing.
         least = stated if has_avx512() else stated - sum(size for what, size in lines.items() if what.startswith("panels of products"))
         if not least * (1 - BAR) <= resident <= stated:
             raise Deviates(found[-1])

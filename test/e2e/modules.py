@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Random transformer modules (test/models/modules), compiled for several meshes and trained: each follows PyTorch's first steps.
+"""Compiles and trains random transformer modules (test/models/modules) on several meshes, and compares them with PyTorch's first steps.
 
 usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--limit 120] [--keep FOLDER]
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --hf [--python PYTHON] ..
 
-Each case is compiled as a user would and trained for the steps that PyTorch was: losses within 5e-5, gradient norms within 2e-3
-relative (or the case's own bars), and every parameter that PyTorch has is there, trained to where PyTorch's is. A run follows, is
-WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65, with a message). Exit 0 when
-all runs follow but for at most 2 % refused. --count draws as many cases first, by a PYTHON that has torch, onnxscript and
-onnxruntime; cases whose file is not what PyTorch computes are set aside and counted. What is refused is then exported as
-the message says, with optimize=False, and has to follow.
+Each case is compiled as by a user and trained for as many steps as PyTorch. Losses must be within 5e-5 and gradient norms within 2e-3 relative
+(or within the bars of the case). Every parameter of PyTorch must exist and have the trained value. The result of a run is one of: it follows,
+is WRONG, crashed (a signal), hung, ended with 70, failed (another exit code), or was refused (64 or 65, with a message). The test
+passes if all runs follow, except for at most 2 % that are refused.
 
+--count draws so many cases first, with a PYTHON that has torch, onnxscript and onnxruntime. Cases whose file does not compute what PyTorch
+computes are set aside and counted. Refused cases are exported again with optimize=False, as the message advises, and must then follow.
 --hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2.
 """
 import argparse
@@ -35,7 +35,7 @@ FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES = "follows", "WRONG", "
 
 
 class Ended(Exception):
-    """A command that did not end with 0: the class of it, and what it said."""
+    """Classifies a command that did not end with 0. Returns the class and the message."""
 
     def __init__(self, kind, said):
         super().__init__(said)
@@ -43,7 +43,7 @@ class Ended(Exception):
 
 
 def message(text):
-    """The first lines that say what is wrong."""
+    """The first lines of an error message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     start = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
     return re.sub(r"(shalec: )?error: |\S*\.onnx: ", "", " / ".join(lines[start:start + 2]))[:300] or "no message"
@@ -62,7 +62,7 @@ def command(words, what, limit):
 
 
 def compare(lines, steps, loss_bar=LOSS, norm_bar=NORM):
-    """The class of a run whose steps are `lines` beside PyTorch's, and how far it is off."""
+    """Compares the steps `lines` with PyTorch's. Returns the class of the run and its error."""
     if [line["step"] for line in lines] != list(range(len(steps))):
         return WRONG, f"metrics.jsonl has steps {[line['step'] for line in lines]}"
     pairs = list(zip(lines, steps))
@@ -74,14 +74,14 @@ def compare(lines, steps, loss_bar=LOSS, norm_bar=NORM):
 
 
 def check_parameters(out, wanted):
-    """What is wrong with the trained parameters, or nothing."""
+    """Returns the first deviation in the trained parameters, or None."""
     got = read_safetensors(out / "model.safetensors")
     for one in wanted:
         name = next((name for name in one["names"] if name in got), None)
         if name is None:
             return f"no parameter {one['names'][0]}"
         if got[name].size < one["size"]:
-            continue  # the file holds but the rows that it uses of this table
+            continue  # the file has only the rows of this table that the model uses
         product = float(got[name].astype(np.float64).ravel() @ np.cos(np.arange(got[name].size)))
         if one["tolerance"] is not None and not abs(product - one["product"]) <= one["tolerance"]:
             return f"{name} is trained otherwise: {product:.6f} for {one['product']:.6f} (tolerance {one['tolerance']:.1e})"
@@ -89,7 +89,7 @@ def check_parameters(out, wanted):
 
 
 def follow(case, work, mesh, limit):
-    """One run of a case on one mesh: (class, what was seen, how far the run is off)."""
+    """Runs a case on one mesh. Returns (class, message, error)."""
     program, out = work / "train", work / "run"
     trajectory = case.trajectory
     try:
@@ -105,7 +105,7 @@ def follow(case, work, mesh, limit):
 
 
 def follow_all(a, folder, work, meshes):
-    """The runs of one case, printed as they end."""
+    """Runs one case on all meshes and prints each result."""
     case = Case(a.build, folder)
     found = []
     for index in meshes:
@@ -119,7 +119,7 @@ def follow_all(a, folder, work, meshes):
 
 
 def draw(a, work):
-    """Draws the cases, in two processes; returns how many were set aside."""
+    """Draws the cases in two processes. Returns the number of cases set aside."""
     half = a.count // 2
     parts = [["--seed", a.seed, "--count", half], ["--seed", a.seed + half, "--count", a.count - half]]
     if a.hf:
@@ -134,7 +134,7 @@ def draw(a, work):
 
 
 def follow_remedy(a, found, work):
-    """Whether the cases that were refused follow where they are exported with optimize=False."""
+    """Whether the refused cases follow when they are exported with optimize=False."""
     names = list(dict.fromkeys(case for kind, _, _, case in found if kind == REFUSES))
     if not names:
         return True
@@ -147,7 +147,7 @@ def follow_remedy(a, found, work):
 
 
 def summary(found, aside):
-    """Prints a table by mesh and the messages by their number; returns whether all is well."""
+    """Prints a table by mesh, and the messages by frequency. Returns whether the test passes."""
     kinds = [FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES]
     print(f"\n{'':17}" + "".join(f"{kind:>9}" for kind in kinds))
     for mesh in dict.fromkeys(name for _, name, _, _ in found):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Deletes every single collective, copy between the memories and wait from a fixture's program: partitioned, scheduled and
-planned, for each strategy on two ranks, for replicas of full sharding, and with everything recomputed and offloaded. Each deletion
-gives other results in the interpreter or is refused when it runs, verifiers apart. Of barriers, offloads and reloads, which
-change no value, the verifier of the memory stage misses each.
+"""Deletes each collective, each copy between memories and each wait of a fixture's program, one at a time. Each deletion must be found.
 
 usage: mutate.py --build DIR --case test/models/gpt2
+
+The programs are partitioned, scheduled and planned: each strategy on two ranks, replicas with full sharding, and everything recomputed and
+offloaded. After a deletion the interpreter must give other results or stop with an error; errors of verifiers do not count. Barriers,
+offloads and reloads change no value, so there the verifier of the memory stage must find the deletion.
 """
 import re
 import sys
@@ -14,19 +15,19 @@ from runner import MODELS, Case, Deviates, main, run, stage_files
 MISSED = {"mem.barrier": "no barrier parts them", "mem.offload": "memory; it must be in", "mem.reload": "memory; it must be in"}
 
 def mutate(case, path, *flags):
-    """(collectives, copies, waits) that were deleted, each of them noticed."""
+    """Deletes each in turn and checks that it is found. Returns the numbers of (collectives, copies, waits)."""
     said = run([case.bin / "shale-run", path, "--mutate", *flags], f"shale-run --mutate {path.name}").stdout
     counts = {what: [int(n) for n in re.findall(r"\d+", line)] for line in said.splitlines()
               for what in re.findall(r"^\d+ (collectives|copies|waits) deleted", line)}
     kinds = [counts.get(what, [0] * 5) for what in ("collectives", "copies", "waits")]
-    # A verifier's refusal would say that the deletion was clumsy.
+    # An error of a verifier would only show that the IR is invalid, so it does not count.
     if kinds[0][0] == 0 or any(deleted != others + refused for deleted, others, refused, *_ in kinds):
         raise Deviates(f"{path.name}: {said.strip()}")
     return [kind[0] for kind in kinds]
 
 
 def mutate_memory(case, path):
-    """Barriers, offloads and reloads that were deleted."""
+    """The number of deleted barriers, offloads and reloads."""
     script, total = MODELS.parent / "passes" / "memory" / "mutate.py", 0
     for op, message in MISSED.items():
         said = run([sys.executable, script, case.bin / "shale-opt", path, re.escape(op), message], f"deleting each {op} of {path.name}").stdout
@@ -40,7 +41,7 @@ def check(a, work):
     replicas = "replica=3,fsdp=2" if case.most_ranks == 3 else "replica=2,fsdp=2"
     offloaded = ["--recompute", "block", "--offload", "all"]
     runs = [(shard, []) for shard in ("none", "optimizer", "grad", "full")] + [("hybrid", ["--mesh", replicas])]
-    if case.folder.name != "plain":  # it is the largest: a minute more
+    if case.folder.name != "plain":  # plain is the largest and would take a minute more
         runs += [("full", offloaded), ("none", offloaded)]
     for number, (shard, flags) in enumerate(runs):
         files = stage_files(case, work / str(number), "rt", shard, 2, flags, {"sequence": 8})

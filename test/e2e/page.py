@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""The page that `--report memory=FILE.html` writes works in a browser.
+"""Opens the page of `--report memory=FILE.html` in a browser and checks it.
 
 usage: page.py --build DIR [--browser chromium-headless-shell]
 
-Headless Chromium opens the pages of plans from kilobytes to gigabytes, with host memory and several functions. No script fails. In every
-picture of every function the labels of the axis of bytes are distinct, no two labels overlap, and none lies on the plot or outside of
-its picture; a name inside a box fits it. Pointing at a box names the tensor that the report has there, pointing at a colour its
-category. Mutants of the page, one for each of these, must be noticed.
+Headless Chromium opens the pages of plans from kilobytes to gigabytes, with host memory and several functions. In every picture of
+every function:
 
-Without Chromium (Debian's chromium-headless-shell) the test is skipped: ctest does not count it as passed.
+- no script fails;
+- the labels on the axis of bytes are distinct, no two labels overlap, and none lies on the plot or outside its picture;
+- a name inside a box fits it;
+- pointing at a box shows the tensor that the report has there, and pointing at a colour shows its category.
+
+The test also changes the page once for each of these, and each change must be found.
+Without Chromium (Debian's chromium-headless-shell) the test is skipped. ctest then lists it as skipped, not as passed.
 """
 import json
 import re
@@ -26,7 +30,7 @@ PLANS = {"small": [*GPT2, "--dim", "batch=4", "--dim", "sequence=64"],
          "gigabyte": [*GPT2, "--dim", "batch=2048", "--dim", "sequence=128"],
          "dropout": ["dropout/model.onnx", "--dim", "batch=4", "--bind", "ids=tokens", "--bind", "labels=tokens+1"]}
 CATCH = "<script>window.failures=[];addEventListener('error',e=>failures.push(e.message))</script>"
-# Looks at every function's pictures, and points at boxes and colours.
+# Inspects the pictures of every function, and points at boxes and colours.
 PROBE = r"""<pre id="probe"></pre><script>(()=>{
 const found=[],tip=document.getElementById('tip'),select=document.getElementById('fn');
 const box=e=>{const r=e.getBoundingClientRect();return [r.left,r.top,r.right,r.bottom]};
@@ -42,7 +46,7 @@ for(const option of select.options){select.value=option.value;select.dispatchEve
    if(e.dataset.category&&e.tagName==='path'){const x=(b[0]+b[2])/2;for(let y=b[1]+1;y<b[3];y+=2)if(document.elementFromPoint(x,y)===e){picture.points.push({category:e.dataset.category,...point(e,x,y)});break}}}
   found.push(picture)}}
 document.getElementById('probe').textContent=JSON.stringify({failures,found})})()</script>"""
-# What is changed in a page, and what must be noticed.
+# Changes of a page, and the message that each must cause.
 MUTANTS = [("draw();\n</script>", "draw();undefined.mutant\n</script>", "a script fails"),
            ("'data-axis':'bytes'},exact(b))", "'data-axis':'bytes'},short(b,0))", "the axis of bytes has the labels"),
            ("{x:L,y:H-6},'op')", "{x:L-20,y:H-16},'op')", "lies over another label"),
@@ -58,7 +62,7 @@ def browser_of(a):
 
 
 def probe(browser, work, page):
-    """What the browser finds in a page."""
+    """Opens a page in the browser and returns the result of the probe."""
     path = work / "probe.html"
     path.write_text(page.replace("<body>", "<body>" + CATCH, 1).replace("</body>", PROBE + "</body>"))
     said = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={work / 'profile'}",
@@ -68,7 +72,7 @@ def probe(browser, work, page):
         raise Deviates(f"{browser} ended with {said.returncode}: {said.stderr[-400:]}")
     result = re.sub("&lt;", "<", re.sub("&gt;", ">", text.group(1))).replace("&amp;", "&")
     if not result:
-        raise Deviates("the page's script did not come to its end")
+        raise Deviates("the script of the page did not finish")
     return json.loads(result)
 
 
@@ -77,7 +81,7 @@ def overlap(a, b, slack=0.5):
 
 
 def check_picture(what, picture):
-    """The labels of one picture."""
+    """Checks the labels of one picture."""
     axis = [label["text"] for label in picture["labels"] if label["axis"] == "bytes"]
     if len(axis) < 3 or len(set(axis)) != len(axis):
         raise Deviates(f"{what}: the axis of bytes has the labels {axis}")
@@ -95,7 +99,7 @@ def check_picture(what, picture):
 
 
 def check_page(browser, work, name, page, report):
-    """The number of pictures and of points."""
+    """Checks a page. Returns the numbers of pictures and of points."""
     result = probe(browser, work, page)
     if result["failures"]:
         raise Deviates(f"{name}: a script fails: {result['failures']}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the example of every pass: docs/passes/*.md, from the descriptions in passes/*/Passes.td.
+"""Runs the example in the description of every pass: docs/passes/*.md, generated from passes/*/Passes.td.
 
 usage: pass_examples.py --build DIR [--page docs/passes/fusion.md] [--td]
 
@@ -14,12 +14,12 @@ A description holds one or more examples, in one of two forms:
   ...
   ```
 
-`Before (with `option=value other=value`):` gives the pass options. shale-opt runs the pass on the first block; what it prints
-is what it prints of the second block, so names of values do not matter. Where the result is long, a line `...` in the second
-block stands for lines left out: then the lines between are compared as text. A pass changes its example, but a verifier refuses
-it. Every pass has an example.
+`Before (with `option=value other=value`):` sets options of the pass. shale-opt runs the pass on the first block and prints the second
+block without the pass. Both outputs must be equal, so names of values do not matter. A line `...` in the second block stands for lines that
+are left out; the lines between are then compared as text. A pass must change its example, a verifier must refuse it, and every pass
+must have an example.
 
-With --td the descriptions are read from the Passes.td files, for use while one writes them; --page limits both to one stage.
+--td reads the descriptions from Passes.td, for use while writing them. --page limits the test to one stage.
 """
 import pathlib
 import re
@@ -52,13 +52,13 @@ def opt(build, text, *flags):
 
 
 def lines(text):
-    """The lines of a module, with phases as in the examples: without the aliases that the printer makes."""
+    """The lines of a module, with phases as in the examples: the printer's aliases are replaced."""
     text = re.sub(r"= #(forward|backward|update)\b", r"= #nn.phase<\1>", text)
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def contains(printed, wanted):
-    """Whether the stretches between lines `...` occur in this order, each as consecutive lines."""
+    """Whether the parts between lines `...` occur in this order, each as consecutive lines."""
     stretches, at = [[]], 0
     for line in wanted:
         stretches.append([]) if line == "..." else stretches[-1].append(line)
@@ -96,7 +96,7 @@ def check_refusal(build, flag, options, text, message):
 
 STATE = "nn.state @w role = param type = tensor<8xf32>\nnn.state @v role = param type = tensor<8xf32>"
 FROZEN = STATE.replace("8xf32>", "8xf32> {trained = false}", 1)
-WRONG = {  # descriptions that the test has to refuse, with its answer
+WRONG = {  # descriptions that the test must refuse, with a part of its message
     "no example": ("Text.", "has no example"),
     "half an example": (f"Before (with `regex=w`):\n```mlir\n{STATE}\n```\n", "1 examples begin, 0 are whole"),
     "another result": (f"Before (with `regex=w`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "the example becomes"),
@@ -110,7 +110,7 @@ WRONG = {  # descriptions that the test has to refuse, with its answer
 
 
 def check_section(build, flag, text):
-    """What is wrong with the examples of one pass, and how many there are."""
+    """Checks the examples of one pass. Returns the errors and the number of examples."""
     wrong, found = [], 0
     for pattern, run in ((CHANGE, check_change), (REFUSAL, check_refusal)):
         for match in pattern.finditer(text):

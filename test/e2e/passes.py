@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
-"""Every pass alone and every two passes together compute what was computed before them, in the interpreter, on 1, 2 and 4
-ranks (plain: 1, 2, 3).
+"""Checks that passes do not change results, one by one and in pairs, in the interpreter on 1, 2 and 4 ranks (plain: 1, 2, 3).
 
 usage: passes.py --build DIR --case test/models/gpt2 [--all | --share N] [--only REGEX] [--list]
 
-Two readings of "every pass, and every pair":
+1. Programs between passes. Compiles a fixture with a set of flags, keeps the program after each pass that changes it, runs each
+   program once, and compares every two. Neighbours show the effect of one pass, other pairs that of several.
+   - In f64, all but the planned program: within 1e-12, for results that both programs have. (A planned program has byte buffers and runs in
+     its declared types.) Casts have no effect in f64, so this includes the precision pass. If precision rounds stored values (no masters,
+     bf16 moments), programs before it are not compared with programs after it. With --accumulate the same holds for autodiff: the
+     loss of a step with several micro-batches is not that of the forward pass.
+   - In declared types, all programs: within r u, where u is the unit of the narrowest type (2^-24; bf16 2^-8, f16 2^-11) and r is the
+     longest chain of values of that type in any of the programs. Each value of the chain rounds once.
+   - In declared types, to the bit, where passes only move values: from partition to the last program before decomposition
+     (recomputation, gathers, offload), and from decomposition to plan (fusion, schedule, plan).
+2. Sets of flags: each policy alone, and each pair of policies of different kinds, with --shard full and defaults otherwise.
+   Policies that only move data (recompute, offload, prefetch, gathers) must give the bits of the planned program without them.
 
-1. A fixture is compiled with a set of flags and the program is kept after each pass that changes it. Each program runs once; each two
-   are compared: neighbours are a pass alone, all others are pass A to pass B with what stands between.
-   - In f64, all but the planned one, within 1e-12 (results that both have; a planned program has bytes and runs as declared).
-     Across the precision pass too: there a cast is nothing. Where it rounds what is kept (no masters, moments in bf16) the
-     programs before it and those from it on are compared apart, and with --accumulate those from autodiff on: the
-     loss of a step of several micro-batches is not that of the forward pass.
-   - As declared, all of them, within r u: u is the unit of the narrowest type (2^-24; bf16 2^-8, f16 2^-11) and r the
-     longest chain of values of that type in any of the programs, each of which rounds once.
-   - As declared, to the bit, where values move and none is computed: from partition to before the ops are decomposed
-     (recomputation, gathers, offload), and from there to plan (fusion, schedule, plan).
-2. The sets of flags are each policy alone, and each two that are not of one kind, the rest at their defaults with --shard full.
-   Those that only move data (recompute, offload, prefetch, gathers) give the planned program's bits of the set without them.
-
---all runs every policy on each number of ranks and every two on one of them, in turn. Without it runs ctest's share: of the policies
-one in three, so that the three fixtures have all of them, and of the two together one in SHARE, or in N. --only takes sets by name.
+--all runs every policy on each number of ranks, and every pair on one number of ranks, in turn. Without it the test runs ctest's share:
+one in three policies, so that the three fixtures together cover all, and one in SHARE (or N) pairs. --only selects sets by name.
 """
 import itertools
 import re
@@ -30,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from runner import Case, Deviates, main, run, stage_files
 
 SHARE = {"gpt2": 40, "llama": 40, "plain": 120}  # plain takes four times as long
-# kind: policies by name. What only moves data:
+# kind: policies by name. These only move data:
 MOVES = {
     "recompute": {"block": "--recompute block", "selective": "--recompute selective"},
     "offload": {"all": "--offload all", "params": "--offload params", "grads": "--offload grads", "optimizer": "--offload optimizer",
@@ -38,7 +35,7 @@ MOVES = {
     "gathers": {"prefetch-0": "--prefetch 0", "prefetch-2": "--prefetch 2 --max-gathers-in-flight 3", "keep": "--reshard-after-forward=false"},
     "order": {"memory": "--order memory"},
 }
-# What also decides how numbers are rounded or added up:
+# These also change roundings or the order of sums:
 COMPUTES = {
     "dtype": {"bf16": "--param-dtype bf16", "f16": "--param-dtype f16", "all-bf16": "--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16",
               "no-master": "--param-dtype bf16 --master-dtype none --optimizer-dtype bf16"},
@@ -61,7 +58,7 @@ def program(path):
 
 
 def longest_chain(text, kind):
-    """How many values of a type lie one after the other, at most, in a function: each rounds once."""
+    """The longest chain of dependent values of a type in a function. Each value rounds once."""
     depth, longest = {}, 0
     for line in text.split("\n"):
         if "func.func" in line:
@@ -105,12 +102,12 @@ class Chain:
         self.worst, self.pairs = {"f64": 0.0, "declared": 0.0}, {"f64": 0, "declared": 0, "bits": 0}
 
     def first(self, stage, which=""):
-        """The index of the first program at or after a stage, that of a pass if one is named."""
+        """The index of the first program at or after a stage or, if named, a pass."""
         return next(i for i, name in enumerate(self.names) if ORDER.index(name.split("-")[0]) >= ORDER.index(stage) and re.search(which, name))
 
     def compare(self, kind, files, *how):
-        """Runs each program, compares every two; returns the classes of equal bits."""
-        # Of two the tool prints each function; the last again makes it count pairs.
+        """Runs each program and compares every two. Returns the classes of equal bits."""
+        # The tool prints functions for two programs and counts pairs for more, so the last one is passed twice.
         others = files[1:] if len(files) > 2 else files[1:] * 2
         said = run([self.case.bin / "shale-run", files[0], *(f"--compare={path}" for path in others), f"--ranks={self.ranks}", *how],
                    f"{' '.join(self.flags)} on {self.ranks} ranks, {kind}").stdout
@@ -125,11 +122,11 @@ class Chain:
         self.pairs["bits"] += len(names) * (len(names) - 1) // 2
 
     def check(self, *same):
-        """`same`: planned programs of other flags that have the bits of this one."""
+        """`same`: planned programs with other flags that must have the bits of this one."""
         texts = [path.read_text() for path in self.files]
         self.narrowest = next(kind for kind in ("bf16", "f16", "f32") if any(re.search(rf"[x<]{kind}>", text) for text in texts))
         cuts = [self.first("autodiff")] if "--accumulate" in self.flags else []
-        floor = ["--floor=0.01"] if cuts else []  # gradients of key biases are zero but for rounding
+        floor = ["--floor=0.01"] if cuts else []  # gradients of key biases are zero except for rounding
         rounds_state = [self.first("precision")] if "--master-dtype" in self.flags else []
         tensors = len(self.files) - 1  # the last one is planned
         for begin, end in zip([0, *cuts, *rounds_state], [*cuts, *rounds_state, tensors]):
@@ -145,7 +142,7 @@ class Chain:
 
 
 def sets_of(case, whole, share):
-    """(name, flags, flags without what only moves data, ranks) of every set."""
+    """(name, flags, flags without those that only move data, ranks) of every set."""
     turn = ["gpt2", "llama", "plain"].index(case.folder.name)
     numbers = [1, 2, case.most_ranks]
     chosen = [[policy] for policy in POLICIES]
@@ -176,7 +173,7 @@ def check(a, work):
     case = Case(a.build, a.case)
     sets = [one for one in sets_of(case, a.all, a.share) if re.search(a.only, one[0])]
     if not sets:
-        raise Deviates(f"no set of flags is named like '{a.only}'")
+        raise Deviates(f"no set of flags matches --only '{a.only}'")
     if a.list:
         return "\n".join(f"{name} on {ranks}" for name, _, _, ranks in sets)
     failures = []
@@ -192,7 +189,7 @@ def check(a, work):
 
     with ThreadPoolExecutor(2) as pool:
         chains = list(pool.map(guarded, enumerate(sets)))
-        # The other export differs up to recover only.
+        # After the recover stage the default export gives the same program, so one set of flags is enough.
         other = Case(a.build, a.case, model="model-default-export.onnx")
         if not a.only:
             chains.append(Chain(other, work / "other", [], 1))

@@ -3,11 +3,11 @@
 
 usage: plugin.py --build DIR
 
-- The operator com.acme Snake: its gradient against central differences, its kernel against the interpreter, and training on one rank and
-  on two against gradient descent in numpy.
-- The pass acme-clip-gradients, inserted after autodiff: PyTorch's run with clip_grad_value_, with every strategy.
-- A dump of a module with the plug-in's op goes on.
-- The errors: files that are no plug-in, a plug-in of another build, stages and passes that do not exist.
+- The operator com.acme Snake: compares its gradient with central differences, its kernel with the interpreter, and training on one and two
+  ranks with gradient descent in numpy.
+- The pass acme-clip-gradients, inserted after autodiff: follows PyTorch's run with clip_grad_value_, with every strategy.
+- Compilation continues from a dump of a module with the plug-in's op.
+- Errors: files that are not plug-ins, a plug-in of another build, stages and passes that do not exist.
 """
 import os
 import pathlib
@@ -108,7 +108,7 @@ def check_operator(tools, plugin, work):
         got = [line["loss"] for line in metrics(work / f"run{ranks}")]
         if len(got) != STEPS or not np.allclose(got, want, rtol=0, atol=2e-5):
             raise Deviates(f"losses on {ranks} ranks are {got}, numpy's are {want}")
-    # The first line of a dump is the command that goes on from it.
+    # The first line of a dump is the command that continues from it.
     dump = next((work / "dumps2").glob("*-autodiff.mlir"))
     words = dump.read_text().splitlines()[0].removeprefix("// To go on: shalec ").replace("PROGRAM", str(work / "again")).split()
     run([tools / "shalec", *words], "shalec --compile-from")

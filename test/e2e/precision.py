@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Trains a fixture in 16-bit floats and holds the loss against PyTorch's f32 run.
+"""Trains a fixture in 16-bit floats and compares the loss with PyTorch's f32 run.
 
 usage: precision.py --build DIR --case test/models/gpt2 [--model model.onnx] [--trajectory trajectory.json]
                     --flags "--param-dtype bf16" [--bar 0.02]
                     [--shard none,optimizer,grad,full] [--ranks 1,2] [--bytes] [--twice] [--skips N]
 
-Each strategy on each number of ranks: the loss of every step within the bar; the gradient norm is reported, not held.
---bytes (bf16 with master in f32; here reduction in f32, in bf16 a gradient has half the bytes): with E padded elements and N ranks, a rank keeps, when the update begins,
-18 E bytes of parameters, gradients and optimizer state with none, (6 + 12/N) E with optimizer, (2 + 16/N) E with grad and
-16 E/N with full, and nothing else but scalars, by plan and by the running program's table; it sends, with W = 2 E bytes in the wire type and R = 4 E in
-the reduce type, 2R with none, W + R with optimizer and grad, at most 2W + R with full, each times (N-1)/N, and scalars.
---twice: the last program run again gives the same bits.
---combine: 16-bit floats with several micro-batches a step, frozen parameters, offload and replicas at once (COMBINED): each loss
-within the bar of the f32 run of the same flags on one rank, no step skipped, and offload changes no bit.
---skips N: at least N steps are skipped, because the loss scale is too large at first; the others are held against the
-trajectory from its first step on.
+Runs each strategy on each number of ranks. The loss of every step must be within the bar. The gradient norm is printed, not checked.
+
+--bytes (bf16 with f32 masters) compares bytes per rank with the design. E is the number of padded elements, N the number of ranks. When the
+  update begins, a rank holds only scalars and these bytes of parameters, gradients and optimizer state, by plan and by the running
+  program's table: none 18 E, optimizer (6 + 12/N) E, grad (2 + 16/N) E, full 16 E/N. (This is for reduction in f32; in bf16 a
+  gradient has half the bytes.) With W = 2 E bytes in the wire type and R = 4 E in the reduce type it sends, times (N-1)/N: none 2R,
+  optimizer and grad W + R, full at most 2W + R; and scalars.
+--twice runs the last program again, which must give the same bits.
+--combine runs 16-bit floats with several micro-batches per step, frozen parameters, offload and replicas at once (COMBINED). Each loss
+  must be within the bar of the f32 run with the same flags on one rank, no step is skipped, and offload changes no bit.
+--skips N: at least N steps must be skipped, because the first loss scale is too large. The other steps are compared with the
+  trajectory from its first step on.
 """
 import json
 import re
@@ -52,11 +54,11 @@ def check_bytes(what, shard, ranks, reduced_width, said, described, report, sent
     if not holds:
         raise Deviates(f"{what}: plans {collectives}; W is {wire}, R {reduced} on the wire")
     if sent != {gathered + scattered + summed}:
-        raise Deviates(f"{what}: sent {sent} bytes a step; the plan says {gathered + scattered + summed}")
+        raise Deviates(f"{what}: sent {sent} bytes per step, but the plan has {gathered + scattered + summed}")
     return f", {sum(wanted)} bytes of {elements} elements"
 
 
-# strategy, ranks, flags; what is offloaded
+# strategy, ranks, flags, kinds of offloaded state
 COMBINED = [
     ("hybrid", 4, "--mesh=replica=2,fsdp=2 --param-dtype bf16 --recompute block", "all"),
     ("full", 2, "--param-dtype f16", "optimizer,grads"),

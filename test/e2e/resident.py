@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The resident memory of a rank falls as full sharding says: a model of 100 MB of parameters, the rows of a rank fixed,
-from 1 to 4 ranks. Parameters, gradients and both moments are 400 MB; three quarters of them go, less the gathered units
-that a sharded rank has beside its shards, within 10 %.
+"""With full sharding, resident memory per rank falls from 1 to 4 ranks as planned.
 
 usage: resident.py --build DIR
 
-The figure is the largest resident set (VmHWM) of each rank from its start to the end of its last step, so that reading the
-weights counts; saving comes after it. Every rank's is looked at, with one OpenMP thread in all runs.
+The model has 100 MB of parameters, so parameters, gradients and both moments are 400 MB. The rows per rank are fixed. On 4 ranks three
+quarters of the 400 MB must be gone, minus the gathered units that a sharded rank holds in addition to its shards, within 10 %.
+The figure is the largest resident memory (VmHWM) of each rank from its start to the end of its last step. It includes reading the
+weights, but not saving. The test checks every rank, with one OpenMP thread.
 """
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def write_model(folder):
 
 
 def measure(a, work, ranks):
-    """Largest resident set of each rank, and the most bytes of units that the plan has gathered at once."""
+    """The largest resident memory of each rank, and the largest planned bytes of gathered units."""
     rng = np.random.default_rng(1)
     shape = (STEPS, ROWS * ranks, WIDTH)
     save_safetensors(work / "data.safetensors", {name: rng.standard_normal(shape, np.float32) for name in ("x", "target")})

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Stops a run and resumes it: at the same world size the bits are those of a run at once; over 2 -> 4 -> 1 ranks the
-run stays on PyTorch's trajectory. A run whose update diverges ends with 93 and saves nothing; the checkpoint before goes on as if it had not been.
+"""Stops a run and resumes it.
 
 usage: resume.py --build DIR --case test/models/gpt2 [--trajectory FILE]
+
+On the same number of ranks the bits are those of an uninterrupted run. On 2, then 4, then 1 ranks the run stays on PyTorch's trajectory. A
+run with a diverging update ends with 93 and saves nothing, and the checkpoint before it can be resumed as if that run had not happened.
 """
 import subprocess
 
@@ -10,7 +12,7 @@ from runner import Case, Deviates, main, same_bits
 
 
 def same_world_size(case, program, work):
-    """20 steps at once, and 10, then 10 resumed, on a cosine schedule."""
+    """Compares 20 steps in one run with 10 steps and 10 resumed ones, on a cosine schedule."""
     cosine = ["--schedule", "cosine", "--warmup", "3", "--min-lr", "1e-4"]
     case.train(program, work / "whole", flags=cosine, what="the whole run")
     case.train(program, work / "parts", flags=[*cosine, "--stop-after", "10"], what="the first part")
@@ -23,7 +25,7 @@ def non_finite(case, program, work):
     case.train(program, work / "straight", steps=10, flags=constant, what="the run at once")
     case.train(program, work / "diverged", steps=10, flags=[*constant, "--stop-after", "5"], what="the first part")
     hyper = [str(flag) for flag in case.hyper_flags()]
-    for flag in ("--lr", "--weight-decay"):  # a factor of 1e12 a step
+    for flag in ("--lr", "--weight-decay"):  # weights grow by a factor of 1e12 per step
         hyper[hyper.index(flag) + 1] = "1e6"
     done = subprocess.run([program, "--data", case.batches, "--steps", "10", *hyper, "--out", work / "diverged", *constant, "--resume", "must"],
                           capture_output=True, text=True)

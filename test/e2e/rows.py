@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""A run on a file of tokens has the bits of a run on the same rows from .safetensors, computed here by numpy from the order that
-runtime/data/Order.h describes.
+"""A run on token files has the bits of a run on the same rows from a .safetensors file.
 
 usage: rows.py --build DIR [--models gpt2,plain] [--ranks 1,2,4]
 
-Files of uint8, uint16, uint32, llm.c's and .npy x labels bound to tokens (gpt2) and to tokens+1 (plain) x shuffled and in order x
-1, 2 and 4 ranks, several passes over the data. On one rank the other types of each, several files, bytes of a text, and several
-micro-batches, too. The same bits: loss and gradient norm of each step.
+numpy computes the rows here, from the order that runtime/data/Order.h describes. Covers uint8, uint16, uint32, llm.c's and .npy files;
+labels bound to tokens (gpt2) and to tokens+1 (plain); shuffled and in order; 1, 2 and 4 ranks; several passes over the data. On one rank also
+the other integer types, several files, bytes of a text, and several micro-batches. Loss and gradient norm of each step must have the same bits.
 """
 import os
 
@@ -15,10 +14,10 @@ import numpy as np
 from runner import MODELS, Case, Deviates, main, metrics, save_safetensors, series
 
 BATCH, STEPS, SEED = 4, 4, 11
-QUIET = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # so small a step is nothing but waiting
+QUIET = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # steps are so small that threads mostly wait
 EVERYWHERE = ("uint8.bin", "uint16.bin", "uint32.bin", "llmc16.bin", "u2.npy")
 WORD = (1 << 64) - 1
-# model: (sequence, how much further labels are, names of tokens and labels, flags)
+# model: (sequence, offset of labels, names of tokens and labels, flags)
 MODELS_OF = {"gpt2": (8, 0, ("input_ids", "labels"), ["--dim", "sequence=8"]), "plain": (48, 1, ("tokens", "targets"), ["--loss", "cross-entropy:scores,targets"])}
 
 
@@ -30,7 +29,7 @@ def mix(x):
 
 
 def permutation(seed, epoch, size):
-    """The window that each position of an epoch reads."""
+    """The window of each position of an epoch."""
     bits = 1
     while 4 ** bits < size:
         bits += 1
@@ -52,7 +51,7 @@ def permutation(seed, epoch, size):
 
 
 def rows_of(files, length, shift, count, shuffled):
-    """Tokens and labels of the first `count` rows of the order: windows of `length` tokens, file by file, none over a file's end."""
+    """Tokens and labels of the first `count` rows: windows of `length` tokens, file by file, none of which crosses the end of a file."""
     windows = [(file, at) for file in files for at in range(0, len(file) - length - shift + 1, length)]
     order = []
     for epoch in range(count // len(windows) + 1):
@@ -71,7 +70,7 @@ def header(magic, version, count):
 
 
 def write_files(work, tokens):
-    """Each kind of file: (name, path as --data has it, flags, the files' tokens)."""
+    """Each kind of file: (name, value of --data, flags, tokens of the files)."""
     kinds = []
 
     def add(name, data, *flags):
@@ -88,7 +87,7 @@ def write_files(work, tokens):
         np.save(path, tokens.astype(kind))
         kinds.append((path.name, path, (), [tokens]))
     cut = len(tokens) // 3 + 1
-    parts = [tokens[:cut], tokens[:5], tokens[cut:]]  # the second has no window
+    parts = [tokens[:cut], tokens[:5], tokens[cut:]]  # the second file is shorter than a window
     for index, part in enumerate(parts):
         (work / f"part{index}.bin").write_bytes(part.astype("<u2").tobytes())
     kinds.append(("three files", ",".join(str(work / f"part{index}.bin") for index in range(3)), (), parts))
@@ -144,7 +143,7 @@ def check_runs(runs, program, kinds, what, accumulate=1):
             held += 1
         seen += wanted.values()
     if len({str(one) for one in seen}) != len(seen):
-        raise Deviates(f"{what}: orders that differ have one result")
+        raise Deviates(f"{what}: different orders give the same result")
     return held
 
 
@@ -152,7 +151,7 @@ def check(a, work):
     held = 0
     for name in a.models.split(","):
         runs = Runs(a.build, name, work)
-        # Nine windows, of which the last one just fits: rows of a step lie in two passes.
+        # Nine windows, of which the last one just fits, so one step has rows of two passes over the data.
         tokens = np.random.default_rng(5).integers(0, 256, 9 * runs.length + runs.shift)
         kinds = write_files(runs.work, tokens)
         for ranks in map(int, a.ranks.split(",")):

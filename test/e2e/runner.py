@@ -1,8 +1,8 @@
-"""What the end-to-end tests share: a fixture compiled as a user would, its program run, what that wrote, and the bars of
-PyTorch's runs.
+"""Shared parts of the end-to-end tests: compiles a fixture as a user would, runs its program, reads its output, and has the bars
+for PyTorch's runs.
 
-A test calls `main(check, ...)` with a function of (arguments, folder) that returns what it found, or raises Deviates with
-one line that says what does not hold.
+A test calls `main(check, ...)`. `check` is a function of (arguments, folder) that returns a summary, or raises Deviates with one
+line that describes the deviation.
 """
 import argparse
 import json
@@ -56,35 +56,35 @@ def metrics(out):
 
 
 def series(out):
-    """What two runs of the same bits have in common."""
+    """The values that two runs with the same bits share."""
     return [(line["step"], line["loss"], line["grad_norm"]) for line in metrics(out)]
 
 
 class Case:
-    """A model with PyTorch's run of it: test/models/NAME."""
+    """A model and PyTorch's run of it: test/models/NAME."""
 
     def __init__(self, build, folder, trajectory="trajectory.json", model="model.onnx"):
         self.bin, self.folder, self.model = pathlib.Path(build) / "bin", pathlib.Path(folder), model
         self.trajectory = json.loads((self.folder / trajectory).read_text())
         self.batches = self.folder / self.trajectory.get("batches", "batches.safetensors")
         self.steps = len(self.trajectory["steps"])
-        self.most_ranks = 3 if self.folder.name == "plain" else 4  # its batch has six rows
+        self.most_ranks = 3 if self.folder.name == "plain" else 4  # plain has six rows per batch
 
     def model_flags(self, sizes=None):
-        """What says which model is compiled; `sizes` overrides dimensions by name."""
+        """Flags of sizes and loss. `sizes` overrides dimensions by name."""
         batches = read_safetensors(self.batches)
         if self.folder.name == "plain":
             dims, rest = {"batch": batches["tokens"].shape[1]}, ["--loss", "cross-entropy:scores,targets"]
         else:
             first = batches.get("input_ids", batches.get("pixel_values"))
             dims, rest = {"batch": first.shape[1]}, []
-            if b"sequence" in (self.folder / self.model).read_bytes(): # a length that the export left open
+            if b"sequence" in (self.folder / self.model).read_bytes(): # the export left the length open
                 dims["sequence"] = first.shape[2]
         dims.update({name: size for name, size in (sizes or {}).items() if name in dims})
         return [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")] + rest
 
     def policy_flags(self):
-        """What the trajectory trains, and with which optimizer."""
+        """Flags for the optimizer, frozen parameters and micro-batches of the trajectory."""
         optimizer = self.trajectory["optimizer"]
         flags = ["--optimizer", optimizer["name"].lower()]
         if "two and more" in optimizer.get("weight_decay_applies_to", ""):
@@ -96,7 +96,7 @@ class Case:
         return flags
 
     def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):
-        """Compiles; returns what the compiler said."""
+        """Compiles. Returns the output of the compiler."""
         mesh = [] if any(str(flag).startswith("--mesh") for flag in flags) else ["--mesh", f"fsdp={ranks}"]
         policy = self.policy_flags()
         if "--optimizer" in flags:
@@ -119,7 +119,7 @@ class Case:
                    what, environment)
 
     def check_metrics(self, out):
-        """Loss and gradient norm of every step within the bars; returns the largest differences."""
+        """Checks loss and gradient norm of every step against the bars. Returns the largest differences."""
         lines, steps = metrics(out), self.trajectory["steps"]
         if [line["step"] for line in lines] != list(range(len(steps))):
             raise Deviates(f"metrics.jsonl has steps {[line['step'] for line in lines]}")
@@ -130,7 +130,7 @@ class Case:
         return loss, norm
 
     def check_weights(self, out):
-        """Final weights within the bar; returns the largest difference."""
+        """Checks the final weights against the bar. Returns the largest difference."""
         got = read_safetensors(out / "model.safetensors")
         want = {strip(name): value for name, value in read_safetensors(self.folder / "final.safetensors").items()}
         worst = 0.0
@@ -151,31 +151,31 @@ class Case:
 
 
 def stage_files(case, folder, emit, shard, ranks, flags=(), sizes=None):
-    """Compiles as far as `emit`; the IR after each stage by the stage's name, in order."""
+    """Compiles as far as `emit`. Returns the IR files by name of the stage, in order."""
     case.shalec("/dev/null", shard, ranks, ["--emit", emit, "--save-temps", folder, *flags], sizes)
     return {path.stem.split("-", 1)[1]: path for path in sorted(folder.glob("*.mlir"))}
 
 
 def largest(values):
-    """The largest value; NaN if one is, which max() overlooks behind a number."""
+    """The largest value, or NaN if any value is NaN. (max() can miss a NaN.)"""
     return float(np.max(np.fromiter(values, np.float64)))
 
 
 def weight_difference(name, got, want):
     difference = np.abs(got.astype(np.float64) - want)
-    if name.endswith("c_attn.bias"):  # query, key, value: the middle third is the key's
+    if name.endswith("c_attn.bias"):  # query, key, value: the middle third is of the key
         third = len(difference) // 3
         difference = np.r_[difference[:third], difference[2 * third:]]
     return float(difference.max())
 
 
 def strip(name):
-    """Shale's name of a parameter: the exporting wrapper's prefix is gone."""
+    """Shale's name of a parameter, which lacks the prefix of the exporting wrapper."""
     return name[2:] if name.startswith("m.") else name
 
 
 def same_bits(first, second, what):
-    """Two output folders hold the same run."""
+    """Two output folders must hold the same run."""
     if series(first) != series(second):
         raise Deviates(f"loss or grad_norm of {what} differ")
     if (first / "model.safetensors").read_bytes() != (second / "model.safetensors").read_bytes():
@@ -183,7 +183,7 @@ def same_bits(first, second, what):
 
 
 def main(check, *arguments, success="holds:", failure="deviates:"):
-    """Runs `check`; `arguments` are (flag, settings of add_argument) beside --build."""
+    """Runs `check`. `arguments` are (flag, settings of add_argument), in addition to --build."""
     p = argparse.ArgumentParser()
     p.add_argument("--build", required=True)
     for flag, settings in arguments:

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Steps that f16 skips, with every strategy, several micro-batches a step, recomputation and offload.
+"""Checks steps that f16 skips, with every strategy, several micro-batches per step, recomputation and offload.
 
 usage: scaling.py --build DIR --case test/models/gpt2
 
-A large learning rate drives the model where gradients leave f16: some steps are skipped and others are not, and
-- a step that is skipped changes no bit of the parameters, also where the optimizer runs on the host; one that is not does;
-- the loss scale halves with each skipped step, and only then;
-- what only moves data (recomputation, offload, prefetch) skips the same steps and ends with the same bits.
+The learning rate is so large that gradients overflow f16 in some steps and not in others.
+
+- A skipped step changes no bit of the parameters, also if the optimizer runs on the host. Every other step changes them.
+- The loss scale halves with each skipped step, and only then.
+- Programs that differ only in data movement (recomputation, offload, prefetch) skip the same steps and end with the same bits.
 """
 from runner import Case, Deviates, main, metrics, same_bits
 
-# Of gradients of one micro-batch, and of two: some steps leave f16, others do not.
+# Learning rates for one micro-batch and for two: some steps overflow f16, others do not.
 LR, LR_OF_SUMS = "1", "3"
 STEPS = 5
-# strategy, ranks, flags that decide how numbers are added up, flags that only move data
+# strategy, ranks, flags that decide the order of sums, flags that only move data
 WAYS = [("none", 1, "", "--recompute selective --offload activations"),
         ("none", 2, "--accumulate 2", "--recompute block --offload grads,optimizer"),
         ("optimizer", 2, "", "--offload optimizer"),
@@ -34,7 +35,7 @@ def check_skips(case, program, out, lr, lines, what):
     for before, after in zip(lines, lines[1:]):
         if after["loss_scale"] != before["loss_scale"] / (2 if before["skipped"] else 1):
             raise Deviates(f"{what}: the loss scale goes from {before['loss_scale']} to {after['loss_scale']} at step {after['step']}")
-    # Ended before and after a step of either kind.
+    # Runs that end just before and just after a skipped step and another step.
     for step in (skipped[0], next(step for step in range(STEPS) if step not in skipped)):
         ends = [out.with_name(f"{out.name}-{end}") for end in (step, step + 1)]
         for end, steps in zip(ends, (step, step + 1)):

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""A step sends exactly the bytes of the design, counted where they are sent.
+"""Compares the bytes that each collective of a step sends with the design, exactly.
 
 usage: sent.py --build DIR --case test/models/gpt2 [--more]
 
---more: with replicas and two micro-batches.
-
-The communicator counts the bytes of each collective at the calls that send them; --report-buffers lists the counts of the first
-step by rank. They are held against the parameters' shapes in PyTorch's final weights, the mesh and the flags, not against the plan.
-With N ranks on the shard axis, r replicas, K micro-batches, W the bytes of all units in the type they are gathered in and R in the
-type they are reduced in, where a parameter begins at a multiple of 64 bytes and a unit is padded to a multiple of N elements, a rank
-sends per step
+The communicator counts bytes at the calls that send them, and --report-buffers lists the counts of the first step by rank. The expected
+bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
+of replicas and K that of micro-batches. W and R are the bytes of all units in the wire type and the reduce type. A parameter starts at a
+multiple of 64 bytes, and a unit is padded to a multiple of N elements. Per step a rank sends:
 
   none       2 R (N-1)/N
   optimizer  (W + R) (N-1)/N
   grad       (W + K R) (N-1)/N
   full       K (gathers of W + R) (N-1)/N
 
-and for replicas 2 (r-1)/r of what it has of the gradients, each time they are reduced. With full each unit is gathered twice in a
-micro-batch, in forward and backward; the last block once, as its backward pass follows its forward pass, unless only one unit may be
-whole at once. With --reshard-after-forward=false each is gathered once. What else is sent are all-reduces of scalars: the count of labels, the sum of
-losses and the squared norm.
+With replicas it also sends 2 (r-1)/r of its gradients each time they are reduced. With full each unit is gathered twice per micro-batch, in
+forward and backward. The last block is gathered once, since its backward pass follows its forward pass, unless only one unit may be
+whole at once. With --reshard-after-forward=false each unit is gathered once. The remaining bytes are all-reduces of scalars: the label count,
+the sum of losses and the squared norm.
+
+--more: with replicas and with two micro-batches.
 """
 import json
 import re
@@ -28,7 +27,7 @@ from collections import Counter
 from runner import Case, Deviates, main, metrics, read_safetensors
 
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
-# ranks, replicas, strategy, flags, bytes of an element as gathered and as reduced
+# ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
 SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
             (2, 1, "full", ["--reshard-after-forward=false"], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4), (2, 1, "full", ["--prefetch", "0"], 4, 4),
             (2, 1, "full", ALONE, 4, 4),
@@ -39,7 +38,7 @@ ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "
 
 
 def units_of(case, shards, gathered, reduced):
-    """Elements of each unit, by name, padding included: blocks, and the rest as `root`. Parameters come in the model's order."""
+    """Elements of each unit by name, with padding: blocks, and `root` for the rest. Parameters are in the model's order."""
     weights, units, model = read_safetensors(case.folder / "final.safetensors"), {}, (case.folder / case.model).read_bytes()
     for name in sorted(weights, key=lambda name: model.find(name.encode())):
         block = re.match(r"(?:m\.)?(.*?\.\d+)\.", name)
@@ -69,7 +68,7 @@ def expected(strategy, units, shards, replicas, batches, flags, gathered, reduce
 
 
 def scalars_of(strategy, shards, replicas, batches):
-    """How often an f32 scalar is summed over each axis: count and loss of a micro-batch, and the squared norm where gradients are sharded."""
+    """The number of f32 scalars summed over each axis: count and loss per micro-batch, and the squared norm if gradients are sharded."""
     found = Counter({("all-reduce", "fsdp", 8 * (shards - 1)): 2 * batches + (strategy != "none")})
     if replicas > 1:
         found["all-reduce", "replica", 8 * (replicas - 1)] += 2 * batches
@@ -99,7 +98,7 @@ def check_program(case, work, setting):
         if found != wanted:
             raise Deviates(f"{what}, rank {rank['rank']}: sent {dict(found - wanted)} too much, {dict(wanted - found)} too little")
         if Counter(scalars) != few:
-            raise Deviates(f"{what}, rank {rank['rank']}: besides units it sends {dict(Counter(scalars))}, not {dict(few)}")
+            raise Deviates(f"{what}, rank {rank['rank']}: in addition to units it sends {dict(Counter(scalars))}, not {dict(few)}")
     sent = sum(site["bytes"] for site in report[0]["sent"])
     if {line["comm_bytes"] for line in metrics(work / "run")} != {sent}:
         raise Deviates(f"{what}: metrics.jsonl has other bytes than the {sent} of the collectives")

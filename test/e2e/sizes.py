@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Bytes a parameter, by the resident memory of two models that differ in the number of their blocks and in nothing else.
+"""Measures bytes per parameter, from the resident memory of two models that differ only in their number of blocks.
 
 usage: sizes.py --build DIR [--width 512] [--blocks 8 24]
 
-A block is one linear map, rows are few and units equal, so that what the larger model has more is its parameters,
-gradients and optimizer state. For every strategy, on 1 to 4 ranks, in f32 and in bf16 with f32 masters and reduction, what rank 0 has
-more of resident memory after three steps is within 5 % of what the two plans differ in, and both of design's bytes a parameter (AdamW)
-times the difference in parameters.
+A block is one linear map, rows are few and units are equal, so the models differ only in parameters, gradients and optimizer state.
+Runs every strategy on 1 to 4 ranks, in f32 and in bf16 with f32 masters and reduction. After three steps three differences must agree within
+5 %: resident memory of rank 0, the plans, and the designed bytes per parameter (AdamW) times the difference in parameters.
 """
 import importlib.util
 import os
@@ -32,7 +31,7 @@ def export(folder, blocks, width):
 
 
 def measure(a, folder, dtype, strategy, ranks):
-    """Parameters, bytes that the plan states, bytes resident."""
+    """The number of parameters, stated bytes, and resident bytes."""
     shape = (STEPS, ROWS * ranks, a.width)
     rng = np.random.default_rng(1)
     save_safetensors(folder / "data.safetensors", {name: rng.standard_normal(shape, np.float32) for name in ("x", "target")})

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Steps that f16's loss scaling skips are none of AdamW's: the run starts with a scale that overflows.
+"""Steps that f16's loss scaling skips do not count as AdamW steps. The run starts with a loss scale that overflows.
 
 usage: skipped.py --build DIR --case test/models/gpt2
 
-While steps are skipped, weights and moments keep their bits. The updates after them follow AdamW reckoned here in f64 from the
-moments in the checkpoint, with bias corrections that count applied updates: m / (1 - beta1^t) and v / (1 - beta2^t), t = 1, 2, 3.
-Counting steps instead would be off by a factor. A run that is stopped after the skips and after an update, and resumed, has the
-bits of one at once.
+While steps are skipped, weights and moments keep their bits. Later updates must equal AdamW, computed here in f64 from the moments in the
+checkpoint, with bias corrections that count applied updates: m / (1 - beta1^t) and v / (1 - beta2^t), t = 1, 2, 3. (With t counting
+all steps the difference would be a factor.) A run that is stopped after the skips and after an update, and resumed, has the bits of an
+uninterrupted run.
 """
 import numpy as np
 
@@ -16,7 +16,7 @@ SCHEDULE = ["--schedule", "constant"]
 
 
 def state_of(out, step):
-    """What a full checkpoint holds: {role/name: array}, parameters that have moments among them."""
+    """The content of a full checkpoint: {role/name: array}."""
     folder = out / "checkpoints" / f"step-{step:08d}"
     state = read_safetensors(folder / "optimizer.safetensors")
     weights = read_safetensors(folder / "model.safetensors")
@@ -38,7 +38,7 @@ def check_update(t, old, new, optimizer):
     for name, weight in new["param"].items():
         m, v = new["moment1"][name], new["moment2"][name]
         before = old["param"][name]
-        # Weight decay is on for all or for none of a parameter.
+        # Weight decay applies to a whole parameter or not at all.
         step = lr * (m / (1 - b1 ** t)) / (np.sqrt(v / (1 - b2 ** t)) + optimizer["eps"])
         gaps = [np.abs(weight - (before * (1 - lr * decay) - step)).max() for decay in (optimizer["weight_decay"], 0.0)]
         worst = max(worst, min(gaps) / lr)
@@ -47,7 +47,7 @@ def check_update(t, old, new, optimizer):
 
 def check(a, work):
     case = Case(a.build, a.case)
-    # A mean over few labels has large gradients: one row of two tokens.
+    # One row of two tokens: a mean over few labels has large gradients.
     batches = read_safetensors(case.batches)
     save_safetensors(work / "batches.safetensors", {name: value[:, :1, :2] for name, value in batches.items()})
     case.batches = work / "batches.safetensors"
@@ -59,7 +59,7 @@ def check(a, work):
     if not skipped or skipped != list(range(len(skipped))) or len(skipped) > case.steps - 4:
         raise Deviates(f"skipped {skipped}")
     first = len(skipped)
-    states = [split(state_of(out, step)) for step in range(1, first + 4)]  # after that many steps
+    states = [split(state_of(out, step)) for step in range(1, first + 4)]  # after `step` steps
     for number in range(1, first):
         for role in ("param", "moment1", "moment2"):
             for name, value in states[0][role].items():

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A run's folder holds the model's state_dict: parameters, buffers that the program has as constants or not at all, but
-none that the state_dict leaves out; in one file or in several with an index, from which the next run starts.
+"""The output folder of a run holds the model's state_dict.
 
 usage: statedict.py --build DIR
+
+It holds parameters and buffers, including buffers that the program has as constants or not at all, but none that the state_dict leaves
+out. It is one file or several with an index, and the next run can start from either.
 """
 import json
 import sys
@@ -74,7 +76,7 @@ def check(a, work):
     expect(read_safetensors(work / "first" / "model.safetensors"), names, "from the model's file")
     if "(n.count)" not in said:
         raise Deviates(f"the missing buffer is not named: {said}")
-    # What --init has beside parameters comes along, also where the run goes on without it.
+    # Other tensors of --init are kept, also when the run is resumed without --init.
     given = {"l.weight": weight + 1, "o.weight": other + 1, "n.scale": scale * 2, "n.count": np.array(7, np.int64)}
     save_safetensors(work / "given.safetensors", given)
     said = train("second", 1, "--init", work / "given.safetensors", "--stop-after", 1)
@@ -85,7 +87,7 @@ def check(a, work):
     expect(trained, {**given, "l.weight": None, "o.weight": None}, "from given weights")
     if np.array_equal(trained["l.weight"], given["l.weight"]) or np.array_equal(trained["o.weight"], given["o.weight"]):
         raise Deviates("a weight was not trained")
-    # In files of at most 10 kB: each weight has one, and the index says which.
+    # Files of at most 10 kB: each weight has its own, and the index names it.
     large = weight.nbytes + 200
     train("third", 2, "--init", work / "given.safetensors", "--file-size", large, "--checkpoint", "full")
     for folder in (work / "third", work / "third" / "checkpoints" / "step-00000002"):
@@ -101,15 +103,15 @@ def check(a, work):
             joined.update(tensors)
         if index["metadata"]["total_size"] != sum(t.nbytes for t in joined.values()) or sorted(joined) != sorted(index["weight_map"]):
             raise Deviates(f"{folder.name}: the index is not of its files")
-        # A checkpoint also holds what it takes to go on, but nothing that is kept beside.
+        # A checkpoint also holds the state for resuming, but not the kept tensors.
         expect({name: array for name, array in joined.items() if name != "n.shift"},
                trained if folder.name == "third" else {name: trained[name] for name in ("l.weight", "o.weight")}, folder.name)
-    # Back to one file; started from the shards, the same weights.
+    # One file again: a run that starts from the shards has the same weights.
     train("fourth", 0, "--init", work / "third")
     expect(read_safetensors(work / "fourth" / "model.safetensors"), trained, "from shards")
     train("third", 2, "--file-size", "1GB")
     if list((work / "third").glob("model-*")) or (work / "third" / "model.safetensors.index.json").exists():
-        raise Deviates("shards of an older form are still there")
+        raise Deviates("shards of the run before are still there")
     expect(read_safetensors(work / "third" / "model.safetensors"), trained, "in one file again")
     return "names and values of the state_dict in one file and in several, from the model's file and from given weights"
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A program gives the same bits with one, two and three threads a rank.
+"""A program gives the same bits with one, two and three threads per rank.
 
 usage: threads.py --build DIR
 
-Loss and gradient norm of each step and the final weights, of the three fixtures, with 16-bit floats, recomputation, updates on the host,
-two ranks, and of a GPT wide enough that its products are cut into pieces and its kernels into several blocks for each thread. The
-numbers of threads are those that the programs print, so that a machine of one core tests them, too.
+Compares loss and gradient norm of each step and the final weights of the three fixtures, with 16-bit floats, recomputation, updates on the
+host and two ranks; and of a GPT so wide that its products are cut into pieces and its kernels into several blocks per thread. The programs print
+their number of threads, so the test also works on a machine with one core.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data that holds what the model does not take: the program ends with 65 and names file, position, value and bound.
+"""A program ends with 65 if its data has values that the model cannot take. The message has file, position, value and bound.
 
 usage: tokens.py --build DIR --case test/models/gpt2
 """
@@ -15,7 +15,7 @@ VOCAB, ROWS, LENGTH = 256, 4, 64
 
 
 def write_tensors(path, tensors):
-    """A .safetensors file of int64 tensors [1, ROWS, LENGTH], given as lists of values."""
+    """Writes a .safetensors file of int64 tensors [1, ROWS, LENGTH] from lists of values."""
     header, blob = {}, b""
     for name, values in tensors.items():
         data = struct.pack(f"<{len(values)}q", *values)

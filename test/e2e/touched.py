@@ -3,19 +3,19 @@
 
 usage: touched.py --build DIR --case test/models/gpt2
 
-Planner, verifier, interpreter and --report-buffers each follow from accesses that ops declare. Here LLVM's address sanitizer pass
-puts a report in front of every load and store of the kernels, and test/shim/Touched.cpp notes these and the ranges of products,
-copies and collectives, call by call, on every rank. From the planned IR comes only which buffer a call means: the allocation of each
-operand. So every byte has the buffer that wrote it last. Of one step it holds:
+The planner, the verifier, the interpreter and --report-buffers all use the accesses that ops declare. This test does not. LLVM's address
+sanitizer pass puts a call before every load and store of the kernels. test/shim/Touched.cpp records these addresses, and the ranges
+of products, copies and collectives, for each call on each rank. The planned IR only provides the buffers that a call names: the
+allocation of each operand. The test checks for one step:
 
-- a call touches bytes of its operands alone, at the addresses of the plan;
-- a byte that is read was written last as the same buffer, of the step before if it is state; a byte of an arena was written in the
-  same function;
-- what a collective or copy sends is not written, and what it receives not touched, before its wait;
-- two buffers that are live at once, from the first write to the last read, have no byte in common;
-- the bytes live at once are at most the arena's, and the arena is at most 1.05 times as large.
+- A call touches only bytes of its operands, at the planned addresses.
+- A byte that is read was last written as part of the same buffer. For state this may be in the step before, for an arena it is in the
+  same function.
+- Before its wait, nothing writes what a collective or copy sends, and nothing touches what it receives.
+- Two buffers that are live at once, from the first write to the last read, have no byte in common.
+- The arena has at least as many bytes as are live at once, and at most 1.05 times as many.
 
-A mutant must fail each time: a buffer's offset is changed to that of another one that is live at the same time, and the program is
+Mutants must fail: the offset of a buffer is changed to that of another buffer that is live at the same time, and the program is
 compiled from the changed plan.
 """
 import os
@@ -27,13 +27,13 @@ import numpy as np
 from runner import Case, Deviates, main, run, stage_files
 
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
-# What libshale_rt.a needs beside itself (lib/Target/CPU), and the calls that the shim stands in front of.
+# Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
 LIBRARIES = ["-lgloo", "-ldnnl", "-lgomp", "-lpthread"]
 WRAPPED = ["launch", "gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "all_gather_start", "reduce_scatter_start",
            "all_reduce_start", "wait", "transfer_start", "transfer_wait"]
 SIZES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "i64": 8, "i32": 4, "i1": 1}
 READ, WRITTEN, READ_AFTER = 1, 2, 4
-NONE, GIVEN = -1, -2  # no buffer; what was there before the step
+NONE, GIVEN = -1, -2  # no buffer; content from before the step
 BAR = 1.05
 MUTANTS = 3
 PROGRAMS = [("full", 2, []), ("none", 1, ["--offload", "activations"]), ("optimizer", 2, ["--recompute", "block", "--offload", "all"]),
@@ -41,7 +41,7 @@ PROGRAMS = [("full", 2, []), ("none", 1, ["--offload", "activations"]), ("optimi
 
 
 class Buffer:
-    """An allocation of the plan, or of what lies outside of the plan's blocks (block None)."""
+    """A planned allocation, or memory outside the planned blocks (block None)."""
 
     def __init__(self, value, name, block, offset, size):
         self.value, self.name, self.block, self.offset, self.size = value, f"{value} '{name}'", block, offset, size
@@ -109,7 +109,7 @@ def parse_trace(path):
 
 
 def union(ranges):
-    """Bytes in any of the ranges: a call that writes in place has both of its buffers there."""
+    """The number of bytes in the union of the ranges. Ranges overlap if a call writes in place."""
     total, reached = 0, 0
     for begin, end in sorted(ranges):
         total += max(0, end - max(begin, reached))
@@ -122,14 +122,14 @@ def call_name(words):
 
 
 class Memory:
-    """Who wrote each byte of a rank's blocks last, and the trace so far."""
+    """The last writer of each byte of a rank's blocks, and the trace so far."""
 
     def __init__(self, plan, axes, what):
         self.plan, self.axes, self.what = plan, axes, what
         self.base, self.buffers, self.numbers = {}, [], {}
         self.owner = {block: np.full(size, GIVEN if "state" in block else NONE, np.int64) for block, size in plan.blocks.items()}
         self.busy = {block: np.zeros(size, np.int8) for block, size in plan.blocks.items()}  # 1: being sent, 2: being received
-        self.spans = {}  # of a buffer: first write, last read, lowest and highest byte
+        self.spans = {}  # per buffer: first write, last read, lowest and highest byte
         self.event = 0
 
     def fail(self, message):
@@ -142,7 +142,7 @@ class Memory:
         return self.numbers[buffer]
 
     def place(self, operand, address):
-        """Number, block, and range of an operand's allocation, once its address is that of the plan."""
+        """Number, block and range of an operand's allocation. Checks that its address is the planned one."""
         buffer, at, shard = operand
         if buffer.block is None:
             return None
@@ -172,7 +172,7 @@ class Memory:
                 self.access(words, how, block, begin, end, *covering)
 
     def touch_parts(self, words, how, block, begin, end, inputs, outputs):
-        """A range over the edges of operands that lie one beside another."""
+        """A range that spans several adjacent operands."""
         edges = sorted({edge for one in (*inputs, *outputs) if one and one[1] == block for edge in one[2:] if begin < edge < end})
         if not edges:
             self.fail(f"{call_name(words)} touches bytes {begin} to {end} of the {block}, which are none of its operands")
@@ -209,7 +209,7 @@ class Memory:
         span[2:] = min(span[2], begin), max(span[3], end)
 
     def run(self, ops, calls):
-        """One function. An operand list of a call has the addresses in the order of the op's."""
+        """Replays one function. A call lists addresses in the order of the op's operands."""
         for block in self.owner:
             if "arena" in block:
                 self.owner[block][:] = NONE
@@ -234,7 +234,7 @@ class Memory:
             self.fail("a collective or copy has no wait")
 
     def start(self, words, touched, inputs, outputs):
-        """A collective reads from now on, and writes until its wait."""
+        """Starts a collective, which reads and writes until its wait."""
         self.touch(words, [(READ, begin, end) for how, begin, end in touched if how & READ], inputs, outputs)
         for how, begin, end in touched:
             if not (found := self.locate(begin, end)):
@@ -258,11 +258,11 @@ class Memory:
                     self.spans[one[0]][1] = self.event
 
     def live(self, block):
-        """(first write, last read, begin, end, buffer) of what the last function wrote in a block."""
+        """(first write, last read, begin, end, buffer) of each buffer that the last function wrote in a block."""
         return sorted((*span, self.buffers[number]) for number, span in self.spans.items() if self.buffers[number].block == block)
 
     def check_live(self, block):
-        """The most bytes that were live at once; no two of them have a byte in common. A call may write in place what it reads."""
+        """The largest number of bytes live at once. Checks that no two live buffers share a byte, unless a call writes in place."""
         live = self.live(block)
         for index, (first, last, begin, end, buffer) in enumerate(live):
             for later, _, low, high, other in live[index + 1:]:
@@ -272,7 +272,7 @@ class Memory:
 
 
 def check_rank(plan, path, what, steps):
-    """Peak by the trace of each function and block, and the spans of @step."""
+    """The peak of each function and block by the trace, and the spans of @step."""
     calls, axes = parse_trace(path)
     memory, at, peaks = Memory(plan, axes, what), 0, {}
     order = [name for name in ("accumulate_first", "accumulate", "step") if name in plan.functions]
@@ -289,7 +289,7 @@ def check_rank(plan, path, what, steps):
 
 
 def instrument(a, codegen, program):
-    """Links the module in the LLVM dialect with the shim in front of the runtime."""
+    """Links the module in the LLVM dialect with the shim before the runtime."""
     step = program.with_suffix(".ll")
     run([LLVM / "mlir-translate", "--mlir-to-llvmir", codegen, "-o", step], "mlir-translate")
     run([LLVM / "opt", "-mtriple=x86_64-pc-linux-gnu", "-passes=default<O1>,forceattrs,asan<kernel>", "-force-attribute=sanitize_address",
@@ -304,7 +304,7 @@ STEPS = 2
 
 
 def trace(case, work, program):
-    """The traces of the ranks, in no order."""
+    """The traces of the ranks, unordered."""
     for old in work.glob("touched.*"):
         old.unlink()
     case.train(program, work / f"run-{program.name}", STEPS, ["--schedule", "constant", "--save-every", 0],
@@ -336,7 +336,7 @@ def check_program(a, case, work, shard, ranks, flags):
 
 
 def overlaps(memory, count):
-    """Pairs of buffers of @step, the second to be put where the first one still is: neighbours and far apart."""
+    """Pairs of buffers of @step that are live at once, adjacent and far apart. A mutant puts the second where the first is."""
     live, size = memory.live("arena"), memory.plan.blocks["arena"]
     pairs = [(last - first, buffer, other) for index, (first, last, *_, buffer) in enumerate(live) for later, _, _, _, other in live[index + 1:]
              if later < last and min(buffer.size, other.size) > 64 and buffer.offset + other.size <= size]
@@ -345,7 +345,7 @@ def overlaps(memory, count):
 
 
 def check_mutant(a, case, work, text, buffer, other):
-    """The program of a plan in which `other` lies where `buffer` is live."""
+    """Compiles a plan in which `other` has the address of `buffer` while both are live."""
     head, step, rest = re.match(r"(.*^  rt\.func @step )(.*?^  \})(.*)", text, re.M | re.S).groups()
     step, changed = re.subn(rf"(?m)^( *{other.value} = rt\.buffer +arena)(?: offset = \d+)?", rf"\g<1> offset = {buffer.offset}", step)
     if changed != 1:

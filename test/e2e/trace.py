@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Traces two steps: every rank has its kernels, its collectives and its copies between the memories, as many of these as the
-compiler planned, named by nodes of the model, units and state; the run keeps its bits. Collectives run beside kernels: one at
-least is under way when a kernel begins. So with everything offloaded, where updates run on the host, and with two
-micro-batches a step. A run that is resumed among the steps traces those that are left. A bad --trace is refused, before the first
-step.
+"""Traces two steps and compares the trace with the plan.
 
 usage: trace.py --build DIR --case test/models/gpt2
+
+- Every rank has its kernels, collectives and copies between memories, as many of the latter two as planned, named by nodes of the model,
+  units and state. Tracing changes no bit of the run.
+- Collectives run beside kernels: at least one is in flight when a kernel begins.
+- Both also hold with everything offloaded, where updates run on the host, and with two micro-batches per step.
+- A run that is resumed within the traced steps traces the remaining ones.
+- A wrong --trace is an error before the first step.
 """
 import json
 import re
@@ -23,7 +26,7 @@ def need(condition, message):
 
 
 def spans_of(case, work, program, steps=STEPS):
-    """The spans of a traced run, which has the bits of another."""
+    """The spans of a traced run, which must have the bits of the run without a trace."""
     case.train(program, work / "plain", steps=4, what="a run without trace")
     case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{steps}", work / "trace.json"], what="a traced run")
     same_bits(work / "plain", work / "traced", "runs with and without a trace")
@@ -31,7 +34,7 @@ def spans_of(case, work, program, steps=STEPS):
 
 
 def runs_beside(own):
-    """Whether a kernel begins while a collective is under way: executed in its start, each would end before the next kernel."""
+    """Whether a kernel begins while a collective is in flight. A collective that runs at its start would end before the next kernel."""
     kernels = [e["ts"] for e in own if e["cat"] == "compute" and e["args"]["what"] != "wait"]
     return any(e["ts"] < kernel < e["ts"] + e["dur"] for e in own if e["cat"] == "communication" for kernel in kernels)
 
@@ -50,7 +53,7 @@ def check_rank(what, own, planned, nodes):
 
 
 def check_copies(what, own, table, nodes):
-    """Each planned copy of a step runs, by name and bytes, and updates run on the host, named by what they update."""
+    """Each planned copy of a step must run, by name and bytes. Updates must run on the host, named by their state."""
     copies = [e for e in own if e["cat"] == "copies"]
     have = Counter((e["args"]["what"].split()[-1], e["args"]["bytes"], e["args"]["tensor"], e["name"]) for e in copies)
     want = Counter({key: STEPS * times for key, times in table.items() if times})
@@ -65,7 +68,7 @@ def check_copies(what, own, table, nodes):
 
 def check_program(case, work, flags):
     program = work / "train"
-    said = case.shalec(program, "full", RANKS, ["--bucket-size", "0", *flags])  # a bucket is one span
+    said = case.shalec(program, "full", RANKS, ["--bucket-size", "0", *flags])  # so that each unit is a span of its own
     planned = sum(int(count) for count in re.findall(r"^ +(\d+) (?:all-gather|reduce-scatter|all-reduce) over", said, re.M))
     events = spans_of(case, work, program)
     nodes = set(re.findall(rb"node_[A-Za-z_0-9]+", (case.folder / case.model).read_bytes()))
@@ -87,7 +90,7 @@ def check_program(case, work, flags):
 
 
 def check_resumed(case, program, work):
-    """Of steps 1 to 3 a run that begins with step 2 traces two; one that begins with step 4 none, and says so."""
+    """With steps 1 to 3, a run that resumes at step 2 traces two steps. One that resumes at step 4 traces none and says so."""
     case.train(program, work / "parts", steps=2)
     for steps in (4, 6):
         trace = work / f"trace-{steps}.json"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A program started from given weights holds them: one file, a folder of shards with an index, halves of f32 and the other
-way round, other names. What does not fit is one error that lists it. Drawn weights are the same for any number of ranks.
+"""A program that starts from given weights has exactly these weights.
 
 usage: weights.py --build DIR --case test/models/gpt2
+
+The weights come from one file or from a folder of shards with an index, in 16-bit floats for f32 parameters and the other way round, or under
+other names. One error lists everything that does not fit. Random weights (--init random:SEED) are the same for any number of ranks.
 """
 import json
 import shutil
@@ -17,7 +19,7 @@ runner.TYPES.update({"F16": np.float16, "BF16": np.uint16})
 
 
 def bf16(value):
-    """Bits of the nearest bf16, ties to even: the neighbours below and above by cutting, the nearer one by f64."""
+    """Bits of the nearest bf16, ties to even. Truncation gives both neighbours, and f64 arithmetic the nearer one."""
     bits = value.astype(np.float32).view(np.uint32).astype(np.uint64)
     low, high = bits >> 16, (bits >> 16) + 1
     wide = [(half << 16).astype(np.uint32).view(np.float32).astype(np.float64) for half in (low, high)]
@@ -47,7 +49,7 @@ class Weights:
             self.values["lm_head.weight"] = self.values["transformer.wte.weight"]
 
     def start(self, program, *flags):
-        """Parameters as the program starts with them."""
+        """The parameters with which the program starts."""
         self.count += 1
         out = self.work / f"out{self.count}"
         run([program, "--data", self.case.batches, "--steps", 0, "--out", out, *flags], "the program")
@@ -111,7 +113,7 @@ class Weights:
         self.same(self.start(self.half, "--init", path), self.values, "f32 masters of bf16 parameters")
         rounded = {name: bf16(value) for name, value in self.values.items()}
         self.same(self.start(self.bare, "--init", path), rounded, "bf16 without masters")
-        # Near a tie of bf16, where rounding to f32 first would round the wrong way.
+        # Near a tie of bf16, where rounding to f32 first would give the wrong neighbour.
         wide = {name: value.astype(np.float64) for name, value in self.values.items()}
         ties = np.array([1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-8 - 2.0**-40, -1 - 2.0**-8 - 2.0**-40, 1 + 3 * 2.0**-8 - 2.0**-40])
         wide["transformer.ln_f.bias"][:4] = ties
@@ -124,7 +126,7 @@ class Weights:
         renamed = {"model." + name.replace(".h.", ".layers."): value for name, value in self.values.items()}
         path = self.save("renamed.safetensors", renamed)
         self.refused(65, ["Missing (", "Left over ("], "--init", path)
-        # $ and . have a meaning in OLD, $1 in NEW; rules follow one another.
+        # $ and . are special in OLD, $1 in NEW. Rules apply in order.
         flags = ["--init", path, "--init-map", r"model\.=", "--init-map", r"(.*)\.layers\.=$1.h."]
         self.same(self.start(self.programs[2], *flags), self.values, "renamed twice")
         for prefix, values in (("m.", {"m." + name: value for name, value in self.values.items()}),
@@ -170,7 +172,7 @@ class Weights:
             if np.array_equal(one[name], other[name]) or np.array_equal(one[name], value):
                 raise Deviates(f"{name} does not depend on the seed")
             n, deviation = value.size, value.std()
-            # Four standard errors of mean and deviation.
+            # Bounds: four standard errors of mean and deviation.
             if not abs(one[name].mean() - value.mean()) <= 4 * deviation / n**0.5 or not abs(one[name].std() / deviation - 1) <= 4 / (2 * n)**0.5:
                 raise Deviates(f"{name}: drawn mean {one[name].mean()}, deviation {one[name].std()}; wanted {value.mean()}, {deviation}")
         normal = np.concatenate([one[name].ravel() / model[name].std() for name in model if model[name].size > 4000])
@@ -183,7 +185,7 @@ class Weights:
         self.refused(64, ["random:SEED"], "--init", "random:x")
 
     def changed(self):
-        """The model's file changed after compilation: other values of the same size are noticed."""
+        """If the model's file changes after compilation, other values of the same size are an error."""
         folder = self.work / "model"
         folder.mkdir()
         shutil.copy(self.case.folder / "model.onnx", folder)
@@ -192,7 +194,7 @@ class Weights:
         bytes_ = bytearray(model.read_bytes())
         at = bytes_.find(self.start(program)["transformer.wpe.weight"].tobytes())
         if at < 0:
-            raise Deviates("the model's file does not hold its weights as they are")
+            raise Deviates("the model's file does not hold its weights unchanged")
         bytes_[at + 17] ^= 1
         model.write_bytes(bytes_)
         keep, self.programs[2] = self.programs[2], program
