@@ -1,4 +1,4 @@
-# Configuration of Shale's lit suite. test/CMakeLists.txt passes the build's folders.
+# Configuration of Shale's lit suite. test/CMakeLists.txt passes the folders of the build.
 import os
 import lit.formats
 
@@ -12,7 +12,7 @@ config.excludes = ["models", "unit", "bench"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.shale_build, "test")
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
-# --param tools=DIR puts other builds of the tools in front.
+# --param tools=DIR uses the tools of another build.
 other = [lit_config.params["tools"]] if "tools" in lit_config.params else []
 path = other + [os.path.join(config.shale_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
 config.environment["PATH"] = os.path.pathsep.join(path)

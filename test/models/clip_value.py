@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records a PyTorch run of the fixture gpt2 whose gradients are limited by element after they are clipped by norm
-(torch.nn.utils.clip_grad_value_). Needs torch, transformers, onnx and safetensors from PyPI; the file is kept in the tree.
+"""Records a PyTorch run of the fixture gpt2 with gradients that are clipped by norm and then by element
+(torch.nn.utils.clip_grad_value_). Needs torch, transformers, onnx and safetensors from PyPI; the file is in the repository.
 
 usage: clip_value.py
 

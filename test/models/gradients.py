@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Records the gradients of the first step of the fixtures gpt2 and llama, and how far PyTorch's bf16 step is off them. Needs torch,
-transformers, onnx and safetensors from PyPI; the files are kept in the tree.
+"""Records the gradients of the first step of the fixtures gpt2 and llama, and the errors of PyTorch's bf16 step. Needs torch,
+transformers, onnx and safetensors from PyPI; the files are in the repository.
 
 usage: gradients.py [gpt2 llama]
 
-FOLDER/gradients.safetensors holds, by the parameter's name, the gradient in f64 (rounded to f32 once) of the loss of the first
-batch at the weights in FOLDER/model.onnx. FOLDER/gradients.json says of each its norm and the norm of what PyTorch's bf16 step
-differs by. That step is FSDP's MixedPrecision(param_dtype=bf16, reduce_dtype=f32) on one rank: parameters are cast to bf16, the
-module computes in bf16 (buffers stay f32, the loss is of f32 logits, as transformers has it), the gradient of a parameter is
-bf16 (of a tied one a sum in bf16) and becomes f32 where it is reduced.
+FOLDER/gradients.safetensors holds the gradients by name of the parameter, for the loss of the first batch with the weights of
+FOLDER/model.onnx. They are computed in f64 and rounded to f32 once. FOLDER/gradients.json holds the norm of each gradient and the norm of the
+error of PyTorch's bf16 step. That step is FSDP's MixedPrecision(param_dtype=bf16, reduce_dtype=f32) on one rank: parameters are cast to
+bf16, the module computes in bf16 (buffers stay f32, transformers computes the loss from f32 logits), and the gradient of a parameter is
+bf16 (for a tied parameter a sum in bf16) and is cast to f32 for the reduction.
 """
 import json
 import pathlib
@@ -34,7 +34,7 @@ def build(name, weights):
 
 
 def weights_of(path):
-    """Parameters in the file by their name in the model, which wraps it as `m`."""
+    """Parameters of the file by name, without the prefix `m` of the exporting wrapper."""
     graph = onnx.load(str(path)).graph
     found = {one.name[2:]: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in graph.initializer if one.name.startswith("m.")}
     if "transformer.wpe.weight" in found:
@@ -43,7 +43,7 @@ def weights_of(path):
 
 
 def gradients(name, weights, batch, kind, parameters_in=None):
-    """Loss and gradients of one step, buffers and all in `kind`, or the parameters alone in `parameters_in`."""
+    """Loss and gradients of one step. The module has type `kind`, or only its parameters have type `parameters_in`."""
     model = build(name, weights).eval()
     missing = [one for one, _ in model.named_parameters() if one not in weights]
     if missing:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records PyTorch runs of the fixture gpt2 with more optimizers: torch.optim's, or written here from their papers. Needs torch,
-transformers, onnx and safetensors from PyPI; the files are kept in the tree.
+"""Records PyTorch runs of the fixture gpt2 with further optimizers, from torch.optim or written here from their papers. Needs torch,
+transformers, onnx and safetensors from PyPI; the files are in the repository.
 
 usage: optimizers.py [NAME...]
 
-Writes gpt2/trajectory-optimizer-NAME.json, which ctest follows for every such file: "optimizer" holds the value of --optimizer
-and the program's flags.
+Writes gpt2/trajectory-optimizer-NAME.json. ctest follows every such file: "optimizer" holds the value of --optimizer and the flags
+of the program.
 """
 import json
 import sys
@@ -40,7 +40,7 @@ class Lion(torch.optim.Optimizer):
 
 
 class Adafactor(torch.optim.Adafactor):
-    """PyTorch's, with Shale's names of eps and d."""
+    """PyTorch's Adafactor, with Shale's names for eps and d."""
 
     flags = {"lr": 1e-2, "beta2_decay": -0.7, "eps1": torch.finfo(torch.float32).eps, "eps2": 1e-3, "clip_threshold": 1.1, "weight_decay": 0.1}
 

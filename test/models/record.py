@@ -1,6 +1,6 @@
-"""What the fixtures' export scripts share: exports a module with torch's default exporter and records PyTorch's own run of it.
+"""Shared parts of the fixtures' export scripts: exports a module with torch's default exporter and records PyTorch's run of it.
 
-Needs torch, onnxscript and safetensors from PyPI; what it writes is kept in the tree, so nobody else does.
+Needs torch, onnxscript and safetensors from PyPI. The written files are in the repository, so the tests need none of these.
 """
 import json
 
@@ -11,7 +11,7 @@ LR, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
 def export(module, batches, shapes, path):
-    """`batches`: tensors by input, with a leading dimension of steps; floats in the module's type."""
+    """Exports the module. `batches`: tensors by input, with a leading dimension of steps. Floats have the module's type."""
     first = tuple(rows[0] for rows in typed(module, batches).values())
     program = torch.onnx.export(module, first, dynamo=True, verbose=False, dynamic_shapes=tuple(shapes), input_names=list(batches),
                                 output_names=["loss", "logits"])
@@ -26,7 +26,7 @@ def typed(module, batches):
 
 
 def train(module, tensors, trajectory, final=None, **about):
-    """AdamW on f32 masters of all parameters; the module computes in its own types."""
+    """Trains with AdamW on f32 masters of all parameters. The module computes in its own types."""
     parameters = list(module.parameters())
     masters = [p.detach().float().clone().requires_grad_() for p in parameters]
     optimizer = torch.optim.AdamW(masters, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)

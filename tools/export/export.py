@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Exports a model for shalec: an ONNX file whose output is the loss, with symbolic sizes.
 
-  export.py gpt2 -o gpt2.onnx                            a model of transformers, by name or by folder, with its weights
+  export.py gpt2 -o gpt2.onnx                            a model of transformers, by name or folder, with its weights
   export.py --config model_type=llama hidden_size=64 num_hidden_layers=2 num_attention_heads=4 -o tiny.onnx
-                                                         the same with random weights, of settings or a config.json
-  export.py model.py:GPT -o gpt.onnx                     your own module (a class, or a function that returns one)
+                                                         the same with random weights, from settings or a config.json
+  export.py model.py:GPT -o gpt.onnx                     your own module (a class, or a function that returns a module)
 
-Then: shalec gpt2.onnx -o train --dim batch=8 --dim sequence=512, and ./train --data tokens.bin. Your own module's forward
-takes tokens and labels, int64 [batch, sequence], and returns the loss; --input says otherwise. Before the file is written it is run
-by ONNX Runtime beside PyTorch, on other sizes than those of the export, and their losses are compared.
+Then run: shalec gpt2.onnx -o train --dim batch=8 --dim sequence=512, and ./train --data tokens.bin. By default the forward function of your
+own module takes tokens and labels, int64 [batch, sequence], and returns the loss; --input changes this. Before the script writes
+the file, it runs it under ONNX Runtime with other sizes than those of the export, and compares the loss with PyTorch's.
 """
 import argparse
 import pathlib
@@ -24,25 +24,25 @@ def arguments():
     p.add_argument("model", nargs="?", help="a name or folder of transformers, FILE.py:NAME or MODULE:NAME")
     p.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write; weights above 1 GiB go to FILE.data")
     p.add_argument("--config", nargs="+", metavar="WORD", help="instead of a model: a config.json or its folder, and NAME=VALUE settings; random weights")
-    p.add_argument("--task", choices=("causal-lm", "masked-lm", "image"), help="of a model of transformers (default: as its configuration says, else causal-lm)")
-    p.add_argument("--attention-mask", action="store_true", help="the model takes attention_mask too, for batches with padding (masked-lm always does)")
-    p.add_argument("--arg", action="append", default=[], type=parse_setting, metavar="NAME=VALUE", help="your own module is called with it")
+    p.add_argument("--task", choices=("causal-lm", "masked-lm", "image"), help="task of a model of transformers (default: the task of its configuration, or causal-lm)")
+    p.add_argument("--attention-mask", action="store_true", help="also make attention_mask an input, for batches with padding (always with masked-lm)")
+    p.add_argument("--arg", action="append", default=[], type=parse_setting, metavar="NAME=VALUE", help="an argument for your own module's constructor")
     p.add_argument("--input", action="append", default=[], type=parse_input, metavar="NAME=TYPE[DIM,..]",
                    help="an input of your own module, for example images=float32[batch,3,32,32] (default: int64[batch,sequence])")
     p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
                    "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
-    p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="of the parameters in the file (default: f32)")
+    p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="type of the parameters in the file (default: f32)")
     p.add_argument("--dropout", action="store_true", help="keep dropout: export in training mode")
-    p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="of a dimension in the export's example (default: batch=3, "
+    p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="size of a dimension in the example for the export (default: batch=3, "
                    "sequence=12, others 4); programs have the sizes that shalec --dim says")
-    p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension that has this one size")
-    p.add_argument("--vocabulary", type=int, metavar="N", help="random tokens and labels are below it (default: as the model says)")
-    p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: a smaller graph, of which shalec has to restore parameters")
-    p.add_argument("--shapes-only", action="store_true", help="a file without weights, for plans: shalec --plan-only; takes no memory for weights")
-    p.add_argument("--external-data", action="store_true", help="weights in FILE.data, whatever their size")
+    p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension with a fixed size")
+    p.add_argument("--vocabulary", type=int, metavar="N", help="upper bound of random tokens and labels (default: the model's vocabulary)")
+    p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: the graph is smaller, and shalec must restore parameters")
+    p.add_argument("--shapes-only", action="store_true", help="write a file without weights, for shalec --plan-only; needs no memory for weights")
+    p.add_argument("--external-data", action="store_true", help="write weights to FILE.data, regardless of their size")
     p.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare PyTorch and ONNX Runtime (default: yes)")
-    p.add_argument("--shalec", metavar="FILE", help="what prints the commands to go on with (default: shalec on the PATH)")
-    p.add_argument("--seed", type=int, default=0, help="of random weights and values (default: 0)")
+    p.add_argument("--shalec", metavar="FILE", help="the compiler that prints the next commands (default: shalec on the PATH)")
+    p.add_argument("--seed", type=int, default=0, help="seed of random weights and values (default: 0)")
     return p
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a file of tokens of texts: what a training program reads as --data.
+"""Tokenizes texts into a file that a training program reads with --data.
 
   tokens.py book.txt -o tokens.bin --tokenizer FOLDER --model model.onnx
   tokens.py book.txt -o tokens.bin --tokenizer bytes                  each byte is a token, 0 to 255
 
-FOLDER is a tokenizer of Hugging Face (tokenizer.json, tokenizer_config.json), as save_pretrained writes it. The tokens are
-written one after the other, little-endian, without a header: uint16, or uint32 where the vocabulary needs it.
+FOLDER is a tokenizer of Hugging Face (tokenizer.json, tokenizer_config.json), as save_pretrained writes it. The file is a sequence
+of tokens, little-endian, without a header: uint16, or uint32 if the vocabulary needs it.
 """
 import argparse
 import array
@@ -16,22 +16,22 @@ import sys
 
 from shale_export.cli import DATA, NO_INPUT, USAGE, Failure, Parser, brief, check_output, find_shalec, libraries, note, run, whole_files
 
-PIECE = 1 << 22  # characters that are tokenized at once
-AROUND = 256     # characters that may change with what stands beyond a cut
+PIECE = 1 << 22  # characters per call of the tokenizer
+AROUND = 256     # characters near a cut whose tokens may depend on the text after it
 
 
 def arguments():
     p = Parser(prog="tokens.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                epilog="exit codes: 0 done, 64 bad flags, 65 a text or token that does not fit, 66 an input is missing, 69 a library is "
                       "missing (requirements.txt; bytes need none), 74 disk")
-    p.add_argument("text", nargs="+", help="texts in UTF-8, one after the other (of bytes: any files)")
+    p.add_argument("text", nargs="+", help="texts in UTF-8, in this order (with --tokenizer bytes: any files)")
     p.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, NAME.bin")
-    p.add_argument("--tokenizer", required=True, metavar="FOLDER", help="a folder or name of Hugging Face's, or bytes")
-    p.add_argument("--model", metavar="FILE", help="the ONNX file: its vocabulary bounds the tokens (asks shalec)")
+    p.add_argument("--tokenizer", required=True, metavar="FOLDER", help="a folder or name of a Hugging Face tokenizer, or bytes")
+    p.add_argument("--model", metavar="FILE", help="the ONNX file: its vocabulary bounds the tokens (runs shalec)")
     p.add_argument("--vocabulary", type=int, metavar="N", help="bounds the tokens, instead of --model")
-    p.add_argument("--dtype", choices=("auto", "uint16", "uint32"), default="auto", help="of the file (default: uint16 where the vocabulary fits)")
-    p.add_argument("--end-of-text", action="store_true", help="the tokenizer's end-of-text token after each text")
-    p.add_argument("--shalec", metavar="FILE", help="the compiler that --model asks (default: shalec on the PATH)")
+    p.add_argument("--dtype", choices=("auto", "uint16", "uint32"), default="auto", help="type of the tokens in the file (default: uint16 if the vocabulary fits)")
+    p.add_argument("--end-of-text", action="store_true", help="write the tokenizer's end-of-text token after each text")
+    p.add_argument("--shalec", metavar="FILE", help="the compiler that --model runs (default: shalec on the PATH)")
     return p
 
 
@@ -63,7 +63,7 @@ def vocabulary_of_model(a):
 
 
 class Tokenizer:
-    """Tokens of Hugging Face's tokenizer, and how many there are."""
+    """A function that tokenizes with a Hugging Face tokenizer, and the size of its vocabulary."""
 
     def __init__(self, name):
         with libraries():
@@ -71,7 +71,7 @@ class Tokenizer:
         logging.set_verbosity_error()
         try:
             self.own = AutoTokenizer.from_pretrained(name)
-        except Exception as error:  # whatever the library raises
+        except Exception as error:  # any exception of the library
             local = pathlib.Path(name).exists()
             raise Failure(DATA if local else NO_INPUT, f"'{name}' is no tokenizer: {brief(error, 300)}\n  a folder with tokenizer.json, or bytes") from error
         self.count, self.end = len(self.own), self.own.eos_token_id
@@ -84,7 +84,7 @@ class Tokenizer:
 
 
 def cut(text, tokenizer):
-    """The last place where the tokens of both parts are those of the whole: after a line's end, tried out; 0 without one."""
+    """The last end of a line at which the tokens of both parts are those of the whole text; 0 if there is none."""
     tries = [found.end() for found in re.finditer(r"(?<=\S)\n(?=\S)", text[-(1 << 16):])][::-1][:32]
     for at in tries:
         at += max(0, len(text) - (1 << 16))
@@ -95,7 +95,7 @@ def cut(text, tokenizer):
 
 
 def pieces(path, tokenizer):
-    """The text, in pieces whose tokens are those of the whole."""
+    """Splits the text into pieces whose tokens are those of the whole text."""
     rest, wanted = "", PIECE
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -106,7 +106,7 @@ def pieces(path, tokenizer):
                     yield rest[:at]
                     rest, wanted = rest[at:], PIECE
                 else:
-                    wanted = len(rest)  # no such place: tokenize more at once
+                    wanted = len(rest)  # no place to split: tokenize a larger piece
     except UnicodeDecodeError as error:
         raise Failure(DATA, f"'{path}' is no UTF-8 text ({error.reason}): convert it first, iconv -t UTF-8 -f ENCODING") from error
     if rest:
@@ -114,7 +114,7 @@ def pieces(path, tokenizer):
 
 
 def all_tokens(a, tokenizer):
-    """Lists of tokens, in order, with the text that each list is of."""
+    """Yields lists of tokens in order, each with its text."""
     for path in a.text:
         if not tokenizer:
             with open(path, "rb") as file:
@@ -136,7 +136,7 @@ def write(a, tokenizer, bound, kind, path):
                 said = tokenizer.text_of(token) if tokenizer else f"byte {token}"
                 raise Failure(DATA, f"'{source}' has token {token} ({said}), and the model takes tokens below {bound}: is '{a.tokenizer}' the model's tokenizer?")
             largest = max(largest, max(ids, default=0))
-            block = array.array(kind, iter(ids))  # of bytes itself it would take the bits
+            block = array.array(kind, iter(ids))  # array() would copy the bits of a bytes object
             if sys.byteorder == "big":
                 block.byteswap()
             file.write(block.tobytes())

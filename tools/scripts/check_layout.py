@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Holds the tree against docs/architecture.md: path is identity.
+"""Checks the layout of the tree against docs/architecture.md. Prints one line for each violation; exits with 1 if there is any.
 
-Checks that nothing else stands at the top, that each pass has a file, a flag and
-a test of its name, that each op family has one stem in td, cpp and test, that no
-source file is longer than agreed, that includes follow the layers, that facts of
-targets stand in lib/Target, and that each constraint of an op has a negative test.
-Exit 0 when all holds, 1 with one line for each breach.
+- The root has no other files and folders than those listed here.
+- Each pass has a file, a flag and a test of its name. Each op family has one stem in td, cpp and test.
+- No source file is longer than LONGEST lines.
+- Includes follow the layers. No folders include each other in a cycle.
+- Only lib/Target depends on properties of targets.
+- No two classes have the same name in the same namespace.
+- Each constraint of an op has a negative test.
 """
 import pathlib
 import re
@@ -15,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOP = {"CMakeLists.txt", "README.md", "LICENSE", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
 LONGEST = 600
-# A layer may include itself and what stands after it.
+# A layer may include itself and the layers after it.
 LAYERS = ["tools", "passes", "lib", "dialects/rt", "dialects/mem", "dialects/nn", "dialects/dist", "dialects/interfaces"]
 
 
@@ -72,7 +74,7 @@ def check(files):
 
 
 def check_targets(files):
-    """What a target is and links stands in its own folder alone."""
+    """Only lib/Target may name libraries and instruction sets."""
     for path in files:
         if path.suffix in (".cpp", ".h", ".td") and path.parts[0] in ("dialects", "lib", "passes", "tools") and path.parts[:2] != ("lib", "Target"):
             # Examples in descriptions may name a target.
@@ -83,12 +85,12 @@ def check_targets(files):
 
 
 def folder(path):
-    """The folder whose arrows count: two deep, dialects/nn/Ops as dialects/nn."""
+    """The first two levels of a path: dialects/nn for dialects/nn/Ops."""
     return "/".join(pathlib.PurePosixPath(path).parts[:2])
 
 
 def check_cycles(files):
-    """Folders include one another in no circle."""
+    """Folders must not include each other in a cycle."""
     arrows = {}
     for path in files:
         if path.suffix in (".cpp", ".h", ".td") and path.parts[0] in ("dialects", "lib", "passes", "tools", "runtime"):
@@ -100,7 +102,7 @@ def check_cycles(files):
     def walk(at, way):
         if at in way:
             circle = way[way.index(at):] + [at]
-            yield "folders in a circle: " + "; ".join(arrows[a][b] for a, b in zip(circle, circle[1:]))
+            yield "folders include each other in a cycle: " + "; ".join(arrows[a][b] for a, b in zip(circle, circle[1:]))
         elif at not in done:
             for to in sorted(arrows.get(at, {})):
                 yield from walk(to, way + [at])
@@ -111,7 +113,7 @@ def check_cycles(files):
 
 
 def definitions(text):
-    """(namespace, class) of what a file defines outside of anonymous namespaces."""
+    """(namespace, class) of the classes that a file defines outside anonymous namespaces."""
     namespace = ""
     anonymous = False
     for line in text.splitlines():
@@ -128,7 +130,7 @@ def definitions(text):
 
 
 def check_twins(files):
-    """Two classes of one name in one namespace: the linker keeps one and says nothing."""
+    """Two classes must not have the same name in one namespace: the linker would keep one, without an error."""
     seen = {}
     for path in files:
         if path.suffix in (".cpp", ".h") and path.parts[0] in ("dialects", "passes", "lib", "tools"):
@@ -139,7 +141,7 @@ def check_twins(files):
 
 
 def check_constraints(files):
-    """Each constraint of an op has a negative test that cites it: (C2) of `copy` as copy_c2."""
+    """Each constraint of an op needs a negative test that names it: copy_c2 for (C2) of `copy`."""
     tests = "".join((ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir")
     for td in (p for p in files if p.parts[0] == "dialects" and p.suffix == ".td"):
         for op, text in re.findall(r'def \w+ : \w+<"(\w+)"(.*?)(?=\ndef |\Z)', (ROOT / td).read_text(), re.S):

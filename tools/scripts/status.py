@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints docs/status.md: ONNX operators and what becomes of them, nn ops, and models that follow PyTorch.
+"""Prints docs/status.md: ONNX operators and the nn ops that they become, nn ops, and models that follow PyTorch.
 
 usage: status.py BUILD   (tools/scripts/docs calls it; llvm-tblgen and ctest are on the PATH)
 
-Nothing is listed by hand. Operators are those that lib/Frontend/ONNX/Ops registers; the nn ops of one are those that its
-handler and the functions it calls create; what an nn op can do its interfaces say; models are what the build's tests run.
+No list is written by hand. The operators are those that lib/Frontend/ONNX/Ops registers. The nn ops of an operator are those that its
+handler, and the functions that it calls, create. The properties of an nn op are its interfaces. The models are those of the build's tests.
 """
 import ast
 import collections
@@ -20,14 +20,14 @@ CREATES = re.compile(r"nn::(\w+Op)::create\b|\b(?!isa|cast|dyn_cast|dyn_cast_or_
 
 
 def dialect():
-    """Of each nn op, by its C++ class: mnemonic, interfaces, whether it has operands, whether all results are truth values."""
+    """By C++ class of each nn op: mnemonic, interfaces, whether it has operands, whether all results are booleans."""
     include = subprocess.run(["llvm-config", "--includedir"], capture_output=True, text=True, check=True).stdout.strip()
     text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
                           capture_output=True, text=True, check=True).stdout
     records = json.loads(text)
     sources = [path.read_text() for path in sorted((ROOT / "lib" / "Target" / "CPU" / "Kernels").glob("*.cpp"))]
     kernels = {name for text in sources for name in re.findall(r"(\w+)::attachInterface<", text)}
-    # One kernel for all ops of an interface.
+    # Interfaces with one kernel for all their ops.
     kernel_interfaces = {name for text in sources for name in re.findall(r"hasInterface<(\w+)>\(\)\)\s*name\.attachInterface<", text)}
     products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text())
     ops = {}
@@ -48,7 +48,7 @@ def dialect():
             "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
             "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
     if not products or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
-        sys.exit("status.py: found no products, kernels or gradients; has the source changed its form?")
+        sys.exit("status.py: found no products, kernels or gradients; if the form of the sources changed, adapt the patterns in dialect()")
     return ops
 
 
@@ -70,20 +70,20 @@ def functions():
     return found
 
 
-# Folds what is constant: no operator is about that.
+# Folds constants, so the ops that it creates belong to no operator.
 FOLDING = "finish"
 CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
 
 
-# What the families of handlers share.
+# Functions that the families of handlers share.
 SHARED = set(re.findall(r"^mlir::Value (\w+)\(", (FRONTEND / "Ops" / "Ops.h").read_text(), re.M))
 
 
 def created(place, text, known, ops, seen):
-    """Classes of nn ops that a piece of code creates, itself or by what it calls."""
+    """Classes of nn ops that a piece of code creates, directly or in functions that it calls."""
     result = {a or b for a, b in CREATES.findall(text)} & set(ops)
     for receiver, name, typed in sorted(set(CALL.findall(text))):
-        # slice() of a vector is no slice of a tensor: what is called on something must be a node, the importer or a class of this file.
+        # slice() of a vector does not slice a tensor. A receiver must be a node, the importer or a class of this file.
         if receiver in ("node.", "this->") or (not receiver and place in ("Node", "Importer")):
             places = ["Node", place]
         elif receiver == "importer.":
@@ -180,7 +180,7 @@ def print_models(build):
     loss, norm, weight = re.search(r"^LOSS, NORM, WEIGHT = (\S+), (\S+), (\S+)$", runner, re.M).groups()
     runs = collections.defaultdict(lambda: collections.defaultdict(set))
     for test in tests:
-        command = test.get("command", [])  # none where the program is built by another test
+        command = test.get("command", [])  # none if another test builds the program
         script = next((pathlib.Path(word).name for word in command if word.endswith(".py")), "")
         case = option(command, "--case", None)
         if script not in ("follow.py", "precision.py") or not case or "--combine" in command:
@@ -217,10 +217,10 @@ within {loss} of PyTorch's, the gradient norm within {norm} (relative), final we
 
 
 def print_exported():
-    """The models that test/models/hf/export.py makes, read from its source: it needs PyTorch to run."""
+    """The models of test/models/hf/export.py, read from its source, since running it needs PyTorch."""
     tree = ast.parse((ROOT / "test" / "models" / "hf" / "export.py").read_text())
     tables = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
-    masked = {constant.value for constant in ast.walk(tables["DECODERS"]) if isinstance(constant, ast.Constant)}  # those that are not decoders
+    masked = {constant.value for constant in ast.walk(tables["DECODERS"]) if isinstance(constant, ast.Constant)}  # models that are not decoders
     print("""
 ## Models followed by `tools/check --all`
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes this folder's files: models in 16-bit floats, exported with default settings, and PyTorch's runs of them.
 
-usage: export.py [FOLDER]   (needs torch, transformers, onnxscript and safetensors from PyPI; the files are kept in the tree)
+usage: export.py [FOLDER]   (needs torch, transformers, onnxscript and safetensors from PyPI; the files are in the repository)
 
 `gpt2` and `llama` are transformers' in bf16, `mixed` is hand-written with its norms in f32 and the rest in bf16, `f16` the same
 all in f16. PyTorch computes in the model's types; AdamW has f32 masters.

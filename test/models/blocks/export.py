@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a model of equal blocks for measurements of memory: x = x + tanh(x W_i), its weights beside it.
+"""Writes a model of equal blocks with random weights, for measurements of memory: x = x + tanh(x W_i).
 
 usage: export.py FOLDER [--blocks 25] [--width 1000]
 
-FOLDER/model.onnx has the input x [batch, width], the output y and parameters blocks.N.weight, of width^2 floats each
-(default: 25 of 4 MB, 100 MB together) with random values in FOLDER/weights.bin. Compile it with --loss mse:y,target.
+FOLDER/model.onnx has the input x [batch, width], the output y and parameters blocks.N.weight of width^2 floats each
+(default: 25 of 4 MB, 100 MB in all). FOLDER/weights.bin has the values. Compile the model with --loss mse:y,target.
 """
 import argparse
 import pathlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes model.onnx: a byte-level GPT-2 of about 1 M parameters, freshly initialised.
+"""Writes model.onnx: a byte-level GPT-2 of about 1 M parameters, randomly initialised.
 
-usage: export.py [FOLDER]   (needs torch, transformers and onnxscript from PyPI; the file is kept in the tree, so
-nobody else does). The graph has inputs input_ids and labels [batch, sequence] and outputs loss and logits, as PyTorch's
-default exporter writes it.
+usage: export.py [FOLDER]   (needs torch, transformers and onnxscript from PyPI; the file is in the repository, so tests and the demo
+need none of these). The graph has inputs input_ids and labels [batch, sequence] and outputs loss and logits, as written by PyTorch's
+default exporter.
 """
 import os
 import sys

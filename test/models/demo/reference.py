@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes reference.json: PyTorch's training of the demo model on the batches of test/e2e/batches.py.
 
-usage: reference.py   (needs torch and transformers from PyPI; the result is kept in the tree)
+usage: reference.py   (needs torch and transformers from PyPI; the result is in the repository)
 """
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes model.onnx: a small transformer exported in training mode, so that its Dropout nodes drop.
+"""Writes model.onnx: a small transformer exported in training mode, so its Dropout nodes are active.
 
 usage: export.py (needs torch, onnx and onnxscript)
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Exports models by tools/export/export.py as a user would, with PyTorch's first 20 steps of each beside them. Needs torch and the
-others of tools/export/requirements.txt.
+"""Exports models with tools/export/export.py as a user would, and records PyTorch's first 20 steps of each. Needs torch and the
+other packages of tools/export/requirements.txt.
 
 usage: export.py FOLDER [--only NAME,..]
 
 A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
-trains. What must be refused is tried too, and tokens.py with a tokenizer: pieces of a text have the tokens of the whole. Exit 0
-when all of it is as it should be.
+trains. The script also checks errors, and tokens.py with a tokenizer: the pieces of a text must have the tokens of the whole text. Exits with
+0 if all checks pass.
 """
 import argparse
 import importlib.util
@@ -31,7 +31,7 @@ from runner import save_safetensors  # noqa: E402
 
 
 def load(name, path):
-    """A script by its place: several are called export.py, two tokens.py."""
+    """Imports a script by its path, since several have the same name."""
     found = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(found)
     sys.path.insert(0, str(path.parent))
@@ -68,7 +68,7 @@ def config_of(module, work):
     return ["--config", str(work / "config.json")]
 
 
-# name: (PyTorch's module and batches, what export.py is told)
+# name: (PyTorch's module and batches, arguments of export.py)
 CASES = {
     "gpt2-folder": lambda work: (made := hf.build("gpt2", False), folder_of(made[0], work, torch.float32)),
     "llama-config": lambda work: (made := hf.build("llama", False), config_of(made[0], work)),
@@ -136,7 +136,7 @@ def check_refused(folder):
 
 
 def check_shapes(folder):
-    """A model of 16 billion parameters, without them."""
+    """Exports a model of 16 billion parameters without weights."""
     path = folder / "shapes.onnx"
     sizes = {"hidden_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256}
     done = tool("export.py", "--config", "model_type=llama", *(f"{name}={size}" for name, size in sizes.items()), "--shapes-only", "--dtype", "bf16", "-o", path)

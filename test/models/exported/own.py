@@ -1,4 +1,6 @@
-"""Modules of one's own, the first as people write them: fused qkv, RoPE, RMSNorm, SwiGLU, SDPA, tied head; forward returns logits and loss. The others of Random on are refused."""
+"""Modules of plain torch.nn. The first has fused qkv, RoPE, RMSNorm, SwiGLU, SDPA and a tied head; its forward returns logits and loss.
+Those from Random on must be refused.
+"""
 import random
 
 import torch
@@ -52,7 +54,7 @@ class Logits(Own):
 
 
 class Random(Own):
-    """Not the same twice: no file can be this module."""
+    """Computes another result each time, so no file can match this module."""
 
     def forward(self, tokens, targets):
         return super().forward(tokens, targets)[1] * (1 + random.random())

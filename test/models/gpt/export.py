@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a GPT of any size for measurements, its weights beside it: tokens [batch, length] to logits, tied embedding,
+"""Writes a GPT of any size with random weights, for measurements: tokens [batch, length] to logits, tied embedding,
 learned positions, pre-norm blocks, GELU.
 
 usage: export.py FOLDER [--layers 4 --width 256 --heads 4 --vocabulary 8192 --length 128]
 
-FOLDER/model.onnx; FOLDER/weights.bin has random values. Compile it with --loss next-token:logits.
+Writes FOLDER/model.onnx and FOLDER/weights.bin. Compile the model with --loss next-token:logits.
 """
 import argparse
 import pathlib
@@ -17,7 +17,7 @@ from onnx_writer import INT64, floats, graph, ints, model, node, tensor, value  
 
 
 class Writer:
-    """Nodes and parameters of the module scope that is being written."""
+    """Nodes and parameters of the current module scope."""
 
     def __init__(self, out):
         self.out, self.offset, self.rng = out, 0, np.random.default_rng(0)
@@ -35,7 +35,7 @@ class Writer:
         return name
 
     def constant(self, name, encoded):
-        """A node: a float initializer would be taken for a parameter."""
+        """A Constant node, since the importer would treat a float initializer as a parameter."""
         self.nodes.append(node("Constant", [], [name], "/" + name, value=encoded))
 
     def op(self, kind, *inputs, outputs=1, **attributes):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes tiny, randomly initialised models of `transformers`, and some of torch.nn alone (own.py), as ONNX files, with PyTorch's first 20 steps of training each. Needs
-torch, transformers, onnxscript and onnxruntime.
+"""Writes tiny models of `transformers` and of plain torch.nn (own.py), randomly initialised, as ONNX files, with PyTorch's first 20 training
+steps. Needs torch, transformers, onnxscript and onnxruntime.
 
 usage: export.py FOLDER [--only NAME,..] [--part 0/2] [--list]
 
-A case is FOLDER/MODEL[-mask][-bf16]: model.onnx as torch.onnx.export writes it by default (in one piece), batches.safetensors, and
+A case is FOLDER/MODEL[-mask][-bf16]: model.onnx as torch.onnx.export writes it by default (in one file), batches.safetensors, and
 trajectory.json with shalec's flags, the optimizer, losses (before the update), gradient norms (before clipping), and the bars.
--mask: the model is exported with attention_mask, and rows of the batches are padded, some on the left, their labels -100. BERT has
-masks and token types always. -bf16: parameters are bf16 in the file; the run is that of the same rounded parameters in f32.
+-mask: the model is exported with attention_mask. Rows of the batches are padded, some on the left, with labels of -100. BERT always has
+masks and token types. -bf16: parameters are bf16 in the file; the recorded run has the same rounded parameters in f32.
 """
 import argparse
 import contextlib
@@ -68,7 +68,7 @@ class Causal(nn.Module):
 
 
 class Logits(Causal):
-    """A module of one's own: logits, and the loss of the next tokens."""
+    """Wraps an own module: returns logits and the loss of the next tokens."""
 
     def forward(self, tokens, labels):
         return nn.functional.cross_entropy(self.model(tokens).flatten(0, 1), labels.flatten())
@@ -90,7 +90,7 @@ class Image(Causal):
 
 
 def text(rng, size):
-    """Tokens of which some are frequent: the losses fall."""
+    """Random tokens with unequal frequencies, so that losses fall."""
     return (rng.geometric(0.06, size) % (VOCABULARY - 4) + 3).astype(np.int64)
 
 
@@ -100,7 +100,7 @@ def causal_batches(rng):
 
 
 def pad(rng, batches, left):
-    """Rows of different lengths; every fourth on the left where the model takes it."""
+    """Masks for rows of different lengths. Every fourth row is padded on the left if the model supports it."""
     mask = np.arange(SEQUENCE) < rng.integers(SEQUENCE // 3, SEQUENCE + 1, (STEPS, BATCH, 1))
     if left:
         mask[:, 3] = mask[:, 3, ::-1]
@@ -172,7 +172,7 @@ def export(model, batches, path):
 
 
 def check_file(path, batches, wanted):
-    """The file's first loss under ONNX Runtime; None where that cannot run it."""
+    """The first loss of the file under ONNX Runtime, or None if that cannot run it."""
     import onnxruntime
     try:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -183,7 +183,7 @@ def check_file(path, batches, wanted):
 
 
 def make(folder, case):
-    """Writes one case; returns a line about it."""
+    """Writes one case. Returns a line for the log."""
     words = case.split("-")
     half = "bf16" in words
     model, batches = build(words[0], "mask" in words)
@@ -232,7 +232,7 @@ def main():
     for case in cases:
         try:
             print(f"{case}: {make(a.folder / case, case)}", flush=True)
-        except Exception as error:  # whatever the exporter raises
+        except Exception as error:  # any exception of the exporter
             failed += 1
             print(f"{case}: FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
     sys.exit(1 if failed else 0)

@@ -1,4 +1,4 @@
-"""Modules of one's own, as people write them with torch.nn alone."""
+"""Modules of plain torch.nn, in the way that people write them."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -34,7 +34,7 @@ class Own(nn.Module):
         self.embed = nn.Embedding(vocabulary, width)
         self.blocks = nn.ModuleList(Block(width, heads, inner) for _ in range(layers))
         self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
-        nn.init.normal_(self.embed.weight, std=0.1)  # the head's weights, too: the first loss is near ln(vocabulary)
+        nn.init.normal_(self.embed.weight, std=0.1)  # also the head's weights, so that the first loss is near ln(vocabulary)
         self.head.weight = self.embed.weight
         size = width // heads
         angles = torch.outer(torch.arange(positions), 10000 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
@@ -50,7 +50,7 @@ class Own(nn.Module):
 
 
 class Encoder(nn.Module):
-    """torch.nn.TransformerEncoder, causal, as PyTorch's tutorials have it; the batch second inside of its attention."""
+    """torch.nn.TransformerEncoder, causal, as in PyTorch's tutorials. The batch is the second dimension in its attention."""
 
     def __init__(self, vocabulary, width=32, heads=4, inner=64, layers=2, norm_first=False, positions=64):
         super().__init__()
@@ -66,7 +66,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """torch.nn.TransformerDecoder: attention to itself, and to a memory that is computed of the same tokens."""
+    """torch.nn.TransformerDecoder: self-attention, and attention to a memory computed from the same tokens."""
 
     def __init__(self, vocabulary, width=32, heads=4, inner=64, layers=1):
         super().__init__()

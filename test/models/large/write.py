@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes llama-70b.onnx: the graph of Llama 3 70B with its loss, without weights, for plans.
 
-usage: write.py [FOLDER] [--layers 80]   (needs nothing but Python)
+usage: write.py [FOLDER] [--layers 80]   (needs only Python)
 
-A decoder layer is an ONNX function that is called once a layer, so that the file is small. Weights are external data of a
-file that does not exist: what plans needs their shapes only. Sizes are those of the published configuration.
+A decoder layer is an ONNX function that is called once per layer, so the file is small. Weights are external data in a file that does
+not exist, since plans need only their shapes. Sizes are those of the published configuration.
 """
 import argparse
 import pathlib
@@ -16,7 +16,7 @@ from onnx_writer import FLOAT, INT64, floats, function, graph, ints, model, node
 
 VOCABULARY, WIDTH, HEADS, KEY_HEADS, FFN, THETA, EPSILON = 128256, 8192, 64, 8, 28672, 500000.0, 1e-5
 HEAD = WIDTH // HEADS
-# Of a layer, in the order in which its function takes them: ONNX's MatMul takes [in, out].
+# Weights of a layer, in the order of the function's inputs. ONNX's MatMul takes [in, out].
 WEIGHTS = [("input_layernorm.weight", [WIDTH]), ("self_attn.q_proj.weight", [WIDTH, WIDTH]), ("self_attn.k_proj.weight", [WIDTH, KEY_HEADS * HEAD]),
            ("self_attn.v_proj.weight", [WIDTH, KEY_HEADS * HEAD]), ("self_attn.o_proj.weight", [WIDTH, WIDTH]),
            ("post_attention_layernorm.weight", [WIDTH]), ("mlp.gate_proj.weight", [WIDTH, FFN]), ("mlp.up_proj.weight", [WIDTH, FFN]),
@@ -63,7 +63,7 @@ def layer():
         return b("Transpose", b("Reshape", x, b.numbers(0, 0, count, HEAD)), perm=[0, 2, 1, 3])
 
     def repeated(x):
-        """Each key head for its group of query heads."""
+        """Repeats each key head for its group of query heads."""
         group = b("Expand", b("Unsqueeze", x, b.numbers(2)), b.numbers(1, 1, HEADS // KEY_HEADS, 1, 1))
         return b("Reshape", group, b("Concat", b.numbers(0), b.numbers(HEADS), b("Shape", x, start=2), axis=0))
 

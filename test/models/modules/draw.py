@@ -1,19 +1,19 @@
-"""What a random transformer module is made of, drawn from a seed.
+"""Draws a random transformer module from a seed.
 
-A module is a dict of the keys of CHOICES. The first choice of a key is the plain one, which a reduced module has. A choice
-that is written several times is drawn more often.
+A module is a dict with the keys of CHOICES. The first choice of a key is the plain one, which --plain selects. A choice that is listed
+several times is drawn more often.
 """
 import random
 
 CHOICES = {
-    # Sizes. Heads are `heads` of `head` each; the model's width is their product.
+    # Sizes. The width is `heads` x `head`.
     "layers": (1, 1, 2, 2, 3),
     "heads": (2, 4, 4, 6),
     "head": (8, 4, 6, 12),
     "sequence": (8, 9, 12, 16, 21, 24),
     "vocabulary": (48, 50, 53),
     "batch": (4, 4, 8),
-    # How the file is made.
+    # Settings of the export.
     "loss_in_graph": (True, True, True, False),
     "names": ("tokens,labels", "input_ids,labels", "x,y", "idx,targets"),
     "bind": (False, False, True),
@@ -58,8 +58,8 @@ CHOICES = {
     "weight_decay": (0.1, 0.0),
 }
 
-# What the exporter's folding loses without a trace: elements of a small parameter, functions of it, repetitions of zeros.
-# The file is refused, and one that is exported with optimize=False follows. Every hundredth seed has one of them.
+# Parts that the exporter folds without a trace: elements of a small parameter, functions of it, repetitions of zeros.
+# shalec refuses the file, and follows the one exported with optimize=False. Every hundredth seed has one of these parts.
 LOST = {"residual": ("mix",), "mask": ("relative",), "scores": ("sink",), "logits": ("scaled",)}
 LOST_EVERY = 100
 
@@ -72,8 +72,8 @@ def reset(c, *keys):
 
 
 def constrain(c):
-    """Takes back what does not go together; what has no effect gets its plain value."""
-    if c["mask"] == "relative" and c["kernel"] == "sdpa":  # torch.onnx.export fails where SDPA's mask is trained
+    """Replaces choices that cannot be combined, and sets choices without effect to their plain value."""
+    if c["mask"] == "relative" and c["kernel"] == "sdpa":  # torch.onnx.export fails if SDPA's mask is trained
         c["kernel"] = "manual"
     manual = c["kernel"] != "sdpa"
     if c["mixer"] != "attention":

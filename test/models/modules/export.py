@@ -45,14 +45,14 @@ class Aside(Exception):
 
 
 def named(c):
-    """The model with its inputs' names, as its file will have them."""
+    """The model with the input names of its file."""
     names = c["names"] if c["loss_in_graph"] else c["names"].split(",")[0]
     forward = eval(f"lambda self, {names}: module.Model.forward(self, {names})", {"module": module})
     return type("Model", (module.Model,), {"forward": forward})(c)
 
 
 def draw_batches(c, seed):
-    """Tokens and labels [STEPS, batch, sequence]; padded on the right where the module knows of padding."""
+    """Tokens and labels [STEPS, batch, sequence], padded on the right if the module supports padding."""
     rng = np.random.default_rng(seed)
     length, vocabulary = c["sequence"], c["vocabulary"]
     text = rng.geometric(0.08, (STEPS, c["batch"], length + 1)) % (vocabulary - 1) + 1
@@ -65,7 +65,7 @@ def draw_batches(c, seed):
     if c["ignored"]:
         none = 0 if c["loss"] == "ignore_pad" else -100
         labels[rng.random(labels.shape) < rng.random(labels.shape[:2])[..., None] * 0.8] = none
-        labels[:, 1] = none  # a row of which nothing is left
+        labels[:, 1] = none  # a row without any label
     return np.ascontiguousarray(tokens), labels
 
 
@@ -99,7 +99,7 @@ def describe_parameters(c, model, trained, exact):
 
 
 def export(c, model, path, arguments, optimize):
-    """The file, as torch.onnx.export writes it by default or with optimize=False, but in one piece."""
+    """Writes the file as torch.onnx.export does by default or with optimize=False, but as one file."""
     batch = torch.export.Dim("batch")
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
@@ -107,7 +107,7 @@ def export(c, model, path, arguments, optimize):
 
 
 def shorten_traces(path):
-    """Leaves of each Python stack trace in the file the names of files, not where they lie."""
+    """Removes the folders from the Python stack traces in the file."""
     file = onnx.load(path)
     for node in file.graph.node:
         for prop in node.metadata_props:
@@ -137,7 +137,7 @@ def shalec_flags(c, path):
 
 
 def make(folder, seed, changes, base=None, short=False, optimize=True):
-    """Writes a case; returns its module, or raises Aside."""
+    """Writes a case and returns its module. Raises Aside if the case is set aside."""
     c = dict(base or draw.draw(seed))
     c.update(changes)
     draw.constrain(c)
@@ -158,7 +158,7 @@ def make(folder, seed, changes, base=None, short=False, optimize=True):
         path = folder / "model.onnx"
         try:
             export(c, model, path, tuple(arguments), optimize)
-        except Exception as error:  # whatever the exporter raises
+        except Exception as error:  # any exception of the exporter
             raise Aside(f"torch.onnx.export: {type(error).__name__} {str(error)[:200]}") from error
         if short:
             shorten_traces(path)

@@ -1,11 +1,11 @@
-"""Transformer modules in the many ways people write them; which way each part is written is a dict of draw.CHOICES."""
+"""Transformer modules, written in many of the ways that people use. A dict of draw.CHOICES selects how each part is written."""
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-MOST = 32  # positions that a table has
+MOST = 32  # positions of a table
 
 
 class LayerManual(nn.Module):
@@ -62,7 +62,7 @@ NORMS = {"layer": nn.LayerNorm, "layer_nobias": lambda width: nn.LayerNorm(width
 
 
 class Mlp(nn.Module):
-    """One hidden layer and a function between."""
+    """One hidden layer with an activation."""
 
     def __init__(self, c, width):
         super().__init__()
@@ -112,7 +112,7 @@ class Gated(nn.Module):
 
 
 class Experts(nn.Module):
-    """Every expert sees every token; a softmax weighs them."""
+    """Every expert computes every token, weighted by a softmax."""
 
     def __init__(self, c, width):
         super().__init__()
@@ -284,7 +284,7 @@ class Attention(nn.Module):
         return torch.stack([x] * n, dim=2).flatten(1, 2)
 
     def allow(self, x, tokens):
-        """Which key a query may see: boolean, [.., sequence, sequence]; None: all."""
+        """The keys that a query may read: boolean, [.., sequence, sequence]; None: all."""
         t, kind = x.shape[1], self.c["mask"]
         if kind == "none":
             return None
@@ -302,7 +302,7 @@ class Attention(nn.Module):
         return allowed
 
     def bias(self, x):
-        """What is added to the scores; None: nothing."""
+        """The term added to the scores; None: nothing."""
         t, kind = x.shape[1], self.c["mask"]
         at = torch.arange(t, device=x.device)
         if kind.startswith("alibi"):
@@ -471,7 +471,7 @@ class Wrapped(nn.Module):
 
 
 class Model(nn.Module):
-    """Tokens to logits, and to a loss where labels are given."""
+    """Computes logits from tokens, and the loss if labels are given."""
 
     def __init__(self, c):
         super().__init__()

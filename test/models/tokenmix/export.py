@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes this folder's files: a hand-written language model of convolutions and einsum, and PyTorch's run of it.
 
-usage: export.py [FOLDER]   (needs torch, onnxscript and safetensors from PyPI; the files are kept in the tree)
+usage: export.py [FOLDER]   (needs torch, onnxscript and safetensors from PyPI; the files are in the repository)
 
 A dense causal convolution over the embeddings; then blocks of a depthwise causal convolution with a gate, as in Mamba, and of
 attention written with einsum. Convolutions see padding before the first token only.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes this folder's files: transformers' ViT for classification, its loss inside, and PyTorch's run of it.
 
-usage: export.py [FOLDER]   (needs torch, transformers, onnxscript and safetensors from PyPI; the files are kept in the tree)
+usage: export.py [FOLDER]   (needs torch, transformers, onnxscript and safetensors from PyPI; the files are in the repository)
 """
 import pathlib
 import sys

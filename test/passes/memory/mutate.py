@@ -1,7 +1,8 @@
-"""Takes each barrier (or other op of one result per operand) of a program away in turn, its readers reading its operands:
-verification must fail each time.
+"""Deletes each barrier (or another op with one result per operand) of a program in turn, so that its users read its operands.
+Verification must fail each time.
 
-usage: mutate.py SHALE_OPT PROGRAM.mlir [OP_REGEX MESSAGE]"""
+usage: mutate.py SHALE_OPT PROGRAM.mlir [OP_REGEX MESSAGE]
+"""
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ lines = open(path).read().split("\n")
 found = [(i, m) for i, m in enumerate(re.match(r"\s*(%\w+)(?::\d+)? = " + op + r" ([^{:]*)", line) for line in lines) if m]
 for i, match in found:
     name, operands = match.group(1), [operand.strip() for operand in match.group(2).split(",")]
-    # Names are a function's own.
+    # Names of values are local to a function.
     after, other, functions = "\n".join(lines[i + 1:]).partition("func.func")
     after = re.sub(re.escape(name) + r"(?:#(\d+))?(?![\w#])", lambda use: operands[int(use.group(1) or 0)], after)
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as mutant:

@@ -1,13 +1,13 @@
-"""Proves what the stages do to a fixture with 16-bit floats, one after the other.
+"""Compares a fixture with 16-bit floats before and after each stage.
 
 usage: equal.py SHALEC MODEL RANKS STRATEGY FLAG...
 
-- precision changes nothing but roundings: computed in f64, where a cast is nothing, both programs agree within 1e-12
-  (where parameters keep a master; without one the initial values are rounded, too);
-- its roundings keep within their bound: a 16-bit float type with p bits of precision rounds by at most u = 2^-p of a value, and
-  a value that went through r of them, one after the other, is off by about r u of what it is made of. r is the longest
-  chain of values of 16-bit float type that the step's IR has, so the bound is r u, relative to the largest element;
-- partition, recomputation and fusion agree with the stage before them within 1e-12 in f64; plan to the bit.
+- Precision changes only roundings. Casts have no effect in f64, so both programs agree within 1e-12 there (with masters; without masters
+  the initial values are also rounded).
+- The roundings are bounded. A 16-bit type with p bits of precision changes a value by at most u = 2^-p, relative. After a chain of
+  r roundings the error is about r u, relative to the terms of the value. r is the longest chain of 16-bit values in the IR of the
+  step, so the bound is r u, relative to the largest element.
+- Partition, recomputation and fusion agree with the stage before them within 1e-12 in f64, plan to the bit.
 """
 import pathlib
 import re
@@ -26,7 +26,7 @@ def run(*command):
 
 
 def longest_chain(text):
-    """How many values of 16-bit float type lie one after the other, at most, in a function."""
+    """The longest chain of dependent 16-bit values in a function."""
     depth, longest = {}, 0
     for line in text.split("\n"):
         if "func.func" in line:

@@ -1,6 +1,7 @@
-"""Deletes each wait of a planned program in turn: verification must fail each time.
+"""Deletes each wait of a planned program in turn. Verification must fail each time.
 
-usage: mutate.py SHALE_OPT PLANNED.mlir"""
+usage: mutate.py SHALE_OPT PLANNED.mlir
+"""
 import subprocess
 import sys
 import tempfile

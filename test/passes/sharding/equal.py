@@ -1,9 +1,16 @@
-"""Proves that a sharded program computes what the unsharded one does.
+"""Checks that a sharded program computes the same as the unsharded one.
 
-usage: equal.py MESH STRATEGY [FLAG]...  FLAGS: those of make_tiny.py, optimizer=NAME,
-       units=POLICY, batch=N, import=ARGUMENTS (of shale-translate, in place of the
-       made model), accumulate=K micro-batches a step, sync=false for whole accumulators, memory (gathers made explicit), recompute=POLICY with it, mutate (every collective,
-       dropped alone, must make a difference)
+usage: equal.py MESH STRATEGY [FLAG]...
+
+FLAGs are those of make_tiny.py, and
+
+  optimizer=NAME, units=POLICY, batch=N
+  import=ARGUMENTS    imports a model with these arguments of shale-translate, instead of make_tiny.py's
+  accumulate=K        K micro-batches per step
+  sync=false          whole accumulators
+  memory              makes gathers explicit
+  recompute=POLICY    recomputation as well
+  mutate              deletes every collective in turn, which must change the results
 """
 import os
 import re
@@ -46,7 +53,7 @@ def mutants(text):
         elif kind == "reduce_scatter":
             new = [f'{indent}{result} = dist.slice {operand} over "{axis}" dim = {dim.group(1)} : {types[0]} -> {types[1]}']
         else:
-            # Its own piece over and over.
+            # The rank's own piece, repeated.
             along = dim.group(1) if dim else (re.search(r"concat = (\d+)", line).group(1) if kind == "all_to_all" else "0")
             if kind == "all_to_all":
                 split = re.search(r"split = (\d+)", line).group(1)

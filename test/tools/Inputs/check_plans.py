@@ -1,8 +1,11 @@
-"""Holds plans to what they say: changes of the verdict are true to the byte when applied, under falling limits each plan fits
-and is never faster, below the smallest limit the exit code is 78, the largest batch fits and one more row a rank does not,
-and --recompute auto takes the fastest row of the table that fits.
+"""Checks that plans are as exact as shalec states.
 
-    check_plans.py MODELS [--count N] [--seed S]      N more programs, their flags drawn at random
+- The changes that a verdict lists have the stated effect, to the byte.
+- Under falling limits each plan fits and is never faster than the one before. Below the smallest limit the exit code is 78.
+- The largest batch fits, and one more row per rank does not.
+- --recompute auto takes the fastest row of the table that fits.
+
+    check_plans.py MODELS [--count N] [--seed S]      also N programs with flags drawn at random
 """
 import argparse
 import random
@@ -19,7 +22,7 @@ VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) b
 CHANGE = re.compile(r"^  (--[a-z-]+) (\S+) +device ([+-]\d+) bytes[^,]*(?:, host ([+-]\d+) bytes)?, flops ([+-]\d+)[^,]*(?:, sent ([+-]\d+) bytes)?"
                     r", predicted step (\S+) -> (\S+) ms", re.M)
 SMALLEST = re.compile(r"smallest limit that can be met: --memory-limit (\S+)")
-# A search over recomputation and offload; what else is free is typed, so that it takes no time.
+# A search over recomputation and offload only. All other flags are set, so that it is fast.
 FEW = ["--bucket-size", "0", "--prefetch", "1", "--max-gathers-in-flight", "2", "--reshard-after-forward", "true", "--order", "overlap"]
 
 
@@ -37,7 +40,7 @@ PROGRAMS = [
 
 
 def drawn(rng):
-    """A program of any policies that a user may write together."""
+    """Flags of a random combination of policies."""
     name = rng.choice(["gpt2", "llama", "plain"])
     replicas = "replica=3,fsdp=2" if name == "plain" else "replica=2,fsdp=2"
     return [f"{MODELS}/{name}/model.onnx", "--dim", "batch=12", *(["--loss", "cross-entropy:scores,targets"] if name == "plain" else ["--dim", "sequence=64"]),
@@ -50,7 +53,7 @@ def drawn(rng):
 
 
 def refused(flags):
-    """Some policies are not for each other, which is an error of usage."""
+    """Whether the policies can be combined. If not, shalec ends with a usage error."""
     return subprocess.run(["shalec", *flags, "--plan-only"], capture_output=True).returncode == 64
 
 
@@ -61,7 +64,7 @@ def shalec(flags, *more, code=0):
 
 
 def plan(flags, *more):
-    """Device bytes, host bytes, predicted milliseconds, and what was said."""
+    """Device bytes, host bytes, predicted milliseconds, and the output."""
     text = shalec(flags, *more)
     device, host, milliseconds = VERDICT.search(text).groups()
     return int(device), int(host or 0), float(milliseconds), text
@@ -87,7 +90,7 @@ def check_changes(flags):
         device2, host2, milliseconds2, text2 = plan(replaced(flags, flag, value))
         promised = [int(more_device), int(more_host or 0), int(more_sent or 0), float(before), float(after)]
         assert value in replaced(flags, flag, value) and promised == [device2 - device, host2 - host, sent(text2) - sent(text), milliseconds, milliseconds2], (flag, value, promised)
-        # The table says operations exactly.
+        # The table has exact operations.
         rows = table(flags, f"{flag[2:]}={current(flags, flag)}|{value}")
         assert rows[1]["flops"] - rows[0]["flops"] == int(more_flops) and rows[1]["device"] == device2 and rows[1]["host"] == host2, (flag, rows)
     return len(changes)
@@ -125,7 +128,7 @@ def check_limits(flags, steps):
 
 
 def check_sum(flags, steps):
-    """A plain size bounds both memories together where they are one RAM, and the device's where they are not."""
+    """A plain size limits the sum of both memories if they are one RAM, otherwise device memory."""
     device, host, _, _ = plan(flags, "--memory-limit", "1TiB")
     free, last = device + host, 0.0
     text = shalec(flags, "--memory-limit", 1, code=78)
@@ -137,13 +140,13 @@ def check_sum(flags, steps):
         assert device + host <= limit and milliseconds >= last, (limit, device, host, milliseconds, last)
         last = milliseconds
     shalec(flags, "--memory-limit", smallest - 1, code=78)
-    # Of a device with its own memory the same limit leaves room to offload.
+    # On a device with its own memory the same limit allows offload.
     device, host, _, _ = plan(flags, "--memory-limit", smallest - 1, "--machine", "h100")
     assert device <= smallest - 1 < device + host, (device, host)
 
 
 def check_host(flags):
-    """Both memories are limited, and what is said is that which is too small."""
+    """With limits for both memories, the message names the one that is too small."""
     text = shalec(flags, "--offload", "all", "--memory-limit", "host=1", code=78)
     assert "of host memory a rank; the limit is 1 bytes" in text and "live at the peak of host memory" in text, text
     smallest = SMALLEST.search(text)[1]
@@ -155,13 +158,13 @@ def check_host(flags):
     alone = SMALLEST.search(text)[1]
     assert re.fullmatch(r"device=\d+,host=0", alone) and "offload" not in re.search("smallest limit.*", text)[0], text
     assert plan(flags, "--memory-limit", alone)[1] == 0
-    # Nor is what the host has no room for offered, though it would lower the device's peak.
+    # The verdict does not list a change that lowers the device's peak but exceeds the host's limit.
     assert "--offload" not in text[text.index("what would lower it"):] and "--param-dtype bf16" in text, text
     assert int(SMALLEST.search(shalec(flags, "--memory-limit", "device=1", code=78))[1][7:]) < int(alone[7:-7])
 
 
 def check_batch(flags, *fixed):
-    """The batch that is found fits; one more row a rank does not."""
+    """The batch that shalec finds fits, and one more row per rank does not."""
     limit = ",".join(f"{space}={n}" for space, n in zip(("device", "host"), plan(flags, *fixed, "--offload", "optimizer")[:2]))
     device, _, _, text = plan(["batch=max" if flag == "batch=4" else flag for flag in flags], *fixed, "--memory-limit", limit)
     batch = int(re.search(r"batch = (\d+) is the largest", text)[1])
@@ -171,7 +174,7 @@ def check_batch(flags, *fixed):
 
 
 def check_auto(flags):
-    """--recompute auto is the fastest row of the table that fits; without a limit the fastest."""
+    """--recompute auto takes the fastest row of the table that fits, without a limit the fastest row."""
     fixed = [*flags, *FEW, "--offload", "none"]
     rows = sorted(table(fixed, "recompute=none|selective|block|block:0.25|block:0.5|block:0.75"), key=lambda row: row["ms"])
     assert plan(fixed, "--recompute", "auto")[:3] == plan(fixed, *rows[0]["flags"].split())[:3]
@@ -182,16 +185,16 @@ def check_auto(flags):
 
 
 def check_accumulation(flags):
-    """Each function counts as often as a step calls it."""
+    """Each function counts as often as one step calls it."""
     times = [plan(flags, "--accumulate", k)[2] for k in (2, 3, 5)]
     assert abs((times[2] - times[1]) - 2 * (times[1] - times[0])) < 1e-3 * times[2] and times[1] > 1.2 * times[0], times
 
 
 def check_order():
-    """Whole gradients of one bucket at a time take less than those of two, where blocks are computed again; and the bytes sent are the same."""
+    """With recomputed blocks, the whole gradients of one bucket at a time take less memory than those of two. The bytes sent are the same."""
     overlap, memory = table(model("llama", "--dim", "batch=4", "--mesh", "fsdp=2", "--shard", "full", "--recompute", "block"), "order")
     assert memory["device"] < overlap["device"] and memory["wire"] == overlap["wire"] and memory["flops"] == 0, (overlap, memory)
-    # The search knows: twice where it makes a difference, but for what gathers even more ahead, and once elsewhere.
+    # The search tries both values if they differ (except with larger --prefetch or --max-gathers-in-flight), otherwise one.
     for shard, typed, count in (("full", [], 9), ("full", ["--prefetch", "2", "--max-gathers-in-flight", "3"], 2), ("grad", [], 2), ("none", [], 1)):
         flags = [*replaced(GPT2, "--shard", shard), *FEW[:2], *FEW[6:8], *typed, "--recompute", "none", "--offload", "none"]
         text = shalec(flags, "--memory-limit", "1GiB")
@@ -199,7 +202,7 @@ def check_order():
 
 
 def check_machine(flags):
-    """What is updated on the host passes over the host's memory, at the host's rate."""
+    """An update on the host uses the rate of the host's memory."""
     none, optimizer = table([*flags, "--machine", "h100"], "offload=none|optimizer")
     assert optimizer["ms"] - none["ms"] >= 1e3 * optimizer["host"] / 62e9, (none, optimizer)
 

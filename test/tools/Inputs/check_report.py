@@ -1,4 +1,4 @@
-"""Reads the reports of a plan again: sums agree, buffers that live at once are apart, the page holds the same JSON, and
+"""Checks the reports of a plan: sums agree, buffers that are live at once do not overlap, the page holds the same JSON, and
 collectives start, wait and overlap as in the program.
 
     check_report.py MEMORY.json MEMORY.html COMM.json PROGRAM.mlir
@@ -16,7 +16,7 @@ for space, prefix in (("device", ""), ("host", "host_")):
     assert sum(line["bytes"] for line in of_space) == report[space + "_peak_bytes"]
     state = sum((t["bytes"] + 63) // 64 * 64 for t in report["state"] if t["memory"] == space)
     assert state == report[prefix + "state_bytes"], space
-    # What states and arenas hold, and gaps between.
+    # Contents of state blocks and arenas, and the gaps between them.
     assert sum(line["bytes"] for line in of_space if line["held"]) == state + report[prefix + "arena_bytes"], space
     for function in report["functions"]:
         live = [0] * (len(function["ops"]) + 1)
@@ -36,7 +36,7 @@ exchanges = json.loads(comm)
 assert {e["kind"] for e in exchanges} == {"all-gather", "reduce-scatter", "all-reduce"}
 assert all((e["overlapped_longest"] != "") == (e["overlapped_ops"] > 0) and e["phase"] and e["begin_seconds"] >= 0 for e in exchanges)
 assert all(e["wait"] > e["start"] and e["axis"] == "fsdp" and e["sent_bytes"] > 0 for e in exchanges)
-# An op a line. Views of buffers are none that takes time.
+# One op per line. Views of buffers take no time.
 bodies = {name: body.splitlines() for name, body in re.findall(r"^  rt\.func @(\w+) [^\n]*\{\n(.*?)^  \}", program, re.M | re.S)}
 for e in exchanges:
     ops = bodies[e["function"]]

@@ -1,4 +1,4 @@
-"""Prints what --describe says of a model, and runs the commands that it prints, for two steps: described.py FOLDER MODEL [flags]."""
+"""Prints the output of --describe for a model, and runs the commands in it for two steps: described.py FOLDER MODEL [flags]."""
 import pathlib
 import subprocess
 import sys

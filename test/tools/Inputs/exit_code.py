@@ -1,4 +1,4 @@
-"""usage: exit_code.py CODE COMMAND...: succeeds when the command ends with that code. What it says on stderr goes through."""
+"""usage: exit_code.py CODE COMMAND...: succeeds if the command ends with CODE. The command's stderr is passed on."""
 import subprocess
 import sys
 

@@ -1,5 +1,6 @@
-"""usage: interrupt.py CODE SIGNAL COMMAND...: sends the signal when a file NAME.partial is in TMPDIR (the linker
-runs), and succeeds when the command then ends with that code."""
+"""usage: interrupt.py CODE SIGNAL COMMAND...: sends the signal when TMPDIR has a file NAME.partial (the linker
+is running). Succeeds if the command then ends with CODE.
+"""
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import time
 
 code, name, command = int(sys.argv[1]), "SIG" + sys.argv[2], sys.argv[3:]
-# What this process was told to ignore, the command must not.
+# The command must not inherit ignored signals.
 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(getattr(signal, name), signal.SIG_DFL))
 while process.poll() is None and not any(f.endswith(".partial") for f in os.listdir(os.environ["TMPDIR"])):
     time.sleep(0.01)

@@ -1,9 +1,9 @@
-"""Runs the commands of the pages in docs as they are written: every line of a block that begins with shalec. (Those of README.md,
-docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto run in test/e2e/docs.py.)
+"""Runs the commands of the pages in docs: every line of a block that begins with shalec. (test/e2e/docs.py runs those of README.md,
+docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto.)
 
     pages.py SOURCE FOLDER NAME.onnx=MODEL...
 
-A command's NAME.onnx is a copy of MODEL in FOLDER, where all of them run.
+All commands run in FOLDER, where each NAME.onnx is a copy of MODEL.
 """
 import pathlib
 import shlex

@@ -1,4 +1,4 @@
-"""Flags and values of other frameworks: shalec ends with 64 and names ours, once each."""
+"""For flags and values of other frameworks, shalec must end with 64 and name Shale's flag once."""
 import subprocess
 import sys
 

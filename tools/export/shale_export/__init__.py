@@ -1,1 +1,1 @@
-"""What export.py and tokens.py are made of."""
+"""Parts of export.py and tokens.py."""

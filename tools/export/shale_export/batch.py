@@ -1,4 +1,4 @@
-"""Random values for a module's inputs, and what the module makes of them."""
+"""Random values for the inputs of a module, and the module's loss for them."""
 import copy
 
 import torch
@@ -8,7 +8,7 @@ from .cli import DATA, Failure, brief
 
 
 def draw(inputs, sizes, vocabulary, seed):
-    """A tensor of its own for every input: of one tensor for two the exporter makes one input."""
+    """One tensor per input. If two inputs shared a tensor, the exporter would merge them."""
     generator = torch.Generator().manual_seed(seed)
     values = {}
     for one in inputs:
@@ -32,7 +32,7 @@ def loss_of(module, values):
             found = module(*(value.clone() for value in values.values()))
     except Failure:
         raise
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # any exception of the module
         said = ", ".join(f"{name} {str(value.dtype)[6:]}{list(value.shape)}" for name, value in values.items())
         raise Failure(DATA, f"the module fails on random values ({said}): {brief(error)}\n  --input says what an input is, --size how long "
                             "a dimension, --vocabulary below which number tokens and labels are") from error
@@ -44,7 +44,7 @@ def loss_of(module, values):
 
 
 def check_labels(module, values):
-    """A loss that does not see its labels trains nothing."""
+    """Reports a loss that does not depend on the labels."""
     labels = [name for name in values if name in LABELS]
     if not labels:
         return

@@ -37,7 +37,7 @@ class Built:
 
 @contextlib.contextmanager
 def without_values(wanted):
-    """Parameters that are built within hold whatever memory holds: nothing is drawn, so nothing takes memory."""
+    """Leaves parameters uninitialized, so that they take no memory."""
     if not wanted:
         yield
         return
@@ -139,12 +139,12 @@ def read_config(transformers, words):
         raise Failure(USAGE, f"a {kind} configuration has no '{odd[0]}'; it has {', '.join(sorted(known))}")
     try:
         return transformers.AutoConfig.for_model(kind, **values)
-    except Exception as error:  # whatever the library checks
+    except Exception as error:  # any exception of the library
         raise Failure(DATA, f"transformers refuses the configuration: {brief(error)}") from error
 
 
 def find_own(spec):
-    """The class or function that FILE.py:NAME or MODULE:NAME means."""
+    """The class or function that FILE.py:NAME or MODULE:NAME names."""
     place, _, name = spec.rpartition(":")
     sys.path.insert(0, os.getcwd())
     try:
@@ -165,7 +165,7 @@ def find_own(spec):
         if error.name == place:
             raise Failure(NO_INPUT, f"there is no module '{place}' here: give FILE.py:NAME, or run where it can be imported") from error
         raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
-    except Exception as error:  # whatever the user's file raises
+    except Exception as error:  # any exception of the user's file
         raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
     if not hasattr(module, name):
         have = [one for one, value in vars(module).items() if inspect.isclass(value) and issubclass(value, nn.Module) and value.__module__ == module.__name__]
@@ -206,7 +206,7 @@ def next_token(model, values):
 
 
 def the_loss(found):
-    """The loss in what forward returns: it, `.loss`, the entry 'loss', or the only scalar of a tuple."""
+    """Finds the loss in the result of forward: the result itself, `.loss`, the entry 'loss', or the only scalar of a tuple."""
     if torch.is_tensor(found):
         parts = [found]
     elif hasattr(found, "loss") or (isinstance(found, dict) and "loss" in found):
@@ -239,14 +239,14 @@ def own_inputs(a, model):
 
 
 def vocabulary_of(model):
-    """A bound for example tokens and labels that no look-up exceeds."""
+    """An upper bound for example tokens and labels that is valid for every table."""
     sizes = [one.num_embeddings for one in model.modules() if isinstance(one, nn.Embedding)]
     linear = [one.out_features for one in model.modules() if isinstance(one, nn.Linear)]
     return min(sizes + linear[-1:], default=2)
 
 
 def dropouts(model):
-    """Probabilities of dropout that training mode would have, by module."""
+    """Dropout probabilities in training mode, by module."""
     found = {name: one.p for name, one in model.named_modules() if isinstance(one, nn.modules.dropout._DropoutNd) and one.p}
     for name, one in model.named_modules():
         for key in ("attention_dropout", "dropout"):

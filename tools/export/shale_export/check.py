@@ -1,4 +1,4 @@
-"""Compares the file with the module: one random batch, PyTorch beside ONNX Runtime."""
+"""Compares the file with the module: runs one random batch in PyTorch and in ONNX Runtime."""
 import pathlib
 import subprocess
 
@@ -7,12 +7,12 @@ import torch
 from .batch import draw, loss_of
 from .cli import DATA, Failure, brief, libraries, note
 
-BAR = 1e-4      # of f32, relative: two orders of the same sums
-LARGE = 1 << 31  # of bytes: what a model in memory may have
+BAR = 1e-4      # relative, for f32: the order of sums may differ
+LARGE = 1 << 31  # bytes: the largest model that is serialized in memory
 
 
 def other_sizes(a, sizes):
-    """Other sizes than those of the export, so that a size that became a constant shows."""
+    """Other sizes than those of the export, which reveal sizes that became constants."""
     return {name: size if name in a.fixed else size - 1 if size > 2 else size for name, size in sizes.items()}
 
 
@@ -38,7 +38,7 @@ def compare(a, built, path, total, sizes, vocabulary):
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString() if changed else str(path), options, providers=["CPUExecutionProvider"])
         found = session.run(None, {one.name: values[one.name].numpy() for one in session.get_inputs()})[0]
-    except Exception as error:  # whatever the library raises
+    except Exception as error:  # any exception of the library
         raise Failure(DATA, f"ONNX Runtime refuses the exported file: {brief(error)}\n  --no-check writes it all the same") from error
     off = abs(float(found) - wanted)
     said = f"loss {wanted:.6f} in PyTorch, {float(found):.6f} in ONNX Runtime, deviation {off:.1e}"
@@ -74,7 +74,7 @@ def graphs(graph):
 
 
 def widen(onnx, model):
-    """bf16 becomes f32 everywhere: ONNX Runtime has few kernels in bf16 on a CPU."""
+    """Replaces bf16 by f32 everywhere, since ONNX Runtime has few bf16 kernels on CPUs."""
     from onnx import numpy_helper
     half, wide = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
 
@@ -99,7 +99,7 @@ def widen(onnx, model):
 
 
 def keep_all(model):
-    """Dropout nodes drop nothing."""
+    """Disables Dropout nodes."""
     for part in [*graphs(model.graph), *model.functions]:
         for node in part.node:
             if node.op_type == "Dropout" and len(node.input) > 2:
@@ -107,7 +107,7 @@ def keep_all(model):
 
 
 def describe(shalec, path, positions, shapes_only):
-    """What shalec would have a user type."""
+    """Prints the commands that shalec proposes."""
     if shapes_only:
         print("to plan it, with sizes and a mesh of your choice:\n"
               f"  shalec {path} --dim batch=8 --dim sequence={min(1024, positions or 1024)} --mesh fsdp=8 --plan-only")

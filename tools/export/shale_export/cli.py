@@ -1,4 +1,4 @@
-"""What the two tools share: how they end, and files that are whole or not there. Needs nothing but Python."""
+"""Shared parts of the two tools: exit codes, and output files that appear only when complete. Needs only Python."""
 import argparse
 import contextlib
 import errno
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import traceback
 
-USAGE, DATA, NO_INPUT, NO_LIBRARY, INTERNAL, DISK = 64, 65, 66, 69, 70, 74  # as shalec's and the emitted programs'
+USAGE, DATA, NO_INPUT, NO_LIBRARY, INTERNAL, DISK = 64, 65, 66, 69, 70, 74  # the same as for shalec and compiled programs
 
 
 class Failure(Exception):
@@ -29,7 +29,7 @@ def note(text):
 
 
 def brief(error, limit=600):
-    """What a library's exception says, without its pages of advice."""
+    """The message of a library's exception, without its long advice."""
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
     text = "\n  ".join(lines) or "no message"
     return f"{type(error).__name__}: {text[:limit]}{' ..' if len(text) > limit else ''}"
@@ -37,7 +37,7 @@ def brief(error, limit=600):
 
 @contextlib.contextmanager
 def libraries():
-    """Around imports of what requirements.txt lists."""
+    """Reports missing packages of requirements.txt in the enclosed imports."""
     try:
         yield
     except ImportError as error:
@@ -46,7 +46,7 @@ def libraries():
 
 
 def check_output(path):
-    """Said before the long part, not after it."""
+    """Reports an unwritable output before the long part of the work."""
     path = pathlib.Path(path)
     if path.is_dir():
         raise Failure(USAGE, f"'{path}' is a folder: name a file in it")
@@ -89,8 +89,8 @@ def whole_files(path):
 
 
 def run(tool, main):
-    """Runs `main` and ends the process as the exit codes say."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # an exception: what is half done goes
+    """Runs `main` and ends the process with its exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # raises an exception, so incomplete files are removed
     try:
         main()
     except Failure as error:

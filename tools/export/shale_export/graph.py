@@ -11,7 +11,7 @@ import torch
 
 from .cli import DATA, Failure, brief, libraries, note
 
-ONE_FILE = 1 << 30  # more than that is written beside the graph
+ONE_FILE = 1 << 30  # larger weights are written to a separate file
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def quiet():
 
 
 def export(a, built, values):
-    """The exported program (torch.onnx.ONNXProgram) of symbolic sizes."""
+    """The exported program (torch.onnx.ONNXProgram) with symbolic sizes."""
     with libraries():
         import onnxscript  # noqa: F401
     shapes = {one.name: one.symbolic(a.fixed) for one in built.inputs}
@@ -35,12 +35,12 @@ def export(a, built, values):
         with quiet():
             return torch.onnx.export(built.module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
                                      input_names=list(values), output_names=["loss"], dynamic_shapes=shapes)
-    except Exception as error:  # whatever the exporter raises
+    except Exception as error:  # any exception of the exporter
         raise refusal(a, shapes, error) from error
 
 
 def refusal(a, shapes, error):
-    """What torch.export says, without its own advice, and what to do about it."""
+    """The message of torch.export without its own advice, and what to do."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
@@ -57,14 +57,14 @@ def refusal(a, shapes, error):
 
 
 def place_in(error):
-    """Where in the user's own files it was raised."""
+    """The line of the user's files that raised the exception."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|<", frame.filename)]
     return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
 
 
 def check_symbolic(a, built, program):
-    """Names the sizes that the exporter fixed without a word."""
+    """Reports sizes that the exporter fixed silently."""
     found = {value.name: value for value in program.model.graph.inputs}
     for one in built.inputs:
         if one.name not in found:
@@ -76,7 +76,7 @@ def check_symbolic(a, built, program):
 
 
 def write(a, program, built, folder, name):
-    """Writes the graph as folder/name, large weights beside it; returns the bytes of weights."""
+    """Writes the graph as folder/name, and large weights to a separate file. Returns the bytes of weights."""
     import onnx_ir as ir
     parameters = list(program.model.graph.initializers.values())
     total = sum(one.const_value.nbytes for one in parameters)
@@ -94,7 +94,7 @@ def write(a, program, built, folder, name):
 
 
 def leave_out(ir, parameters, data):
-    """Parameters become places in a file that does not exist; tables and other constants stay, as a plan computes with them."""
+    """Replaces parameters by references into a file that does not exist. Tables and other constants stay, since plans need them."""
     offset = 0
     for one in parameters:
         value = one.const_value
@@ -103,7 +103,7 @@ def leave_out(ir, parameters, data):
 
 
 def say_trainable(program, built):
-    """A note where a parameter is not in the file under its name."""
+    """Prints a note if a parameter is not in the file under its name."""
     have = set(program.model.graph.initializers)
     shared = {id(parameter) for name, parameter in built.module.named_parameters(remove_duplicate=False) if name in have}
     lost = [name for name, parameter in built.module.named_parameters() if name not in have and id(parameter) not in shared]

@@ -1,4 +1,4 @@
-"""Inputs of a module as a user writes them: NAME=TYPE[DIM,..], a dimension a number or a name. Needs nothing but Python."""
+"""Parses inputs of a module: NAME=TYPE[DIM,..], where a dimension is a number or a name. Needs only Python."""
 import re
 
 from .cli import USAGE, Failure

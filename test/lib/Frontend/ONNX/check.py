@@ -1,6 +1,6 @@
-"""Makes a case, imports it, and holds the exit code: check.py CASE CODE FOLDER [flags of shale-translate].
+"""Writes a case, imports it, and checks the exit code: check.py CASE CODE FOLDER [flags of shale-translate].
 
-CASE is one of make.py, or SCRIPT/CASE of make_SCRIPT.py. Prints what shale-translate wrote; FileCheck does the rest.
+CASE is one of make.py, or SCRIPT/CASE of make_SCRIPT.py. Prints the output of shale-translate for FileCheck.
 """
 import os
 import subprocess

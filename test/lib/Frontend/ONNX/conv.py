@@ -1,7 +1,7 @@
-"""Imports each convolution and pool below as a graph of one node, runs it and compares with sums written out: conv.py FOLDER.
+"""Imports each convolution and pool below as a graph with one node, runs it and compares it with explicit sums: conv.py FOLDER.
 
-The loss is a weighted sum over the result, so each element of it counts. Convolutions have small integers, so sums are exact
-in any order. Gradients are compared with central differences.
+The loss is a weighted sum of the result, so every element counts. Convolutions have small integers, so sums are exact in any
+order. Gradients are compared with central differences.
 """
 import itertools
 import pathlib
@@ -15,7 +15,7 @@ from onnx_writer import *
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
-CASES = [  # what it is, shapes of input and weight, attributes, bias
+CASES = [  # name, shapes of input and weight, attributes, bias
     ("patches", (2, 3, 6, 8), (5, 3, 2, 4), {"strides": [2, 4]}, True),
     ("patches with a rest", (2, 3, 7, 9), (5, 3, 3, 3), {"strides": [3, 3]}, False),
     ("patches in groups", (2, 4, 6, 4), (6, 2, 2, 2), {"strides": [2, 2], "group": 2}, True),
@@ -37,7 +37,7 @@ CASES = [  # what it is, shapes of input and weight, attributes, bias
     ("1-D, one channel", (2, 1, 7), (4, 1, 3), {"pads": [1, 1]}, True),
 ]
 X, W = (2, 4, 5, 6), (6, 4, 3, 3)
-BAD = [  # shapes of input and weight, attributes, shape of the bias, what the error says
+BAD = [  # shapes of input and weight, attributes, shape of the bias, part of the error
     ((2, 4, 5, 6, 7), (6, 4, 3, 3, 3), {}, None, "convolutions of one and two dimensions are supported"),
     ((2, 4), (6, 4), {}, None, "convolutions of one and two dimensions are supported"),
     ((2, 4, 5), W, {}, None, "convolutions of one and two dimensions are supported"),
@@ -63,7 +63,7 @@ BAD = [  # shapes of input and weight, attributes, shape of the bias, what the e
 
 
 def convolve(x, w, bias, attributes):
-    """The sum of the operator's definition, result element by result element."""
+    """The operator by its definition, one result element at a time."""
     spatial = x.ndim - 2
     groups, strides = attributes.get("group", 1), attributes.get("strides", [1] * spatial)
     dilations, pads = attributes.get("dilations", [1] * spatial), attributes.get("pads", [0] * 2 * spatial)
@@ -91,7 +91,7 @@ def run(*command):
 
 
 def loss_of(folder, op, arrays, expected, attributes):
-    """What Shale computes of the sum of expected * weight, and that sum; checks gradients on the way."""
+    """Returns Shale's sum of result * weight and the expected sum. Also checks the gradients."""
     names = list(arrays)
     random = np.random.default_rng(expected.size)
     arrays["weight"] = random.integers(-9, 10, expected.shape).astype(np.float32)

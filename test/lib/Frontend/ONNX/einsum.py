@@ -1,7 +1,7 @@
-"""Imports each equation below as a graph of one Einsum, runs it and compares with numpy's einsum: einsum.py FOLDER.
+"""Imports each equation below as a graph with one Einsum, runs it and compares it with numpy's einsum: einsum.py FOLDER.
 
-The loss is a weighted sum over the result, so each element of it counts. All numbers are small integers, so sums are exact
-in any order. Gradients are compared with central differences.
+The loss is a weighted sum of the result, so every element counts. All numbers are small integers, so sums are exact in any order.
+Gradients are compared with central differences.
 """
 import pathlib
 import subprocess
@@ -56,7 +56,7 @@ CASES = [  # equation, shapes of operands
     ("ij,k,jl->li", (2, 3), (4,), (3, 5)),
 ]
 
-BAD = [  # equation, shapes of operands, what the error says
+BAD = [  # equation, shapes of operands, part of the error
     ("ij,jk->ik", ((3, 4), (5, 6)), "dimension 'j' has sizes 4 and 5"),
     ("ij,jk->ik", ((3, 4), (4, 5, 6)), "operand 1 has 3 dimensions, the equation names 2"),
     ("...ijk->i", ((3, 4),), "operand 0 has 2 dimensions, the equation names 3"),
@@ -75,7 +75,7 @@ BAD = [  # equation, shapes of operands, what the error says
     (None, ((3, 4),), "has no equation"),
     (7, ((3, 4),), "attribute 'equation' must be a string"),
 ]
-# Without an ellipsis in the result, its dimensions are summed over, as in PyTorch. numpy wants letters for that.
+# Without an ellipsis in the result its dimensions are summed, as in PyTorch. numpy needs letters for this.
 LETTERS = {"a...i->i": "abci->i"}
 
 

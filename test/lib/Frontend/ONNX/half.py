@@ -1,7 +1,7 @@
-"""A model whose weight is in a 16-bit float type: its initial value, as a program begins with it, is the file's, to the bit. One in f64 is
-refused, before it is planned or described.
+"""The initial value of a weight in a 16-bit type is that of the file, to the bit. A model with an f64 weight is refused before it is
+planned or described.
 
-usage: half.py FOLDER. The weight holds every sign and exponent, zeros and the smallest numbers included; no infinities.
+usage: half.py FOLDER. The weight holds every sign and exponent, including zeros and the smallest numbers, but no infinities.
 """
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Writes one of the small models below: make.py CASE FILE. A case may write files beside it."""
+"""Writes one of the small models below: make.py CASE FILE. A case may write further files to the same folder."""
 import os
 import sys
 from onnx_writer import *
@@ -9,7 +9,7 @@ W = floats("w", [4, 2], [0.5] * 7 + [0.25])
 
 
 def linear(initializers=(W,), nodes=(), **kw):
-    """loss = mean((x w)^2), with what a case adds."""
+    """loss = mean((x w)^2), plus the additions of a case."""
     body = list(nodes) or [node("MatMul", ["x", "w"], ["y"], "product")]
     body += [node("Mul", ["y", "y"], ["z"], "square"), node("ReduceMean", ["z"], ["loss"], "mean", keepdims=0)]
     return model(graph(body, [X], [LOSS], initializers), **kw)
@@ -75,7 +75,7 @@ def expand_bomb(f):
 
 
 def many_folds(f):
-    """No single value is too large, all together are."""
+    """No single value is too large, but all of them together are."""
     body = [const("s", [2048, 2048])] + [node("Expand", ["one", "s"], ["e0"], "start"), node("Add", ["e0", "vec"], ["g0"], "first"),
             node("Add", ["g0", "column"], ["f0"], "second")]
     for i in range(200):
@@ -115,7 +115,7 @@ def cut(source, result, start, end=100, axis=1):
 
 
 def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=(), weights=()):
-    """The loss of a head over an embedding of `seen`, with nodes before the model and, of scores, behind it."""
+    """The loss of a head over an embedding of `seen`, with nodes before the model and after its scores."""
     body = [node("Gather", ["table", seen], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
     last = [const("rows", [-1, 8]), const("all", [-1]), node("Reshape", [scores, "rows"], ["l"], "logit_rows"),
             node("Reshape", [labels, "all"], ["t"], "label_rows"), node("SoftmaxCrossEntropyLoss", ["l", "t"], ["loss"], "cross")]
@@ -141,14 +141,14 @@ EXTRA = [node("Cast", ["extra"], ["bias"], "cast_extra", to=FLOAT), node("Add", 
 
 
 def attended():
-    """What a position sees of `scores`: all positions."""
+    """Each position reads the `scores` of all positions."""
     return [node("Unsqueeze", ["scores", "one"], ["scores_heads"], "heads"), node("Transpose", ["scores_heads"], ["scores_keys"], "turn", perm=[0, 1, 3, 2]),
             node("MatMul", ["scores_heads", "scores_keys"], ["scores_alike"], "alike"), node("Softmax", ["scores_alike"], ["scores_weights"], "softmax", axis=-1),
             node("MatMul", ["scores_weights", "scores_heads"], ["scores_mixed"], "mix"), node("Squeeze", ["scores_mixed", "one"], ["scores_seen"], "one_head")]
 
 
 def shape_only(f):
-    """Of attention_mask the shape is read, and nothing else."""
+    """The graph reads only the shape of attention_mask."""
     body = [node("Shape", ["attention_mask"], ["s"], "shape"), node("Reshape", ["ids", "s"], ["i"], "reshape"),
             node("Gather", ["table", "i"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
     weights = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i / 16 for i in range(32)])]
@@ -159,7 +159,7 @@ TABLE = [floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4
 
 
 def picks(nodes, output, shape, initializers=()):
-    """Scores [batch, 6, 8] of ids, a mask of their shape, and what nodes make of them."""
+    """Scores [batch, 6, 8] of ids, a mask of the same shape, and nodes that read them."""
     body = [node("Gather", ["table", "ids"], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")] + nodes
     return model(graph(body, [value("ids", ["batch", 6], INT64), value("attention_mask", ["batch", 6], INT64)], [value(output, shape)], TABLE + list(initializers)))
 
@@ -174,7 +174,7 @@ def mask_grid(swapped):
 
 
 def elements(indices, kind="GatherElements", axis=2, shape=("batch", 6, 1)):
-    """The scores of the ids themselves, or of what `indices` makes."""
+    """The scores of the ids, or of the result of `indices`."""
     return lambda f: picks(indices + [node(kind, ["scores", "at"], ["y"], "pick", axis=axis)], "y", shape, [ints("last", [1], [2]), ints("minus", [1], [-1]), ints("far", [2, 6, 1], [8] * 12), ints("flat", [3], [0, 1, 2])])
 
 
@@ -263,7 +263,7 @@ CASES = {
     "dropout-zero": dropout(1, 0.0),
     "logits": lambda f: logits(),
     "shape-only": shape_only,
-    # Which tokens the labels are: they are shifted in the graph, or what is read is, or neither.
+    # Labels: the graph shifts the labels, or the scores, or neither.
     "labels": language_model(),
     "labels-read": language_model(seen="targets"),
     "labels-shifted": language_model(cut("ids", "next", 1) + cut("scores", "scores_cut", 0, 5), labels="next", scores="scores_cut"),
@@ -273,7 +273,7 @@ CASES = {
     "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),
     "labels-by-rows": language_model(cut("targets", "wanted", 1, axis=0) + cut("scores", "scores_cut", 0, 2, axis=0), labels="wanted", scores="scores_cut"),
     "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
-    # An encoder: each position sees the next tokens, too.
+    # An encoder: each position also reads the next tokens.
     "labels-seen": language_model(attended(), scores="scores_seen"),
     # More positions than the model has: counted by the runtime, sliced from a parameter.
     "positions-counted": language_model([node("Gather", ["places", "position_ids"], ["place"], "positions"), node("MatMul", ["place", "head"], ["shift"], "shift"),
@@ -281,7 +281,7 @@ CASES = {
                                         more=[("position_ids", (1, "length"))], weights=[floats("places", [6, 4], [0.25] * 24)]),
     "positions-added": language_model(cut("places", "place", 0, 1 << 40, axis=0) + [node("Add", ["scores", "place"], ["scores_more"], "add")], scores="scores_more",
                                       shape=("batch", "length"), weights=[floats("places", [6, 8], [0.25] * 48)]),
-    # The batch where no dimension has that name.
+    # A batch dimension that is not named batch.
     "fixed": language_model(shape=(4, 6)),
     "fixed-flat": language_model(shape=(4, 6), label_shape=(24,)),
     "fixed-square": language_model(EXTRA, scores="scores_more", shape=(6, 6), more=[("extra", (6, 1, 1))]),

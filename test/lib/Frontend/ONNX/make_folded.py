@@ -1,6 +1,6 @@
-"""Writes one of the small models below, as PyTorch's exporter leaves them: make_folded.py CASE FILE.
+"""Writes one of the small models below in the form that PyTorch's exporter leaves: make_folded.py CASE FILE.
 
-The graph's metadata lists every parameter; what the exporter computed of parameters alone is an initializer.
+The metadata of the graph lists every parameter. Values that the exporter computed from parameters alone are initializers.
 """
 import math
 import os
@@ -12,7 +12,7 @@ VALUES = [0.1, -0.4, 0.7, 0.25]
 
 
 def fx(name, target, args, scope="", source="", file="model.py"):
-    """The metadata of a node that the operation `name` became."""
+    """The metadata of a node that was made from the operation `name`."""
     scopes = [""] + ([scope] if scope else [])
     return {"pkg.torch.onnx.fx_node": f"%{name} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args}), kwargs = {{}})",
             "pkg.torch.onnx.name_scopes": str(scopes + [name]),
@@ -36,7 +36,7 @@ def times(constant, values, name, source, scope="", target="w", parameters=None,
 
 
 def norms(f):
-    """Two norms of x with equal weights, of which the exporter kept one node."""
+    """Two norms of x with equal weights. The exporter kept one node."""
     weights = [floats("b.ln_1.weight", [4], [1.0] * 4), floats("b.ln_1.bias", [4], [0.0] * 4)]
     norm = fx("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1")
     nodes = [node("LayerNormalization", ["x", "b.ln_1.weight", "b.ln_1.bias"], ["layer_norm"], "norm", meta=norm),
@@ -51,7 +51,7 @@ def unused(f):
 
 
 def pieces(f):
-    """Two parts of a parameter that is nowhere as a whole."""
+    """Two parts of a parameter. The file does not have the whole parameter."""
     nodes = [node("Mul", ["x", "getitem"], ["mul"], "first", meta=fx("mul", "aten.mul.Tensor", "%x, %getitem")),
              node("Mul", ["mul", "getitem_1"], ["y"], "second", meta=fx("y", "aten.mul.Tensor", "%mul, %getitem_1"))]
     return build(["w"], [floats("getitem", [4], VALUES), floats("getitem_1", [4], VALUES[::-1])], nodes)
@@ -65,7 +65,7 @@ def removed(f):
 
 
 def renamed(f):
-    """p is read again through an operation that changed nothing."""
+    """p is read again through an operation without effect."""
     nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %_to_copy"))]
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
@@ -82,7 +82,7 @@ def slices(f):
 
 
 def lerp(f):
-    """y = lerp(x, p x, sigmoid(w)); what w was is in the source only, and a conversion of x that changes nothing is gone."""
+    """y = lerp(x, p x, sigmoid(w)); only the source shows the role of w, and a conversion of x without effect is gone."""
     weight = [1 / (1 + math.exp(-v)) for v in VALUES]
     meta = fx("y", "aten.lerp.Tensor", "%type_as, %mul, %sigmoid", "mix", "return torch.lerp(x, before, torch.sigmoid(self.w))")
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -118,12 +118,12 @@ def own_name(f):
 
 
 def literal(f):
-    """A number that the model's code makes, beside a number that is a parameter and nowhere in the file."""
+    """A number from the model's code, and a number that is a parameter and not in the file."""
     return times("clone", [-1e4], "clone", "x = torch.where(seen, x, fill)", dims=[], target="scale")
 
 
 def conversions(split):
-    """rms norms of x, multiplied by ones and converted: the exporter kept one of two, or the model has but one."""
+    """rms norms of x, multiplied by ones and converted: the exporter kept one of two, or the model has only one."""
     def rms(n, name):
         suffix = f"_{n}" if n else ""
         scope = f"b.{name}"

@@ -1,4 +1,4 @@
-"""Writes an ONNX file of one operator on floats, whose sum is the loss: one_node.py OPERATOR OPERANDS FILE."""
+"""Writes an ONNX file with one operator on floats. The loss is the sum of its result: one_node.py OPERATOR OPERANDS FILE."""
 import pathlib
 import sys
 

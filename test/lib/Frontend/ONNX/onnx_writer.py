@@ -1,6 +1,6 @@
-"""Writes small ONNX files for tests: the messages of lib/Frontend/ONNX/Model.proto, by hand.
+"""Writes small ONNX files for tests, with the messages of lib/Frontend/ONNX/Model.proto.
 
-Every function returns the bytes of one message. Needs nothing beside Python.
+Every function returns the bytes of one message. Needs only Python.
 """
 import struct
 

@@ -1,6 +1,6 @@
-"""Holds the states of two imported modules against each other: names, order, types and initial values.
+"""Compares the states of two imported modules: names, order, types and initial values.
 
-same_parameters.py A.mlir B.mlir; prints how many parameters are equal.
+same_parameters.py A.mlir B.mlir; prints the number of equal parameters.
 """
 import re
 import struct

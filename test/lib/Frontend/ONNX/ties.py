@@ -1,6 +1,6 @@
-"""Holds the gradients of activations at and around the points where they bend against PyTorch's: ties.py FOLDER.
+"""Compares the gradients of activations at and near their kinks with PyTorch's: ties.py FOLDER.
 
-The expected numbers are torch 2.15's, of the functions named, for the sum of the result.
+The expected numbers are from torch 2.15, for the sum of the result of the named functions.
 """
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
 X = [-3, -1, 0, 0.5, 1, 3, 6]
-CASES = [  # what PyTorch calls it, operator, attributes, further operands, gradient at each of X
+CASES = [  # PyTorch's name, operator, attributes, further operands, gradient at each of X
     ("relu", "Relu", {}, [], [0, 0, 0, 1, 1, 1, 1]),
     ("clamp(min=0)", "Clip", {}, [0], [0, 0, 0, 1, 1, 1, 1]),
     ("clamp(0, 1)", "Clip", {}, [0, 1], [0, 0, 0, 1, 0, 0, 0]),

@@ -1,8 +1,9 @@
-"""Holds what shale-run --steps writes against PyTorch's trajectory.
+"""Compares the output of shale-run --steps with PyTorch's trajectory.
 
 usage: follow.py CASE_DIR TRAJECTORY.json STEP.mlir
-Runs the steps of the trajectory in the interpreter; prints the largest
-deviations; exit 1 above 2e-5 in the loss or 1e-4 (relative) in the norm.
+
+Runs the steps of the trajectory in the interpreter and prints the largest
+deviations. Exits with 1 above 2e-5 in the loss or 1e-4 (relative) in the norm.
 """
 import json, os, subprocess, sys
 

@@ -1,4 +1,4 @@
-"""Runs the interpreter along every recorded run of an optimizer (test/models/optimizers.py).
+"""Runs the interpreter for every recorded run of an optimizer (test/models/optimizers.py) and compares.
 
 usage: optimizers.py CASE_DIR FORWARD.mlir
 """

@@ -1,7 +1,11 @@
-"""Writes a small transformer in nn, for tests: tied table, odd sizes, two blocks.
+"""Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks]...   (dropout: of attention probabilities; keys: without the key's bias, whose true gradient is zero;
-       padded: keys are hidden by an input, beside a bias a head; picks: the loss picks probabilities by index)
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks]...
+
+  dropout  dropout of attention probabilities
+  keys     no key bias, since its true gradient is zero
+  padded   an input masks keys, and each head has a bias
+  picks    the loss selects probabilities by index
 """
 import sys
 
@@ -72,7 +76,7 @@ if "padded" in flags:
 wte = param("wte.weight", V, C, split=0)
 wpe = param("wpe.weight", T, C)
 x = emit(f"nn.embedding {wte}, %ids {{}} : ({ty(V, C)}, {ty(batch, T, element='i64')}) -> {ty(batch, T, C)}", "wte")
-# Positions as exporters write them: an iota of batch size.
+# Positions in the form of exporters: an iota of batch size.
 pos = emit(f"nn.iota dim = 1 : {ty(batch, T, element='i64')}")
 p = emit(f"nn.embedding {wpe}, {pos} {{}} : ({ty(T, C)}, {ty(batch, T, element='i64')}) -> {ty(batch, T, C)}", "wpe")
 x = emit(f"nn.add {x}, {p} : {ty(batch, T, C)}")
@@ -130,7 +134,7 @@ elif "picks" in flags:
     total = emit(f"nn.reduce sum {total} dims = [0] : {ty(N)} -> tensor<f32>")
     count = emit(f"nn.constant dense<{N}.0> : tensor<f32>")
 else:
-    # Shifted as model libraries do: the last label of a row is ignored.
+    # Labels shifted as in model libraries: the last label of a row is ignored.
     cut = emit(f"nn.slice %labels starts = [0, 1] limits = [{batch}, {T}] strides = [1, 1] : {ty(batch, T, element='i64')} -> {ty(batch, T - 1, element='i64')}")
     pad = emit(f"nn.pad {cut} low = [0, 0] high = [0, 1] interior = [0, 0] value = -1.000000e+02 : {ty(batch, T - 1, element='i64')} -> {ty(batch, T, element='i64')}")
     flat = emit(f"nn.reshape {pad} : {ty(batch, T, element='i64')} -> {ty(N, element='i64')}")
