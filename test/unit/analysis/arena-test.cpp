@@ -1,4 +1,4 @@
-// Offsets for buffers with lifetimes, and what a product takes of the library.
+// Offsets of buffers with lifetimes, and the library's memory for a product.
 #include "lib/Analysis/Arena.h"
 #include "lib/Target/CPU/Footprint.h"
 #include "shale/Runtime.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-/// Checks that no two that meet in time meet in memory; returns the layout.
+/// Checks that buffers that are live at once do not overlap. Returns the layout.
 ArenaLayout place(const std::vector<Lifetime> &lifetimes) {
   ArenaLayout layout = layOutArena(lifetimes, kAlignment);
   EXPECT_EQ(layout.offsets.size(), lifetimes.size());
@@ -41,7 +41,7 @@ TEST(Arena, OneAfterAnotherShareBytes) {
 }
 
 TEST(Arena, WhatMeetsAtOnePositionIsApart) {
-  // A buffer that ends where another begins is still read there.
+  // A buffer whose last use is where another begins is still read there.
   EXPECT_EQ(place({{64, 0, 2}, {64, 2, 4}}).bytes, 128);
 }
 
@@ -52,7 +52,7 @@ TEST(Arena, LiveBytesAreRoundedAndNameTheirPosition) {
 }
 
 TEST(Arena, ForwardAndBackwardNestWithoutGaps) {
-  // Activations of a chain: kept in order, freed in the reverse one.
+  // Activations of a chain, which are freed in reverse order.
   std::vector<Lifetime> lifetimes;
   for (int64_t i = 0; i < 40; ++i)
     lifetimes.push_back({64 * (1 + i % 7), i, 100 - i});

@@ -1,4 +1,4 @@
-// How long a step is said to take: on a machine of round rates, by hand.
+// Predicted times of a step on a machine with round rates, compared with times computed by hand.
 #include "dialects/rt/RT.h"
 #include "lib/Analysis/TimeModel.h"
 #include "mlir/IR/MLIRContext.h"
@@ -15,7 +15,7 @@ namespace {
 /// Operations, operations on halves, bytes of memory, sent, copied and of host memory a second;
 /// seconds before a launch and before a collective.
 constexpr Rates kMachine{"test", 100, 200, 10, 4, 5, 2, 1, 7, false, ""};
-/// The same, where only operations take time.
+/// The same machine, but only operations take time.
 constexpr Rates kFast{"fast", 100, 200, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
 
 class Time : public ::testing::Test {
@@ -95,9 +95,9 @@ TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
   EXPECT_DOUBLE_EQ(step.waitSeconds, 23 - 7.4);
   EXPECT_DOUBLE_EQ(step.computeSeconds, 2 * 7.4);
   EXPECT_DOUBLE_EQ(step.communicationSeconds, 23);
-  // What is started later begins later.
+  // A collective that starts later begins later.
   EXPECT_DOUBLE_EQ(time(std::string(kZero) + kGather + "rt.wait %t\n").seconds, 7.4 + 23);
-  // A second one comes after the first, beside it nothing is saved.
+  // A second collective runs after the first, not beside it.
   EXPECT_DOUBLE_EQ(
       time(std::string(kGather) +
            "%u = rt.all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "

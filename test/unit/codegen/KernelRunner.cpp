@@ -21,7 +21,7 @@ using namespace mlir;
 using namespace shale;
 using interp::Tensor;
 
-/// What the runtime's sgemm does, plainly.
+/// A plain version of the runtime's sgemm.
 extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
   thread_local std::vector<char> block;
   block.resize(std::max<size_t>(block.size(), bytes + 64));
@@ -86,7 +86,7 @@ std::vector<Tensor> test::interpret(ModuleOp module, const std::vector<Tensor> &
 
 namespace {
 
-/// A module of kernels as machine code.
+/// The machine code of a module of kernels.
 class Machine {
 public:
   explicit Machine(ModuleOp kernels, const Target &target) {
@@ -127,10 +127,10 @@ std::vector<Tensor> launch(nn::ClusterOp cluster, const std::vector<Tensor> &ope
   for (Type type : cluster.getResultTypes()) {
     auto tensor = cast<RankedTensorType>(type);
     Tensor shape(*interp::elementOf(tensor.getElementType()), tensor.getShape());
-    // What is not written is seen: NaN, or a wrong number.
+    // Fill results with NaN or a wrong number, so that missing writes are detected.
     buffers.emplace_back(shape.byteSize(), char(0xff));
   }
-  // Results take the places of operands wherever they may.
+  // Results overwrite operands wherever the kernel allows it.
   auto placeOf = [&](size_t result) {
     int64_t alias = cluster.getAliases() ? (*cluster.getAliases())[result] : -1;
     return alias >= 0 ? size_t(alias) : operands.size() + result;

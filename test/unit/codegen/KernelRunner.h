@@ -13,7 +13,7 @@ namespace shale::test {
 
 struct RunOptions {
   bool singletons = false; ///< no fusion
-  int64_t chunk = 0;       ///< rows a call; 0: all; else rounded up to the grain
+  int64_t chunk = 0;       ///< rows per call, rounded up to the grain; 0: all
   /// The target. Kernels of cuda are emulated, in several orders of their threads, which must give
   /// the same bits.
   std::string target = "cpu:native";
@@ -28,11 +28,12 @@ void prepare(mlir::MLIRContext &context);
 /// Random arguments of @f: floats around 0, integers in [-1, bound).
 std::vector<interp::Tensor> randomArguments(mlir::ModuleOp module, unsigned seed, int64_t bound);
 
-/// By the interpreter, in f64.
+/// Runs @f in the interpreter, in f64.
 std::vector<interp::Tensor> interpret(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments);
 
-/// Decomposed, fused, compiled; what is no kernel (products) by the interpreter.
+/// Decomposes, fuses, compiles and runs @f. The interpreter runs ops that are no kernels
+/// (products).
 std::vector<interp::Tensor> runNative(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments,
                                       const RunOptions &options, int *kernels = nullptr);

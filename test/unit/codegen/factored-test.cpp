@@ -33,7 +33,7 @@ struct Group {
       moments += (moment + 15) / 16 * 16;
     }
   }
-  /// All ops on the slice [begin, begin + size), which may go beyond the group.
+  /// All ops on the slice [begin, begin + size), which may extend beyond the group.
   std::string function(int64_t begin, int64_t size, const std::string &element) const {
     auto vector = [](int64_t n, const std::string &of) {
       return "tensor<" + std::to_string(n) + "x" + of + ">";
@@ -60,7 +60,7 @@ struct Group {
   std::string text;
 };
 
-/// Native and interpreted agree, and cuts of the rows change no bit.
+/// Native and interpreted results agree. Cutting rows changes no bit.
 void check(const std::string &text, double tolerance) {
   mlir::MLIRContext context;
   prepare(context);
@@ -107,7 +107,7 @@ TEST(Factored, HalfTypes) {
 }
 
 TEST(Factored, LongSumsAreExact) {
-  // 0.1 a million times: adding one by one in f32 is off by 1 %.
+  // The sum of a million times 0.1: adding one by one in f32 gives an error of 1 %.
   mlir::MLIRContext context;
   prepare(context);
   auto module = parse(

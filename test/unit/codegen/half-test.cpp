@@ -79,7 +79,7 @@ TEST(Half, WidensEveryPattern) {
   }
 }
 
-/// Native and interpreted agree up to a rounding or two; fusion changes no bits.
+/// Native and interpreted results agree within two roundings. Fusion changes no bits.
 void check(const std::string &text, double tolerance) {
   mlir::MLIRContext context;
   prepare(context);
@@ -146,7 +146,7 @@ func.func @f(%x: tensor<4xCxf16>, %l: tensor<4xi64>, %t: tensor<9xCxf16>, %g: te
         0.004);
 }
 
-// Two query heads to a key head, blocks of several rows, a mask that is rounded, too.
+// Two query heads per key head, blocks of several rows, and a rounded mask.
 TEST_P(HalfSizes, Attention) {
   check(sized(R"(
 func.func @f(%q: tensor<2x4x70xCxbf16>, %k: tensor<2x2x70xCxbf16>, %v: tensor<2x2x70x9xbf16>, %m: tensor<1x1x70x70xbf16>, %dy: tensor<2x4x70x9xbf16>) -> (tensor<2x4x70x9xbf16>, tensor<2x4x70xf32>, tensor<2x4x70xCxbf16>, tensor<2x2x70xCxbf16>, tensor<2x2x70x9xbf16>) {

@@ -54,7 +54,7 @@ void checkEmulated(mlir::ModuleOp module, const std::vector<Tensor> &arguments,
     EXPECT_LT(difference(found[i], expected[i]), tolerance) << "result " << i << ", emulated";
 }
 
-/// Native and interpreted agree; fusion and the cut of rows change no bits.
+/// Native and interpreted results agree. Fusion and the cut of rows change no bits.
 void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) {
   mlir::MLIRContext context;
   prepare(context);
@@ -99,7 +99,7 @@ func.func @f(%x: tensor<2x5xCxf32>, %m: tensor<Cxf32>) -> (tensor<2x5xCxf32>, te
                 {{"C", GetParam()}}));
 }
 
-// One value a row and a value of all columns, which a transposition cuts into pieces.
+// A value with one element per row, and one of all columns that a transposition cuts into pieces.
 TEST_P(Sizes, RowsAndPieces) {
   check(replace(R"(
 func.func @f(%x: tensor<6xf32>, %y: tensor<6xCx3xf32>) -> (tensor<6xf32>, tensor<6x3xCxf32>) {
@@ -132,7 +132,7 @@ func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: te
                 {{"C", GetParam()}}));
 }
 
-// Every elementwise op that has one type, by itself: those of truth values do not parse.
+// Each elementwise op with one type for operands and result. (Boolean ops do not parse here.)
 TEST_P(Sizes, EveryElementwiseOp) {
   mlir::MLIRContext context;
   prepare(context);
@@ -184,7 +184,7 @@ func.func @f(%x: tensor<5xCxf32>, %t: tensor<5xi64>, %g: tensor<f32>) -> (tensor
 }
 
 TEST_P(Sizes, Heads) {
-  // A product's bias, cut into q, k and v, heads first; and back.
+  // The bias of a product, cut into q, k and v with heads first, and the inverse.
   check(replace(R"(
 func.func @f(%m: tensor<10xWxf32>, %b: tensor<Wxf32>) -> (tensor<2x3x5xCxf32>, tensor<2x3x5xCxf32>, tensor<10xWxf32>) {
   %bb = nn.broadcast %b dims = [1] : tensor<Wxf32> -> tensor<10xWxf32>
@@ -226,7 +226,7 @@ func.func @f(%x: tensor<4x5xCxf32>, %y: tensor<4x5xCxf32>, %t: tensor<6xCxf32>, 
 }
 
 TEST_P(Sizes, Picks) {
-  // Indices of one batch row, tuples, and slices; what is picked twice is added up twice.
+  // Indices of one batch row, tuples, and slices. An element that is picked twice is added twice.
   check(replace(R"(
 func.func @f(%x: tensor<4x9xCxf32>, %i: tensor<4x5x1xi64>, %t: tensor<6x2xi64>, %y: tensor<4x5xCxf32>, %z: tensor<6xCxf32>, %l: tensor<3xVxf32>, %j: tensor<3x1xi64>, %w: tensor<3xf32>)
     -> (tensor<4x5xCxf32>, tensor<6xCxf32>, tensor<4x9xCxf32>, tensor<4x9xCxf32>, tensor<3xf32>, tensor<3xVxf32>) {
@@ -243,7 +243,7 @@ func.func @f(%x: tensor<4x9xCxf32>, %i: tensor<4x5x1xi64>, %t: tensor<6x2xi64>, 
         3e-6, 4);
 }
 
-/// Many rows of the batch: ranges of the gradient's kernel are of whole ones.
+/// Many batch rows: ranges of the gradient kernel consist of whole batch rows.
 TEST(Picks, ManyRows) {
   check(R"(
 func.func @f(%i: tensor<150x1xi64>, %g: tensor<150xf32>, %x: tensor<150x11xf32>) -> (tensor<150xf32>, tensor<150x11xf32>) {
@@ -290,7 +290,7 @@ TEST(Attention, HidesKeys) {
                          : flags.find("added") != std::string::npos ? "hidden = -0.75 added"
                                                                     : "";
     if (size_t at = flags.find("lowest");
-        at != std::string::npos) // beside it the logarithm of a sum is nothing
+        at != std::string::npos) // adding the logarithm of the sum has no effect
       hidden.replace(hidden.find("-0.75"), 5, "-3.4028234663852886E+38");
     std::string mask = "seen %c : tensor<" + std::string(shape) + "xi1> " + hidden +
                        (flags.find("guard") != std::string::npos ? " guard" : "") +
@@ -345,7 +345,8 @@ func.func @f(%x: tensor<4xCxf32>, %s: tensor<i64>, %t: tensor<i64>, %m: tensor<i
                 {{"C", GetParam()}}));
 }
 
-// Whole, and as a rank's part with some heads of each group, its elements counted in 64 bits.
+// The whole tensor, and a rank's part with some heads of each group. Elements are counted in 64
+// bits.
 TEST(Attention, DropsProbabilities) {
   for (auto [of, place] : {std::pair<const char *, const char *>{"", ""},
                            {", of = [4, 2, 6, 70, 70]", ", %o"},

@@ -1,4 +1,4 @@
-// Rounding to 16-bit floats and their bytes, held against APFloat.
+// Compares rounding to 16-bit floats, and their bytes, with APFloat.
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/ADT/APFloat.h"
 
@@ -32,7 +32,7 @@ void expectRounds(Element element, double value) {
 
 class Half : public testing::TestWithParam<Element> {};
 
-// Every number of the type, what lies halfway to the next one, and the neighbours of that.
+// Every number of the type, the midpoint to the next one, and the neighbours of the midpoint.
 TEST_P(Half, RoundsToNearestEven) {
   Element element = GetParam();
   for (unsigned bits = 0; bits < 0xffff; ++bits) {
@@ -48,7 +48,7 @@ TEST_P(Half, RoundsToNearestEven) {
     expectRounds(element, each);
 }
 
-// What is stored reads back as the same bits.
+// Stored values read back with the same bits.
 TEST_P(Half, KeepsItsBytes) {
   Element element = GetParam();
   for (unsigned bits = 0; bits < 0x10000; ++bits) {

@@ -71,7 +71,7 @@ const float *gather(ShaleRank *rank, char *state, char *arena) {
   return whole;
 }
 
-/// One row of tokens a call of the kernel: loss and, when asked for, gradients.
+/// Each call of the kernel handles one row of tokens: loss and, on request, gradients.
 /// Gradients of rows are accumulated in order on one thread.
 double forward(const float *param, const float *scale, const int64_t *tokens, const int64_t *labels,
                float *grad, float *count) {
@@ -99,7 +99,7 @@ double forward(const float *param, const float *scale, const int64_t *tokens, co
   return loss;
 }
 
-/// A kernel for shale_launch: scales what it is given.
+/// A kernel for shale_launch: scales its operand.
 void scaleKernel(void *const *args, int64_t begin, int64_t end) {
   float *data = static_cast<float *>(args[0]);
   float factor = *static_cast<float *>(args[1]);
@@ -285,7 +285,7 @@ const ShaleBuffer buffers[] = {{"root", "parameters", "state", paramAt, bytes, 0
                                {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
 } // namespace
 
-// A long scratch would never be cut: this one cuts reductions into pieces.
+// A short scratch buffer, so that reductions are cut into pieces.
 const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     world,
                                     "bigram.onnx",

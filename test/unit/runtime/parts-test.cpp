@@ -152,8 +152,8 @@ TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
     }
 }
 
-// A program that reads tokens and a padding mask: what a file lacks of them is said, ones it fills
-// in.
+// A program that reads tokens and a padding mask. A missing mask is reported by name and filled
+// with ones.
 TEST_F(Safetensors, AMissingMaskIsNamed) {
   int64_t dims[] = {2, 3};
   ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 0, 9, 0},
@@ -212,7 +212,7 @@ TEST_F(Files, Tokens) {
     int code = codeOf([&] { n = TokenFile(path, {type}).count(); });
     return code ? -code : n;
   };
-  EXPECT_EQ(count("a.txt", "hello"), -65); // of which vocabulary?
+  EXPECT_EQ(count("a.txt", "hello"), -65); // unknown vocabulary
   EXPECT_EQ(count("a.bin", "hello!"), 3);
   EXPECT_EQ(count("a.bin", "hello"), -65);
   EXPECT_EQ(count("a.bin", "hello", "uint8"), 5);
@@ -241,13 +241,13 @@ TEST(Cores, AreSharedByTheRanksThatMayRunOnThem) {
   using Threads = std::vector<int>;
   EXPECT_EQ(shareCores({on("a", 0, 8)}), (Threads{8}));
   EXPECT_EQ(shareCores({on("a", 0, 8), on("a", 0, 8)}), (Threads{4, 4}));
-  // Equal numbers on another host are other cores.
+  // Cores with equal numbers on another host are different cores.
   EXPECT_EQ(shareCores({on("a", 0, 8), on("b", 0, 8), on("b", 0, 8)}), (Threads{8, 4, 4}));
-  // Bound by the launcher: each its own; two of three the same.
+  // Ranks bound by the launcher: each to its own core; two of three to the same core.
   EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 4, 4)}), (Threads{4, 4}));
   EXPECT_EQ(shareCores({on("a", 0, 4), on("a", 0, 4), on("a", 4, 2)}), (Threads{2, 2, 2}));
   EXPECT_EQ(shareCores({on("a", 0, 6), on("a", 4, 6)}), (Threads{5, 5}));
-  // More ranks than cores, three on ten, and one that knows of no core.
+  // More ranks than cores; three ranks on ten cores; a rank without a list of cores.
   EXPECT_EQ(shareCores({on("a", 0, 1), on("a", 0, 1)}), (Threads{1, 1}));
   EXPECT_EQ(shareCores({on("a", 0, 10), on("a", 0, 10), on("a", 0, 10)}), (Threads{3, 3, 3}));
   EXPECT_EQ(shareCores({on("a", 0, 0), on("a", 0, 2)}), (Threads{1, 2}));
@@ -295,11 +295,11 @@ TEST_F(Files, WiderTokensThanSaidAreRecognised) {
     EXPECT_EQ(code(file(4, vocabulary), "int32", vocabulary), 0);
     EXPECT_EQ(code(file(2, std::min<int64_t>(vocabulary, 65536)), "uint16", vocabulary), 0);
   }
-  EXPECT_EQ(code(file(8, 50257), "uint16", 0, "int64"), 65); // not known
-  // Too little to tell, and a file of nothing but padding.
+  EXPECT_EQ(code(file(8, 50257), "uint16", 0, "int64"), 65); // unknown type
+  // Too few numbers to decide, and a file of padding only.
   EXPECT_EQ(code(file(8, 50257, 10), "uint16", 50257), 0);
   EXPECT_EQ(code(put("z.bin", std::string(4000, '\0')), "uint16", 50257), 0);
-  // Padding in front, wide tokens behind.
+  // Padding first, then wide tokens.
   std::string padded(80000, '\0');
   padded += readText(file(8, 50257, 9000), 1 << 20);
   EXPECT_EQ(code(put("p.bin", padded), "uint16", 50257, "int64"), 65);
@@ -428,7 +428,7 @@ TEST(Layout, EveryElementOnce) {
   EXPECT_EQ(local[2].offset, 64 + 32 * 2);
 }
 
-/// The kind of an axis decides whether it shares out the batch, not its name.
+/// The kind of an axis, not its name, decides whether it splits the batch.
 TEST(Layout, KindsOfAxes) {
   EXPECT_TRUE(isDataAxis({"hosts", 2, SHALE_AXIS_REPLICA, 0}));
   EXPECT_TRUE(isDataAxis({"tp", 2, SHALE_AXIS_SHARD, 0}));
@@ -477,7 +477,7 @@ TEST_F(Manifests, EveryFlippedByteIsNoticed) {
     ASSERT_TRUE(n % 7 || code(text.substr(0, n)) == 65) << n;
   }
   put("shard.safetensors", std::string(99, 's'));
-  EXPECT_EQ(code(text), 65); // the file is not as long as it was
+  EXPECT_EQ(code(text), 65); // the size of the file changed
 }
 
 TEST_F(Manifests, LiesAre65) {
@@ -573,11 +573,11 @@ TEST(Sum, IsInOrderAndRoundedOnce) {
   EXPECT_EQ(out, std::vector<float>(3000, (1e8f + 1.0f) - 1e8f));
   uint16_t one = floatToBf16(1), small = floatToBf16(0.00390625f), result = 0;
   const void *halves[] = {&one, &small, &small};
-  sumInOrder(SHALE_BF16, halves, 3, &result, 1); // each alone would round away
+  sumInOrder(SHALE_BF16, halves, 3, &result, 1); // each addend alone would be rounded away
   EXPECT_EQ(bf16ToFloat(result), 1.0078125f);
 }
 
-/// Small whole numbers: every sum is exact, so pieces must not show.
+/// Small integers: every sum is exact, so cutting into pieces changes no result.
 std::vector<uint16_t> wholeNumbers(Dtype type, int64_t count, int seed) {
   std::vector<uint16_t> values(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -615,7 +615,7 @@ TEST(Halves, VectorsRoundAsScalarsDo) {
 }
 
 TEST(Product, OfHalvesInPieces) {
-  // More than a panel in each direction, and none of them a multiple of it.
+  // More than one panel in each dimension, and no multiple of a panel.
   for (auto [m, n, k] :
        {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
     for (bool transposeA : {false, true})
@@ -684,8 +684,8 @@ TEST(Product, BitsDoNotDependOnThreads) {
 
 } // namespace
 
-// Products of many sizes on a new thread: its heap stays as large as what the
-// library takes for the largest of them at once, instead of a multiple.
+// Products of many sizes on a new thread: its heap stays as large as the library's memory
+// for the largest product, instead of a multiple of it.
 TEST(Products, BuffersDoNotPileUp) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "another allocator";
@@ -716,7 +716,7 @@ TEST(Products, BuffersDoNotPileUp) {
   EXPECT_EQ(c[0], kDepth);
 }
 
-/// A program of another CPU's instructions does not start; one of older ones does.
+/// A program does not start on a CPU without its instructions. It starts on a newer CPU.
 TEST(Cpu, MissingInstructionsAre69) {
   for (const char *target : {"x86-64-v4", "x86-64-v9"}) {
     try {

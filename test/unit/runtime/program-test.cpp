@@ -38,7 +38,7 @@ protected:
     char pattern[] = "/tmp/shale-test-XXXXXX";
     ASSERT_NE(mkdtemp(pattern), nullptr);
     work = pattern;
-    // 64 bytes of something, then the transposed weight.
+    // 64 arbitrary bytes, then the transposed weight.
     std::string weights(64, 'x');
     for (int j = 0; j < vocab; ++j)
       for (int i = 0; i < vocab; ++i) {
@@ -109,7 +109,7 @@ TEST_F(Program, TrainsAlikeOnAnyNumberOfRanks) {
     }
     SafetensorsReader a(work + "/one/model.safetensors");
     SafetensorsReader b(work + "/" + name + "/model.safetensors");
-    // Both names of the tied bias, and the buffer beside the parameters.
+    // Both names of the tied bias, and the buffer in addition to the parameters.
     ASSERT_EQ(b.tensors().size(), 5u);
     EXPECT_TRUE(b.find("bias") && b.find("tied.bias") && b.find("mask"));
     EXPECT_NE(result.text.find("does not say (lost)"), std::string::npos);
@@ -219,7 +219,7 @@ TEST_F(Program, KilledRankEndsTheRunWith76) {
   Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
   EXPECT_EQ(result.code, 76) << result.text;
   EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos) << result.text;
-  // What was saved at step 3 goes on, and ends where an undisturbed run does.
+  // A run that resumes from step 3 ends like an uninterrupted run.
   ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
   EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
@@ -263,7 +263,7 @@ TEST_F(Program, BadFlagsAre64) {
   EXPECT_EQ(typo.code, 64);
   EXPECT_NE(typo.text.find("did you mean --steps?"), std::string::npos) << typo.text;
   EXPECT_EQ(run("1", "--data data.txt --schedule cosin").code, 64);
-  EXPECT_EQ(run("1", "--data data.txt --steps 9 --steps 1").code, 0); // the last
+  EXPECT_EQ(run("1", "--data data.txt --steps 9 --steps 1").code, 0); // the last value counts
   EXPECT_EQ(run("1", "--data data.txt --lr fast").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps -1").code, 64);
   EXPECT_EQ(run("1", "--data data.txt --steps").code, 64);
@@ -302,7 +302,7 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
     EXPECT_EQ(result.code, 64) << flags;
     EXPECT_NE(result.text.find(answer), std::string::npos) << flags << "\n" << result.text;
   }
-  // Nobody's flag; a prefix of ours is a guess as before.
+  // A flag that no framework has.
   EXPECT_NE(run("1", "--data data.txt --frobnicate 3").text.find("unknown flag"),
             std::string::npos);
 }
@@ -357,7 +357,7 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   ASSERT_EQ(result.code, 0) << result.text;
   for (int s = 0; s < 3; ++s)
     EXPECT_NEAR(metrics("one")[s]["loss"], metrics("four")[s]["loss"], 2e-5);
-  // Two passes over the three, and two files after another.
+  // Two passes over the three micro-batches, and two files in sequence.
   Result twice = run("4-full", "--data b.safetensors --epochs 2 --out twice");
   ASSERT_EQ(twice.code, 0) << twice.text;
   ASSERT_EQ(metrics("twice").size(), 6u);
@@ -396,7 +396,7 @@ TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
   ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
   std::string before = bytes("r/metrics.jsonl");
   ASSERT_TRUE(removeTree(work + "/r/checkpoints/step-00000006/manifest.json"));
-  // The one before it is taken, and that is said; asked for, it is an error.
+  // auto takes the checkpoint before it and prints a note; must is an error.
   Result must = train("2-full", "r", "--steps 9 --resume must");
   EXPECT_EQ(must.code, 65) << must.text;
   Result result = train("2-full", "r", "--steps 9 --stop-after 4");
@@ -404,7 +404,7 @@ TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
   EXPECT_NE(result.text.find("step-00000006' has no manifest.json; trying"), std::string::npos)
       << result.text;
   EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
-  // None is left: nothing is trained from step 0 over what was there.
+  // Without any checkpoint the run must not start again from step 0 in the same folder.
   ASSERT_EQ(train("2-full", "q", "--steps 3").code, 0);
   before = bytes("q/metrics.jsonl");
   ASSERT_TRUE(removeTree(work + "/q/checkpoints/step-00000003/manifest.json"));
@@ -444,7 +444,7 @@ TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
   ASSERT_EQ(run("2-full", flags + "whole").code, 0);
   std::string expected = bytes("whole/model.safetensors");
   int n = 1, code = 76;
-  for (; code != 0 && n < 400; n += 3) { // a third of the points: short
+  for (; code != 0 && n < 400; n += 3) { // every third point, to save time
     std::string out = "k" + std::to_string(n);
     Result killed =
         run("2-full", flags + out,
@@ -592,15 +592,15 @@ TEST_F(Program, AFinishedRunIsNotTakenForOneWithOtherFlags) {
   write(work + "/other.txt", std::string(300, '\3'));
   EXPECT_EQ(run("2-full", "--data other.txt --steps 4 --lr 0.05 --out r").code, 64);
   EXPECT_EQ(bytes("r/model.safetensors"), before);
-  // Another spelling of the same file is no difference; a stop is none, either.
+  // Another spelling of the same path is no difference, and neither is --stop-after.
   EXPECT_EQ(run("2-full", "--data ./data.txt --steps 4 --lr 0.05 --out r").code, 0);
   EXPECT_EQ(train("2-full", "r", "--steps 4 --stop-after 2").code, 0);
-  // Going on, differences are said.
+  // A resumed run prints the differences.
   Result more = train("2-full", "r", "--steps 6 --lr 0.01");
   EXPECT_EQ(more.code, 0) << more.text;
   EXPECT_NE(more.text.find("--lr 0.01 (was 0.05)"), std::string::npos);
   EXPECT_NE(more.text.find("--steps 6 (was 4)"), std::string::npos);
-  // A later end alone changes no step, unless the learning rate depends on it.
+  // More --steps change no earlier step, unless the learning rate depends on them.
   Result longer = train("2-full", "r", "--steps 7 --lr 0.01");
   EXPECT_EQ(longer.code, 0) << longer.text;
   EXPECT_EQ(longer.text.find("(was"), std::string::npos) << longer.text;
@@ -658,7 +658,7 @@ TEST_F(Program, ATerminalGetsABarAndFilesGetLines) {
   EXPECT_NE(bar.text.find("0:00 left"), std::string::npos);
   EXPECT_NE(bar.text.find("\033[32m"), std::string::npos);
   EXPECT_EQ(bar.text.find("step 1/30"), std::string::npos);
-  // The bar is gone before anything else is said.
+  // The bar is erased before other output.
   EXPECT_NE(bar.text.find("\r\033[Keval 30 | loss"), std::string::npos) << bar.text;
   size_t longest = 0;
   for (size_t at = 0, end; at < bar.text.size(); at = end + 1) {
@@ -678,7 +678,7 @@ TEST_F(Program, ATerminalGetsABarAndFilesGetLines) {
   EXPECT_EQ(file.text.find('\033'), std::string::npos);
 }
 
-/// CRC-32C bit by bit, as its polynomial says.
+/// CRC-32C bit by bit, by its polynomial.
 uint32_t crc32c(const std::string &bytes) {
   uint32_t crc = ~0u;
   for (unsigned char byte : bytes)
@@ -728,7 +728,7 @@ TEST_F(Program, TensorBoardsFilesHoldTheMetrics) {
       }
       at += 16 + length;
     }
-    // A version, the steps, and where the run went on its mark.
+    // The version, the steps, and a start mark where the run resumed.
     EXPECT_EQ(records, f == 0 ? 3u : 3u);
   }
   EXPECT_EQ(step, 3u);
@@ -755,7 +755,7 @@ TEST_F(Program, AReportDrawsWhatWasMeasured) {
   ASSERT_NE(line, std::string::npos);
   std::string points = html.substr(line + 22, html.find('"', line + 22) - line - 22);
   EXPECT_EQ(std::count(points.begin(), points.end(), ','), 8);
-  EXPECT_EQ(html.find("http"), std::string::npos); // nothing from elsewhere
+  EXPECT_EQ(html.find("http"), std::string::npos); // no external resources
   ASSERT_EQ(train("2-full", "n", "--steps 10", "BIGRAM_NAN=4").code, 93);
   html = bytes("n/report.html");
   EXPECT_NE(html.find("not finite"), std::string::npos);

@@ -1,4 +1,4 @@
-// Copies between the memories: what is waited for is there, what is not may not be.
+// Copies between memories: data is there after the wait, and may be missing before it.
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Transfers.h"
 
@@ -10,7 +10,7 @@ using namespace shale::rt;
 
 namespace {
 
-/// Copies of 32 MiB: one takes far longer than to start it.
+/// Copies of 32 MiB, so that a copy takes far longer than its start.
 class TransfersTest : public ::testing::Test {
 protected:
   static constexpr int kCopies = 3;
