@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Shale against PyTorch eager on one GPT-2, alternating, on this machine.
+"""Compares the time of a training step with PyTorch eager, for one GPT-2 on one rank. The two sides run in turn.
 
-usage: gpt2.py --build build --torch-python PYTHON [--rounds 4] [--layers 6 --width 384 --heads 6 --batch 4 --sequence 256]
-PYTHON is an interpreter with torch, transformers and onnxscript. Prints the best step of each side over all rounds, tokens/s
-from it, and the ratio Shale / PyTorch. The first steps of each round are left out.
+usage: gpt2.py --build build --torch-python PYTHON [--rounds 4] [--steps 8] [--layers 6 --width 384 --heads 6 --batch 4 --sequence 256]
+               [--record [PAGE]]
+
+PYTHON is an interpreter with torch, transformers and onnxscript. Prints the fastest step of each side over all rounds, its
+tokens per second, and the ratio Shale / PyTorch. The first two steps of each round do not count.
 """
 import argparse
 import json
@@ -12,6 +14,8 @@ import subprocess
 import tempfile
 
 import numpy as np
+
+import record
 
 SHAPE = ("layers", "width", "heads", "batch", "sequence")
 
@@ -24,6 +28,7 @@ def main():
     p.add_argument("--steps", type=int, default=8)
     for name, value in zip(SHAPE, (6, 384, 6, 4, 256)):
         p.add_argument("--" + name, type=int, default=value)
+    record.add_flag(p)
     a = p.parse_args()
     torch_side = [a.torch_python, str(pathlib.Path(__file__).with_name("torch_gpt2.py"))]
     torch_side += [word for name in SHAPE for word in ("--" + name, str(getattr(a, name)))]
@@ -43,9 +48,13 @@ def main():
             lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
             best["shale"] = min(best["shale"], *(line["tokens"] / line["tokens_per_s"] for line in lines[2:]))
     tokens = a.batch * a.sequence
-    for side, seconds in best.items():
-        print(f"{side}: best step {seconds * 1000:.1f} ms, {tokens / seconds:.0f} tokens/s")
-    print(f"shale / torch: {best['torch'] / best['shale']:.2f}")
+    figures = {side: f"{seconds * 1000:.1f} ms ({tokens / seconds:.0f} tokens/s)" for side, seconds in best.items()}
+    ratio = f"{best['torch'] / best['shale']:.2f}"
+    for side, figure in figures.items():
+        print(f"{side}: best step {figure}")
+    print(f"shale / torch: {ratio}")
+    if a.record:
+        record.write(a.record, "gpt2", a, [[figures["shale"], figures["torch"], ratio]])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Sweeps the memory limit from the free plan's peak down to the smallest that can be met: each plan is below its limit in device
-memory; the predicted time never falls; one byte below the smallest the exit code is 78. With --run each program trains, and lists its
-buffers (which touches them all): its device memory, that is what is resident but for the blocks of host memory, is below the
-limit, and what is resident is below what is planned in both memories, which on the CPU are one. Prints a table.
+"""Compiles a model under a series of memory limits, from the peak without a limit down to the smallest limit that can be met.
 
-usage: limits.py --build DIR [--model gpt2-124m] [--steps 12] [--run]
+usage: limits.py --build DIR [--model gpt2-124m] [--batch 4] [--sequence 512] [--steps 12] [--run] [--record [PAGE]]
+
+Checks for each limit that the planned device memory is within it, and that the predicted time is at least that of the limit before.
+One byte below the smallest limit shalec must end with exit code 78.
+With --run each program also trains three steps with --report-buffers, which touches every buffer. Checks that device memory
+is within the limit and resident memory within the sum of both plans. On the CPU both memories are one RAM, so device memory is
+resident memory minus host blocks. Prints a table.
 """
 import argparse
 import json
@@ -13,6 +16,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import record
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
@@ -26,6 +31,7 @@ def main():
     p.add_argument("--sequence", default="512")
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--run", action="store_true", help="compile and train three steps under each limit")
+    record.add_flag(p)
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
@@ -43,7 +49,7 @@ def main():
         smallest = int(re.search(r"--memory-limit device=(\d+)", shalec("--plan-only", "--memory-limit", "device=1", code=78))[1])
         (work / "tokens.bin").write_bytes(bytes(range(128)) * 8192)
         print(f"{'limit':>14} {'device':>14} {'host':>14} {'ms':>9} {'device, run':>14} {'resident, run':>14}  flags")
-        last = 0.0
+        last, rows = 0.0, []
         for i in range(a.steps):
             limit = free - (free - smallest) * i // (a.steps - 1)
             text = shalec("--memory-limit", f"device={limit}", *(["-o", work / "train"] if a.run else ["--plan-only"]))
@@ -59,11 +65,14 @@ def main():
                 blocks = json.loads((work / "buffers.json").read_text())[0]["blocks"]
                 device = resident - sum(block["bytes"] for block in blocks if block["name"].startswith("host"))
             print(f"{limit:14} {peak:14} {host:14} {ms:9.1f} {device or '-':>14} {resident or '-':>14}  {flags}", flush=True)
-            assert peak <= limit and ms >= last, "a plan above its limit, or a faster plan under a smaller limit"
-            assert device <= limit and resident <= peak + host, "more is resident than the limit allows, or than is planned"
+            assert peak <= limit and ms >= last, "a plan exceeds its limit, or a smaller limit gives a faster plan"
+            assert device <= limit and resident <= peak + host, "resident memory exceeds the limit or the plan"
             last = ms
+            rows.append([limit, peak, device or "", host, resident or "", ms, f"`{flags}`" if flags.startswith("--") else flags])
         shalec("--plan-only", "--memory-limit", f"device={smallest - 1}", code=78)
         print(f"{smallest - 1:14} exit code 78")
+    if a.record:
+        record.write(a.record, "limits", a, rows)
 
 
 main()

@@ -53,7 +53,7 @@ def drawn(rng):
 
 
 def refused(flags):
-    """Whether the policies can be combined. If not, shalec ends with a usage error."""
+    """Whether shalec refuses the combination of flags with a usage error."""
     return subprocess.run(["shalec", *flags, "--plan-only"], capture_output=True).returncode == 64
 
 

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Measures time and memory that shalec takes to plan Llama 3 70B on 256 ranks, and the memory per rank of known recipes.
+
+usage: plans.py --build build [--record [PAGE]]
+
+The models are those of test/models/scale.py, without weights. Fails if a figure exceeds its bar: 60 s and 2 GiB for one plan, 5 minutes
+and 2 GiB for 24 plans. Fully sharded bf16 training with recomputed blocks must plan at least 30 % less device memory than
+replicated f32 training.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+import record
+
+SCALE = pathlib.Path(__file__).resolve().parents[1] / "models" / "scale.py"
+GIB = float(1 << 30)
+LARGE = ["--dim", "batch=1/rank", "--dim", "sequence=4096", "--mesh", "fsdp=256"]
+TIMED = [  # flags, plans, seconds allowed
+    (["--shard", "full", "--plan-only"], 1, 60),
+    (["--compare", "shard=grad|full,recompute=none|block,offload=none|optimizer|all,param-dtype", "--plan-only"], 24, 300),
+]
+RECIPES = [("gpt2-124m", 1024), ("llama-1b", 2048)]  # model, sequence
+FLAGS = ["--dim", "batch=1/rank", "--mesh", "fsdp=4", "--compare", "shard=none|full,recompute=none|block,param-dtype=f32|bf16", "--plan-only"]
+PLAIN, RECIPE = "--shard none --recompute none --param-dtype f32", "--shard full --recompute block --param-dtype bf16"
+
+
+def fail(message):
+    sys.exit(f"plans.py: {message}")
+
+
+def timed(words):
+    """Runs a command. Returns its output, seconds, seconds of CPU and peak resident bytes."""
+    start = time.monotonic()
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        fail(f"{shlex.join(map(str, words))} ended with {process.returncode}:\n{output[-2000:]}")
+    return output, time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+def table(output):
+    """Device bytes by flags, from the rows of --compare."""
+    return {flags: int(device) for device, flags in re.findall(r"^ *(\d+) +\d+ +\d+ +\S+ +\S+ +(--.*?) *$", output, re.M)}
+
+
+def large(a, work):
+    model = work / "llama-70b.onnx"
+    subprocess.run([sys.executable, SCALE, "llama-70b", model], check=True)
+    for flags, plans, allowed in TIMED:
+        output, seconds, cpu, memory = timed([f"{a.build}/bin/shalec", model, *LARGE, *flags])
+        command = shlex.join(["shalec", model.name, *LARGE, *flags])
+        found = len(table(output)) or output.count("\nverdict ")
+        if found != plans:
+            fail(f"{found} plans, not {plans}, of {command}:\n{output[-2000:]}")
+        if seconds > allowed or memory > 2 * GIB:
+            fail(f"{seconds:.0f} s and {memory / GIB:.2f} GiB, where {allowed} s and 2 GiB are allowed: {command}")
+        print(f"{plans} plans: {seconds:.1f} s ({cpu:.1f} s of CPU), {memory / GIB:.2f} GiB", flush=True)
+        yield command, [plans, f"{seconds:.1f} s ({cpu:.1f} s of CPU)", f"{memory / GIB:.2f} GiB", f"{allowed} s, 2 GiB"]
+
+
+def recipes(a, work):
+    for name, sequence in RECIPES:
+        model = work / f"{name}.onnx"
+        subprocess.run([sys.executable, SCALE, name, model], check=True)
+        words = ["--dim", f"sequence={sequence}", *FLAGS]
+        plans = table(timed([f"{a.build}/bin/shalec", model, *words])[0])
+        if PLAIN not in plans or RECIPE not in plans:
+            fail(f"--compare printed no row with '{PLAIN}' or '{RECIPE}', but {sorted(plans)}")
+        less = 1 - plans[RECIPE] / plans[PLAIN]
+        if less < 0.3:
+            fail(f"the recipe takes {100 * less:.0f} % less for {name}, where at least 30 % are required")
+        print(f"{name}: {plans[PLAIN]} and {plans[RECIPE]} bytes, {100 * less:.0f} % less", flush=True)
+        yield shlex.join(["shalec", model.name, *words]), [f"{name}, sequence {sequence}", plans[PLAIN], plans[RECIPE], f"{100 * less:.0f} %"]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", default="build")
+    record.add_flag(p)
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        timings, savings = list(large(a, pathlib.Path(folder))), list(recipes(a, pathlib.Path(folder)))
+    if a.record:
+        record.write(a.record, "plans", a, timings)
+        record.write(a.record, "recipes", a, savings)
+
+
+if __name__ == "__main__":
+    main()

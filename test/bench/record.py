@@ -1,0 +1,100 @@
+"""Writes rows of measurements into docs/benchmarks.md. The benchmarks of this folder call it when they get --record.
+
+A table that a benchmark writes stands between two comments. Its first columns are date, machine and command:
+
+    <!-- rows: gpt2 -->
+    | date | machine | command | step |
+    |---|---|---|---|
+    | 2026-11-20 | 2 x AMD EPYC 9B14, 24 GB, load 0.3 | `gpt2.py --rounds 3` | 465.5 ms |
+    <!-- end of rows -->
+
+`write` replaces the rows that have the date of the new ones and keeps the others. In a table that is marked
+`<!-- rows: limits, latest -->` the new rows replace all others. The page changes as a whole or not at all.
+"""
+import datetime
+import os
+import pathlib
+import re
+import shlex
+import sys
+import tempfile
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+END = "<!-- end of rows -->"
+# Arguments that name files and folders of one machine. They do not change what is measured.
+PLACES = {"build", "record", "torch_python", "trace"}
+
+
+class PageError(Exception):
+    """The page cannot take the rows. It was not changed."""
+
+
+def add_flag(parser):
+    parser.add_argument("--record", nargs="?", const=PAGE, type=pathlib.Path, metavar="PAGE",
+                        help="write the result into PAGE (default: docs/benchmarks.md)")
+
+
+def command(arguments):
+    """The command of this run with every setting, defaults included, and without places."""
+    words = [os.path.basename(sys.argv[0])]
+    for name, value in vars(arguments).items():
+        if name not in PLACES and value not in (None, False) and not str(value).endswith(".onnx"):
+            words += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
+    return shlex.join(words)
+
+
+def machine():
+    """Cores, processor, memory and the load of the last minute, which includes that of the benchmark."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    name = re.search(r"^model name\s*: (.*)", text, re.M)
+    total = int(re.search(r"MemTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
+    return f"{os.cpu_count()} x {name[1] if name else os.uname().machine}, {total * 1024 / 1e9:.0f} GB, load {os.getloadavg()[0]:.1f}"
+
+
+def cells(line):
+    """The cells of a table's row; a `\\|` does not end a cell."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+
+
+def replaced(text, table, rows):
+    """`text` with `rows`, lists of cells that begin with the date, in the table. Raises PageError."""
+    starts = [m for m in re.finditer(r"^<!-- rows: ([\w-]+)(, latest)? -->\n", text, re.M) if m[1] == table]
+    if len(starts) != 1:
+        raise PageError(f"has {len(starts)} comments '<!-- rows: {table} -->'; it needs one")
+    start = starts[0]
+    end = text.find(END, start.end())
+    if end < 0 or "<!-- rows: " in text[start.end():end]:
+        raise PageError(f"has no '{END}' after the rows of '{table}'")
+    lines = text[start.end():end].splitlines()
+    if len(lines) < 2 or not re.fullmatch(r"\|(-+\|)+", lines[1]):
+        raise PageError(f"has no header after '<!-- rows: {table} -->'")
+    width = len(cells(lines[0]))
+    for row in rows:
+        if len(row) != width or any("\n" in str(cell) for cell in row):
+            raise PageError(f"has {width} columns in the table '{table}', and a row has {len(row)}: {row}")
+    dates = {row[0] for row in rows}
+    old = [] if start[2] else [line for line in lines[2:] if cells(line)[0] not in dates]
+    new = ["| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", str(cell)) for cell in row) + " |" for row in rows]
+    return text[:start.end()] + "\n".join(lines[:2] + old + new) + "\n" + text[end:]
+
+
+def write(page, table, arguments, rows):
+    """Puts `rows` into the table, each a list of cells that follow date, machine and command. A row may be a pair (command, cells)."""
+    page = pathlib.Path(page)
+    first = [datetime.date.today().isoformat(), machine()]
+    full = [first + ([f"`{row[0]}`", *row[1]] if isinstance(row, tuple) else [f"`{command(arguments)}`", *row]) for row in rows]
+    try:
+        text = replaced(page.read_text(), table, full)
+    except PageError as error:
+        raise PageError(f"{page}: the page {error}") from None
+    # A file beside the page, renamed when it is whole: a run that is stopped here leaves the old page.
+    handle, name = tempfile.mkstemp(dir=page.parent, prefix=page.name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(name, page.stat().st_mode)
+        os.replace(name, page)
+    except BaseException:
+        os.unlink(name)
+        raise
+    print(f"{page}: wrote {len(rows)} row{'s' * (len(rows) != 1)} of the table '{table}'")
