@@ -1,21 +1,21 @@
-// Who allocates in a running program: preloaded (LD_PRELOAD) in front of the C
-// library, it counts every malloc, operator new and mmap by the code that asked.
+// Counts the allocations of a running program by caller. It is preloaded
+// (LD_PRELOAD) before the C library and counts every malloc, operator new and mmap.
 //
-// The asker is the first return address on the stack that lies neither in here
-// nor in libstdc++ (whose containers allocate for others); its module tells
+// The caller is the first return address on the stack that is neither in this file
+// nor in libstdc++ (whose containers allocate for others). Its module distinguishes
 // Shale's own code (the program) from oneDNN, Gloo, libgomp and the C library.
 //
 // Environment:
 //   SHALE_SHIM_OUT    at exit the report goes to SHALE_SHIM_OUT.PID
 //   SHALE_SHIM_MARK   each pread of the file with this name is one mark: a
-//                     program reads its data once an input and micro-batch
+//                     program reads its data once per input and micro-batch
 //   SHALE_SHIM_FROM, SHALE_SHIM_TO
 //                     allocations count while FROM <= marks < TO
 //
-// The report has lines of words: "marks N", "caller MODULE OFFSET COUNT BYTES" for
-// what was asked in the window, "module MODULE PEAK" for the largest sum of
-// bytes that were live at once, over the whole run, of blocks from 1 KiB on,
-// and "together PEAK" of all but the program.
+// The report has lines of words: "marks N"; "caller MODULE OFFSET COUNT BYTES" for
+// allocations in the window; "module MODULE PEAK" for the largest number of
+// bytes live at once over the whole run, in blocks of at least 1 KiB;
+// and "together PEAK" for all modules except the program.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,7 @@ struct Live {
   int module;
 };
 
-// Static memory only: whatever allocates here would ask itself.
+// Static memory only: an allocation in this file would call itself.
 Module modules[kModules];
 int moduleCount;
 Caller callers[kCallers];
@@ -73,7 +73,7 @@ void *(*realMmap)(void *, size_t, int, int, int, off_t);
 int (*realMunmap)(void *, size_t);
 ssize_t (*realPread)(int, void *, size_t, off_t);
 
-// What dlsym itself asks for before the real functions are known.
+// Memory for dlsym itself, before the real functions are known.
 alignas(16) char early[8192];
 size_t earlyUsed;
 bool isEarly(void *block) { return block >= early && block < early + sizeof(early); }
@@ -180,7 +180,7 @@ void remember(void *block, size_t bytes, int module) {
   ++lost;
 }
 
-/// Notes an allocation of the calling code.
+/// Records an allocation of the calling code.
 void note(void *block, size_t bytes) {
   bool counts = windowFrom <= marks && marks < windowTo;
   if (inside || !block || (!counts && bytes < kSmallest))
@@ -224,7 +224,7 @@ void forget(void *block) {
     modules[entry.module].live -= entry.bytes;
     if (strcmp(modules[entry.module].name, "program") != 0)
       together -= entry.bytes;
-    entry.block = reinterpret_cast<void *>(1); // gone, but others may stand behind it
+    entry.block = reinterpret_cast<void *>(1); // freed, but later entries of the chain may follow
     break;
   }
   unlock();

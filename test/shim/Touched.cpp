@@ -1,9 +1,9 @@
-// Which bytes each call of a compiled program touches: linked in front of the runtime (ld --wrap)
-// with a program whose kernels report their loads and stores.
+// Records the bytes that each call of a compiled program touches. It is linked before the runtime
+// (ld --wrap), with a program whose kernels report their loads and stores.
 //
 // LLVM's address sanitizer pass inserts the reports: calls of __touch_load4(address),
-// __touch_storeN(address, bytes) and so on in front of every access. What a call of the runtime
-// accesses itself (products, copies, collectives) follows from its arguments.
+// __touch_storeN(address, bytes) and so on before every access. The accesses of runtime calls
+// (products, copies, collectives) follow from their arguments.
 //
 // SHALE_TOUCHED names the output; a process writes SHALE_TOUCHED.PID. A call is a line of words,
 // its name and its addresses in hexadecimal:
@@ -11,10 +11,10 @@
 //   gemm A B to C | copy SOURCE to TARGET | zero to TARGET | coordinate to TARGET
 //   all_gather SITE SEND to RECV (and reduce_scatter, all_reduce) | wait SITE
 //   transfer INDEX SOURCE to TARGET | transfer_wait INDEX
-//   axis AXIS COORDINATE: this rank's place, when a function asks for it
-// The lines after a call are what it touched: "  HOW BEGIN END". HOW adds up 1 (read before the
-// call wrote it), 2 (written) and 4 (read after the call wrote it). What a collective or copy is
-// still to read or write follows its start.
+//   axis AXIS COORDINATE: this rank's coordinate, when a function reads it
+// The lines after a call list the ranges that it touched: "  HOW BEGIN END". HOW is a sum of 1
+// (read before the call wrote it), 2 (written) and 4 (read after the call wrote it). The accesses
+// of a collective or copy are listed after its start.
 #include "shale/Runtime.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void touch(const void *address, size_t bytes, bool write) {
 void reads(const void *address, size_t bytes) { touch(address, bytes, false); }
 void writes(const void *address, size_t bytes) { touch(address, bytes, true); }
 
-/// Writes what the call has touched, as ranges.
+/// Writes the ranges that the call touched.
 void flush() {
   uintptr_t begin = 0, end = 0;
   int how = 0;
@@ -87,7 +87,7 @@ void flush() {
   last = pages.end();
 }
 
-/// A call of compiled code: a line, then what `body` touches.
+/// A call of compiled code: writes its line, runs `body`, and writes the ranges that it touched.
 template <typename Body> void call(const std::string &line, Body body) {
   fprintf(output(), "%s\n", line.c_str());
   inCall = true;
