@@ -183,10 +183,7 @@ public:
     std::string wrong;
     target = findTarget(options.target, wrong);
     if (!target)
-      return usageError("--target: " + wrong +
-                        (StringRef(options.target).starts_with_insensitive("cuda")
-                             ? "; there is no GPU target yet"
-                             : ""));
+      return usageError("--target: " + wrong);
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
           << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";

@@ -240,7 +240,8 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
   PassManager pm(module->getContext());
   FusionOptions fusion;
   fusion.singletons = options.singletons;
-  buildFusionPipeline(pm, fusion);
+  if (options.fuse)
+    buildFusionPipeline(pm, fusion);
   EXPECT_TRUE(succeeded(pm.run(*module)));
   isolateOwnKernels(*module, *target);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());

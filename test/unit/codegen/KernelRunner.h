@@ -13,6 +13,7 @@ namespace shale::test {
 
 struct RunOptions {
   bool singletons = false; ///< no fusion
+  bool fuse = true;        ///< false: @f has clusters already
   int64_t chunk = 0;       ///< rows per call, rounded up to the grain; 0: all
   /// The target. Kernels of cuda are emulated, in several orders of their threads, which must give
   /// the same bits.
