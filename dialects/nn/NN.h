@@ -87,8 +87,8 @@ inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.
-ConstantOp splat(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
-                 double value);
+mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
+                  double value);
 
 /// Bytes of one element as stored in memory and files; i1 takes one byte.
 int64_t elementBytes(mlir::Type element);

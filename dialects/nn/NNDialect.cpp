@@ -183,7 +183,7 @@ Type shale::nn::scalarOf(Type tensor) {
   return RankedTensorType::get({}, cast<RankedTensorType>(tensor).getElementType());
 }
 
-ConstantOp shale::nn::splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
+Value shale::nn::splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute scalar;
   if (isa<FloatType>(element))

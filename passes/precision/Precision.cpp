@@ -132,10 +132,10 @@ private:
       return made;
     builder.setInsertionPointAfter(constant);
     auto type = cast<RankedTensorType>(constant.getType()).clone(element);
-    nn::ConstantOp copy = nn::splat(builder, constant.getLoc(), type,
-                                    dense.getSplatValue<APFloat>().convertToDouble());
-    copy->setDiscardableAttrs(constant->getDiscardableAttrDictionary());
-    return made = copy;
+    made = nn::splat(builder, constant.getLoc(), type,
+                     dense.getSplatValue<APFloat>().convertToDouble());
+    made.getDefiningOp()->setDiscardableAttrs(constant->getDiscardableAttrDictionary());
+    return made;
   }
 
   void retype(PrecisionOpInterface op) {

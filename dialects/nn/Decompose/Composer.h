@@ -37,7 +37,7 @@ public:
   }
   mlir::Value splat(mlir::Value like, double value) { return splat(type(like), value); }
   mlir::Value splat(mlir::RankedTensorType type, double value) {
-    return marked(nn::splat(b, loc, type, value));
+    return marked(nn::splat(b, loc, type, value).getDefiningOp())->getResult(0);
   }
   mlir::Value dropout(mlir::Value x, mlir::Value seed, mlir::Value step, mlir::Value microbatch,
                       mlir::Value offset, mlir::FloatAttr ratio, mlir::IntegerAttr id,
