@@ -1,4 +1,6 @@
 //===- NN.h - The nn dialect: computation on tensors ----------------------===//
+// The dialect, its attributes and what ops share. The ops themselves are in Ops/FAMILY.h, so that a
+// changed family rebuilds only the files that use its ops.
 #ifndef SHALE_NN_NN_H
 #define SHALE_NN_NN_H
 
@@ -8,8 +10,6 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
-#include "mlir/IR/SymbolTable.h"
-#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -27,10 +27,16 @@ mlir::Type rowType(mlir::Type matrix, int64_t rank);
 /// Returns the type of a scalar truth value, tensor<i1>.
 mlir::Type boolScalar(mlir::Type scalar);
 
+/// Returns the type of a value, which is a tensor.
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
 /// Returns the type of a scalar with the tensor's element type.
 mlir::Type scalarOf(mlir::Type tensor);
 
 struct Optimizer; // dialects/nn/Optimizers.h
+class StateOp;    // dialects/nn/Ops/State.h
 
 /// Checks the segment table of a flat update.
 mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments,
@@ -54,9 +60,6 @@ struct Factors {
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/NNAttrs.h.inc"
-
-#define GET_OP_CLASSES
-#include "dialects/nn/NNOps.h.inc"
 
 namespace shale::nn {
 

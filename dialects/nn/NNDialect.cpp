@@ -1,5 +1,21 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Cluster.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/Random.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/MathExtras.h"
@@ -28,10 +44,22 @@ struct Aliases : OpAsmDialectInterface {
 void NNDialect::initialize() {
   addInterfaces<Aliases>();
   registerAttributes();
-  addOperations<
-#define GET_OP_LIST
-#include "dialects/nn/NNOps.cpp.inc"
-      >();
+  registerStateOps(*this);
+  registerConstantOps(*this);
+  registerDataOps(*this);
+  registerGatherOps(*this);
+  registerReduceOps(*this);
+  registerElementwiseOps(*this);
+  registerCompareOps(*this);
+  registerCastOps(*this);
+  registerMatmulOps(*this);
+  registerNormOps(*this);
+  registerAttentionOps(*this);
+  registerEmbeddingOps(*this);
+  registerLossOps(*this);
+  registerOptimizerOps(*this);
+  registerRandomOps(*this);
+  registerClusterOps(*this);
 }
 
 Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,

@@ -47,6 +47,8 @@ def NN_Dialect : Dialect {
   let hasConstantMaterializer = 1;
   let extraClassDeclaration = [{
     void registerAttributes();
+    /// Adds the ops of one family. Its file calls this, so that only that file needs the ops.
+    template <typename... Ops> void addFamily() { addOperations<Ops...>(); }
   }];
 }
 

@@ -3,8 +3,13 @@
 #define SHALE_NN_OPS_TD
 
 include "dialects/nn/Ops/State.td"
+include "dialects/nn/Ops/Constant.td"
 include "dialects/nn/Ops/Data.td"
+include "dialects/nn/Ops/Gather.td"
+include "dialects/nn/Ops/Reduce.td"
 include "dialects/nn/Ops/Elementwise.td"
+include "dialects/nn/Ops/Compare.td"
+include "dialects/nn/Ops/Cast.td"
 include "dialects/nn/Ops/Matmul.td"
 include "dialects/nn/Ops/Norm.td"
 include "dialects/nn/Ops/Attention.td"

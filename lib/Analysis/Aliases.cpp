@@ -1,5 +1,7 @@
 //===- Aliases.cpp - Which values share bytes -----------------------------===//
 #include "lib/Analysis/Aliases.h"
+#include "dialects/nn/Ops/Cluster.h"
+#include "dialects/nn/Ops/Constant.h"
 
 using namespace mlir;
 using namespace shale;

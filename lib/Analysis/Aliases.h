@@ -4,6 +4,10 @@
 
 #include "dialects/nn/NN.h"
 
+namespace shale::nn {
+class ConstantOp;
+}
+
 namespace shale {
 
 /// Returns the constant that defines `value` if all its elements are equal, else null. Kernels

@@ -1,6 +1,6 @@
 //===- InputRanges.cpp - Valid integer ranges of a function's inputs ------===//
 #include "lib/Analysis/InputRanges.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 
 using namespace mlir;
 using namespace shale;

@@ -1,5 +1,6 @@
 //===- Modules.cpp - The modules that parameters come from ----------------===//
 #include "lib/Analysis/Modules.h"
+#include "dialects/nn/Ops/State.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"

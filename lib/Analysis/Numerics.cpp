@@ -1,7 +1,8 @@
 //===- Numerics.cpp - The float types of each parameter's training --------===//
 #include "lib/Analysis/Numerics.h"
 #include "dialects/dist/Dist.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,7 @@
 //===- ProgramSummary.cpp - Memory, traffic and work of a planned program -===//
 #include "lib/Analysis/ProgramSummary.h"
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Target/Target.h"

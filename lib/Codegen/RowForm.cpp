@@ -1,6 +1,6 @@
 //===- RowForm.cpp - Rows and columns of a kernel -------------------------===//
 #include "lib/Codegen/RowForm.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 using namespace mlir;
 using namespace shale;

@@ -1,6 +1,8 @@
 //===- Mutate.cpp - Tests that deleted collectives are detected -----------===//
 #include "lib/Interpreter/Mutate.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/rt/RT.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"

@@ -1,6 +1,7 @@
 //===- RtMachine.cpp - Runs the rt dialect on N virtual ranks -------------===//
 #include "lib/Interpreter/RtMachine.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/IR/Builders.h"
 #include <cstring>

@@ -1,4 +1,5 @@
 //===- AnnotateUnits.cpp - Assigns parameters to units --------------------===//
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/annotate/Matching.h"
 #include "passes/annotate/Passes.h"

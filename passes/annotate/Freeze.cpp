@@ -1,4 +1,5 @@
 //===- Freeze.cpp - Marks parameters that are not trained -----------------===//
+#include "dialects/nn/Ops/State.h"
 #include "mlir/IR/Builders.h"
 #include "passes/annotate/Matching.h"
 #include "passes/annotate/Passes.h"

@@ -1,5 +1,6 @@
 //===- Matching.cpp - Parameters that match a regular expression ----------===//
 #include "passes/annotate/Matching.h"
+#include "dialects/nn/Ops/State.h"
 
 using namespace mlir;
 

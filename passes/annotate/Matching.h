@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_ANNOTATE_MATCHING_H
 #define SHALE_PASSES_ANNOTATE_MATCHING_H
 
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Regex.h"

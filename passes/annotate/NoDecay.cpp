@@ -1,4 +1,5 @@
 //===- NoDecay.cpp - Marks parameters without weight decay ----------------===//
+#include "dialects/nn/Ops/State.h"
 #include "mlir/IR/Builders.h"
 #include "passes/annotate/Matching.h"
 #include "passes/annotate/Passes.h"

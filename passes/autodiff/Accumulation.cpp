@@ -1,4 +1,8 @@
 //===- Accumulation.cpp - Several micro-batches per step ------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/autodiff/Mean.h"

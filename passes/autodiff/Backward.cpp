@@ -1,4 +1,5 @@
 //===- Backward.cpp - Gradients of the trained parameters -----------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "passes/autodiff/GradientBuilder.h"
 #include "passes/autodiff/Mean.h"
 #include "passes/autodiff/StepBuilder.h"

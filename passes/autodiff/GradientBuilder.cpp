@@ -1,6 +1,7 @@
 //===- GradientBuilder.cpp - Reverse accumulation over a block ------------===//
 #include "passes/autodiff/GradientBuilder.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,4 +1,6 @@
 //===- LossScale.cpp - Scaling of gradients that pass through f16 ---------===//
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;

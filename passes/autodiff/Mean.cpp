@@ -1,6 +1,7 @@
 //===- Mean.cpp - Losses that are a sum over a count ----------------------===//
 #include "passes/autodiff/Mean.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include <cmath>
 
 using namespace mlir;

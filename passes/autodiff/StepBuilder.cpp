@@ -1,5 +1,9 @@
 //===- StepBuilder.cpp - What the parts of a training step share ----------===//
 #include "passes/autodiff/StepBuilder.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
 #include <limits>
 
 using namespace mlir;
@@ -31,6 +35,10 @@ Value StepBuilder::toF32(Value value) {
   if (type.getElementType().isF32())
     return value;
   return nn::CastOp::create(builder, value.getLoc(), type.clone(builder.getF32Type()), value);
+}
+
+Value StepBuilder::select(Value condition, Value a, Value b) {
+  return nn::SelectOp::create(builder, function.getLoc(), a.getType(), condition, a, b);
 }
 
 Value StepBuilder::compare(nn::Predicate predicate, Value a, Value b) {

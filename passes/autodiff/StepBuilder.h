@@ -7,7 +7,7 @@
 #ifndef SHALE_PASSES_AUTODIFF_STEPBUILDER_H
 #define SHALE_PASSES_AUTODIFF_STEPBUILDER_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -102,9 +102,7 @@ private:
   template <typename Op> mlir::Value binary(mlir::Value a, mlir::Value b) {
     return Op::create(builder, function.getLoc(), a.getType(), a, b);
   }
-  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b) {
-    return nn::SelectOp::create(builder, function.getLoc(), a.getType(), condition, a, b);
-  }
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value compare(nn::Predicate predicate, mlir::Value a, mlir::Value b);
   /// Sets what the function returns and what each result is.
   void setResults(mlir::ValueRange results, llvm::ArrayRef<mlir::DictionaryAttr> attrs);

@@ -1,5 +1,6 @@
 //===- TrainingStep.cpp - From @forward to @step and @evaluate ------------===//
 #include "passes/autodiff/TrainingStep.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;

@@ -1,4 +1,7 @@
 //===- Update.cpp - Clipping and the optimizer ----------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;

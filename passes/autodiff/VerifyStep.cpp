@@ -1,5 +1,5 @@
 //===- VerifyStep.cpp - Checks that a module holds a whole training step --===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/autodiff/Passes.h"
 #include "llvm/ADT/StringSet.h"

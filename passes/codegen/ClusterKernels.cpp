@@ -1,5 +1,5 @@
 //===- ClusterKernels.cpp - The kernels of a module's clusters ------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Codegen/KernelEquality.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/IRMapping.h"

@@ -7,7 +7,7 @@
 #ifndef SHALE_PASSES_CODEGEN_KERNEL_H
 #define SHALE_PASSES_CODEGEN_KERNEL_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,6 +1,6 @@
 //===- ConvertGathers.cpp - Casts shards before they are sent -------------===//
 #include "dialects/dist/Dist.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/fusion/Passes.h"
 

@@ -1,4 +1,6 @@
 //===- Fusion.cpp - Puts ops into clusters --------------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"

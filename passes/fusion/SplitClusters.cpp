@@ -1,4 +1,5 @@
 //===- SplitClusters.cpp - Splits clusters without a kernel ---------------===//
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Codegen/KernelEquality.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"

@@ -1,5 +1,5 @@
 //===- Widen.cpp - Computes ops on 16-bit floats in f32 -------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/fusion/Passes.h"

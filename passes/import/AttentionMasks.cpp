@@ -9,6 +9,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/import/AttentionMasks.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,8 @@
 //===- Matchers.cpp - Helpers of the recovery patterns --------------------===//
 #include "passes/import/Matchers.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
 

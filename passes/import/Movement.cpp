@@ -1,5 +1,6 @@
 //===- Movement.cpp - Chains of reshapes and transposes -------------------===//
 #include "passes/import/Movement.h"
+#include "dialects/nn/Ops/Data.h"
 #include "passes/import/Matchers.h"
 #include "llvm/ADT/STLExtras.h"
 #include <numeric>

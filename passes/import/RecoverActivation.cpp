@@ -1,4 +1,5 @@
 //===- RecoverActivation.cpp - GELU and SiLU ------------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 #include <cmath>

@@ -1,4 +1,10 @@
 //===- RecoverAttention.cpp - Scaled dot-product attention ----------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Random.h"
 #include "passes/import/AttentionMasks.h"
 #include "passes/import/Passes.h"
 #include <cmath>

@@ -1,4 +1,8 @@
 //===- RecoverNorm.cpp - Layer and RMS normalisation ----------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 #include <cmath>

@@ -1,4 +1,8 @@
 //===- RecoverRope.cpp - Rotary position embeddings -----------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 #include <cstring>

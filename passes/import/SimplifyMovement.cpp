@@ -1,4 +1,6 @@
 //===- SimplifyMovement.cpp - Removes redundant data movement -------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 

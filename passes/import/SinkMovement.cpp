@@ -5,6 +5,9 @@
 // meets its inverse. The batch can then be split over ranks.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Movement.h"
 #include "passes/import/Passes.h"

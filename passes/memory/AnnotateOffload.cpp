@@ -1,7 +1,7 @@
 //===- AnnotateOffload.cpp - Marks what is kept in host memory ------------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/memory/Blocks.h"
 #include "passes/memory/Offload.h"
 #include "passes/memory/Passes.h"

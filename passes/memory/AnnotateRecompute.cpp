@@ -1,6 +1,6 @@
 //===- AnnotateRecompute.cpp - Marks ops to recompute ---------------------===//
 #include "dialects/mem/Mem.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/memory/Blocks.h"

@@ -1,7 +1,8 @@
 //===- Spaces.cpp - The memory in which each value is ---------------------===//
 #include "passes/memory/Spaces.h"
 #include "dialects/mem/Mem.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/memory/Blocks.h"
 
 using namespace mlir;

@@ -1,5 +1,7 @@
 //===- EmitProgram.cpp - Emits rt for functions with placed values --------===//
 #include "passes/plan/EmitProgram.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Analysis/RuntimeCollectives.h"
 
 using namespace mlir;

@@ -1,6 +1,9 @@
 //===- KernelTable.cpp - The kernels of a module --------------------------===//
 #include "passes/plan/KernelTable.h"
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Cluster.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "lib/Analysis/Aliases.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Codegen/KernelEquality.h"

@@ -1,5 +1,7 @@
 //===- Placement.cpp - Which values share bytes ---------------------------===//
 #include "passes/plan/Placement.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Aliases.h"
 #include "passes/plan/KernelTable.h"
 

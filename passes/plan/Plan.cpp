@@ -1,5 +1,6 @@
 //===- Plan.cpp - Lowers functions of tensors to rt -----------------------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Arena.h"
 #include "lib/Support/Remarks.h"
 #include "passes/plan/EmitProgram.h"

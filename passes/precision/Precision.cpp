@@ -1,5 +1,7 @@
 //===- Precision.cpp - Applies the precision policy to the IR -------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/precision/Passes.h"

@@ -1,5 +1,6 @@
 //===- VerifyPrecision.cpp - Checks types against their policy ------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/precision/Passes.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Interpreter/Tensor.h"

@@ -1,4 +1,8 @@
 //===- Gradients.cpp - Gradients and updates of flat groups ---------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
 #include "passes/sharding/UnitRewriter.h"
 
 using namespace mlir;

@@ -1,5 +1,8 @@
 //===- MaterializeUnits.cpp - Stores parameters in flat groups ------------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Support/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/UnitRewriter.h"

@@ -1,5 +1,6 @@
 //===- Partition.cpp - Converts values and ops to one rank's parts --------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/sharding/Passes.h"

@@ -1,5 +1,6 @@
 //===- Propagate.cpp - Gives every value a sharding -----------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"

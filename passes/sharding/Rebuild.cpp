@@ -1,6 +1,6 @@
 //===- Rebuild.cpp - What partition and materialize-units share -----------===//
 #include "passes/sharding/Rebuild.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Elementwise.h"
 
 using namespace mlir;
 

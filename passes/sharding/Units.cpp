@@ -1,5 +1,7 @@
 //===- Units.cpp - How parameters are stored ------------------------------===//
 #include "passes/sharding/Units.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"

@@ -7,7 +7,7 @@
 #ifndef SHALE_PASSES_SHARDING_UNITS_H
 #define SHALE_PASSES_SHARDING_UNITS_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "llvm/ADT/StringMap.h"

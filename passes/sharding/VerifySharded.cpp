@@ -1,5 +1,5 @@
 //===- VerifySharded.cpp - Checks that every value has a sharding ---------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"

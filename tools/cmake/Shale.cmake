@@ -2,7 +2,7 @@
 # sources; all sources become one shared library, libShale.so.
 
 # shale_tablegen(TD OUT ARG...): runs mlir-tblgen on TD of this folder; the
-# output is included by its path from the root ("dialects/nn/NNOps.h.inc").
+# output is included by its path from the root ("dialects/rt/RTOps.h.inc").
 function(shale_tablegen td out)
   set(LLVM_TARGET_DEFINITIONS ${td})
   mlir_tablegen(${out} ${ARGN} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})

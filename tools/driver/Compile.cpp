@@ -1,6 +1,7 @@
 //===- Compile.cpp - From an ONNX file to a training program --------------===//
 #include "tools/driver/Compile.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"

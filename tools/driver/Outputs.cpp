@@ -1,6 +1,6 @@
 //===- Outputs.cpp - The files that a compilation writes ------------------===//
 #include "tools/driver/Outputs.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Target/Link.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/SetVector.h"

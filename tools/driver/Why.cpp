@@ -1,5 +1,6 @@
 //===- Why.cpp - Explains why a tensor is in memory -----------------------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"

@@ -1,6 +1,6 @@
 //===- GradientCheck.cpp - Gradients against central differences ----------===//
 #include "tools/shale-run/GradientCheck.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "lib/Analysis/InputRanges.h"
 #include "lib/Interpreter/Program.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

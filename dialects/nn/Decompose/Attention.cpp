@@ -4,6 +4,7 @@
 // share a key head are rows of one product.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/LargeLse.h"
 #include <cmath>

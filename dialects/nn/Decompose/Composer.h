@@ -6,7 +6,14 @@
 #ifndef SHALE_NN_DECOMPOSE_COMPOSER_H
 #define SHALE_NN_DECOMPOSE_COMPOSER_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Random.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 namespace shale::nn {
 

@@ -1,4 +1,5 @@
 //===- Loss.cpp - Cross-entropy in simpler ops ----------------------------===//
+#include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Norm.cpp - Normalisations in simpler ops ---------------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Optimizer.cpp - The sum of squares in simpler ops ------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Decompose/Composer.h"
 
 using namespace mlir;

@@ -1,6 +1,10 @@
 //===- Data.cpp - Elements of data movement, reductions and lookups -------===//
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Emit/Reduction.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
 

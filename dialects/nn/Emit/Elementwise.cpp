@@ -3,8 +3,11 @@
 // One body serves scalars and vectors: arith and math ops take both.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Gelu.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"

@@ -1,6 +1,6 @@
 //===- Random.cpp - Elements of ops that draw random numbers ---------------===//
 #include "dialects/nn/Emit/Random.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Random.h"
 
 using namespace mlir;
 using namespace shale;

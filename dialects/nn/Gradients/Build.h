@@ -2,7 +2,11 @@
 #ifndef SHALE_NN_GRADIENTS_BUILD_H
 #define SHALE_NN_GRADIENTS_BUILD_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 namespace shale::nn {
 

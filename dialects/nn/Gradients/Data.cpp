@@ -1,5 +1,8 @@
 //===- Data.cpp - Gradients of data movement and reductions ---------------===//
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 using namespace mlir;
 using namespace shale::nn;

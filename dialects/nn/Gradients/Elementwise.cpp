@@ -1,6 +1,9 @@
 //===- Elementwise.cpp - Gradients of elementwise ops ---------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Gelu.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
 
 using namespace mlir;
 using namespace shale::nn;

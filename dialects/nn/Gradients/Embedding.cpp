@@ -1,5 +1,7 @@
 //===- Embedding.cpp - Gradient of a table lookup -------------------------===//
+#include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Constant.h"
 
 using namespace mlir;
 using namespace shale::nn;

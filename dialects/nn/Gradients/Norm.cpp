@@ -1,4 +1,5 @@
 //===- Norm.cpp - Gradients of normalisations -----------------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;

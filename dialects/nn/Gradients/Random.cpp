@@ -1,5 +1,5 @@
 //===- Random.cpp - Gradients of ops that draw random numbers --------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Random.h"
 
 using namespace mlir;
 using namespace shale::nn;

@@ -1,5 +1,5 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Attention.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 
@@ -149,4 +149,16 @@ LogicalResult RopeOp::verify() { // rope_c1
     return emitOpError() << "expects input [..., T, D] and cos [T, R/2] with 0 < R <= D; got " << x
                          << " and " << cos;
   return success();
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Attention.cpp.inc"
+
+void shale::nn::registerAttentionOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Attention.cpp.inc"
+      >();
 }

@@ -1,5 +1,5 @@
 //===- Cluster.cpp - Ops that become one kernel ---------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "dialects/nn/Ops/Aliases.h"
 
 using namespace mlir;
@@ -54,4 +54,16 @@ LogicalResult ClusterOp::verify() {
   if (auto aliases = getAliases()) // cluster_c3
     return verifyAliases(*this, *aliases, getOperandTypes(), getResultTypes(), "operand");
   return success();
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Cluster.cpp.inc"
+
+void shale::nn::registerClusterOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Cluster.cpp.inc"
+      >();
 }

@@ -1,27 +1,11 @@
-//===- Data.cpp - Constants and data movement -----------------------------===//
-#include "dialects/nn/NN.h"
+//===- Data.cpp - Data movement -------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Verify.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
-
-static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// Fails unless `op`'s result 0 has the given element type and shape.
-static LogicalResult verifyResult(Operation *op, Type element, ArrayRef<int64_t> shape) {
-  auto expected = RankedTensorType::get(shape, element);
-  if (op->getResult(0).getType() != expected)
-    return op->emitOpError() << "result must be " << expected << "; got "
-                             << op->getResult(0).getType();
-  return success();
-}
-
-static LogicalResult verifyDim(Operation *op, int64_t dim, int64_t rank) {
-  if (dim < 0 || dim >= rank)
-    return op->emitOpError() << "dim " << dim << " must be in [0, " << rank << ")";
-  return success();
-}
 
 /// Fails unless each array has one entry per dimension.
 static LogicalResult verifyLengths(Operation *op, int64_t rank,
@@ -33,32 +17,10 @@ static LogicalResult verifyLengths(Operation *op, int64_t rank,
   return success();
 }
 
-// ---- constant
-
-void ConstantOp::build(OpBuilder &, OperationState &state, ElementsAttr value) {
-  state.addAttribute(getValueAttrName(state.name), value);
-  state.addTypes(value.getType());
-}
-
-LogicalResult ConstantOp::verify() {
-  if (getValue().getShapedType() != getType()) // constant_c1
-    return emitOpError() << "value is " << getValue().getShapedType() << ", the result "
-                         << getType();
-  return success();
-}
-
-OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
-
-// ---- iota
-
-LogicalResult IotaOp::verify() { // iota_c1
-  return verifyDim(*this, getDim(), cast<RankedTensorType>(getType()).getRank());
-}
-
 // ---- reshape
 
 LogicalResult ReshapeOp::verify() {
-  auto in = tensor(getInput()), out = cast<RankedTensorType>(getType());
+  auto in = tensorOf(getInput()), out = cast<RankedTensorType>(getType());
   if (in.getElementType() != out.getElementType() ||
       in.getNumElements() != out.getNumElements()) // reshape_c1
     return emitOpError() << "must keep the number of elements and the element type; got " << in
@@ -81,7 +43,7 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
 // ---- transpose
 
 LogicalResult TransposeOp::verify() {
-  auto in = tensor(getInput());
+  auto in = tensorOf(getInput());
   ArrayRef<int64_t> perm = getPerm();
   llvm::SmallBitVector seen(in.getRank());
   bool permutation = int64_t(perm.size()) == in.getRank();
@@ -117,7 +79,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 // ---- broadcast
 
 LogicalResult BroadcastOp::verify() {
-  auto in = tensor(getInput()), out = cast<RankedTensorType>(getType());
+  auto in = tensorOf(getInput()), out = cast<RankedTensorType>(getType());
   ArrayRef<int64_t> dims = getDims();
   int64_t previous = -1;
   bool fits = int64_t(dims.size()) == in.getRank();
@@ -148,7 +110,7 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
 // ---- slice
 
 LogicalResult SliceOp::verify() {
-  auto in = tensor(getInput());
+  auto in = tensorOf(getInput());
   if (failed(
           verifyLengths(*this, in.getRank(), {getStarts(), getLimits(), getStrides()}))) // slice_c1
     return failure();
@@ -170,7 +132,7 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 // ---- pad
 
 LogicalResult PadOp::verify() {
-  auto in = tensor(getInput());
+  auto in = tensorOf(getInput());
   if (failed(verifyLengths(*this, in.getRank(), {getLow(), getHigh(), getInterior()}))) // pad_c1
     return failure();
   SmallVector<int64_t> shape;
@@ -198,12 +160,12 @@ OpFoldResult PadOp::fold(FoldAdaptor) {
 LogicalResult ConcatOp::verify() {
   if (getInputs().empty()) // concat_c1
     return emitOpError() << "needs at least one operand";
-  auto first = tensor(getInputs().front());
+  auto first = tensorOf(getInputs().front());
   if (failed(verifyDim(*this, getDim(), first.getRank()))) // concat_c1
     return failure();
   SmallVector<int64_t> shape(first.getShape());
   for (Value value : getInputs().drop_front()) {
-    auto type = tensor(value);
+    auto type = tensorOf(value);
     bool fits =
         type.getRank() == first.getRank() && type.getElementType() == first.getElementType();
     for (int64_t i = 0; fits && i < type.getRank(); ++i)
@@ -221,104 +183,23 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
   return getInputs().size() == 1 ? OpFoldResult(getInputs().front()) : OpFoldResult();
 }
 
-// ---- gather, gather_nd
-
-LogicalResult GatherOp::verify() {
-  auto in = tensor(getInput()), indices = tensor(getIndices());
-  if (failed(verifyDim(*this, getDim(), in.getRank()))) // gather_c1
-    return failure();
-  SmallVector<int64_t> shape(in.getShape().take_front(getDim()));
-  llvm::append_range(shape, indices.getShape());
-  llvm::append_range(shape, in.getShape().drop_front(getDim() + 1));
-  return verifyResult(*this, in.getElementType(), shape); // gather_c2
-}
-
-/// Returns the shape of the elements that index tuples pick from `in`.
-static FailureOr<SmallVector<int64_t>> pickedShape(Operation *op, RankedTensorType in,
-                                                   RankedTensorType indices, int64_t batch) {
-  if (batch < 0 || batch > in.getRank() || batch >= indices.getRank() ||
-      in.getShape().take_front(batch) != indices.getShape().take_front(batch)) // gather_nd_c1
-    return op->emitOpError() << "the first " << batch << " dimensions of " << in << " and "
-                             << indices << " must be equal",
-           failure();
-  int64_t tuple = indices.getShape().back();
-  if (tuple > in.getRank() - batch) // gather_nd_c2
-    return op->emitOpError() << "index tuples of " << tuple
-                             << " are longer than the rank that remains, " << in.getRank() - batch,
-           failure();
-  SmallVector<int64_t> shape(indices.getShape().drop_back());
-  llvm::append_range(shape, in.getShape().drop_front(batch + tuple));
-  return shape;
-}
-
-LogicalResult GatherNdOp::verify() {
-  auto in = tensor(getInput());
-  auto shape = pickedShape(*this, in, tensor(getIndices()), getBatchDims());
-  return failed(shape) ? failure()
-                       : verifyResult(*this, in.getElementType(), *shape); // gather_nd_c3
-}
-
-LogicalResult GatherNdGradOp::verify() {
-  auto whole = tensor(getResult()), grad = tensor(getGrad());
-  auto shape = pickedShape(*this, whole, tensor(getIndices()), getBatchDims());
-  if (failed(shape))
-    return failure();
-  bool element = grad.getElementType() == whole.getElementType() ||
-                 accumulatorType(grad.getElementType()) == whole.getElementType();
-  if (!element || grad.getShape() != ArrayRef<int64_t>(*shape)) // gather_nd_grad_c1
-    return emitOpError() << "grad must be what nn.gather_nd picks of the result, "
-                         << whole.clone(*shape) << "; got " << grad;
-  return success();
-}
-
-// ---- cumsum, reduce
-
-LogicalResult CumsumOp::verify() { // cumsum_c1
-  return verifyDim(*this, getDim(), tensor(getInput()).getRank());
-}
-
-LogicalResult ReduceOp::verify() {
-  auto in = tensor(getInput());
-  int64_t previous = -1;
-  llvm::SmallBitVector reduced(in.getRank());
-  for (int64_t dim : getDims()) {
-    if (dim <= previous || dim >= in.getRank()) // reduce_c1
-      return emitOpError() << "dims must be strictly increasing dimensions of " << in << "; got "
-                           << dim;
-    reduced.set(dim);
-    previous = dim;
-  }
-  SmallVector<int64_t> shape;
-  for (int64_t i = 0; i < in.getRank(); ++i)
-    if (!reduced.test(i))
-      shape.push_back(in.getDimSize(i));
-  if (getType() == RankedTensorType::get(shape, accumulatorType(in.getElementType()))) // reduce_c2
-    return success();
-  return verifyResult(*this, in.getElementType(), shape); // reduce_c2
-}
-
-int64_t ReduceOp::getFlops() { return tensor(getInput()).getNumElements(); }
-
 //===- Where elements come from -------------------------------------------===//
 
 shale::ViewPlace ReshapeOp::getViewPlace(unsigned) { return {}; }
 
 shale::MovedElements SliceOp::getMovedElements(unsigned) {
-  bool whole = tensor(getInput()).getNumElements() == tensor(getResult()).getNumElements();
+  bool whole = tensorOf(getInput()).getNumElements() == tensorOf(getResult()).getNumElements();
   return whole ? shale::MovedElements::All : shale::MovedElements::Some;
 }
 
-std::optional<shale::IndexRange> GatherOp::getIndexRange(unsigned number) {
-  if (number != getIndicesMutable().getOperandNumber())
-    return std::nullopt;
-  return shale::IndexRange{tensor(getInput()).getDimSize(getDim())};
-}
+//===- Generated definitions ----------------------------------------------===//
 
-std::optional<shale::IndexRange> GatherNdOp::getIndexRange(unsigned number) {
-  ArrayRef<int64_t> sizes =
-      tensor(getInput()).getShape().slice(getBatchDims(), tensor(getIndices()).getShape().back());
-  // All indices of a tuple have the same range only if the dimensions have the same size.
-  if (number != getIndicesMutable().getOperandNumber() || sizes.empty() || !llvm::all_equal(sizes))
-    return std::nullopt;
-  return shale::IndexRange{sizes.front()};
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Data.cpp.inc"
+
+void shale::nn::registerDataOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Data.cpp.inc"
+      >();
 }

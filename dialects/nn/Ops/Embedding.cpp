@@ -1,5 +1,5 @@
 //===- Embedding.cpp - Rows of a table ------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Embedding.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -45,4 +45,16 @@ std::optional<shale::IndexRange> EmbeddingOp::getIndexRange(unsigned number) {
   if (number != getIndicesMutable().getOperandNumber())
     return std::nullopt;
   return shale::IndexRange{cast<RankedTensorType>(getTable().getType()).getDimSize(0)};
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Embedding.cpp.inc"
+
+void shale::nn::registerEmbeddingOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Embedding.cpp.inc"
+      >();
 }

@@ -1,5 +1,5 @@
 //===- Loss.cpp - Cross-entropy -------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Loss.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -34,4 +34,16 @@ std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) 
     return std::nullopt;
   return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1),
                            getIgnoreIndex()};
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Loss.cpp.inc"
+
+void shale::nn::registerLossOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Loss.cpp.inc"
+      >();
 }

@@ -1,5 +1,5 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Matmul.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -37,4 +37,16 @@ int64_t MatmulOp::getFlops() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());
   int64_t k = lhs.getDimSize(lhs.getRank() - (getTransposeLhs() ? 2 : 1));
   return 2 * k * cast<RankedTensorType>(getType()).getNumElements();
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Matmul.cpp.inc"
+
+void shale::nn::registerMatmulOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Matmul.cpp.inc"
+      >();
 }

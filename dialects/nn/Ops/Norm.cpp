@@ -1,5 +1,5 @@
 //===- Norm.cpp - Normalisations over the last dimension ------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Norm.h"
 #include <cmath>
 
 using namespace mlir;
@@ -51,4 +51,16 @@ LogicalResult RmsNormOp::verify() {
 
 LogicalResult RmsNormGradOp::verify() { // rms_norm_grad_c1
   return verifyNorm(*this, getInput().getType(), getScale().getType(), getRstd().getType());
+}
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Norm.cpp.inc"
+
+void shale::nn::registerNormOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Norm.cpp.inc"
+      >();
 }

@@ -1,5 +1,5 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -142,4 +142,42 @@ LogicalResult AccumulateOp::verify() {
   if (getInto() && getInto().getType() != getType()) // accumulate_c1
     return emitOpError() << "adds " << getType() << " to " << getInto().getType();
   return success();
+}
+
+//===- Custom directives of the assembly format ---------------------------===//
+
+namespace shale::nn {
+/// Parses the types of an update: the parameter's, then those of gradient and state
+/// if they differ (`tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>`).
+static ParseResult parseUpdateTypes(OpAsmParser &parser, Type &param, Type &grad, Type &state) {
+  if (parser.parseType(param))
+    return failure();
+  grad = state = param;
+  if (succeeded(parser.parseOptionalKeyword("grad")) && parser.parseType(grad))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("state")) && parser.parseType(state))
+    return failure();
+  return success();
+}
+
+static void printUpdateTypes(OpAsmPrinter &printer, Operation *, Type param, Type grad,
+                             Type state) {
+  printer << param;
+  if (grad != param)
+    printer << " grad " << grad;
+  if (state != param)
+    printer << " state " << state;
+}
+} // namespace shale::nn
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Optimizer.cpp.inc"
+
+void shale::nn::registerOptimizerOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Optimizer.cpp.inc"
+      >();
 }

@@ -1,5 +1,5 @@
 //===- Random.cpp - Ops that draw random numbers ---------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Random.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -35,3 +35,15 @@ SmallVector<Value> DropoutOp::buildEvaluation(OpBuilder &) { return {getInput()}
 
 // One multiplication per element; the integer operations of the generator are not counted.
 int64_t DropoutOp::getFlops() { return cast<RankedTensorType>(getType()).getNumElements(); }
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Random.cpp.inc"
+
+void shale::nn::registerRandomOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Random.cpp.inc"
+      >();
+}

@@ -1,5 +1,5 @@
 //===- State.cpp - State kept between steps -------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/State.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -59,4 +59,42 @@ LogicalResult StateOp::verify() {
            << "a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '"
            << slot << "'";
   return success();
+}
+
+//===- Custom directives of the assembly format ---------------------------===//
+
+namespace shale::nn {
+/// `role = param`: the keyword of an enum case, without dialect prefix; a moment names its slot:
+/// `moment("momentum")`.
+static ParseResult parseStateRole(OpAsmParser &parser, RoleAttr &role, StringAttr &slot) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef keyword;
+  if (parser.parseKeyword(&keyword))
+    return failure();
+  std::optional<Role> value = symbolizeRole(keyword);
+  if (!value)
+    return parser.emitError(loc) << "unknown role '" << keyword << "'";
+  role = RoleAttr::get(parser.getContext(), *value);
+  if (failed(parser.parseOptionalLParen()))
+    return success();
+  return failure(parser.parseAttribute(slot) || parser.parseRParen());
+}
+
+static void printStateRole(OpAsmPrinter &printer, Operation *, RoleAttr role, StringAttr slot) {
+  printer << stringifyRole(role.getValue());
+  if (slot)
+    printer << "(" << slot << ")";
+}
+} // namespace shale::nn
+
+//===- Generated definitions ----------------------------------------------===//
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/State.cpp.inc"
+
+void shale::nn::registerStateOps(NNDialect &dialect) {
+  dialect.addFamily<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/State.cpp.inc"
+      >();
 }

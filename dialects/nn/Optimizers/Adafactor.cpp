@@ -1,5 +1,6 @@
 //===- Adafactor.cpp - Adafactor ------------------------------------------===//
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Adamw.cpp - AdamW --------------------------------------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Real.h"
 

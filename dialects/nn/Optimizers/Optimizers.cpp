@@ -1,6 +1,6 @@
 //===- Optimizers.cpp - The list of optimizers ----------------------------===//
 #include "dialects/nn/Optimizers.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,4 +1,5 @@
 //===- Sgd.cpp - SGD with momentum ----------------------------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Real.h"
 

@@ -4,7 +4,15 @@
 // the others.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 using namespace mlir;
 using namespace shale;

@@ -1,4 +1,6 @@
 //===- Attention.cpp - Batch rows and heads in parallel -------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/IRMapping.h"
 

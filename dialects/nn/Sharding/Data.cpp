@@ -1,5 +1,10 @@
 //===- Data.cpp - Constants and data movement -----------------------------===//
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
 #include <numeric>

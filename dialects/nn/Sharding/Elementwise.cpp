@@ -1,4 +1,7 @@
 //===- Elementwise.cpp - Rules of ops that are linear in operands ---------===//
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;

@@ -1,4 +1,6 @@
 //===- Embedding.cpp - Tables split over rows or columns ------------------===//
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
 

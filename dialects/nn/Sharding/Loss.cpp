@@ -1,5 +1,11 @@
 //===- Loss.cpp - Cross-entropy over split rows and a split vocabulary ----===//
+#include "dialects/nn/Ops/Loss.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
 

@@ -1,4 +1,5 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
+#include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;

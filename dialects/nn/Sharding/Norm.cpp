@@ -1,4 +1,5 @@
 //===- Norm.cpp - Normalisations over the last dimension ------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Optimizer.cpp - Norms over gradients -------------------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;

@@ -1,4 +1,6 @@
 //===- Random.cpp - Random numbers of a slice ------------------------------===//
+#include "dialects/nn/Ops/Random.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;

@@ -1,6 +1,9 @@
 //===- Rules.cpp - Helpers to write sharding rules and local forms --------===//
 #include "dialects/nn/Sharding/Rules.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;

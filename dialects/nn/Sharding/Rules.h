@@ -27,10 +27,6 @@ private:
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
 }
-inline mlir::RankedTensorType tensorOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType());
-}
-
 /// Number of pieces into which `axes` split a factor.
 int64_t pieces(llvm::ArrayRef<SplitAxis> axes);
 

@@ -6,6 +6,12 @@
 // that the embedding reads. Everything else is an error that asks for --bind.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Support/Remarks.h"

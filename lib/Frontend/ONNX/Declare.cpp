@@ -4,6 +4,7 @@
 // declares inputs and states.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Importer.h"

@@ -1,5 +1,8 @@
 //===- Describe.cpp - Human-readable description of a model ---------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,6 +1,8 @@
 //===- Expression.cpp - Functions of parameters that were folded ----------===//
 #include "lib/Frontend/ONNX/Expression.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

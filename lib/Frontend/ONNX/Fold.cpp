@@ -5,6 +5,8 @@
 // followed by a broadcast. A mask of 256 rows takes as long as a mask of one.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Interpreter/Interpreter.h"
 

@@ -6,6 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Interpreter/Interpreter.h"

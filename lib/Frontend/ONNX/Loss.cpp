@@ -1,4 +1,8 @@
 //===- Loss.cpp - The loss as a sum over a count --------------------------===//
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
 

@@ -1,4 +1,10 @@
 //===- Node.cpp - One node while it is translated -------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "llvm/Support/raw_ostream.h"

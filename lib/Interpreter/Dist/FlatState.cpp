@@ -1,5 +1,6 @@
 //===- FlatState.cpp - Packs parameters to flat groups of virtual ranks ---===//
 #include "lib/Interpreter/Dist/FlatState.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Interpreter/Dist/SplitState.h"
 #include "mlir/IR/SymbolTable.h"
 #include <algorithm>

@@ -1,5 +1,6 @@
 //===- SplitState.cpp - States whose value is split between ranks ---------===//
 #include "lib/Interpreter/Dist/SplitState.h"
+#include "dialects/nn/Ops/State.h"
 
 using namespace mlir;
 

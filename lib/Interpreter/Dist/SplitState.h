@@ -3,6 +3,7 @@
 #define SHALE_INTERPRETER_DIST_SPLITSTATE_H
 
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/State.h"
 #include "lib/Interpreter/Program.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

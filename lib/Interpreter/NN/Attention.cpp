@@ -1,6 +1,6 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
+#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/LargeLse.h"
-#include "dialects/nn/NN.h"
 #include "dialects/nn/Philox.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"

@@ -1,5 +1,5 @@
 //===- Cluster.cpp - Ops that become one kernel ---------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 

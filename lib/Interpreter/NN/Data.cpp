@@ -1,5 +1,8 @@
 //===- Data.cpp - Constants and data movement -----------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "llvm/ADT/bit.h"

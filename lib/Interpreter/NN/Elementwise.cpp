@@ -1,6 +1,8 @@
 //===- Elementwise.cpp - Elementwise ops ----------------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Gelu.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>

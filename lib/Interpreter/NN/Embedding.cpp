@@ -1,5 +1,5 @@
 //===- Embedding.cpp - Rows of a table ------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Embedding.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 

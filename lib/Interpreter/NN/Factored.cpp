@@ -5,7 +5,7 @@
 // after shale-materialize-units holds one against the other.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>

@@ -1,5 +1,5 @@
 //===- Loss.cpp - Cross-entropy -------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Loss.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>

@@ -1,5 +1,5 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 

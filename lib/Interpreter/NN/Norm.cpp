@@ -1,5 +1,5 @@
 //===- Norm.cpp - Normalisations over the last dimension ------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Norm.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>

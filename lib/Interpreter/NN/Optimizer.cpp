@@ -1,5 +1,5 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <cmath>

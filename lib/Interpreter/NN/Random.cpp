@@ -1,5 +1,5 @@
 //===- Random.cpp - Ops that draw random numbers ---------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Philox.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"

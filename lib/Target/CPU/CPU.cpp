@@ -1,6 +1,6 @@
 //===- CPU.cpp - x86-64 CPUs ----------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/TargetParser/Host.h"

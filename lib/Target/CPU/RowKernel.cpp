@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Reduction.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/VectorEmitter.h"

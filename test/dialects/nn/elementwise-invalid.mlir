@@ -33,30 +33,3 @@ func.func @add_dynamic(%a: tensor<?xf32>) {
   %0 = nn.add %a, %a : tensor<?xf32>
   return
 }
-
-// -----
-
-// compare_shape: one shape
-func.func @compare_shape(%a: tensor<4xf32>) {
-  // expected-error@+1 {{requires the same shape for all operands and results}}
-  %0 = nn.compare lt %a, %a : tensor<4xf32> -> tensor<5xi1>
-  return
-}
-
-// -----
-
-// cast_shape: one shape
-func.func @cast_shape(%a: tensor<4xf32>) {
-  // expected-error@+1 {{requires the same shape for all operands and results}}
-  %0 = nn.cast %a : tensor<4xf32> -> tensor<5xi64>
-  return
-}
-
-// -----
-
-// cast_element: known element types
-func.func @cast_element(%a: tensor<4xi8>) {
-  // expected-error@+1 {{must be statically shaped tensor of}}
-  %0 = nn.cast %a : tensor<4xi8> -> tensor<4xi64>
-  return
-}

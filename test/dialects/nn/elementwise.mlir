@@ -76,17 +76,3 @@ func.func @logic(%a: tensor<4xi1>) {
   %3 = nn.not %a : tensor<4xi1>
   return
 }
-
-// Operands and results of different element types.
-// CHECK-LABEL: func.func @mixed
-// CHECK: nn.is_nan %{{.*}} : tensor<4xf32> -> tensor<4xi1>
-// CHECK: nn.compare  lt %{{.*}}, %{{.*}} : tensor<4xf32> -> tensor<4xi1>
-// CHECK: nn.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<4xi1>, tensor<4xf32>
-// CHECK: nn.cast %{{.*}} : tensor<4xi64> -> tensor<4xf32>
-func.func @mixed(%x: tensor<4xf32>, %c: tensor<4xi1>, %i: tensor<4xi64>) {
-  %0 = nn.is_nan %x : tensor<4xf32> -> tensor<4xi1>
-  %1 = nn.compare  lt %x, %x : tensor<4xf32> -> tensor<4xi1>
-  %2 = nn.select %c, %x, %x : tensor<4xi1>, tensor<4xf32>
-  %3 = nn.cast %i : tensor<4xi64> -> tensor<4xf32>
-  return
-}

@@ -1,6 +1,7 @@
 //===- AcmeDialect.cpp - A dialect outside of Shale -----------------------===//
 #include "Acme.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 

@@ -1,6 +1,7 @@
 //===- ClipGradients.cpp - Limits each element of a gradient --------------===//
 #include "Acme.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -1,6 +1,6 @@
 //===- KernelRunner.cpp - Runs functions of nn ops by generated kernels ---===//
 #include "KernelRunner.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/Target.h"
 #include "mlir/Parser/Parser.h"

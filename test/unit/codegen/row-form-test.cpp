@@ -1,6 +1,6 @@
 //===- row-form-test.cpp - Rows, columns and refinements of kernels -------===//
 #include "KernelRunner.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Codegen/RowForm.h"
 #include "mlir/IR/Diagnostics.h"
 #include <gtest/gtest.h>

@@ -1,4 +1,6 @@
 //===- Activation.cpp - Activations decomposed into simpler ops -----------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -1,4 +1,7 @@
 //===- Constant.cpp - Constants, ranges, shapes as values -----------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -1,4 +1,10 @@
 //===- Data.cpp - Shapes and data movement --------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Random.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

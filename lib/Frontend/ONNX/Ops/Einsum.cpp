@@ -9,6 +9,8 @@
 // result is the same whatever size its label has elsewhere.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>

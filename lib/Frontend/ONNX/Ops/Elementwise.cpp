@@ -1,4 +1,6 @@
 //===- Elementwise.cpp - Arithmetic, comparisons, activations -------------===//
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

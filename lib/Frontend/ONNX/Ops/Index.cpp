@@ -1,4 +1,10 @@
 //===- Index.cpp - Gather and its relatives -------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/SmallBitVector.h"

@@ -1,4 +1,5 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

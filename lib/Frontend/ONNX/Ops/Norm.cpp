@@ -1,4 +1,6 @@
 //===- Norm.cpp - Softmax and normalisations ------------------------------===//
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Reduce.cpp - Reductions --------------------------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 //===- Sequence.cpp - Sequences of tensors, which exist only at import ----===//
+#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -9,9 +9,9 @@
 // results per block. Sums are f32 and are rounded once.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Emit/Random.h"
 #include "dialects/nn/LargeLse.h"
-#include "dialects/nn/NN.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

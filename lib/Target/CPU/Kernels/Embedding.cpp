@@ -4,7 +4,7 @@
 // and adds those of its rows, so the order of a row's sum is fixed.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Embedding.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,0 +1,15 @@
+//===- Constant.h - Values without operands -------------------------------===//
+#ifndef SHALE_NN_OPS_CONSTANT_H
+#define SHALE_NN_OPS_CONSTANT_H
+
+#include "dialects/nn/NN.h"
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Constant.h.inc"
+
+namespace shale::nn {
+/// Adds the ops of Constant.td to the dialect.
+void registerConstantOps(NNDialect &dialect);
+} // namespace shale::nn
+
+#endif // SHALE_NN_OPS_CONSTANT_H

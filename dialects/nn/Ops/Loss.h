@@ -1,0 +1,15 @@
+//===- Loss.h - Cross-entropy ---------------------------------------------===//
+#ifndef SHALE_NN_OPS_LOSS_H
+#define SHALE_NN_OPS_LOSS_H
+
+#include "dialects/nn/NN.h"
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Loss.h.inc"
+
+namespace shale::nn {
+/// Adds the ops of Loss.td to the dialect.
+void registerLossOps(NNDialect &dialect);
+} // namespace shale::nn
+
+#endif // SHALE_NN_OPS_LOSS_H

@@ -1,0 +1,15 @@
+//===- Optimizer.h - Parameter updates ------------------------------------===//
+#ifndef SHALE_NN_OPS_OPTIMIZER_H
+#define SHALE_NN_OPS_OPTIMIZER_H
+
+#include "dialects/nn/NN.h"
+
+#define GET_OP_CLASSES
+#include "dialects/nn/Ops/Optimizer.h.inc"
+
+namespace shale::nn {
+/// Adds the ops of Optimizer.td to the dialect.
+void registerOptimizerOps(NNDialect &dialect);
+} // namespace shale::nn
+
+#endif // SHALE_NN_OPS_OPTIMIZER_H
