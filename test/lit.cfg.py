@@ -27,3 +27,6 @@ if all(any(os.access(os.path.join(folder, tool), os.X_OK) for folder in folders)
 for name in ("CUDA_HOME", "CUDA_PATH"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+config.substitutions.append(("%build", config.shale_build))
+if os.path.exists(os.path.join(config.shale_build, "build.ninja")):
+    config.available_features.add("ninja")
