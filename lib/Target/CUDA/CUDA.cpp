@@ -1,6 +1,6 @@
 //===- CUDA.cpp - NVIDIA GPUs ---------------------------------------------===//
 #include "lib/Target/CUDA/CUDA.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Emit/Reduction.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/GpuSchedule.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"

@@ -3,7 +3,7 @@
 //
 // usage: emulate-kernels FILE of `shalec --target cuda:.. --emit rt`. Exit code 1 after a difference.
 #include "KernelRunner.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cluster.h"
 #include "dialects/rt/RT.h"
 #include "lib/Target/Target.h"
 #include "mlir/IR/IRMapping.h"

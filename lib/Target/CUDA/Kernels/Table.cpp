@@ -6,7 +6,8 @@
 // columns. So the order of every sum is fixed, without atomics and without a sort.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
