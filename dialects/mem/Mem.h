@@ -4,6 +4,7 @@
 
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
@@ -11,6 +12,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/mem/MemDialect.h.inc"
+
+#include "dialects/mem/MemEnums.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/mem/MemOps.h.inc"
@@ -22,10 +25,25 @@ inline constexpr llvm::StringLiteral kRecomputeAttr = "mem.recompute";
 inline constexpr llvm::StringLiteral kRecomputedAttr = "mem.recomputed";
 /// Marks an op whose results are copied to host memory after they are computed.
 inline constexpr llvm::StringLiteral kOffloadAttr = "mem.offload";
-/// On an nn.state: "host" if the state is kept in host memory.
+/// On an nn.state: the memory in which it is kept; device memory without it.
 inline constexpr llvm::StringLiteral kSpaceAttr = "mem.space";
 /// On a function: floating-point operations that recomputation adds.
 inline constexpr llvm::StringLiteral kRecomputeFlopsAttr = "mem.recompute_flops";
+
+/// All memories, in the order of plans and reports.
+inline constexpr Memory kMemories[] = {Memory::Device, Memory::Host};
+
+/// One value for each memory.
+template <typename T> struct PerMemory {
+  T device{}, host{};
+  T &operator[](Memory memory) { return memory == Memory::Host ? host : device; }
+  const T &operator[](Memory memory) const { return memory == Memory::Host ? host : device; }
+};
+
+/// Returns the memory in which a state is kept.
+Memory getHome(mlir::Operation *state);
+/// Sets the memory in which a state is kept.
+void setHome(mlir::Operation *state, Memory memory);
 } // namespace shale::mem
 
 #endif // SHALE_MEM_MEM_H

@@ -7,6 +7,8 @@ using namespace mlir;
 
 #include "dialects/mem/MemDialect.cpp.inc"
 
+#include "dialects/mem/MemEnums.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/mem/MemOps.cpp.inc"
 
@@ -19,6 +21,18 @@ void shale::mem::MemDialect::initialize() {
 
 shale::ViewPlace shale::mem::BarrierOp::getViewPlace(unsigned number) { return {number}; }
 
+shale::mem::Memory shale::mem::getHome(Operation *state) {
+  auto space = state->getAttrOfType<StringAttr>(kSpaceAttr);
+  return space ? symbolizeMemory(space.getValue()).value_or(Memory::Device) : Memory::Device;
+}
+
+void shale::mem::setHome(Operation *state, Memory memory) {
+  if (memory == Memory::Device)
+    state->removeAttr(kSpaceAttr);
+  else
+    state->setAttr(kSpaceAttr, StringAttr::get(state->getContext(), stringifyMemory(memory)));
+}
+
 LogicalResult shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
                                                                NamedAttribute attribute) {
   if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr ||
@@ -29,7 +43,7 @@ LogicalResult shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
   }
   if (attribute.getName() == kSpaceAttr) {
     auto space = dyn_cast<StringAttr>(attribute.getValue());
-    if (!space || space.getValue() != "host")
+    if (!space || symbolizeMemory(space.getValue()) != Memory::Host)
       return op->emitOpError("'mem.space' must be \"host\"");
     return success();
   }

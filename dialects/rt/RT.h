@@ -3,6 +3,7 @@
 #define SHALE_RT_RT_H
 
 #include "dialects/interfaces/Interfaces.h"
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -46,7 +47,8 @@ inline constexpr llvm::StringLiteral kHostArenaBytesAttr = "rt.host_arena_bytes"
 inline constexpr int64_t kAlignment = 64;
 
 /// Returns the name of the module attribute with the size of a block in bytes.
-inline llvm::StringRef blockBytesAttr(Space space, bool host) {
+inline llvm::StringRef blockBytesAttr(Space space, mem::Memory memory) {
+  bool host = memory == mem::Memory::Host;
   if (space == Space::State)
     return host ? kHostStateBytesAttr : kStateBytesAttr;
   return host ? kHostArenaBytesAttr : kArenaBytesAttr;

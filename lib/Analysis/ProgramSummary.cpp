@@ -17,14 +17,16 @@ using namespace shale;
 /// The limit of the receive scratch: larger reductions are done in pieces.
 static constexpr int64_t kMostScratchBytes = 8 << 20;
 
-int64_t ProgramSummary::peakBytes(bool host) const {
+int64_t ProgramSummary::peakBytes(mem::Memory memory) const {
   int64_t sum = 0;
   for (const PlanLine &line : lines)
-    sum += line.host == host ? line.bytes : 0;
+    sum += line.memory == memory ? line.bytes : 0;
   return sum;
 }
 
-int64_t ProgramSummary::peakBytes() const { return peakBytes(false) + peakBytes(true); }
+int64_t ProgramSummary::peakBytes() const {
+  return peakBytes(mem::Memory::Device) + peakBytes(mem::Memory::Host);
+}
 
 /// Returns the padding of a state in bytes: one rank's share of the padding of its group.
 static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
@@ -47,16 +49,16 @@ static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
 }
 
 static void addState(ModuleOp module, ProgramSummary &summary) {
-  for (bool host : {false, true}) {
+  for (mem::Memory memory : mem::kMemories) {
     std::map<rt::Category, int64_t> bytes;
     for (auto slot : module.getOps<rt::SlotOp>()) {
-      if (slot.getHost() != host)
+      if (slot.getMemory() != memory)
         continue;
       int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
       bytes[slot.getCategory()] += size;
       summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(),
                                  slot.getCategory(), rt::Space::State, slot.getOffset(), size,
-                                 paddingOf(module, slot), host});
+                                 paddingOf(module, slot), memory});
     }
     int64_t sum = 0;
     for (auto [category, size] : bytes) {
@@ -64,12 +66,13 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
                                category == rt::Category::Parameters  ? "parameters at rest"
                                : category == rt::Category::Gradients ? "gradient accumulators"
                                                                      : "optimizer state",
-                               size, host, true});
+                               size, memory, true});
       sum += size;
     }
-    int64_t whole = host ? summary.hostStateBytes : summary.stateBytes;
+    int64_t whole = summary.stateBytes[memory];
     if (whole > sum)
-      summary.lines.push_back({rt::Category::Parameters, "alignment of state", whole - sum, host});
+      summary.lines.push_back(
+          {rt::Category::Parameters, "alignment of state", whole - sum, memory});
   }
 }
 
@@ -108,7 +111,7 @@ static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
   for (const LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
     if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters &&
-        !op.getHost())
+        op.getMemory() == mem::Memory::Device)
       gathered.push_back(&buffer);
   }
   size_t most = 0;
@@ -136,7 +139,7 @@ static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness
   return filled;
 }
 
-static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
+static FailureOr<ArenaUse> measureArena(rt::FuncOp function, mem::Memory memory) {
   ProgramLiveness liveness;
   if (failed(liveness.run(function)))
     return failure();
@@ -144,7 +147,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
   use.unitsAtOnce = countUnitsAtOnce(liveness);
   std::map<int64_t, int64_t> changes;
   for (LiveBuffer &buffer : liveness.buffers)
-    if (buffer.op.getSpace() == rt::Space::Arena && buffer.op.getHost() == host) {
+    if (buffer.op.getSpace() == rt::Space::Arena && buffer.op.getMemory() == memory) {
       int64_t bytes = llvm::alignTo(buffer.bytes, rt::kAlignment);
       changes[buffer.begin] += bytes;
       changes[buffer.end + 1] -= bytes;
@@ -163,22 +166,22 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, bool host) {
   DenseSet<Operation *> filled = filledAt(function, liveness, update);
   for (LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
-    if (op.getSpace() != rt::Space::Arena || op.getHost() != host)
+    if (op.getSpace() != rt::Space::Arena || op.getMemory() != memory)
       continue;
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
     if (buffer.begin <= update && update <= buffer.end)
       use.atUpdate.push_back(
           {op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(),
-           rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), host});
+           rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), memory});
   }
   return use;
 }
 
-static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool host) {
+static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Memory memory) {
   ArenaUse largest;
   for (auto function : module.getOps<rt::FuncOp>()) {
-    FailureOr<ArenaUse> use = measureArena(function, host);
+    FailureOr<ArenaUse> use = measureArena(function, memory);
     if (failed(use))
       return failure();
     llvm::append_range(summary.buffers, use->atUpdate);
@@ -201,12 +204,13 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, bool hos
                                       "copies on their way, at the arena's peak",
                                       "",
                                       ""};
+  const char *const *what = memory == mem::Memory::Host ? kHost : kDevice;
   for (auto [category, bytes] : largest.atPeak)
-    summary.lines.push_back({category, (host ? kHost : kDevice)[int(category)], bytes, host, true});
-  int64_t whole = host ? summary.hostArenaBytes : summary.arenaBytes;
+    summary.lines.push_back({category, what[int(category)], bytes, memory, true});
+  int64_t whole = summary.arenaBytes[memory];
   if (whole > largest.peakBytes)
     summary.lines.push_back(
-        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, host, true});
+        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, memory, true});
   return success();
 }
 
@@ -301,7 +305,7 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
       summary.transferredBytes += times * bytes;
       summary.copies.push_back({int64_t(transfer.getIndex()), transfer.getName().str(),
                                 sourceNode(transfer.getLoc()), bytes, times,
-                                target && target.getHost()});
+                                target ? target.getMemory() : mem::Memory::Device});
     });
     function.walk([&](rt::LaunchOp launch) {
       summary.flops += times * flops.lookup(launch.getKernelAttr().getAttr());
@@ -344,12 +348,12 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
     auto attr = module->getAttrOfType<IntegerAttr>(name);
     return attr ? attr.getInt() : 0;
   };
-  summary.stateBytes = size(rt::kStateBytesAttr);
-  summary.arenaBytes = size(rt::kArenaBytesAttr);
+  summary.stateBytes.device = size(rt::kStateBytesAttr);
+  summary.arenaBytes.device = size(rt::kArenaBytesAttr);
   if (auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr))
     summary.microbatches = count.getInt();
-  summary.hostStateBytes = size(rt::kHostStateBytesAttr);
-  summary.hostArenaBytes = size(rt::kHostArenaBytesAttr);
+  summary.stateBytes.host = size(rt::kHostStateBytesAttr);
+  summary.arenaBytes.host = size(rt::kHostArenaBytesAttr);
   if (dist::MeshOp mesh = dist::getMesh(module))
     summary.ranks = mesh.getRankCount();
   for (auto state : module.getOps<nn::StateOp>())
@@ -358,8 +362,9 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
       summary.trained += state.isTrainedParameter() ? state.getTensorType().getNumElements() : 0;
     }
   addState(module, summary);
-  if (failed(addArena(module, summary, false)) || failed(addArena(module, summary, true)))
-    return failure();
+  for (mem::Memory memory : mem::kMemories)
+    if (failed(addArena(module, summary, memory)))
+      return failure();
   addSites(module, summary);
   addWork(module, summary);
   if (failed(addFixedCosts(module, summary)))
@@ -404,20 +409,20 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   if (summary.transfers)
     os << "copies        a step, " << summary.transfers
        << " between device and host: " << summary.transferredBytes << " bytes\n";
-  bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
-  for (bool host : {false, true}) {
-    if (host && !offloads)
+  for (mem::Memory memory : mem::kMemories) {
+    bool host = memory == mem::Memory::Host;
+    if (host && !summary.offloads())
       break;
-    os << (host       ? "host memory   of a rank, "
-           : offloads ? "device memory of a rank, "
-                      : "memory        of a rank, ")
+    os << (host                 ? "host memory   of a rank, "
+           : summary.offloads() ? "device memory of a rank, "
+                                : "memory        of a rank, ")
        << summary.ranks << " rank(s):\n";
     for (const PlanLine &line : summary.lines)
-      if (line.host == host)
+      if (line.memory == memory)
         os << "  " << llvm::left_justify(rt::stringifyCategory(line.category), 14)
            << llvm::format("%15lld  ", (long long)line.bytes) << line.what << "\n";
     os << "  " << llvm::left_justify("peak", 14)
-       << llvm::format("%15lld  ", (long long)summary.peakBytes(host))
-       << mebibytes(summary.peakBytes(host)) << "\n";
+       << llvm::format("%15lld  ", (long long)summary.peakBytes(memory))
+       << mebibytes(summary.peakBytes(memory)) << "\n";
   }
 }

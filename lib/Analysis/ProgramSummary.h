@@ -22,8 +22,7 @@ struct PlanLine {
   rt::Category category;
   std::string what;
   int64_t bytes;
-  /// Whether it is in host memory (with offloading) instead of device memory.
-  bool host = false;
+  mem::Memory memory = mem::Memory::Device;
   /// Whether the bytes are of states, of buffers of the arena or of gaps in the arena.
   /// If not, they are allocated besides these for the whole run.
   bool held = false;
@@ -34,7 +33,7 @@ struct PlannedBuffer {
   rt::Category category;
   rt::Space space;
   int64_t offset, bytes, padding;
-  bool host = false;
+  mem::Memory memory = mem::Memory::Device;
 };
 
 /// A collective of the program, one per call site.
@@ -58,7 +57,7 @@ struct MemoryCopy {
   int64_t index;
   std::string name, source; ///< the value that it copies; the source node, or empty
   int64_t bytes, times;     ///< bytes per copy, copies per step
-  bool toHost;
+  mem::Memory target;
 };
 
 /// Returns the number of calls of a function per step.
@@ -73,8 +72,9 @@ struct ProgramSummary {
   /// Threads per rank assumed by the plan (`rt.threads` of the module).
   int64_t threads = 1;
   int64_t parameters = 0, trained = 0;
-  int64_t stateBytes = 0, arenaBytes = 0;
-  int64_t hostStateBytes = 0, hostArenaBytes = 0;
+  /// Bytes of the blocks. Those in host memory are empty if nothing is offloaded.
+  mem::PerMemory<int64_t> stateBytes, arenaBytes;
+  bool offloads() const { return stateBytes.host || arenaBytes.host; }
   /// Per step and rank: the operations among `flops` that recomputation adds, and the
   /// copies between device and host memory with their bytes.
   int64_t recomputedFlops = 0, transfers = 0, transferredBytes = 0;
@@ -88,7 +88,7 @@ struct ProgramSummary {
   int64_t unitsAtOnce = 0;
   /// Peak bytes per rank of both memories, or of one.
   int64_t peakBytes() const;
-  int64_t peakBytes(bool host) const;
+  int64_t peakBytes(mem::Memory memory) const;
 };
 
 /// Returns the operations of one execution of a kernel: the cost that its ops declare, or

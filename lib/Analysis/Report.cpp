@@ -16,13 +16,11 @@ ReportForm shale::reportFormOf(StringRef path) {
                                    : ReportForm::Text;
 }
 
-static StringRef memoryOf(bool host) { return host ? "host" : "device"; }
-
 static llvm::json::Object tensorJson(const LiveTensor &tensor) {
   return llvm::json::Object{{"name", tensor.name},
                             {"node", tensor.source},
                             {"category", rt::stringifyCategory(tensor.category)},
-                            {"memory", memoryOf(tensor.host)},
+                            {"memory", mem::stringifyMemory(tensor.memory)},
                             {"space", rt::stringifySpace(tensor.space)},
                             {"bytes", tensor.bytes},
                             {"offset", tensor.offset},
@@ -51,7 +49,7 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
   llvm::json::Array lines, functions, state;
   for (const PlanLine &line : summary.lines)
     lines.push_back(llvm::json::Object{{"category", rt::stringifyCategory(line.category)},
-                                       {"memory", memoryOf(line.host)},
+                                       {"memory", mem::stringifyMemory(line.memory)},
                                        {"what", line.what},
                                        {"bytes", line.bytes},
                                        {"held", line.held}});
@@ -62,10 +60,10 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
     for (Operation *op : timeline.ops)
       ops.push_back(sourceNode(op->getLoc()));
     functions.push_back(llvm::json::Object{{"name", timeline.function},
-                                           {"peak", timeline.peak},
-                                           {"peak_bytes", timeline.peakBytes},
-                                           {"host_peak", timeline.hostPeak},
-                                           {"host_peak_bytes", timeline.hostPeakBytes},
+                                           {"peak", timeline.peak.device},
+                                           {"peak_bytes", timeline.peakBytes.device},
+                                           {"host_peak", timeline.peak.host},
+                                           {"host_peak_bytes", timeline.peakBytes.host},
                                            {"phases", phasesOf(timeline)},
                                            {"tensors", std::move(tensors)},
                                            {"ops", std::move(ops)}});
@@ -74,12 +72,12 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
     for (const LiveTensor &tensor : timelines.front().state)
       state.push_back(tensorJson(tensor));
   return llvm::json::Object{{"peak_bytes", summary.peakBytes()},
-                            {"device_peak_bytes", summary.peakBytes(false)},
-                            {"host_peak_bytes", summary.peakBytes(true)},
-                            {"state_bytes", summary.stateBytes},
-                            {"arena_bytes", summary.arenaBytes},
-                            {"host_state_bytes", summary.hostStateBytes},
-                            {"host_arena_bytes", summary.hostArenaBytes},
+                            {"device_peak_bytes", summary.peakBytes(mem::Memory::Device)},
+                            {"host_peak_bytes", summary.peakBytes(mem::Memory::Host)},
+                            {"state_bytes", summary.stateBytes.device},
+                            {"arena_bytes", summary.arenaBytes.device},
+                            {"host_state_bytes", summary.stateBytes.host},
+                            {"host_arena_bytes", summary.arenaBytes.host},
                             {"ranks", summary.ranks},
                             {"lines", std::move(lines)},
                             {"state", std::move(state)},
@@ -88,30 +86,28 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
 
 static void printMemory(const ProgramSummary &summary, ArrayRef<Timeline> timelines,
                         raw_ostream &os) {
-  bool offloads = summary.hostStateBytes || summary.hostArenaBytes;
   os << "memory of a rank, " << summary.ranks << " rank(s), peak " << summary.peakBytes()
      << " bytes";
-  if (offloads)
-    os << ", " << summary.peakBytes(false) << " of the device and " << summary.peakBytes(true)
-       << " of the host";
+  if (summary.offloads())
+    os << ", " << summary.peakBytes(mem::Memory::Device) << " of the device and "
+       << summary.peakBytes(mem::Memory::Host) << " of the host";
   os << "\n";
   for (const PlanLine &line : summary.lines)
     os << llvm::format("  %15lld  ", (long long)line.bytes)
        << llvm::left_justify(rt::stringifyCategory(line.category), 14)
-       << (!offloads   ? ""
-           : line.host ? "host    "
-                       : "device  ")
+       << llvm::left_justify(summary.offloads() ? mem::stringifyMemory(line.memory) : "",
+                             summary.offloads() ? 8 : 0)
        << line.what << "\n";
   for (const Timeline &timeline : timelines)
-    for (bool host : {false, true}) {
-      if (host && timeline.hostPeakBytes == 0)
+    for (mem::Memory memory : mem::kMemories) {
+      bool host = memory == mem::Memory::Host;
+      if (host && timeline.peakBytes.host == 0)
         continue;
-      int64_t peak = host ? timeline.hostPeak : timeline.peak;
-      os << "@" << timeline.function << ": " << (host ? timeline.hostPeakBytes : timeline.peakBytes)
-         << " bytes of the " << (host ? "host's " : "") << "arena live at op " << peak << " of "
-         << timeline.ops.size()
+      int64_t peak = timeline.peak[memory];
+      os << "@" << timeline.function << ": " << timeline.peakBytes[memory] << " bytes of the "
+         << (host ? "host's " : "") << "arena live at op " << peak << " of " << timeline.ops.size()
          << "\n  bytes            category      life           tensor (source node)\n";
-      for (const LiveTensor *tensor : timeline.liveAt(peak, host))
+      for (const LiveTensor *tensor : timeline.liveAt(peak, memory))
         os << llvm::format("  %15lld  ", (long long)tensor->bytes)
            << llvm::left_justify(rt::stringifyCategory(tensor->category), 14)
            << llvm::left_justify(std::to_string(tensor->begin) + "-" + std::to_string(tensor->end),
@@ -129,8 +125,9 @@ LogicalResult shale::reportMemory(ModuleOp module, const ProgramSummary &summary
       return failure();
     timelines.push_back(std::move(*timeline));
   }
-  llvm::stable_sort(timelines,
-                    [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) {
+    return a.peakBytes.device > b.peakBytes.device;
+  });
   if (form == ReportForm::Text)
     return printMemory(summary, timelines, os), success();
   llvm::json::Value value = memoryJson(summary, timelines);

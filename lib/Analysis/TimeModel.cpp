@@ -22,7 +22,9 @@ static double passSeconds(Operation *op, const Rates &rates) {
   for (Value operand : op->getOperands())
     if (isa<MemRefType>(operand.getType())) {
       rt::BufferOp buffer = rt::allocationOf(operand);
-      seconds += bytesOf(operand) / (buffer && buffer.getHost() ? rates.hostMemory : rates.memory);
+      seconds +=
+          bytesOf(operand) /
+          (buffer && buffer.getMemory() == mem::Memory::Host ? rates.hostMemory : rates.memory);
     }
   return seconds;
 }

@@ -46,7 +46,7 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
   timeline.function = function.getSymName().str();
   for (Operation &op : function.getBody().front())
     timeline.ops.push_back(&op);
-  SmallVector<Lifetime> lifetimes, hostLifetimes;
+  mem::PerMemory<SmallVector<Lifetime>> lifetimes;
   for (LiveBuffer &buffer : liveness.buffers) {
     rt::BufferOp op = buffer.op;
     if (op.getSpace() != rt::Space::Arena)
@@ -60,15 +60,16 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
     tensor.offset = op.getOffset();
     tensor.begin = buffer.begin;
     tensor.end = buffer.end;
-    tensor.host = op.getHost();
+    tensor.memory = op.getMemory();
     tensor.buffer = op;
     tensor.maker = timeline.ops[buffer.begin];
     tensor.lastReader = timeline.ops[buffer.end];
-    (op.getHost() ? hostLifetimes : lifetimes).push_back({buffer.bytes, buffer.begin, buffer.end});
+    lifetimes[tensor.memory].push_back({buffer.bytes, buffer.begin, buffer.end});
     timeline.tensors.push_back(std::move(tensor));
   }
-  timeline.peakBytes = maxLiveBytes(lifetimes, rt::kAlignment, &timeline.peak);
-  timeline.hostPeakBytes = maxLiveBytes(hostLifetimes, rt::kAlignment, &timeline.hostPeak);
+  for (mem::Memory memory : mem::kMemories)
+    timeline.peakBytes[memory] =
+        maxLiveBytes(lifetimes[memory], rt::kAlignment, &timeline.peak[memory]);
   auto module = function->getParentOfType<ModuleOp>();
   for (auto slot : module.getOps<rt::SlotOp>()) {
     LiveTensor tensor{};
@@ -78,31 +79,30 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
     tensor.bytes = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
     tensor.offset = slot.getOffset();
     tensor.end = timeline.ops.size();
-    tensor.host = slot.getHost();
+    tensor.memory = slot.getMemory();
     timeline.state.push_back(std::move(tensor));
   }
   return timeline;
 }
 
-std::vector<const LiveTensor *> Timeline::liveAt(int64_t position, bool host) const {
+std::vector<const LiveTensor *> Timeline::liveAt(int64_t position, mem::Memory memory) const {
   std::vector<const LiveTensor *> live;
   for (const LiveTensor &tensor : tensors)
-    if (tensor.host == host && tensor.begin <= position && position <= tensor.end)
+    if (tensor.memory == memory && tensor.begin <= position && position <= tensor.end)
       live.push_back(&tensor);
   llvm::stable_sort(live,
                     [](const LiveTensor *a, const LiveTensor *b) { return a->bytes > b->bytes; });
   return live;
 }
 
-FailureOr<Timeline> shale::largestTimeline(ModuleOp module, bool host) {
+FailureOr<Timeline> shale::largestTimeline(ModuleOp module, mem::Memory memory) {
   Timeline largest;
-  largest.peakBytes = largest.hostPeakBytes = -1;
+  largest.peakBytes[memory] = -1;
   for (auto function : module.getOps<rt::FuncOp>()) {
     FailureOr<Timeline> timeline = timelineOf(function);
     if (failed(timeline))
       return failure();
-    if (host ? timeline->hostPeakBytes > largest.hostPeakBytes
-             : timeline->peakBytes > largest.peakBytes)
+    if (timeline->peakBytes[memory] > largest.peakBytes[memory])
       largest = std::move(*timeline);
   }
   return largest;

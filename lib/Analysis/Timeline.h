@@ -24,7 +24,7 @@ struct LiveTensor {
   rt::Space space;
   int64_t bytes, offset;
   int64_t begin, end; ///< positions of the first and last op that access it
-  bool host;          ///< whether it is in host memory (with offloading)
+  mem::Memory memory;
   mlir::Operation *maker, *lastReader, *buffer;
 };
 
@@ -33,11 +33,12 @@ struct Timeline {
   std::vector<LiveTensor> tensors; ///< buffers of the arenas, in order of first access
   std::vector<LiveTensor> state;   ///< states, live all the time
   std::vector<mlir::Operation *> ops;
-  int64_t peak = 0;      ///< position at which most bytes of the device's arena are live
-  int64_t peakBytes = 0; ///< live bytes at that position, each buffer rounded up to the alignment
-  int64_t hostPeak = 0, hostPeakBytes = 0; ///< the same for the host's arena
+  /// For each arena: the position at which most bytes are live.
+  mem::PerMemory<int64_t> peak;
+  /// The live bytes at that position, each buffer rounded up to the alignment.
+  mem::PerMemory<int64_t> peakBytes;
   /// Returns the tensors of one arena that are live at `position`, largest first.
-  std::vector<const LiveTensor *> liveAt(int64_t position, bool host = false) const;
+  std::vector<const LiveTensor *> liveAt(int64_t position, mem::Memory memory) const;
 };
 
 /// Returns the name of the source node in a location, or an empty string.
@@ -50,9 +51,9 @@ std::string sourcePlace(mlir::Location loc);
 /// Computes the timeline of a function. Fails after an error.
 mlir::FailureOr<Timeline> timelineOf(rt::FuncOp function);
 
-/// Returns the timeline of the function with the largest peak in the device's arena, or in the
-/// host's. Fails after an error.
-mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module, bool host = false);
+/// Returns the timeline of the function with the largest peak in the arena of one memory. Fails
+/// after an error.
+mlir::FailureOr<Timeline> largestTimeline(mlir::ModuleOp module, mem::Memory memory);
 
 } // namespace shale
 

@@ -89,7 +89,8 @@ void RtMachine::setHyper(int64_t rank, int64_t index, const Tensor &value) {
 Tensor RtMachine::getState(int64_t rank, StringRef state, Element element,
                            ArrayRef<int64_t> shape) const {
   rt::SlotOp slot = slotOf(function, state);
-  const Bytes &block = slot.getHost() ? memory[rank].hostState : memory[rank].state;
+  const Bytes &block =
+      slot.getMemory() == mem::Memory::Host ? memory[rank].hostState : memory[rank].state;
   return Tensor::fromBytes(element, shape, block.data() + slot.getOffset());
 }
 
@@ -112,9 +113,13 @@ RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
   auto op = buffer.getDefiningOp<rt::BufferOp>();
   switch (op.getSpace()) {
   case rt::Space::State:
-    return {(op.getHost() ? own.hostState : own.state).data() + op.getOffset(), type};
+    return {(op.getMemory() == mem::Memory::Host ? own.hostState : own.state).data() +
+                op.getOffset(),
+            type};
   case rt::Space::Arena:
-    return {(op.getHost() ? own.hostArena : own.arena).data() + op.getOffset(), type};
+    return {(op.getMemory() == mem::Memory::Host ? own.hostArena : own.arena).data() +
+                op.getOffset(),
+            type};
   case rt::Space::Input:
     return {own.inputs[*op.getIndex()].data(), type};
   case rt::Space::Constant:

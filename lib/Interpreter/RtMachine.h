@@ -47,7 +47,7 @@ private:
   };
 
   static Bytes &stateOf(Memory &memory, rt::SlotOp slot) {
-    return slot.getHost() ? memory.hostState : memory.state;
+    return slot.getMemory() == mem::Memory::Host ? memory.hostState : memory.state;
   }
   Span span(int64_t rank, mlir::Value buffer);
   Tensor read(int64_t rank, mlir::Value buffer);

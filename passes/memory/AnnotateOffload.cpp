@@ -102,7 +102,7 @@ void annotateStates(ModuleOp module, ArrayRef<nn::Role> roles, double fraction) 
   SmallVector<Candidate<SmallVector<nn::StateOp>>> candidates(llvm::make_second_range(together));
   takeLargest<SmallVector<nn::StateOp>>(candidates, fraction, [](ArrayRef<nn::StateOp> states) {
     for (nn::StateOp state : states)
-      state->setAttr(mem::kSpaceAttr, StringAttr::get(state.getContext(), "host"));
+      mem::setHome(state, mem::Memory::Host);
   });
 }
 

@@ -9,7 +9,9 @@ using namespace mlir;
 
 namespace shale {
 
-static bool isHostState(nn::StateOp state) { return state && state->hasAttr(mem::kSpaceAttr); }
+static bool isHostState(nn::StateOp state) {
+  return state && mem::getHome(state) == mem::Memory::Host;
+}
 
 bool isHostArgument(BlockArgument argument) { return isHostState(nn::getState(argument)); }
 

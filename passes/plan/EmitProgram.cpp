@@ -27,7 +27,7 @@ private:
 
   Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
                      IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
-                     StringRef name, int64_t padding = 0, bool host = false);
+                     StringRef name, int64_t padding = 0, mem::Memory memory = mem::Memory::Device);
   Value allocationBuffer(int64_t id);
   /// Returns a memref of `type` at a place.
   Value bufferAt(Place place, MemRefType type, Location loc);
@@ -116,14 +116,14 @@ FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
 /// Creates a buffer at the top of the function. Buffers are in the order of first use.
 Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
                             IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
-                            StringRef name, int64_t padding, bool host) {
+                            StringRef name, int64_t padding, mem::Memory memory) {
   OpBuilder::InsertionGuard guard(builder);
   if (lastBuffer)
     builder.setInsertionPointAfter(lastBuffer);
   else
     builder.setInsertionPointToStart(&program.getBody().front());
   auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category,
-                                     builder.getStringAttr(name), padding, host);
+                                     builder.getStringAttr(name), padding, memory);
   lastBuffer = buffer;
   return buffer;
 }
@@ -152,7 +152,7 @@ Value Emitter::allocationBuffer(int64_t id) {
   }
   return buffer =
              createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index,
-                          symbol, category, allocation.name, allocation.padding, allocation.host);
+                          symbol, category, allocation.name, allocation.padding, allocation.memory);
 }
 
 Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {

@@ -80,7 +80,7 @@ LogicalResult Placement::placeArguments() {
       allocation.space = rt::Space::State;
       allocation.symbol = state.getAttr();
       if (auto declared = nn::getState(function, state)) {
-        allocation.host = declared->hasAttr(mem::kSpaceAttr);
+        allocation.memory = mem::getHome(declared);
         allocation.category = categoryOf(declared.getRole());
       }
       if (!stateAllocations.try_emplace(state.getValue(), id).second)
@@ -170,11 +170,11 @@ StringAttr Placement::stateThatBecomes(Value value) {
   return {};
 }
 
-std::optional<Place> Placement::placeOfState(Operation *op, Value value, bool host) {
+std::optional<Place> Placement::placeOfState(Operation *op, Value value, mem::Memory memory) {
   StringAttr state = stateThatBecomes(value);
   auto it = state ? stateAllocations.find(state.getValue()) : stateAllocations.end();
   if (it == stateAllocations.end() || allocations[it->second].type != value.getType() ||
-      allocations[it->second].host != host)
+      allocations[it->second].memory != memory)
     return std::nullopt;
   Place place;
   place.allocation = it->second;
@@ -191,7 +191,10 @@ int64_t Placement::unreadState(Value value) {
   const Allocation &allocation = allocations[it->second];
   bool unread = llvm::all_of(members[it->second], [](Value member) { return member.use_empty(); });
   // Results of collectives and packs are in device memory.
-  return unread && !allocation.host && allocation.bytes == nn::tensorBytes(value) ? it->second : -1;
+  return unread && allocation.memory == mem::Memory::Device &&
+                 allocation.bytes == nn::tensorBytes(value)
+             ? it->second
+             : -1;
 }
 
 bool Placement::isSpent(StringAttr state) {
@@ -258,7 +261,7 @@ void Placement::placeStarted(dist::StartOp start) {
       whole.offset = place.offset;
       return take(whole);
     }
-    if (std::optional<Place> state = placeOfState(start, result))
+    if (std::optional<Place> state = placeOfState(start, result, mem::Memory::Device))
       return take(*state);
     break;
   case CollectiveKind::AllReduce:
@@ -295,12 +298,12 @@ void Placement::placeStarted(dist::StartOp start) {
 /// readers.
 void Placement::placeTransfer(mem::StartOp start) {
   Value result = start.getWait().getResult();
-  if (std::optional<Place> home = placeOfState(start, result, start.getToHost())) {
+  if (std::optional<Place> home = placeOfState(start, result, start.getTarget())) {
     places[result] = *home;
     members[home->allocation].push_back(result);
     return;
   }
-  allocations[add(result, describeValue(result))].host = start.getToHost();
+  allocations[add(result, describeValue(result))].memory = start.getTarget();
 }
 
 /// Places gradients where they are packed if their allocation has no other use; others are copied.
@@ -344,13 +347,15 @@ void Placement::placeComputed(Operation *op) {
     std::optional<Place> state;
     if (!operand || !mayTake(op, *operand, result)) {
       auto isOnHost = [&](Value value) {
-        return hasPlace(value) && allocations[placeOf(value).allocation].host;
+        return hasPlace(value) &&
+               allocations[placeOf(value).allocation].memory == mem::Memory::Host;
       };
       // An op with an operand on the host runs there.
-      bool host = llvm::any_of(op->getOperands(), isOnHost);
-      state = placeOfState(op, result, host);
+      mem::Memory memory =
+          llvm::any_of(op->getOperands(), isOnHost) ? mem::Memory::Host : mem::Memory::Device;
+      state = placeOfState(op, result, memory);
       if (!state) {
-        allocations[add(result, describeValue(result))].host = host;
+        allocations[add(result, describeValue(result))].memory = memory;
         continue;
       }
     }

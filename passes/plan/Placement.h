@@ -47,8 +47,8 @@ struct Place {
 
 struct Allocation {
   rt::Space space = rt::Space::Arena;
-  /// For state and arena: whether it is in the block in host memory.
-  bool host = false;
+  /// For state and arena: the memory of the block.
+  mem::Memory memory = mem::Memory::Device;
   /// The type of the first tensor in it, which gives its element type and bytes.
   mlir::RankedTensorType type;
   int64_t bytes = 0;
@@ -107,7 +107,7 @@ private:
   bool isDeadAfter(const Place &place, int64_t bytes, mlir::Operation *op, mlir::OpOperand *except);
   /// Returns the place of the state that `value` becomes, if the old value has no readers
   /// once `op` has begun.
-  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value, bool host = false);
+  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value, mem::Memory memory);
   /// Returns the state whose value is `value` when the function returns, or null.
   mlir::StringAttr stateThatBecomes(mlir::Value value);
   /// Returns the allocation of the state that `value` becomes if the old value has no

@@ -35,10 +35,8 @@ static LogicalResult collectStates(ModuleOp module, llvm::MapVector<StringAttr, 
 }
 
 namespace {
-/// Bytes of a block on the device and of the corresponding block in host memory.
-struct BlockBytes {
-  int64_t device = 0, host = 0;
-};
+/// Bytes of a block in each memory.
+using BlockBytes = mem::PerMemory<int64_t>;
 } // namespace
 
 /// Lays out the state blocks: parameters first, in the order of the module.
@@ -53,13 +51,13 @@ static FailureOr<BlockBytes> layOutState(ModuleOp module) {
     if (!type)
       return success();
     int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(type));
-    bool host = state->hasAttr(mem::kSpaceAttr);
-    int64_t &offset = host ? total.host : total.device;
+    mem::Memory home = mem::getHome(state);
+    int64_t &offset = total[home];
     if (bytes < 0 || bytes > INT64_MAX / 2 - offset)
       return state.emitOpError("does not fit any memory: ") << type;
     rt::Category category = categoryOf(state.getRole());
     rt::SlotOp::create(builder, state.getLoc(), rt::slotName(state.getSymName()), offset, type,
-                       state->getAttrOfType<StringAttr>(dist::kAxisAttr), category, host);
+                       state->getAttrOfType<StringAttr>(dist::kAxisAttr), category, home);
     offset += llvm::alignTo(bytes, rt::kAlignment);
     return success();
   };
@@ -86,11 +84,11 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       return failure();
     SmallVector<int64_t> offsets(placement.allocations.size(), 0);
     BlockBytes total;
-    for (bool host : {false, true}) {
+    for (mem::Memory memory : mem::kMemories) {
       SmallVector<Lifetime> lifetimes;
       SmallVector<int64_t> ids;
       for (auto [id, allocation] : llvm::enumerate(placement.allocations))
-        if (allocation.space == rt::Space::Arena && allocation.host == host &&
+        if (allocation.space == rt::Space::Arena && allocation.memory == memory &&
             allocation.into < 0 && allocation.end >= 0) {
           lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
           ids.push_back(id);
@@ -98,15 +96,16 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       ArenaLayout layout = layOutArena(lifetimes, rt::kAlignment);
       for (auto [id, offset] : llvm::zip(ids, layout.offsets))
         offsets[id] = offset;
-      (host ? total.host : total.device) = layout.bytes;
-      if (host && lifetimes.empty())
+      total[memory] = layout.bytes;
+      if (memory == mem::Memory::Host && lifetimes.empty())
         continue;
       int64_t live = maxLiveBytes(lifetimes, rt::kAlignment);
       emitDecision(function.getLoc(), "plan",
                    llvm::formatv("{0} buffers of @{1} in {2} bytes of {3}; {4} are live at the "
                                  "peak, {5} are gaps",
                                  lifetimes.size(), function.getSymName(), layout.bytes,
-                                 host ? "host arena" : "arena", live, layout.bytes - live)
+                                 memory == mem::Memory::Host ? "host arena" : "arena", live,
+                                 layout.bytes - live)
                        .str());
     }
     if (failed(emitProgram(function, placement, offsets, kernels, counters)))
@@ -134,8 +133,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       FailureOr<BlockBytes> bytes = planFunction(function, kernels, counters);
       if (failed(bytes))
         return signalPassFailure();
-      arenaBytes.device = std::max(arenaBytes.device, bytes->device);
-      arenaBytes.host = std::max(arenaBytes.host, bytes->host);
+      for (mem::Memory memory : mem::kMemories)
+        arenaBytes[memory] = std::max(arenaBytes[memory], (*bytes)[memory]);
     }
     for (func::FuncOp function : functions)
       function.erase();

@@ -21,7 +21,7 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
     llvm::erase_if(active, [&](LiveBuffer *other) { return other->end < buffer.begin; });
     for (LiveBuffer *other : active) {
       rt::BufferOp a = buffer.op, b = other->op;
-      if (a.getHost() == b.getHost() && a.getOffset() < b.getOffset() + other->bytes &&
+      if (a.getMemory() == b.getMemory() && a.getOffset() < b.getOffset() + other->bytes &&
           b.getOffset() < a.getOffset() + buffer.bytes) {
         InFlightDiagnostic diag = a.emitOpError()
                                   << "'" << a.getName()
@@ -46,7 +46,7 @@ struct Span {
 
   bool sameBlock(const Span &other) const {
     rt::BufferOp a = block, b = other.block;
-    return a.getSpace() == b.getSpace() && a.getHost() == b.getHost() &&
+    return a.getSpace() == b.getSpace() && a.getMemory() == b.getMemory() &&
            a.getIndex() == b.getIndex() &&
            (a.getSpace() == rt::Space::State || a.getSymbol() == b.getSymbol());
   }

@@ -163,11 +163,13 @@ void FunctionLowering::lowerBuffer(rt::BufferOp op) {
   Value address;
   switch (op.getSpace()) {
   case rt::Space::State:
-    address = advance(op.getHost() ? hostBlock("shale_host_state") : function.getArgument(State),
+    address = advance(op.getMemory() == mem::Memory::Host ? hostBlock("shale_host_state")
+                                                          : function.getArgument(State),
                       op.getOffset());
     break;
   case rt::Space::Arena:
-    address = advance(op.getHost() ? hostBlock("shale_host_arena") : function.getArgument(Arena),
+    address = advance(op.getMemory() == mem::Memory::Host ? hostBlock("shale_host_arena")
+                                                          : function.getArgument(Arena),
                       op.getOffset());
     break;
   case rt::Space::Input:
@@ -191,7 +193,7 @@ void FunctionLowering::lowerBuffer(rt::BufferOp op) {
 static ShaleSpace spaceOf(rt::LaunchOp op) {
   bool host = llvm::any_of(op.getOutputs(), [](Value output) {
     rt::BufferOp buffer = rt::allocationOf(output);
-    return buffer && buffer.getHost();
+    return buffer && buffer.getMemory() == mem::Memory::Host;
   });
   return host ? SHALE_SPACE_HOST : SHALE_SPACE_DEVICE;
 }

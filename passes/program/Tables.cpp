@@ -348,7 +348,8 @@ FailureOr<Datum> Tables::states() {
     rows.push_back(
         data.fields({data.i32(it->second), data.i32(runtimeRole(state)),
                      data.i32(runtimeType(type.getElementType())), data.i32(axis),
-                     data.i64(slot.getOffset() + (slot.getHost() ? hostStateBegin(module) : 0)),
+                     data.i64(slot.getOffset() +
+                              (slot.getMemory() == mem::Memory::Host ? hostStateBegin(module) : 0)),
                      data.i64(type.getNumElements())}));
   }
   stateCount = rows.size();
@@ -397,26 +398,27 @@ Datum Tables::plan(const ProgramSummary &summary) {
   for (const PlanLine &line : summary.lines)
     rows.push_back(
         data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what),
-                     data.string(line.host ? "host" : "device"), data.i64(line.bytes)}));
+                     data.string(mem::stringifyMemory(line.memory)), data.i64(line.bytes)}));
   return data.array("plan", std::move(rows));
 }
 
 Datum Tables::buffers(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const PlannedBuffer &buffer : summary.buffers)
-    rows.push_back(data.fields(
-        {data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
-         data.string((buffer.host ? "host " : "") + rt::stringifySpace(buffer.space).str()),
-         data.i64(buffer.offset), data.i64(buffer.bytes), data.i64(buffer.padding)}));
+    rows.push_back(
+        data.fields({data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
+                     data.string((buffer.memory == mem::Memory::Host ? "host " : "") +
+                                 rt::stringifySpace(buffer.space).str()),
+                     data.i64(buffer.offset), data.i64(buffer.bytes), data.i64(buffer.padding)}));
   return data.array("buffers", std::move(rows));
 }
 
 Datum Tables::transfers(const ProgramSummary &summary) {
   std::vector<Datum> rows;
   for (const MemoryCopy &copy : summary.copies)
-    rows.push_back(
-        data.fields({data.string(copy.name), data.string(copy.source), data.i64(copy.bytes),
-                     data.i64(copy.times), data.i32(copy.toHost), data.i32(0)}));
+    rows.push_back(data.fields({data.string(copy.name), data.string(copy.source),
+                                data.i64(copy.bytes), data.i64(copy.times),
+                                data.i32(copy.target == mem::Memory::Host), data.i32(0)}));
   return data.array("transfers", std::move(rows));
 }
 
@@ -528,10 +530,10 @@ LogicalResult Tables::run() {
                                buffers(*summary),
                                transfers(*summary),
                                keptTable,
-                               data.i64(summary->stateBytes),
-                               data.i64(summary->arenaBytes),
-                               data.i64(summary->hostStateBytes),
-                               data.i64(summary->hostArenaBytes),
+                               data.i64(summary->stateBytes.device),
+                               data.i64(summary->arenaBytes.device),
+                               data.i64(summary->stateBytes.host),
+                               data.i64(summary->arenaBytes.host),
                                data.i64(int64_t(summary->copies.size())),
                                data.i64(summary->commScratchBytes),
                                data.i64(tokensPerStep(step) * summary->microbatches),

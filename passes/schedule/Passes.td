@@ -239,14 +239,14 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
     ```mlir
     func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %a = nn.exp %x : tensor<4x4xf32>
-      %a_leaving = mem.start %a to_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %a_leaving = mem.start %a to host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
       %b = nn.tanh %a : tensor<4x4xf32>
       %a_host = mem.wait %a_leaving : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
-      %b_leaving = mem.start %b to_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %b_leaving = mem.start %b to host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
       %c = nn.sqrt %b : tensor<4x4xf32>
       %b_host = mem.wait %b_leaving : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
-      %b_coming = mem.start %b_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
-      %a_coming = mem.start %a_host : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %b_coming = mem.start %b_host to device : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
+      %a_coming = mem.start %a_host to device : tensor<4x4xf32> -> !dist.pending<tensor<4x4xf32>>
       %b_again = mem.wait %b_coming : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>
       %db = nn.mul %c, %b_again : tensor<4x4xf32>
       %a_again = mem.wait %a_coming : !dist.pending<tensor<4x4xf32>> -> tensor<4x4xf32>

@@ -30,7 +30,9 @@ static Transfer split(Operation *op) {
   OpBuilder builder(op);
   Value input = op->getOperand(0);
   auto pending = dist::PendingType::get(op->getContext(), cast<RankedTensorType>(input.getType()));
-  auto start = mem::StartOp::create(builder, op->getLoc(), pending, input, isa<mem::OffloadOp>(op));
+  auto start =
+      mem::StartOp::create(builder, op->getLoc(), pending, input,
+                           isa<mem::OffloadOp>(op) ? mem::Memory::Host : mem::Memory::Device);
   auto wait = mem::WaitOp::create(builder, op->getLoc(), input.getType(), start.getPending());
   start->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   wait->setDiscardableAttrs(op->getDiscardableAttrDictionary());
@@ -68,7 +70,7 @@ static bool isOfUpdate(mem::StartOp start) {
 
 static bool isWantedLate(Transfer &transfer) {
   return transfer.reader->hasTrait<OpTrait::IsTerminator>() ||
-         (transfer.start.getToHost() && !isOfUpdate(transfer.start));
+         (transfer.start.getTarget() == mem::Memory::Host && !isOfUpdate(transfer.start));
 }
 
 /// Returns where copies for the first update start: at the last wait for a collective

@@ -30,11 +30,12 @@ static std::string memoryText(const Plan &plan) {
 }
 
 /// Prints the largest tensors that are live at the peak of one memory.
-static void printLive(const Timeline &timeline, bool host, unsigned count, raw_ostream &os) {
-  int64_t peak = host ? timeline.hostPeak : timeline.peak;
-  std::vector<const LiveTensor *> live = timeline.liveAt(peak, host);
-  os << "  live at the peak" << (host ? " of host memory" : "") << ", in @" << timeline.function
-     << " at op " << peak;
+static void printLive(const Timeline &timeline, mem::Memory memory, unsigned count,
+                      raw_ostream &os) {
+  int64_t peak = timeline.peak[memory];
+  std::vector<const LiveTensor *> live = timeline.liveAt(peak, memory);
+  os << "  live at the peak" << (memory == mem::Memory::Host ? " of host memory" : "") << ", in @"
+     << timeline.function << " at op " << peak;
   if (peak < int64_t(timeline.ops.size()))
     if (std::string node = sourceNode(timeline.ops[peak]->getLoc()); !node.empty())
       os << " (node '" << node << "')";
@@ -129,7 +130,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   os << "verdict       peak " << memoryText(plan) << ": ";
   std::map<rt::Category, int64_t> parts;
   for (const PlanLine &line : plan.summary.lines)
-    if (!line.host)
+    if (line.memory == mem::Memory::Device)
       parts[line.category] += line.bytes;
   std::vector<std::pair<int64_t, rt::Category>> sorted;
   for (auto [category, bytes] : parts)
@@ -197,12 +198,12 @@ static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space s
 }
 
 /// Prints what is live at the peak of a memory, and what the memory holds besides the arena.
-static void printContents(const Plan &planned, bool host, raw_ostream &os) {
-  if (FailureOr<Timeline> timeline = largestTimeline(*planned.module, host); succeeded(timeline))
-    printLive(*timeline, host, 8, os);
+static void printContents(const Plan &planned, mem::Memory memory, raw_ostream &os) {
+  if (FailureOr<Timeline> timeline = largestTimeline(*planned.module, memory); succeeded(timeline))
+    printLive(*timeline, memory, 8, os);
   os << "  beside the arena:\n";
   for (const PlanLine &line : planned.summary.lines)
-    if (line.host == host && !StringRef(line.what).contains("arena"))
+    if (line.memory == memory && !StringRef(line.what).contains("arena"))
       os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
 }
 
@@ -234,9 +235,9 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
   std::vector<PlanOrError> again = planner.planAll(smallest.options, /*keepModules=*/true);
   if (again.front().plan) {
     if (!host)
-      printContents(*again.front().plan, false, os);
+      printContents(*again.front().plan, mem::Memory::Device, os);
     if (host || (space == Space::Both && smallest.host() > 0))
-      printContents(*again.front().plan, true, os);
+      printContents(*again.front().plan, mem::Memory::Host, os);
   }
   std::vector<Plan> lower;
   // A plan that does not fit the other memory does not help.

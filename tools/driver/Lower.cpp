@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace shale;
 
-int64_t Plan::device() const { return summary.peakBytes(/*host=*/false); }
-int64_t Plan::host() const { return summary.peakBytes(/*host=*/true); }
+int64_t Plan::device() const { return summary.peakBytes(mem::Memory::Device); }
+int64_t Plan::host() const { return summary.peakBytes(mem::Memory::Host); }
 
 bool Plan::fits(const MemoryLimit &limit) const {
   return (!limit.device || device() <= *limit.device) && (!limit.host || host() <= *limit.host) &&

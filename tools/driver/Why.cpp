@@ -84,7 +84,7 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
     for (const LiveTensor &tensor : timeline.tensors) {
       if (tensor.source != source)
         continue;
-      if (tensor.host)
+      if (tensor.memory == mem::Memory::Host)
         fate.hostBytes += tensor.bytes;
       else if (inPhase(tensor.maker, nn::Phase::Forward) &&
                inPhase(tensor.lastReader, nn::Phase::Backward))
@@ -139,8 +139,9 @@ static std::vector<Timeline> timelinesOf(ModuleOp module) {
   for (auto function : module.getOps<rt::FuncOp>())
     if (FailureOr<Timeline> timeline = timelineOf(function); succeeded(timeline))
       timelines.push_back(std::move(*timeline));
-  llvm::stable_sort(timelines,
-                    [](const Timeline &a, const Timeline &b) { return a.peakBytes > b.peakBytes; });
+  llvm::stable_sort(timelines, [](const Timeline &a, const Timeline &b) {
+    return a.peakBytes.device > b.peakBytes.device;
+  });
   return timelines;
 }
 
@@ -152,12 +153,12 @@ static bool matches(const LiveTensor &tensor, StringRef name, bool whole) {
 static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_ostream &os) {
   os << tensor.name << (tensor.source.empty() ? "" : " (node '" + tensor.source + "')") << ": "
      << tensor.bytes << " bytes, " << rt::stringifyCategory(tensor.category) << ", in @"
-     << timeline.function << (tensor.host ? ", in host memory" : "") << "\n";
+     << timeline.function << (tensor.memory == mem::Memory::Host ? ", in host memory" : "") << "\n";
   os << "  made by       " << describe(timeline, tensor.begin) << costOf(tensor.maker) << "\n";
   std::vector<int64_t> positions = touches(timeline, tensor);
   os << "  touched by    " << positions.size() << " ops, last by " << describe(timeline, tensor.end)
      << "\n";
-  int64_t peak = tensor.host ? timeline.hostPeak : timeline.peak;
+  int64_t peak = timeline.peak[tensor.memory];
   if (tensor.begin > peak || peak > tensor.end) {
     os << "  at the peak   not there: op " << peak << " has the peak, it lives from "
        << tensor.begin << " to " << tensor.end << "\n";
@@ -245,8 +246,9 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
       if (subject.is(tensor, whole) && shown < most) {
         os << tensor.name << ": " << tensor.bytes << " bytes of state ("
            << rt::stringifyCategory(tensor.category) << "), there all the time\n  offloaded     "
-           << (tensor.host ? "yes, its home is host memory"
-                           : "no, --offload " + plan.options.offload + " leaves it on the device")
+           << (tensor.memory == mem::Memory::Host
+                   ? "yes, its home is host memory"
+                   : "no, --offload " + plan.options.offload + " leaves it on the device")
            << "\n";
         ++shown;
       }

@@ -4,6 +4,7 @@
 
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/interfaces/Interfaces.td"
+include "dialects/mem/MemBase.td"
 include "dialects/mem/MemDialect.td"
 
 class Mem_MoveOp<string mnemonic> : Op<Mem_Dialect, mnemonic, [AllTypesMatch<["input", "result"]>, DeclareOpInterfaceMethods<PlacedAtUseInterface>]> {
@@ -47,7 +48,7 @@ def Mem_ReloadOp : Mem_MoveOp<"reload"> {
 def Mem_StartOp : Op<Mem_Dialect, "start"> {
   let summary = "Starts a copy into the other memory";
   let description = [{
-    Starts a copy into host memory (`to_host`) or into device memory. The operand's
+    Starts a copy into the memory `target`; the operand is in the other one. Its
     bytes must not change until the `mem.wait` of the result.
 
     Life: made by schedule from `mem.offload` and `mem.reload`; becomes a runtime
@@ -59,13 +60,13 @@ def Mem_StartOp : Op<Mem_Dialect, "start"> {
 
     Example:
     ```mlir
-    %p = mem.start %0 to_host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
+    %p = mem.start %0 to host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
     %1 = mem.wait %p : !dist.pending<tensor<4xf32>> -> tensor<4xf32>
     ```
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, UnitAttr:$to_host);
+  let arguments = (ins AnyStaticShapeTensor:$input, Mem_Memory:$target);
   let results = (outs AnyType:$pending);
-  let assemblyFormat = "$input (`to_host` $to_host^)? attr-dict `:` type($input) `->` type($pending)";
+  let assemblyFormat = "$input `to` $target attr-dict `:` type($input) `->` type($pending)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Returns the op that waits for the copy.

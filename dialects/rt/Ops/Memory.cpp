@@ -22,7 +22,7 @@ LogicalResult SlotOp::verify() {
 /// Checks that a state or arena buffer ends within its block (buffer_c2).
 static LogicalResult verifyWithinBlock(BufferOp op) {
   auto module = op->getParentOfType<ModuleOp>();
-  StringRef name = blockBytesAttr(op.getSpace(), op.getHost());
+  StringRef name = blockBytesAttr(op.getSpace(), op.getMemory());
   auto bytes = module ? module->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
   int64_t size = bufferBytes(op.getType());
   if (!bytes)
@@ -62,7 +62,8 @@ LogicalResult BufferOp::verify() {
     return emitOpError() << (indexed ? "needs an index" : "has no index");
   if (named != bool(getSymbolAttr())) // buffer_c4
     return emitOpError() << (named ? "needs a symbol" : "has no symbol");
-  if (getHost() && space != Space::State && space != Space::Arena) // buffer_c6
+  if (getMemory() == shale::mem::Memory::Host && space != Space::State &&
+      space != Space::Arena) // buffer_c6
     return emitOpError("cannot be in host memory");
   if (indexed)
     return verifyIndexed(*this, getIndex().value_or(-1));
@@ -100,7 +101,7 @@ LogicalResult TransferOp::verify() {
       source.getNumElements() != target.getNumElements()) // transfer_c1
     return emitOpError() << "cannot copy " << source << " to " << target;
   BufferOp from = allocationOf(getSource()), to = allocationOf(getTarget());
-  if (from && to && from.getHost() == to.getHost()) // transfer_c1
+  if (from && to && from.getMemory() == to.getMemory()) // transfer_c1
     return emitOpError("must copy between the device's memory and the host's");
   return success();
 }

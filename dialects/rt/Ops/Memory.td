@@ -2,6 +2,7 @@
 #ifndef SHALE_RT_MEMORY_TD
 #define SHALE_RT_MEMORY_TD
 
+include "dialects/mem/MemBase.td"
 include "dialects/rt/RTBase.td"
 
 def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
@@ -20,8 +21,9 @@ def RT_SlotOp : RT_Op<"slot", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     Example: `rt.slot @"h.0@slot" parameters offset = 128 : tensor<64xf32>`
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, RT_Int:$offset, TypeAttr:$type,
-                       OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category, UnitAttr:$host);
-  let assemblyFormat = "$sym_name (`host` $host^)? `` $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
+                       OptionalAttr<StrAttr>:$axis, RT_CategoryAttr:$category,
+                       DefaultValuedAttr<Mem_Memory, "::shale::mem::Memory::Device">:$memory);
+  let assemblyFormat = "$sym_name (custom<Memory>($memory)^)? `` $category `offset` `=` $offset (`axis` `=` $axis^)? `:` $type attr-dict";
   let hasVerifier = 1;
 }
 
@@ -60,10 +62,11 @@ def RT_BufferOp : RT_Op<"buffer", [Pure]> {
   }];
   let arguments = (ins RT_SpaceAttr:$space, DefaultValuedAttr<RT_Int, "0">:$offset, OptionalAttr<RT_Int>:$index,
                        OptionalAttr<FlatSymbolRefAttr>:$symbol, RT_CategoryAttr:$category,
-                       StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding, UnitAttr:$host);
+                       StrAttr:$name, DefaultValuedAttr<RT_Int, "0">:$padding,
+                       DefaultValuedAttr<Mem_Memory, "::shale::mem::Memory::Device">:$memory);
   let results = (outs RT_Buffer:$result);
   let assemblyFormat = [{
-    `` $space (`host` $host^)? (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? `` $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
+    `` $space (custom<Memory>($memory)^)? (`offset` `=` $offset^)? (`index` `=` $index^)? ($symbol^)? `` $category $name (`padding` `=` $padding^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -2,7 +2,7 @@
 
 func.func @start_c1(%0: tensor<4xf32>) {
   // expected-error@+1 {{result must be pending of 'tensor<4xf32>'}}
-  %p = mem.start %0 : tensor<4xf32> -> !dist.pending<tensor<8xf32>>
+  %p = mem.start %0 to host : tensor<4xf32> -> !dist.pending<tensor<8xf32>>
   return
 }
 
@@ -10,7 +10,7 @@ func.func @start_c1(%0: tensor<4xf32>) {
 
 func.func @start_c2(%0: tensor<4xf32>) {
   // expected-error@+1 {{must be waited for exactly once, in its block}}
-  %p = mem.start %0 : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
+  %p = mem.start %0 to host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
   return
 }
 

@@ -12,8 +12,8 @@ func.func @moves(%0: tensor<4xf32>) -> tensor<4xf32> {
 
 // CHECK-LABEL: func.func @halves
 func.func @halves(%0: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK: %[[P:.*]] = mem.start %{{.*}} to_host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
-  %p = mem.start %0 to_host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
+  // CHECK: %[[P:.*]] = mem.start %{{.*}} to host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
+  %p = mem.start %0 to host : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
   // CHECK: mem.wait %[[P]] : !dist.pending<tensor<4xf32>> -> tensor<4xf32>
   %1 = mem.wait %p : !dist.pending<tensor<4xf32>> -> tensor<4xf32>
   return %1 : tensor<4xf32>

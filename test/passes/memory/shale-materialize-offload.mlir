@@ -27,7 +27,7 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   // The activation leaves at once and comes back for its first reader, a view of it made again.
   // CHECK: %[[E:.*]] = nn.exp
   // CHECK-NEXT: %[[H:.*]] = mem.offload %[[E]]
-  // SCHEDULE: mem.start %{{.*}} to_host {{.*}}64x64
+  // SCHEDULE: mem.start %{{.*}} to host {{.*}}64x64
   %0 = nn.exp %c {nn.phase = #nn.phase<forward>} : tensor<64x64xf32>
   %v = nn.reshape %0 {nn.phase = #nn.phase<forward>} : tensor<64x64xf32> -> tensor<64x64xf32>
   %1 = nn.matmul %v, %x {nn.phase = #nn.phase<forward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

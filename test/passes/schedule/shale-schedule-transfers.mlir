@@ -48,18 +48,18 @@ nn.state @mb role = moment("momentum") type = tensor<16xf32> {of = @fb, dist.gro
 // second's before the first is waited for.
 // CHECK: dist.start
 // CHECK-NOT: dist.wait
-// CHECK: mem.start %{{.*}} to_host
+// CHECK: mem.start %{{.*}} to host
 // CHECK: dist.wait
-// CHECK: mem.start %{{.*}} to_host
+// CHECK: mem.start %{{.*}} to host
 // CHECK: mem.wait
 // CHECK: nn.sgd
 // CHECK: mem.wait
 // CHECK: nn.sgd
 // LAZY: dist.wait
-// LAZY: to_host
+// LAZY: to host
 // LAZY-NEXT: mem.wait
 // LAZY: nn.sgd
-// LAZY: to_host
+// LAZY: to host
 // LAZY-NEXT: mem.wait
 // LAZY: nn.sgd
 func.func @step(%x: tensor<4x4xf32>, %fa: tensor<16xf32> {nn.state = @fa}, %fb: tensor<16xf32> {nn.state = @fb}, %fc: tensor<16xf32> {nn.state = @fc},
