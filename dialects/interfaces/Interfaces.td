@@ -143,7 +143,18 @@ def PrecisionInterface : OpInterface<"PrecisionOpInterface"> {
   ];
 }
 
-def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
+def GradientPartsInterface : OpInterface<"GradientPartsOpInterface"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op on whole gradients that is applied to parts of them: an update, a sum
+    over micro-batches or a reduction of elements. No sharding propagates through
+    it. `shale-partition` gives it parts of the parameter's layout, and
+    `shale-materialize-units` rebuilds it on flat groups, before or after the sums
+    over ranks.
+  }];
+}
+
+def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [GradientPartsInterface]> {
   let cppNamespace = "::shale";
   let description = [{
     An op that updates one parameter, or one flat group of parameters, and its
@@ -163,6 +174,12 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface"> {
       ::llvm::SmallVector<::mlir::OpOperand *> operands;
       for (::mlir::OpOperand &operand : $_op->getOpOperands().slice(2, $_op->getNumResults() - 1))
         operands.push_back(&operand);
+      return operands;
+    }]>,
+    InterfaceMethod<"Returns the operands that belong to the parameter: the parameter, its gradient and its state.",
+    "::llvm::SmallVector<::mlir::OpOperand *>", "getOwnOperands", (ins), "", [{
+      ::llvm::SmallVector<::mlir::OpOperand *> operands{&$_op.getParameterOperand(), &$_op.getGradientOperand()};
+      ::llvm::append_range(operands, $_op.getStateOperands());
       return operands;
     }]>,
     InterfaceMethod<[{
@@ -246,7 +263,7 @@ def PartitionableInterface : OpInterface<"PartitionableOpInterface"> {
   ];
 }
 
-def ElementReductionInterface : OpInterface<"ElementReductionOpInterface"> {
+def ElementReductionInterface : OpInterface<"ElementReductionOpInterface", [GradientPartsInterface]> {
   let cppNamespace = "::shale";
   let description = [{
     An op that sums a function of each element of each operand, such as the

@@ -180,12 +180,10 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
   Operation *yield = body.getTerminator();
   Value output = yield->getOperand(result), input = body.getArgument(argument);
   // An optimizer update reads only the element of the parameter, gradient and state that it writes.
-  if (auto update = dyn_cast_or_null<OptimizerUpdateOpInterface>(output.getDefiningOp())) {
-    SmallVector<OpOperand *> own = update.getStateOperands();
-    own.append({&update.getParameterOperand(), &update.getGradientOperand()});
-    if (llvm::any_of(own, [&](OpOperand *operand) { return operand->get() == input; }))
+  if (auto update = dyn_cast_or_null<OptimizerUpdateOpInterface>(output.getDefiningOp()))
+    if (llvm::any_of(update.getOwnOperands(),
+                     [&](OpOperand *operand) { return operand->get() == input; }))
       return "";
-  }
   int64_t count = nn::elements(output);
   if (count != nn::elements(input))
     return "they have different numbers of elements";

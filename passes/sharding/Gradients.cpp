@@ -276,7 +276,7 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
     return failure();
   OptimizerUpdateOpInterface first = values.updates.front();
   Location loc = group.unit.getLoc();
-  llvm::SmallDenseSet<unsigned> own = ownOperands(first);
+  SmallVector<OpOperand *> own = first.getOwnOperands();
 
   Value param = values.atRest;
   bool sliceParam = group.updatesSlice && !group.param.sliced;
@@ -286,7 +286,7 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
         param, units.axis, 0);
   SmallVector<Value> operands;
   for (OpOperand &operand : first->getOpOperands()) {
-    if (own.contains(operand.getOperandNumber())) {
+    if (llvm::is_contained(own, &operand)) {
       operands.push_back(param); // replaced below
       continue;
     }

@@ -118,8 +118,7 @@ void UnitRewriter::makeSignature() {
 /// place.
 static bool feedsGradientsOnly(Operation *op, const llvm::DenseSet<Operation *> &absorbed) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
-    return absorbed.contains(user) ||
-           isa<OptimizerUpdateOpInterface, ElementReductionOpInterface, nn::AccumulateOp>(user);
+    return absorbed.contains(user) || isa<GradientPartsOpInterface>(user);
   });
 }
 

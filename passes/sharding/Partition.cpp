@@ -223,10 +223,10 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   auto layoutOf = [&](Value value) {
     return stateLayout(value.getType(), param.getType(), layout);
   };
-  llvm::SmallDenseSet<unsigned> own = ownOperands(update);
+  SmallVector<OpOperand *> own = update.getOwnOperands();
   SmallVector<Value> operands;
   for (OpOperand &operand : update->getOpOperands())
-    operands.push_back(own.contains(operand.getOperandNumber())
+    operands.push_back(llvm::is_contained(own, &operand)
                            ? converted(operand.get(), layoutOf(operand.get()))
                            : replicated(operand.get()));
   SmallVector<Layout, 4> layouts;

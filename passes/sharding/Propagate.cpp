@@ -247,7 +247,7 @@ LogicalResult Propagation::run() {
       continue;
     }
     // Replicated here; partition and materialize-units apply them to parts.
-    if (isa<ElementReductionOpInterface, nn::AccumulateOp>(op))
+    if (isa<GradientPartsOpInterface>(op))
       continue;
     OpState &state = states[&op];
     state.rule = getRule(&op);

@@ -15,14 +15,6 @@ dist::MeshOp meshOfFunctions(ModuleOp module) {
   return {};
 }
 
-llvm::SmallDenseSet<unsigned> ownOperands(OptimizerUpdateOpInterface update) {
-  llvm::SmallDenseSet<unsigned> own{update.getParameterOperand().getOperandNumber(),
-                                    update.getGradientOperand().getOperandNumber()};
-  for (OpOperand *operand : update.getStateOperands())
-    own.insert(operand->getOperandNumber());
-  return own;
-}
-
 Layout stateLayout(Type type, Type param, const Layout &layout) {
   auto state = cast<RankedTensorType>(type), of = cast<RankedTensorType>(param);
   return state.getShape() == of.getShape() ? layout : Layout::replicated(state.getRank());

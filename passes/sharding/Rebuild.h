@@ -7,7 +7,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "passes/sharding/Layout.h"
-#include "llvm/ADT/DenseSet.h"
 
 namespace shale {
 inline namespace sharding {
@@ -28,10 +27,6 @@ struct CopyAttributes : mlir::OpBuilder::Listener {
 
 /// Returns the mesh of a module that has functions; null after an error.
 dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
-
-/// Returns the numbers of the operands that belong to the parameter of an update: the parameter,
-/// its gradient and its optimizer state.
-llvm::SmallDenseSet<unsigned> ownOperands(OptimizerUpdateOpInterface update);
 
 /// Returns the layout of optimizer state of `type` whose parameter has type `param` and layout
 /// `layout`: state of another shape is whole on every rank.
