@@ -46,9 +46,6 @@ inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 /// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
 /// attribute.
 Strategy getStrategy(mlir::Operation *op);
-/// Parses a value of --shard: a keyword of the enum, or hybrid, which is full on a mesh with a
-/// replica axis.
-std::optional<Strategy> parseStrategy(llvm::StringRef word);
 
 // Whether each rank stores only its slice of the parameters, gradients or optimizer state.
 inline bool splitsParameters(Strategy strategy) { return strategy == Strategy::Full; }

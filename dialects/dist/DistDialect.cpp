@@ -34,10 +34,6 @@ Strategy shale::dist::getStrategy(Operation *op) {
   return strategy ? strategy.getValue() : Strategy::None;
 }
 
-std::optional<Strategy> shale::dist::parseStrategy(StringRef word) {
-  return symbolizeStrategy(word == "hybrid" ? "full" : word);
-}
-
 int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
   MeshOp mesh = getMesh(op);
   return mesh ? mesh.getSize(axis) : 0;

@@ -50,25 +50,29 @@ std::string shale::formatBytes(int64_t bytes) {
   return text;
 }
 
-std::string shale::parseMemoryLimit(StringRef text, bool oneMemory, MemoryLimit &limit) {
+std::string shale::byteSizeText(int64_t bytes) {
+  return bytes > 0 && bytes % (1 << 20) == 0 ? std::to_string(bytes >> 20) + "MiB"
+                                             : std::to_string(bytes);
+}
+
+std::string shale::parseMemoryLimit(StringRef text, MemoryLimit &limit) {
+  limit = MemoryLimit();
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   for (StringRef part : parts) {
     auto [name, size] = part.split('=');
     bool plain = !part.contains('=');
-    if (plain) {
-      size = name;
-      name = oneMemory ? "sum" : "device";
-    }
-    std::optional<int64_t> &slot = name.trim() == "host" ? limit.host
-                                   : plain && oneMemory  ? limit.sum
-                                                         : limit.device;
-    if ((!plain && name.trim() != "host" && name.trim() != "device") || slot ||
-        (plain && parts.size() > 1))
+    name = name.trim();
+    std::optional<int64_t> *slot = plain              ? &limit.sum
+                                   : name == "host"   ? &limit.host
+                                   : name == "device" ? &limit.device
+                                                      : nullptr;
+    if (!slot || *slot || (plain && parts.size() > 1))
       return ("expects SIZE or device=SIZE,host=SIZE; got '" + text + "'").str();
-    slot = parseByteSize(size);
-    if (!slot)
-      return ("'" + size + "' is no size, such as 40GiB or 500MB").str();
+    StringRef number = plain ? part : size;
+    *slot = parseByteSize(number);
+    if (!*slot)
+      return ("'" + number + "' is no size, such as 40GiB or 500MB").str();
   }
   return "";
 }

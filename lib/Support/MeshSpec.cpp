@@ -31,7 +31,10 @@ static std::optional<dist::AxisKind> kindOfName(StringRef name) {
       .Default(std::nullopt);
 }
 
-std::string shale::parseMesh(StringRef text, MeshSpec &mesh) {
+std::string shale::parseText(StringRef text, MeshSpec &mesh) {
+  mesh.names.clear();
+  mesh.kinds.clear();
+  mesh.sizes.clear();
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   int64_t ranks = 1;
@@ -69,4 +72,15 @@ std::string shale::parseMesh(StringRef text, MeshSpec &mesh) {
     mesh.sizes.push_back(count);
   }
   return "";
+}
+
+std::string shale::textOf(const MeshSpec &mesh) {
+  std::string text;
+  for (auto [name, kind, size] : llvm::zip(mesh.names, mesh.kinds, mesh.sizes)) {
+    text += (text.empty() ? "" : ",") + name;
+    if (kindOfName(name) != kind)
+      text += (":" + dist::stringifyAxisKind(kind)).str();
+    text += "=" + std::to_string(size);
+  }
+  return text;
 }

@@ -13,11 +13,12 @@ namespace shale {
 /// The largest number of ranks in a mesh.
 inline constexpr int64_t kMostRanks = 1 << 20;
 
-/// The axes of a mesh with their kinds and sizes; the last axis varies fastest.
+/// The axes of a mesh with their kinds and sizes; the last axis varies fastest. By default one
+/// rank.
 struct MeshSpec {
-  llvm::SmallVector<std::string> names;
-  llvm::SmallVector<dist::AxisKind> kinds;
-  llvm::SmallVector<int64_t> sizes;
+  llvm::SmallVector<std::string> names{"fsdp"};
+  llvm::SmallVector<dist::AxisKind> kinds{dist::AxisKind::Shard};
+  llvm::SmallVector<int64_t> sizes{1};
 
   int64_t ranks() const;
   /// Number of ranks that the batch is split over.
@@ -31,7 +32,8 @@ struct MeshSpec {
 /// Parses NAME=SIZE or NAME:KIND=SIZE, separated by commas: `replica=2,fsdp=4`, or with custom
 /// names `hosts:replica=2,gpus:shard=4`. The names replica, fsdp and tp have the kinds replica,
 /// shard and tensor. Returns an error, or an empty string.
-std::string parseMesh(llvm::StringRef text, MeshSpec &mesh);
+std::string parseText(llvm::StringRef text, MeshSpec &mesh);
+std::string textOf(const MeshSpec &mesh);
 
 } // namespace shale
 

@@ -1,6 +1,5 @@
 //===- AnnotateMesh.cpp - Declares the mesh and the sharding strategy -----===//
 #include "dialects/dist/Dist.h"
-#include "lib/Support/MeshSpec.h"
 #include "mlir/IR/Builders.h"
 #include "passes/annotate/Passes.h"
 
@@ -11,25 +10,19 @@ namespace shale {
 #define GEN_PASS_DEF_ANNOTATEMESHPASS
 #include "passes/annotate/Passes.h.inc"
 
-static LogicalResult annotateMesh(ModuleOp module, StringRef text, StringRef strategy, bool reshard,
-                                  bool syncEveryMicrobatch) {
-  MeshSpec spec;
+static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Sharding sharding,
+                                  bool reshard, bool syncEveryMicrobatch) {
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
-  if (std::string wrong = parseMesh(text, spec); !wrong.empty())
-    return module.emitError(wrong);
-  std::optional<dist::Strategy> kind = dist::parseStrategy(strategy);
-  if (!kind)
-    return module.emitError("strategy '")
-           << strategy << "' is none of none, optimizer, grad, full, hybrid";
-  if (strategy == "hybrid" && !spec.has(dist::AxisKind::Replica))
+  dist::Strategy kind = strategyOf(sharding);
+  if (sharding == Sharding::Hybrid && !spec.has(dist::AxisKind::Replica))
     return module.emitError(
                "strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4, not '")
-           << text << "'";
-  if (dist::splitsOptimizer(*kind) && !spec.has(dist::AxisKind::Shard))
+           << textOf(spec) << "'";
+  if (dist::splitsOptimizer(kind) && !spec.has(dist::AxisKind::Shard))
     return module.emitError("strategy '")
-           << strategy << "' needs a mesh with a shard axis, for example fsdp=4, not '" << text
-           << "'";
+           << textOf(sharding) << "' needs a mesh with a shard axis, for example fsdp=4, not '"
+           << textOf(spec) << "'";
   if (module.lookupSymbol("mesh"))
     return module.emitError("something is named @mesh already");
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
@@ -40,7 +33,7 @@ static LogicalResult annotateMesh(ModuleOp module, StringRef text, StringRef str
       builder, module.getLoc(), builder.getStringAttr("mesh"),
       builder.getStrArrayAttr(llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
       builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes));
-  module->setAttr(dist::kStrategyAttr, dist::StrategyAttr::get(module.getContext(), *kind));
+  module->setAttr(dist::kStrategyAttr, dist::StrategyAttr::get(module.getContext(), kind));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());
   if (!syncEveryMicrobatch)

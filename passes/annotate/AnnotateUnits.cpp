@@ -64,18 +64,6 @@ llvm::StringSet<> findBySize(ArrayRef<nn::StateOp> states, int64_t least) {
   return units;
 }
 
-/// Parses a count such as 100M. K, M and G are powers of 1000.
-bool parseCount(StringRef text, int64_t &count) {
-  int64_t factor = 1;
-  if (text.consume_back("K"))
-    factor = 1000;
-  else if (text.consume_back("M"))
-    factor = 1000000;
-  else if (text.consume_back("G"))
-    factor = 1000000000;
-  return !text.getAsInteger(10, count) && count > 0 && !llvm::MulOverflow(count, factor, count);
-}
-
 /// Returns the innermost unit that encloses a path, or root.
 StringRef unitOf(StringRef path, bool isScope, const llvm::StringSet<> &units) {
   SmallVector<StringRef> scopes = scopesOf(path, isScope);
@@ -115,45 +103,44 @@ void visitUsers(ModuleOp module, const llvm::StringSet<> &units,
     }
 }
 
-FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, StringRef policy) {
+FailureOr<llvm::StringSet<>> findMatching(ModuleOp module, ArrayRef<nn::StateOp> states,
+                                          StringRef regex) {
+  llvm::Regex pattern(regex);
+  if (failed(matchParameters(module, regex, "unit policy match")))
+    return failure();
+  llvm::StringSet<> units;
+  for (nn::StateOp state : states)
+    for (StringRef scope : scopesOf(state.getSymName(), false))
+      if (pattern.match(scope)) {
+        units.insert(scope);
+        break;
+      }
+  if (units.empty())
+    return module.emitError("unit policy match: '")
+           << regex << "' matches parameters but no module scope";
+  return units;
+}
+
+FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, const UnitPolicy &policy) {
   SmallVector<nn::StateOp> states = storedStates(module);
-  if (policy == "block")
+  switch (policy.kind) {
+  case UnitPolicy::Block:
     return setOf(findBlocks(module));
-  if (policy.consume_front("size:")) {
-    int64_t least;
-    if (!parseCount(policy, least))
-      return module.emitError("unit policy size:")
-             << policy << ": expected a number of parameters such as 100M";
-    return findBySize(states, least);
-  }
-  if (policy.consume_front("match:")) {
-    llvm::Regex pattern(policy);
-    auto matched = matchParameters(module, policy, "unit policy match");
-    if (failed(matched))
-      return failure();
-    llvm::StringSet<> units;
-    for (nn::StateOp state : states)
-      for (StringRef scope : scopesOf(state.getSymName(), false))
-        if (pattern.match(scope)) {
-          units.insert(scope);
-          break;
-        }
-    if (units.empty())
-      return module.emitError("unit policy match: '")
-             << policy << "' matches parameters but no module scope";
-    return units;
-  }
-  if (policy.consume_front("class:")) {
-    auto scopes = scopesOfClass(module, policy, "unit policy class");
+  case UnitPolicy::Size:
+    return findBySize(states, policy.size);
+  case UnitPolicy::Match:
+    return findMatching(module, states, policy.name);
+  case UnitPolicy::Class: {
+    auto scopes = scopesOfClass(module, policy.name, "unit policy class");
     if (failed(scopes))
       return failure();
     return setOf(*scopes);
   }
-  return module.emitError("unit policy '")
-         << policy << "' is none of block, size:N, match:REGEX, class:NAME";
+  }
+  llvm_unreachable("all kinds are listed");
 }
 
-LogicalResult annotateUnits(ModuleOp module, StringRef policy) {
+LogicalResult annotateUnits(ModuleOp module, const UnitPolicy &policy) {
   FailureOr<llvm::StringSet<>> units = findUnits(module, policy);
   if (failed(units))
     return failure();

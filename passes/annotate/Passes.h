@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_ANNOTATE_PASSES_H
 #define SHALE_PASSES_ANNOTATE_PASSES_H
 
+#include "lib/Support/PolicyOption.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
@@ -17,16 +18,16 @@ namespace shale {
 #include "passes/annotate/Passes.h.inc"
 
 struct AnnotateOptions {
-  std::string mesh = "fsdp=1";
-  std::string strategy = "full"; // none, optimizer, grad, full, hybrid
+  MeshSpec mesh;
+  Sharding strategy = Sharding::Full;
   bool reshardAfterForward = true;
   bool syncEveryMicrobatch = true;
-  std::string unitPolicy = "block";
+  UnitPolicy unitPolicy;
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing
-  std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
-  std::string masterDtype = "f32";                                          // f32, none
-  std::string optimizerDtype = "f32";                                       // f32, bf16
+  FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
+  MasterKind masterDtype = MasterKind::F32;
+  MomentKind optimizerDtype = MomentKind::F32;
 };
 
 /// Sets the user's choices on the module as attributes.

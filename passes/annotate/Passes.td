@@ -59,8 +59,8 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"mesh", "mesh", "std::string", "\"fsdp=1\"", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
-    Option<"strategy", "strategy", "std::string", "\"full\"", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
+    Option<"mesh", "mesh", "::shale::MeshSpec", "::shale::MeshSpec()", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
+    Option<"strategy", "strategy", "::shale::Sharding", "::shale::Sharding::Full", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
     Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">
   ];
@@ -105,7 +105,7 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"block\"", "block, size:N, match:REGEX or class:NAME">
+    Option<"policy", "policy", "::shale::UnitPolicy", "::shale::UnitPolicy()", "block, size:N, match:REGEX or class:NAME">
   ];
 }
 
@@ -169,11 +169,11 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
     ```
   }];
   let options = [
-    Option<"param", "param", "std::string", "\"f32\"", "parameters and activations: f32, bf16 or f16">,
-    Option<"reduce", "reduce", "std::string", "\"f32\"", "sums of gradients over ranks: f32, bf16 or f16">,
-    Option<"buffer", "buffer", "std::string", "\"f32\"", "buffers: f32, bf16 or f16">,
-    Option<"master", "master", "std::string", "\"f32\"", "parameters at rest: f32 or none">,
-    Option<"optimizer", "optimizer", "std::string", "\"f32\"", "state of the optimizer: f32 or bf16">
+    Option<"param", "param", "::shale::FloatKind", "::shale::FloatKind::F32", "parameters and activations: f32, bf16 or f16">,
+    Option<"reduce", "reduce", "::shale::FloatKind", "::shale::FloatKind::F32", "sums of gradients over ranks: f32, bf16 or f16">,
+    Option<"buffer", "buffer", "::shale::FloatKind", "::shale::FloatKind::F32", "buffers: f32, bf16 or f16">,
+    Option<"master", "master", "::shale::MasterKind", "::shale::MasterKind::F32", "parameters at rest: f32 or none">,
+    Option<"optimizer", "optimizer", "::shale::MomentKind", "::shale::MomentKind::F32", "state of the optimizer: f32 or bf16">
   ];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }

@@ -3,12 +3,10 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/State.h"
 #include "passes/memory/Blocks.h"
-#include "passes/memory/Offload.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Spaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -16,40 +14,6 @@ namespace shale {
 
 #define GEN_PASS_DEF_ANNOTATEOFFLOADPASS
 #include "passes/memory/Passes.h.inc"
-
-std::string parseOffload(StringRef text, OffloadPolicy &policy) {
-  policy = OffloadPolicy();
-  if (text == "none")
-    return "";
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  llvm::StringSet<> given;
-  for (StringRef part : parts) {
-    auto [kind, number] = part.split(':');
-    if (!given.insert(kind).second || (given.contains("all") && given.size() > 1))
-      return "'" + text.str() + "' says twice what becomes of " +
-             (kind == "all" || given.contains("all") ? "the same" : kind.str());
-    double fraction = 1;
-    if (part.contains(':') && (number.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1)))
-      return "expects a fraction from 0 to 1 after ':'; got '" + part.str() + "'";
-    if (kind == "all")
-      policy = {fraction, fraction, fraction, fraction};
-    else if (kind == "params")
-      policy.params = fraction;
-    else if (kind == "grads")
-      policy.grads = fraction;
-    else if (kind == "optimizer")
-      policy.optimizer = fraction;
-    else if (kind == "activations")
-      policy.activations = fraction;
-    else
-      return kind == "none"
-                 ? "'none' stands alone; got '" + text.str() + "'"
-                 : "'" + part.str() +
-                       "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
-  }
-  return "";
-}
 
 namespace {
 
@@ -181,18 +145,13 @@ struct AnnotateOffloadPass : impl::AnnotateOffloadPassBase<AnnotateOffloadPass> 
   using AnnotateOffloadPassBase::AnnotateOffloadPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    OffloadPolicy parsed;
-    if (std::string wrong = parseOffload(policy, parsed); !wrong.empty()) {
-      emitError(module.getLoc(), "--offload ") << wrong;
-      return signalPassFailure();
-    }
-    annotateStates(module, kParameters, parsed.params);
-    annotateStates(module, kMoments, parsed.optimizer);
-    annotateStates(module, kAccumulators, parsed.grads);
+    annotateStates(module, kParameters, policy.params);
+    annotateStates(module, kMoments, policy.optimizer);
+    annotateStates(module, kAccumulators, policy.grads);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock()) {
-        annotateGradients(function, parsed.grads);
-        annotateActivations(function, parsed.activations);
+        annotateGradients(function, policy.grads);
+        annotateActivations(function, policy.activations);
       }
   }
 };

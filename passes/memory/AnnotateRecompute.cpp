@@ -23,8 +23,8 @@ static constexpr int64_t kCondensation = 8;
 
 namespace {
 
-/// The parsed value of `--recompute`.
-struct Policy {
+/// The value of `--recompute` for one model.
+struct Choice {
   enum Kind { None, Block, Selective };
   Kind kind = None;
   /// The module scopes whose inner results are not kept; outside of them only
@@ -72,13 +72,13 @@ DenseSet<Operation *> findEscaping(func::FuncOp function, const Blocks &blocks) 
   return escaping;
 }
 
-void annotate(func::FuncOp function, const Policy &policy) {
-  Blocks blocks(function, policy.scopes);
+void annotate(func::FuncOp function, const Choice &choice) {
+  Blocks blocks(function, choice.scopes);
   DenseSet<Operation *> escaping = findEscaping(function, blocks);
   for (Operation &op : function.getBody().front()) {
     if (!isCandidate(&op) || escaping.contains(&op))
       continue;
-    bool chosen = policy.kind == Policy::Selective ? isCheap(&op) : blocks.of(&op) >= 0;
+    bool chosen = choice.kind == Choice::Selective ? isCheap(&op) : blocks.of(&op) >= 0;
     if (chosen)
       op.setAttr(mem::kRecomputeAttr, UnitAttr::get(op.getContext()));
   }
@@ -114,61 +114,59 @@ FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex
   return scopes;
 }
 
-FailureOr<Policy> parsePolicy(ModuleOp module, StringRef text) {
-  Policy policy;
-  if (text == "none")
-    return policy;
-  if (text == "selective" || text == "block" || text.starts_with("block:")) {
-    policy.kind = text == "selective" ? Policy::Selective : Policy::Block;
-    policy.scopes = findBlocks(module);
-    if (policy.kind == Policy::Block && policy.scopes.empty())
+FailureOr<Choice> choose(ModuleOp module, const RecomputePolicy &policy) {
+  switch (policy.kind) {
+  case RecomputePolicy::None:
+    return Choice();
+  case RecomputePolicy::Selective:
+    return Choice{Choice::Selective, findBlocks(module)};
+  case RecomputePolicy::Block: {
+    Choice choice{Choice::Block, findBlocks(module)};
+    if (choice.scopes.empty())
       return emitError(
           module.getLoc(),
           "--recompute block: the model has no blocks (modules that repeat with an index); "
           "use selective, class:NAME or match:REGEX");
-    if (text.consume_front("block:")) {
-      double fraction;
-      if (text.getAsDouble(fraction) || !(fraction >= 0 && fraction <= 1))
-        return emitError(module.getLoc(),
-                         "--recompute block: expects a fraction from 0 to 1 after ':'; got '")
-               << text << "'";
-      // When the first blocks are recomputed, the kept results of the last ones are already freed.
-      policy.scopes.resize(std::ceil(fraction * policy.scopes.size()));
-    }
-    return policy;
+    // When the first blocks are recomputed, the kept results of the last ones are already freed.
+    choice.scopes.resize(std::ceil(policy.fraction * choice.scopes.size()));
+    return choice;
   }
-  policy.kind = Policy::Block;
-  bool byName = text.consume_front("match:");
-  if (!byName && !text.consume_front("class:"))
-    return emitError(module.getLoc(), "--recompute ")
-           << text << " is none of none, block[:FRACTION], selective, class:NAME, match:REGEX";
-  auto scopes = byName ? matchScopes(module, text) : scopesOfClass(module, text, "--recompute");
-  if (failed(scopes))
-    return failure();
-  policy.scopes = std::move(*scopes);
-  return policy;
+  case RecomputePolicy::Class:
+  case RecomputePolicy::Match: {
+    auto scopes = policy.kind == RecomputePolicy::Match
+                      ? matchScopes(module, policy.name)
+                      : scopesOfClass(module, policy.name, "--recompute");
+    if (failed(scopes))
+      return failure();
+    return Choice{Choice::Block, std::move(*scopes)};
+  }
+  case RecomputePolicy::Auto:
+    return emitError(module.getLoc(), "--recompute auto: shalec's planner chooses the policy; name "
+                                      "the policy that this pass applies");
+  }
+  llvm_unreachable("all kinds are listed");
 }
 
 struct AnnotateRecomputePass : impl::AnnotateRecomputePassBase<AnnotateRecomputePass> {
   using AnnotateRecomputePassBase::AnnotateRecomputePassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    FailureOr<Policy> parsed = parsePolicy(module, policy);
-    if (failed(parsed))
+    FailureOr<Choice> choice = choose(module, policy);
+    if (failed(choice))
       return signalPassFailure();
-    if (parsed->kind == Policy::None)
+    if (choice->kind == Choice::None)
       return;
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
           llvm::any_of(function.getBody().front(), [](Operation &op) { return isBackward(&op); }))
-        annotate(function, *parsed);
+        annotate(function, *choice);
   }
 };
 
 } // namespace
 
-LogicalResult checkRecompute(ModuleOp module, StringRef policy) {
-  return parsePolicy(module, policy);
+LogicalResult checkRecompute(ModuleOp module, const RecomputePolicy &policy) {
+  return choose(module, policy);
 }
 
 } // namespace shale

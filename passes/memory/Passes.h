@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_MEMORY_PASSES_H
 #define SHALE_PASSES_MEMORY_PASSES_H
 
+#include "lib/Support/PolicyOption.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,14 +17,14 @@ struct MemoryOptions {
   /// The most units that are whole or in flight at once.
   int64_t maxGathersInFlight = 2;
   /// Policy of `--shale-annotate-recompute`.
-  std::string recompute = "none";
+  RecomputePolicy recompute;
   /// Policy of `--shale-annotate-offload`.
-  std::string offload = "none";
+  OffloadPolicy offload;
 };
 
 /// Checks a policy of `--shale-annotate-recompute` against the modules of a model.
 /// Emits an error and fails if the policy is invalid.
-mlir::LogicalResult checkRecompute(mlir::ModuleOp module, llvm::StringRef policy);
+mlir::LogicalResult checkRecompute(mlir::ModuleOp module, const RecomputePolicy &policy);
 
 /// Appends the passes on modules that annotate ops according to the policies. They fail
 /// only if an option is wrong.

@@ -76,7 +76,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
     }
     ```
   }];
-  let options = [Option<"policy", "policy", "std::string", "\"none\"",
+  let options = [Option<"policy", "policy", "::shale::RecomputePolicy", "::shale::RecomputePolicy()",
                         "none, block[:FRACTION], selective, class:NAME or match:REGEX">];
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
@@ -238,7 +238,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [Option<"policy", "policy", "std::string", "\"none\"",
+  let options = [Option<"policy", "policy", "::shale::OffloadPolicy", "::shale::OffloadPolicy()",
                         "none, all, or a list of params, grads, optimizer, activations, each with :FRACTION or without">];
   let dependentDialects = ["::shale::mem::MemDialect"];
 }

@@ -19,7 +19,7 @@ void buildMemoryPipeline(OpPassManager &manager, const MemoryOptions &options) {
   materialize.maxGathersInFlight = options.maxGathersInFlight;
   manager.addPass(createMaterializeRecomputePass(materialize));
   // Kept values may be kept in host memory.
-  if (options.offload != "none") {
+  if (options.offload.any()) {
     AnnotateOffloadPassOptions offload;
     offload.policy = options.offload;
     manager.addPass(createAnnotateOffloadPass(offload));

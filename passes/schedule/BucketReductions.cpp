@@ -285,13 +285,10 @@ struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<Bucke
       getOperation().emitError("bucket-size must be at least 0; got ") << bucketSize.getValue();
       return signalPassFailure();
     }
-    if (order != "overlap" && order != "memory") {
-      getOperation().emitError("order must be overlap or memory; got '") << order << "'";
-      return signalPassFailure();
-    }
     bool atEnd = dist::reducesAtEnd(dist::getStrategy(getOperation()));
     if (failed(forEachBody(getOperation(), [&](Block &block) {
-          bucketReductions(block, bucketSize, atEnd, /*oneAtATime=*/order == "memory");
+          bucketReductions(block, bucketSize, atEnd,
+                           /*oneAtATime=*/order == ReductionOrder::Memory);
         })))
       signalPassFailure();
   }

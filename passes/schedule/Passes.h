@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
+#include "lib/Support/PolicyOption.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
@@ -26,11 +27,11 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> bucketSize{
       *this, "bucket-size",
       llvm::cl::desc("Bytes of gradients reduced together; 0: those of a unit"), llvm::cl::init(0)};
-  Option<std::string> order{
+  Option<ReductionOrder> order{
       *this, "order",
       llvm::cl::desc(
           "overlap: a bucket is reduced while the next one is made; memory: before that"),
-      llvm::cl::init("overlap")};
+      llvm::cl::init(ReductionOrder::Overlap)};
 };
 
 /// Appends schedule: puts ops of nn (with clusters), dist and mem into the order in which each rank

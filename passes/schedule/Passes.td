@@ -142,7 +142,7 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients reduced together; 0: those of a unit">,
-    Option<"order", "order", "std::string", "\"overlap\"",
+    Option<"order", "order", "::shale::ReductionOrder", "::shale::ReductionOrder::Overlap",
            "overlap: a bucket is reduced while the next one is made; memory: before that">
   ];
 }

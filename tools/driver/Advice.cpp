@@ -62,12 +62,13 @@ std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool kee
   std::vector<CompileOptions> all;
   std::set<std::string> known = {planKey(plan.options, plan.summary.ranks)};
   for (const Knob &knob : allKnobs()) {
-    if ((plan.summary.ranks == 1 && StringRef(knob.flag) == "shard") || (large && knob.graph))
+    if ((plan.summary.ranks == 1 && knob.flag == flagNamed("shard")) ||
+        (large && knob.flag->effect == Effect::Graph))
       continue;
     for (const std::string &value : large ? knob.shown().take_back(1) : knob.shown()) {
       CompileOptions options = plan.options;
-      knob.set(options, value);
-      if (known.insert(planKey(options, plan.summary.ranks)).second)
+      if (knob.flag->set(options, value).empty() &&
+          known.insert(planKey(options, plan.summary.ranks)).second)
         all.push_back(std::move(options));
     }
   }
@@ -95,7 +96,7 @@ void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
 /// Returns the knob in which two plans differ.
 static const Knob *changedKnob(const Plan &from, const Plan &to) {
   for (const Knob &knob : allKnobs())
-    if (knob.get(from.options) != knob.get(to.options))
+    if (knob.flag->get(from.options) != knob.flag->get(to.options))
       return &knob;
   return nullptr;
 }
@@ -271,12 +272,8 @@ static void printTable(const std::vector<std::vector<std::string>> &rows, raw_os
   }
 }
 
-std::string shale::printComparison(Planner &planner, const CompileOptions &options, StringRef list,
-                                   raw_ostream &os) {
-  std::vector<const Knob *> knobs;
-  std::vector<CompileOptions> variants;
-  if (std::string wrong = parseComparison(list, options, knobs, variants); !wrong.empty())
-    return wrong;
+void shale::printComparison(Planner &planner, const CompileOptions &options, raw_ostream &os) {
+  std::vector<CompileOptions> variants = variantsOf(options);
   std::vector<std::vector<std::string>> rows = {
       {"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
   const Plan *base = nullptr;
@@ -284,8 +281,9 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
   std::vector<PlanOrError> plans = planner.planAll(variants);
   for (auto [variant, made] : llvm::zip(variants, plans)) {
     std::string flags;
-    for (const Knob *knob : knobs)
-      flags += (flags.empty() ? "--" : " --") + std::string(knob->flag) + " " + knob->get(variant);
+    for (const Comparison &each : options.compare)
+      flags += (flags.empty() ? "--" : " --") + std::string(each.knob->flag->name) + " " +
+               each.knob->flag->get(variant);
     if (!made.plan) {
       rows.push_back({"-", "-", "-", "-", "-",
                       flags + "   (" + StringRef(made.wrong).take_front(100).str() + ")"});
@@ -302,5 +300,4 @@ std::string shale::printComparison(Planner &planner, const CompileOptions &optio
   }
   os << "plans         bytes of a rank; flops beside the first row's; step time predicted, for ordering\n";
   printTable(rows, os);
-  return "";
 }

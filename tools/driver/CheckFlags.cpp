@@ -36,23 +36,23 @@ static std::string contradiction(const CompileOptions &o) {
     return std::string("--report is of one plan that is printed, ") + asks +
            " prints something else: ask one at a time";
   bool planned = o.planOnly || o.emit >= Emit::RT;
-  for (llvm::StringRef report : o.reports) {
-    auto [kind, path] = report.split('=');
-    if (report.contains('=') && path.empty())
-      return "--report " + kind.str() + "= names no file";
-    if (kind == "memory" || kind == "comm") {
+  for (const Report &report : o.reports) {
+    std::string kind = nameOf(report.kind).str();
+    bool numerics = report.kind == ReportKind::Numerics;
+    if (report.path && report.path->empty())
+      return "--report " + kind + "= names no file";
+    if (!numerics) {
       if (!planned)
-        return "--report " + kind.str() +
-               " needs a plan, which --emit nn and --emit dist do not make";
+        return "--report " + kind + " needs a plan, which --emit nn and --emit dist do not make";
       if (o.describe)
-        return "--report " + kind.str() + " needs a plan, which --describe does not make";
+        return "--report " + kind + " needs a plan, which --describe does not make";
     }
-    if (kind == "numerics" && (o.describe || (!o.planOnly && o.emit < Emit::Dist)))
+    if (numerics && (o.describe || (!o.planOnly && o.emit < Emit::Dist)))
       return "--report numerics needs a rank's program, which " +
              std::string(o.describe ? "--describe" : "--emit nn") + " does not make";
-    if ((kind == "comm" || kind == "numerics") && reportFormOf(path) == ReportForm::Html)
-      return "--report " + kind.str() +
-             " is text or JSON, not a page: give it another name than '" + path.str() + "'";
+    if (report.kind != ReportKind::Memory && reportFormOf(report.file()) == ReportForm::Html)
+      return "--report " + kind + " is text or JSON, not a page: give it another name than '" +
+             *report.path + "'";
   }
   return "";
 }
@@ -63,31 +63,32 @@ int shale::checkFlags(const CompileOptions &o) {
     return SHALE_EXIT_USAGE;
   }
   auto typed = [&](const char *flag) { return o.typed.count(flag) > 0; };
-  bool comparesShard = llvm::StringRef(o.compare).contains("shard");
+  bool comparesShard = o.compares("shard");
+  std::string shard = textOf(o.shard);
   if (typed("reshard-after-forward") && !o.reshardAfterForward && !o.gathersUnits() &&
       !comparesShard)
-    warn("--reshard-after-forward=false has no effect with --shard " + o.shard +
+    warn("--reshard-after-forward=false has no effect with --shard " + shard +
          ": nothing is gathered");
-  bool copies = o.offload != "none",
-       free = !o.memoryLimit.empty() || !o.compare.empty(); // these vary other flags
+  bool copies = o.offload.any(),
+       free = o.memoryLimit.any() || !o.compare.empty(); // these vary other flags
   if (!free && !o.gathersUnits() && !copies)
     for (const char *flag : {"prefetch", "max-gathers-in-flight"})
       if (typed(flag))
-        warn(llvm::Twine("--") + flag + " has no effect with --shard " + o.shard +
+        warn(llvm::Twine("--") + flag + " has no effect with --shard " + shard +
              " and --offload none: nothing is gathered or copied");
   if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies &&
       o.prefetch >= o.maxGathersInFlight)
     warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " +
          std::to_string(o.maxGathersInFlight) +
          " allows: " + std::to_string(o.maxGathersInFlight - 1) + " ahead of the unit in use");
-  if (o.order == "memory" && !o.scattersGradients() && !comparesShard)
-    warn("--order memory has no effect with --shard " + o.shard +
+  if (o.order == ReductionOrder::Memory && !o.scattersGradients() && !comparesShard)
+    warn("--order memory has no effect with --shard " + shard +
          ": whole gradients wait for the update");
   if (typed("sync-every-microbatch") && !o.syncEveryMicrobatch && !comparesShard) {
     if (o.accumulate == 1)
       warn("--sync-every-microbatch=false has no effect without --accumulate");
     else if (!o.scattersGradients())
-      warn("--sync-every-microbatch=false has no effect with --shard " + o.shard +
+      warn("--sync-every-microbatch=false has no effect with --shard " + shard +
            ": gradients are reduced once a step");
   }
   return SHALE_EXIT_OK;

@@ -6,7 +6,6 @@
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Support/MeshSpec.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Link.h"
 #include "lib/Target/Target.h"
@@ -81,36 +80,19 @@ void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
   }
 }
 
-/// Reads "8" or "2/rank" (2 on each of `ranks` ranks); -1 if it is neither.
-int64_t parseSize(StringRef text, int64_t ranks) {
-  bool perRank = text.consume_back("/rank");
-  int64_t size;
-  if (text.getAsInteger(10, size) || size < 1 || (perRank && llvm::MulOverflow(size, ranks, size)))
-    return -1;
-  return size;
-}
-
-/// Whether a size is the largest that fits. That is a multiple of the ranks, so "max" and
-/// "max/rank" mean the same.
-bool isMax(StringRef text) { return text == "max" || text == "max/rank"; }
-
 /// Checks what can be checked before the model is read. Returns an exit code.
 int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import) {
-  MeshSpec mesh;
-  if (std::string wrong = parseMesh(options.mesh, mesh); !wrong.empty())
-    return usageError("--mesh: " + wrong);
-  int64_t ranks = mesh.dataRanks();
+  int64_t ranks = options.mesh.dataRanks();
   llvm::StringSet<> given;
-  for (const auto &[name, text] : options.dims) {
-    if (!given.insert(name).second)
-      return usageError("--dim " + name + " is given twice");
-    if (isMax(text))
+  for (const DimSize &dim : options.dims) {
+    if (!given.insert(dim.name).second)
+      return usageError("--dim " + dim.name + " is given twice");
+    if (!dim.size)
       continue; // found by planning
-    int64_t size = parseSize(text, ranks);
-    if (size < 0)
-      return usageError("--dim " + name + " expects a positive size, N or N/rank, or max; got '" +
-                        text + "'");
-    import.dims[name] = size;
+    int64_t &size = import.dims[dim.name] = *dim.size;
+    if (dim.perRank && llvm::MulOverflow(*dim.size, ranks, size))
+      return usageError("--dim " + dim.name + ": " + llvm::Twine(*dim.size) + " on each of " +
+                        llvm::Twine(ranks) + " ranks is no size");
   }
   for (const auto &[name, value] : options.binds)
     if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import);
@@ -314,22 +296,22 @@ private:
     auto type = imported->getAttrOfType<TypeAttr>(nn::kFileTypeAttr);
     if (!type || options.typed.count("param-dtype"))
       return false;
-    options.paramDtype = type.getValue().isBF16() ? "bf16" : "f16";
+    options.paramDtype = type.getValue().isBF16() ? FloatKind::BF16 : FloatKind::F16;
     return true;
   }
 
   void followFileType(ModuleOp imported) {
-    if (adoptFileType(imported))
-      llvm::errs() << "shalec: note: the model is in " << options.paramDtype << ": --param-dtype "
-                   << options.paramDtype << ", parameters at rest in "
-                   << (options.masterDtype == "none" ? options.paramDtype : options.masterDtype)
+    bool adopted = adoptFileType(imported), rests = options.masterDtype == MasterKind::None;
+    std::string type = textOf(options.paramDtype);
+    if (adopted)
+      llvm::errs() << "shalec: note: the model is in " << type << ": --param-dtype " << type
+                   << ", parameters at rest in " << (rests ? type : textOf(options.masterDtype))
                    << "; --param-dtype f32 trains it in f32\n";
-    if (options.paramDtype != "f32" && !target->hasFast16BitFloats())
+    if (options.paramDtype != FloatKind::F32 && !target->hasFast16BitFloats())
       llvm::errs()
-          << "shalec: warning: --param-dtype " << options.paramDtype
+          << "shalec: warning: --param-dtype " << type
           << ": this target computes products in f32; 16-bit floats save memory and bytes on the wire, not time\n";
-    else if (options.typed.count("master-dtype") && options.masterDtype == "none" &&
-             !StringRef(options.compare).contains("param-dtype"))
+    else if (options.typed.count("master-dtype") && rests && !options.compares("param-dtype"))
       llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
   }
 
@@ -399,19 +381,18 @@ private:
   /// Finds the size of a dimension that is "max" under the memory limit.
   int chooseBatch(onnx::ImportOptions &import) {
     std::string name;
-    for (const auto &[dim, text] : options.dims)
-      if (isMax(text)) {
+    for (const DimSize &dim : options.dims)
+      if (!dim.size) {
         if (!name.empty())
           return usageError("--dim: only one dimension can be max");
-        name = dim;
+        name = dim.name;
       }
     if (name.empty())
       return SHALE_EXIT_OK;
     MemoryLimit limit = limitOf(options);
     if (!limit.any())
       return usageError("--dim " + name + "=max needs --memory-limit");
-    MeshSpec mesh;
-    (void)parseMesh(options.mesh, mesh);
+    int64_t ranks = options.mesh.dataRanks();
     auto importAt = [&](int64_t size) -> OwningOpRef<ModuleOp> {
       ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
       onnx::ImportOptions sized = import;
@@ -424,15 +405,16 @@ private:
         return {};
       return module;
     };
-    if (OwningOpRef<ModuleOp> smallest = importAt(mesh.dataRanks()))
+    if (OwningOpRef<ModuleOp> smallest = importAt(ranks))
       adoptFileType(*smallest);
-    int64_t size = largestBatch(importAt, options, limit, mesh.dataRanks());
+    int64_t size = largestBatch(importAt, options, limit, ranks);
     if (size == 0) { // planning the smallest size reports the error
-      size = mesh.dataRanks();
+      size = ranks;
     } else {
-      bool more = bool(importAt(size + mesh.dataRanks()));
+      bool more = bool(importAt(size + ranks));
       llvm::outs() << "batch         " << name << " = " << size << " is the largest that "
-                   << (more ? "fits " : "the model takes; it fits ") << options.memoryLimit << "\n";
+                   << (more ? "fits " : "the model takes; it fits ")
+                   << options.typedText("memory-limit") << "\n";
     }
     import.dims[name] = size;
     return SHALE_EXIT_OK;
@@ -470,10 +452,10 @@ private:
   }
 
   int writeNumerics(ModuleOp partitioned) {
-    for (StringRef report : options.reports)
-      if (auto [kind, path] = report.split('='); kind == "numerics")
-        if (int code = writeOutput(path.empty() ? "-" : path, [&, path = path](raw_ostream &os) {
-              reportNumerics(partitioned, reportFormOf(path), os);
+    for (const Report &report : options.reports)
+      if (report.kind == ReportKind::Numerics)
+        if (int code = writeOutput(report.file(), [&](raw_ostream &os) {
+              reportNumerics(partitioned, reportFormOf(report.file()), os);
             }))
           return code;
     return SHALE_EXIT_OK;
@@ -482,7 +464,7 @@ private:
   /// Writes the numerics report for a plan without a program, whose stages ran on clones.
   int reportNumericsOfPlan() {
     if (llvm::none_of(options.reports,
-                      [](StringRef report) { return report.split('=').first == "numerics"; }))
+                      [](const Report &report) { return report.kind == ReportKind::Numerics; }))
       return SHALE_EXIT_OK;
     if (int code = runStages(*module, options, "recover", "partition"))
       return code;

@@ -27,27 +27,15 @@ static constexpr int64_t kShownElements = 1 << 16;
 /// `chosen` the planner's knobs have the values of `options`, and the memory limit that chose them
 /// is left out.
 static std::vector<std::string> flagsOf(const CompileOptions &options, bool chosen) {
-  static const std::set<std::string> never = {"emit",
-                                              "save-temps",
-                                              "save-temps-passes",
-                                              "report",
-                                              "why",
-                                              "compare",
-                                              "plan-only",
-                                              "describe",
-                                              "remarks",
-                                              "remarks-filter",
-                                              "compile-from",
-                                              "mlir-print-ir-after-all",
-                                              "mlir-pass-pipeline-crash-reproducer"};
   std::vector<std::string> flags;
   for (const auto &[name, value] : options.flags)
-    if (!never.count(name) && !(chosen && (knobNamed(name) || name == "memory-limit")))
-      flags.push_back("--" + name + "=" + value);
+    if (const Flag *flag = flagNamed(name); flag && flag->effect != Effect::Report)
+      if (!chosen || (!knobNamed(name) && name != "memory-limit"))
+        flags.push_back("--" + name + "=" + value);
   if (chosen)
     for (const Knob &knob : allKnobs())
-      if (std::string value = knob.get(options); !value.empty())
-        flags.push_back("--" + std::string(knob.flag) + "=" + value);
+      if (std::string value = knob.flag->get(options); !value.empty())
+        flags.push_back("--" + std::string(knob.flag->name) + "=" + value);
   return flags;
 }
 

@@ -17,17 +17,8 @@ bool Plan::fits(const MemoryLimit &limit) const {
 }
 
 MemoryLimit shale::limitOf(const CompileOptions &options) {
-  MemoryLimit limit;
-  bool oneMemory = ratesFor(options).oneMemory || !(options.planOnly || !options.why.empty());
-  if (options.memoryLimit.empty() ||
-      !parseMemoryLimit(options.memoryLimit, oneMemory, limit).empty())
-    return {};
-  return limit;
-}
-
-const Rates &shale::ratesFor(const CompileOptions &options) {
-  const Rates *rates = ratesNamed(options.machine);
-  return rates ? *rates : knownRates().front();
+  return options.memoryLimit.on(options.machine->oneMemory ||
+                                !(options.planOnly || !options.why.empty()));
 }
 
 /// Removes the re-gather mark that partition sets on units, so that gathered units are kept.
@@ -103,6 +94,6 @@ FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptio
   if (failed(summary))
     return failure();
   plan.summary = std::move(*summary);
-  plan.seconds = predictSeconds(*plan.module, ratesFor(options));
+  plan.seconds = predictSeconds(*plan.module, *options.machine);
   return plan;
 }

@@ -53,13 +53,10 @@ std::string fusedKey(const CompileOptions &options);
 mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
                                 const CompileOptions &options, bool verify = true);
 
-/// Returns the value of --memory-limit; no limit if it is missing or invalid. An emitted
+/// Returns the value of --memory-limit; no limit if it is missing. An emitted
 /// program runs on this target, where device and host memory are the same RAM; a plan is for
 /// the machine that --machine names.
 MemoryLimit limitOf(const CompileOptions &options);
-
-/// Returns the rates of the machine by which plans for these options are ordered.
-const Rates &ratesFor(const CompileOptions &options);
 
 } // namespace shale
 

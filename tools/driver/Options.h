@@ -2,7 +2,11 @@
 #ifndef SHALE_DRIVER_OPTIONS_H
 #define SHALE_DRIVER_OPTIONS_H
 
-#include "dialects/dist/Dist.h"
+#include "dialects/nn/Optimizers.h"
+#include "lib/Support/ByteSize.h"
+#include "lib/Support/MeshSpec.h"
+#include "lib/Support/Policies.h"
+#include "lib/Target/Machines.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
 #include <set>
@@ -15,8 +19,34 @@ namespace shale {
 /// How far a compilation goes and what it writes.
 enum class Emit { NN, Dist, RT, LLVM, Object, Program };
 
-/// The flags of shalec, parsed and checked one by one. Values that can only be checked
-/// against the model (names, sizes) are checked by the stage that uses them.
+struct Knob;
+
+/// A value of --dim.
+struct DimSize {
+  std::string name;
+  std::optional<int64_t> size; ///< none: the largest that fits
+  bool perRank = false;        ///< whether it is the size of each rank's part
+};
+
+enum class ReportKind { Memory, Comm, Numerics };
+
+/// A value of --report.
+struct Report {
+  ReportKind kind;
+  std::optional<std::string> path; ///< none: standard output
+
+  llvm::StringRef file() const { return path ? llvm::StringRef(*path) : llvm::StringRef("-"); }
+};
+llvm::StringRef nameOf(ReportKind kind);
+
+/// A part of --compare: a flag and the values that a table of plans has rows for.
+struct Comparison {
+  const Knob *knob;
+  std::vector<std::string> values;
+};
+
+/// The flags of shalec, parsed and checked one by one (tools/driver/Flags.h). Values that can only
+/// be checked against the model (names, sizes) are checked by the stage that uses them.
 struct CompileOptions {
   std::string model;
   std::string output;
@@ -30,7 +60,7 @@ struct CompileOptions {
   bool remarks = false;
   std::string remarksFilter; ///< regular expression of categories; empty: all
 
-  std::vector<std::pair<std::string, std::string>> dims;  // name, size as typed
+  std::vector<DimSize> dims;
   std::vector<std::string> batchDims;                     // INPUT:DIM
   std::vector<std::pair<std::string, std::string>> binds; // input, binding
   std::string loss;
@@ -40,35 +70,35 @@ struct CompileOptions {
   std::vector<std::string> constants; // initializers
   bool recover = true;
 
-  std::string mesh = "fsdp=1";
-  std::string shard = "none"; ///< if not typed: full if the mesh has a shard axis larger than one
+  MeshSpec mesh;
+  Sharding shard = Sharding::None; ///< if not typed: full if a shard axis is larger than one
   bool reshardAfterForward = true;
-  std::string unit = "block";
+  UnitPolicy unit;
   std::string freeze;
   std::string noDecay;
-  std::string optimizer = "adamw";
-  std::string paramDtype = "f32", reduceDtype = "f32", bufferDtype = "f32"; // f32, bf16, f16
-  std::string masterDtype = "f32";                                          // f32, none
-  std::string optimizerDtype = "f32";                                       // f32, bf16
+  const nn::Optimizer *optimizer = nn::getOptimizers().front();
+  FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
+  MasterKind masterDtype = MasterKind::F32;
+  MomentKind optimizerDtype = MomentKind::F32;
   int prefetch = 1;
   int maxGathersInFlight = 2;
-  std::string order = "overlap"; // memory
-  std::string recompute = "none";
+  ReductionOrder order = ReductionOrder::Overlap;
+  RecomputePolicy recompute;
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
   int threads = 0;            ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
   std::optional<int64_t> bucketSize; ///< bytes; if not typed: see reductionBucket
-  std::string offload = "none";
+  OffloadPolicy offload;
   std::string target = "cpu:native";
 
-  std::string memoryLimit; // SIZE or device=SIZE,host=SIZE
+  MemoryLimit memoryLimit;
   bool planOnly = false;
-  std::vector<std::string> reports; // memory, comm, numerics: KIND or KIND=FILE
-  std::vector<std::string> why;     // tensors or source nodes
-  std::string compare;              // flags, or flag=value|value
-  std::string machine = "cpu";      // whose rates order plans
-  std::vector<std::string> plugins; // files of --load-pass-plugin
+  std::vector<Report> reports;
+  std::vector<std::string> why; // tensors or source nodes
+  std::vector<Comparison> compare;
+  const Rates *machine = &knownRates().front(); // orders plans
+  std::vector<std::string> plugins;             // files of --load-pass-plugin
   /// Pipelines of --insert-pass, in order: the stage after which one runs, and its text.
   std::vector<std::pair<std::string, std::string>> inserted;
   std::string compileFrom;       // the stage after which `model`, a dump, goes on
@@ -78,13 +108,13 @@ struct CompileOptions {
   std::set<std::string> typed;    // names of the flags that were given
 
   /// Whether parameters are stored as shards and units are gathered for use.
-  bool gathersUnits() const { return dist::splitsParameters(strategy()); }
+  bool gathersUnits() const { return dist::splitsParameters(strategyOf(shard)); }
   /// Whether gradients are reduce-scattered as soon as they are complete.
-  bool scattersGradients() const { return dist::splitsGradients(strategy()); }
-  /// The strategy of --shard.
-  dist::Strategy strategy() const {
-    return dist::parseStrategy(shard).value_or(dist::Strategy::None);
-  }
+  bool scattersGradients() const { return dist::splitsGradients(strategyOf(shard)); }
+  /// Whether --compare names a flag.
+  bool compares(llvm::StringRef flag) const;
+  /// Returns a flag's value as typed; "" if it was not given.
+  llvm::StringRef typedText(llvm::StringRef flag) const;
 };
 
 /// Returns the bytes of gradients that are reduced together. The defaults are PyTorch's: DDP

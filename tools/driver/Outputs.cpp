@@ -50,9 +50,9 @@ std::vector<Output> outputsOf(const CompileOptions &o) {
   std::vector<Output> outputs;
   if (!o.planOnly && !o.describe && o.why.empty())
     outputs.push_back({"-o", o.output});
-  for (StringRef report : o.reports)
-    if (StringRef path = report.split('=').second; !path.empty())
-      outputs.push_back({"--report", path.str()});
+  for (const Report &report : o.reports)
+    if (report.path)
+      outputs.push_back({"--report", *report.path});
   if (o.saveTemps.empty())
     return outputs;
   // The names of stages and passes are not known yet: use all IR files in the folder.

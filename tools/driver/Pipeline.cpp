@@ -1,6 +1,5 @@
 //===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
 #include "tools/driver/Pipeline.h"
-#include "lib/Support/MeshSpec.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/annotate/Passes.h"
@@ -31,10 +30,10 @@ static MemoryOptions memoryOptions(const CompileOptions &o) {
 
 /// Returns the threads per rank that the program's launcher would set on this machine.
 static int64_t threadsARank(const CompileOptions &options) {
-  MeshSpec mesh;
-  if (options.threads > 0 || !parseMesh(options.mesh, mesh).empty())
-    return std::max(1, options.threads);
-  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() / mesh.ranks());
+  if (options.threads > 0)
+    return options.threads;
+  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() /
+                                  options.mesh.ranks());
 }
 
 /// Returns the stages of a compilation without inserted passes.
@@ -69,7 +68,9 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
       {"autodiff",
-       [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, {o.optimizer, o.accumulate}); },
+       [&o](OpPassManager &pm) {
+         buildAutodiffPipeline(pm, {o.optimizer->name.str(), o.accumulate});
+       },
        SHALE_EXIT_DATA, Emit::NN, false},
       // Values and state get the types that the flags specify.
       {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA,

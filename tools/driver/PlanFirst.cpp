@@ -16,38 +16,26 @@ static int usageError(const Twine &message) {
 }
 
 int shale::checkPlanOptions(const CompileOptions &options) {
-  MemoryLimit limit;
-  if (options.typed.count("memory-limit"))
-    if (std::string wrong = parseMemoryLimit(options.memoryLimit, /*oneMemory=*/true, limit);
-        !wrong.empty())
-      return usageError("--memory-limit: " + wrong);
   if (llvm::is_contained(options.why, ""))
     return usageError("--why expects the name of a tensor, node, parameter, input or output");
-  if (options.typed.count("compare") && options.compare.empty())
-    return usageError("--compare expects flags, such as shard,recompute=none|block");
   if (!options.compare.empty() && !options.planOnly)
     return usageError("--compare makes no program: it needs --plan-only");
-  for (StringRef report : options.reports)
-    if (StringRef kind = report.split('=').first;
-        kind != "memory" && kind != "comm" && kind != "numerics")
-      return usageError("--report knows memory, comm and numerics; got '" + kind + "'");
   return SHALE_EXIT_OK;
 }
 
 int shale::writeReports(ModuleOp planned, const ProgramSummary &summary,
                         const CompileOptions &options) {
-  for (StringRef report : options.reports) {
-    auto [kind, path] = report.split('=');
-    if (kind == "numerics") // written after partition
+  for (const Report &report : options.reports) {
+    if (report.kind == ReportKind::Numerics) // written after partition
       continue;
-    ReportForm form = reportFormOf(path);
+    ReportForm form = reportFormOf(report.file());
     std::string text;
     llvm::raw_string_ostream os(text);
-    if (failed(kind == "memory" ? reportMemory(planned, summary, form, os)
-                                : reportCommunication(planned, ratesFor(options), form, os)))
+    if (failed(report.kind == ReportKind::Memory
+                   ? reportMemory(planned, summary, form, os)
+                   : reportCommunication(planned, *options.machine, form, os)))
       return SHALE_EXIT_INTERNAL;
-    if (int code =
-            writeOutput(path.empty() ? "-" : path, [&](llvm::raw_ostream &file) { file << text; }))
+    if (int code = writeOutput(report.file(), [&](llvm::raw_ostream &file) { file << text; }))
       return code;
   }
   return SHALE_EXIT_OK;
@@ -83,8 +71,9 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
   }
   std::string flags = flagsBeside(best->options, options);
   remarkChoice(loc, plans, *best, limit);
-  llvm::outs() << "limit         " << options.memoryLimit << ": the fastest of " << plans.size()
-               << " plans that fits, " << (flags.empty() ? "the flags as they are" : flags) << "\n";
+  llvm::outs() << "limit         " << options.typedText("memory-limit") << ": the fastest of "
+               << plans.size() << " plans that fits, "
+               << (flags.empty() ? "the flags as they are" : flags) << "\n";
   options = best->options;
   return SHALE_EXIT_OK;
 }
@@ -93,32 +82,32 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
 static int chooseRecompute(Planner &planner, CompileOptions &options) {
   CompileOptions fixed = options;
   for (const Knob &knob : allKnobs())
-    if (StringRef(knob.flag) != "recompute")
-      fixed.typed.insert(knob.flag);
+    if (knob.flag != flagNamed("recompute"))
+      fixed.typed.insert(knob.flag->name);
   if (failed(planner.plan(options)))
     return planner.exitCode;
   std::vector<Plan> plans = planner.search(fixed);
   if (!plans.empty())
     options.recompute = plans.front().options.recompute;
-  llvm::outs() << "recompute     " << options.recompute << " is the fastest of " << plans.size()
-               << " plans\n";
+  llvm::outs() << "recompute     " << textOf(options.recompute) << " is the fastest of "
+               << plans.size() << " plans\n";
   return SHALE_EXIT_OK;
 }
 
 int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
-  if (options.memoryLimit.empty() && !planOnly && !options.recomputeAuto)
+  if (!options.memoryLimit.any() && !planOnly && !options.recomputeAuto)
     return SHALE_EXIT_OK;
   Planner planner(recovered.clone());
   if (!options.compare.empty()) {
     stop = true;
-    std::string wrong = printComparison(planner, options, options.compare, llvm::outs());
-    return wrong.empty() ? SHALE_EXIT_OK : usageError("--compare: " + wrong);
+    printComparison(planner, options, llvm::outs());
+    return SHALE_EXIT_OK;
   }
-  if (!options.memoryLimit.empty() || options.recomputeAuto)
-    if (int code = options.memoryLimit.empty()
-                       ? chooseRecompute(planner, options)
-                       : chooseUnderLimit(planner, options, recovered.getLoc()))
+  if (options.memoryLimit.any() || options.recomputeAuto)
+    if (int code = options.memoryLimit.any()
+                       ? chooseUnderLimit(planner, options, recovered.getLoc())
+                       : chooseRecompute(planner, options))
       return code;
   if (!planOnly)
     return SHALE_EXIT_OK;

@@ -68,10 +68,8 @@ void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
 /// none, prints an error and returns false.
 bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::raw_ostream &os);
 
-/// Prints a table of plans, one for each combination of the flags that `list` names
-/// ("shard,recompute"). Returns what is wrong with the list, or an empty string.
-std::string printComparison(Planner &planner, const CompileOptions &options, llvm::StringRef list,
-                            llvm::raw_ostream &os);
+/// Prints a table of plans, one for each combination of the values of --compare.
+void printComparison(Planner &planner, const CompileOptions &options, llvm::raw_ostream &os);
 
 } // namespace shale
 

@@ -104,7 +104,7 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
   if (fate.recomputed)
     os << "yes, for the backward pass: " << fate.againFlops << " flops a step";
   else if (fate.keptBytes || fate.hostBytes)
-    os << "no, --recompute " << options.recompute
+    os << "no, --recompute " << textOf(options.recompute)
        << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";
   else
     os << "no, nothing of it is read after the forward pass";
@@ -114,7 +114,7 @@ static void printFate(const Fate &fate, const CompileOptions &options, raw_ostre
   else if (fate.recomputed)
     os << "no, it is not kept";
   else if (fate.keptBytes)
-    os << "no, --offload " << options.offload << " leaves " << fate.keptBytes
+    os << "no, --offload " << textOf(options.offload) << " leaves " << fate.keptBytes
        << " bytes on the device";
   else
     os << "no, nothing of it waits";
@@ -248,7 +248,7 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
            << rt::stringifyCategory(tensor.category) << "), there all the time\n  offloaded     "
            << (tensor.memory == mem::Memory::Host
                    ? "yes, its home is host memory"
-                   : "no, --offload " + plan.options.offload + " leaves it on the device")
+                   : "no, --offload " + textOf(plan.options.offload) + " leaves it on the device")
            << "\n";
         ++shown;
       }

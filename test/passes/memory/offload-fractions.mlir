@@ -6,7 +6,7 @@
 // RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.1 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
 // RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.7 | FileCheck %s --check-prefix=PAIRS
 // RUN: not shale-opt %s --shale-annotate-offload=policy=activations:-0.1 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: --offload expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
+// BAD: for the --policy option: expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
 // NOTHING: func.func @step
 
 dist.mesh @mesh <[shard "fsdp"=1]>

@@ -4,7 +4,7 @@
 // RUN: shale-opt %s --shale-annotate-recompute=policy=block:0.5 | FileCheck %s --check-prefix=HALF
 // RUN: shale-opt %s --shale-annotate-recompute=policy=block:0 | FileCheck %s --implicit-check-not=mem.recompute
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=block:2 2>&1 | FileCheck %s --check-prefix=FRACTION
-// FRACTION: --recompute block: expects a fraction from 0 to 1 after ':'; got '2'
+// FRACTION: for the --policy option: expects a fraction from 0 to 1 after ':'; got '2'
 // RUN: shale-opt %s --shale-annotate-recompute=policy=none | FileCheck %s --implicit-check-not=mem.recompute
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=match:zzz 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=match:[ 2>&1 | FileCheck %s --check-prefix=REGEX
@@ -13,7 +13,9 @@
 // REGEX: --recompute match:[: no regular expression
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=class:Foo 2>&1 | FileCheck %s --check-prefix=CLASS
 // CLASS: --recompute
-// UNKNOWN: --recompute everything is none of none, block[:FRACTION], selective
+// UNKNOWN: for the --policy option: 'everything' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX
+// RUN: not shale-opt %s --shale-annotate-recompute=policy=auto 2>&1 | FileCheck %s --check-prefix=AUTO
+// AUTO: error: --recompute auto: shalec's planner chooses the policy; name the policy that this pass applies
 
 nn.state @h.0.w role = param type = tensor<64x64xf32>
 nn.state @h.1.w role = param type = tensor<64x64xf32>

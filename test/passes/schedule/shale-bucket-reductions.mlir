@@ -8,7 +8,7 @@
 // RUN: shale-opt %t.mlir --shale-bucket-reductions="bucket-size=128" | FileCheck %s --check-prefix=ALONE
 // RUN: shale-opt %t.mlir --shale-bucket-reductions="order=memory" | FileCheck %s --check-prefix=EARLY
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="order=late" 2>&1 | FileCheck %s --check-prefix=ORDER
-// ORDER: order must be overlap or memory; got 'late'
+// ORDER: for the --order option: 'late' is none of overlap, memory
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
 // BAD: bucket-size must be at least 0; got -1
 

@@ -1,0 +1,258 @@
+//===- Policies.cpp - Values of flags and of passes' options --------------===//
+#include "lib/Support/Policies.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace shale;
+using llvm::StringRef;
+using llvm::Twine;
+
+dist::Strategy shale::strategyOf(Sharding sharding) {
+  switch (sharding) {
+  case Sharding::None:
+    return dist::Strategy::None;
+  case Sharding::Optimizer:
+    return dist::Strategy::Optimizer;
+  case Sharding::Grad:
+    return dist::Strategy::Grad;
+  case Sharding::Full:
+  case Sharding::Hybrid:
+    return dist::Strategy::Full;
+  }
+  llvm_unreachable("all strategies are listed");
+}
+
+namespace {
+template <typename E> struct Word {
+  StringRef text;
+  E value;
+};
+} // namespace
+
+static constexpr Word<Sharding> kShardings[] = {{"none", Sharding::None},
+                                                {"optimizer", Sharding::Optimizer},
+                                                {"grad", Sharding::Grad},
+                                                {"full", Sharding::Full},
+                                                {"hybrid", Sharding::Hybrid}};
+static constexpr Word<FloatKind> kFloatKinds[] = {
+    {"f32", FloatKind::F32}, {"bf16", FloatKind::BF16}, {"f16", FloatKind::F16}};
+static constexpr Word<MasterKind> kMasterKinds[] = {{"f32", MasterKind::F32},
+                                                    {"none", MasterKind::None}};
+static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
+                                                    {"bf16", MomentKind::BF16}};
+static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
+                                                   {"memory", ReductionOrder::Memory}};
+
+template <typename E, size_t N>
+static std::string parseWord(const Word<E> (&words)[N], StringRef text, E &value) {
+  for (const Word<E> &word : words)
+    if (word.text == text) {
+      value = word.value;
+      return "";
+    }
+  return ("'" + text + "' is none of ").str() +
+         llvm::join(llvm::map_range(words, [](const Word<E> &word) { return word.text; }), ", ");
+}
+
+template <typename E, size_t N> static std::string wordOf(const Word<E> (&words)[N], E value) {
+  for (const Word<E> &word : words)
+    if (word.value == value)
+      return word.text.str();
+  llvm_unreachable("all values have a word");
+}
+
+std::string shale::parseText(StringRef text, Sharding &v) { return parseWord(kShardings, text, v); }
+std::string shale::parseText(StringRef text, FloatKind &v) {
+  return parseWord(kFloatKinds, text, v);
+}
+std::string shale::parseText(StringRef text, MasterKind &v) {
+  return parseWord(kMasterKinds, text, v);
+}
+std::string shale::parseText(StringRef text, MomentKind &v) {
+  return parseWord(kMomentKinds, text, v);
+}
+std::string shale::parseText(StringRef text, ReductionOrder &v) {
+  return parseWord(kOrders, text, v);
+}
+
+std::string shale::textOf(Sharding value) { return wordOf(kShardings, value); }
+std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value); }
+std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value); }
+std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value); }
+std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value); }
+
+/// Parses a fraction from 0 to 1.
+static std::string parseFraction(StringRef text, double &fraction) {
+  if (!text.getAsDouble(fraction) && fraction >= 0 && fraction <= 1)
+    return "";
+  return ("expects a fraction from 0 to 1 after ':'; got '" + text + "'").str();
+}
+
+/// Returns the shortest text of a fraction that parses to the same value.
+static std::string fractionText(double fraction) {
+  for (int digits = 1;; ++digits) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%.*g", digits, fraction);
+    double again;
+    if (digits >= 17 || (!StringRef(text).getAsDouble(again) && again == fraction))
+      return text;
+  }
+}
+
+/// Units of counts of elements.
+static constexpr std::pair<StringRef, int64_t> kCounts[] = {
+    {"G", 1000000000}, {"M", 1000000}, {"K", 1000}};
+
+/// Parses a count such as 100M.
+static bool parseCount(StringRef text, int64_t &count) {
+  int64_t factor = 1;
+  for (auto [letter, value] : kCounts)
+    if (text.consume_back(letter)) {
+      factor = value;
+      break;
+    }
+  return !text.getAsInteger(10, count) && count > 0 && !llvm::MulOverflow(count, factor, count);
+}
+
+static std::string countText(int64_t count) {
+  for (auto [letter, value] : kCounts)
+    if (count % value == 0)
+      return std::to_string(count / value) + letter.str();
+  return std::to_string(count);
+}
+
+std::string shale::parseText(StringRef text, UnitPolicy &policy) {
+  policy = UnitPolicy();
+  StringRef word = text;
+  if (word == "block")
+    return "";
+  if (word.consume_front("size:")) {
+    policy.kind = UnitPolicy::Size;
+    if (parseCount(word, policy.size))
+      return "";
+    return ("size:" + word + ": expected a number of parameters such as 100M").str();
+  }
+  policy.kind = word.consume_front("class:") ? UnitPolicy::Class : UnitPolicy::Match;
+  if (policy.kind == UnitPolicy::Match && !word.consume_front("match:"))
+    return ("'" + text + "' is none of block, class:NAME, size:N, match:REGEX").str();
+  policy.name = word.str();
+  return "";
+}
+
+std::string shale::textOf(const UnitPolicy &policy) {
+  switch (policy.kind) {
+  case UnitPolicy::Block:
+    return "block";
+  case UnitPolicy::Class:
+    return "class:" + policy.name;
+  case UnitPolicy::Size:
+    return "size:" + countText(policy.size);
+  case UnitPolicy::Match:
+    return "match:" + policy.name;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+std::string shale::parseText(StringRef text, RecomputePolicy &policy) {
+  policy = RecomputePolicy();
+  using Kind = RecomputePolicy::Kind;
+  static constexpr Word<Kind> kKinds[] = {{"none", Kind::None},
+                                          {"block", Kind::Block},
+                                          {"selective", Kind::Selective},
+                                          {"auto", Kind::Auto}};
+  for (auto [word, kind] : kKinds)
+    if (text == word) {
+      policy.kind = kind;
+      return "";
+    }
+  auto [word, rest] = text.split(':');
+  if (!rest.empty()) {
+    policy.name = rest.str();
+    if (word == "block") {
+      policy.kind = Kind::Block;
+      policy.name.clear();
+      return parseFraction(rest, policy.fraction);
+    }
+    policy.kind = word == "class" ? Kind::Class : Kind::Match;
+    if (word == "class" || word == "match")
+      return "";
+  }
+  return ("'" + text +
+          "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX")
+      .str();
+}
+
+std::string shale::textOf(const RecomputePolicy &policy) {
+  switch (policy.kind) {
+  case RecomputePolicy::None:
+    return "none";
+  case RecomputePolicy::Block:
+    return policy.fraction == 1 ? "block" : "block:" + fractionText(policy.fraction);
+  case RecomputePolicy::Selective:
+    return "selective";
+  case RecomputePolicy::Class:
+    return "class:" + policy.name;
+  case RecomputePolicy::Match:
+    return "match:" + policy.name;
+  case RecomputePolicy::Auto:
+    return "auto";
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+static constexpr std::pair<StringRef, double OffloadPolicy::*> kOffloaded[] = {
+    {"params", &OffloadPolicy::params},
+    {"grads", &OffloadPolicy::grads},
+    {"optimizer", &OffloadPolicy::optimizer},
+    {"activations", &OffloadPolicy::activations}};
+
+std::string shale::parseText(StringRef text, OffloadPolicy &policy) {
+  policy = OffloadPolicy();
+  if (text == "none")
+    return "";
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  llvm::StringSet<> given;
+  for (StringRef part : parts) {
+    auto [kind, number] = part.split(':');
+    if (!given.insert(kind).second || (given.contains("all") && given.size() > 1))
+      return "'" + text.str() + "' says twice what becomes of " +
+             (kind == "all" || given.contains("all") ? "the same" : kind.str());
+    double fraction = 1;
+    if (part.contains(':') && !parseFraction(number, fraction).empty())
+      return "expects a fraction from 0 to 1 after ':'; got '" + part.str() + "'";
+    if (kind == "all") {
+      policy = {fraction, fraction, fraction, fraction};
+      continue;
+    }
+    auto known = llvm::find_if(kOffloaded, [&](const auto &each) { return each.first == kind; });
+    if (known == std::end(kOffloaded))
+      return kind == "none"
+                 ? "'none' stands alone; got '" + text.str() + "'"
+                 : "'" + part.str() +
+                       "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
+    policy.*known->second = fraction;
+  }
+  return "";
+}
+
+std::string shale::textOf(const OffloadPolicy &policy) {
+  auto with = [](StringRef kind, double fraction) {
+    return fraction == 1 ? kind.str() : kind.str() + ":" + fractionText(fraction);
+  };
+  if (!policy.any())
+    return "none";
+  if (llvm::all_of(kOffloaded,
+                   [&](const auto &each) { return policy.*each.second == policy.params; }))
+    return with("all", policy.params);
+  std::string text;
+  for (auto [kind, member] : kOffloaded)
+    if (policy.*member > 0)
+      text += (text.empty() ? "" : ",") + with(kind, policy.*member);
+  return text;
+}

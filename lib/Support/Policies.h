@@ -1,0 +1,82 @@
+//===- Policies.h - Values of flags and of passes' options ----------------===//
+//
+// A value has one text, which users type for shalec and for shale-opt. Each type here has
+//   std::string parseText(StringRef text, T &value);  // returns an error, or an empty string
+//   std::string textOf(const T &value);               // a text that parses to the value
+// so that a text is parsed once and nothing depends on strings from there on.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_SUPPORT_POLICIES_H
+#define SHALE_SUPPORT_POLICIES_H
+
+#include "dialects/dist/Dist.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace shale {
+
+/// What each rank stores only its slice of. Hybrid is full on a mesh that has a replica axis.
+enum class Sharding { None, Optimizer, Grad, Full, Hybrid };
+/// Returns the strategy of a module with this sharding.
+dist::Strategy strategyOf(Sharding sharding);
+
+/// Types of parameters at use, of sums of gradients and of buffers.
+enum class FloatKind { F32, BF16, F16 };
+/// The type of parameters at rest; None: that of their use.
+enum class MasterKind { F32, None };
+/// Types of the optimizer's state.
+enum class MomentKind { F32, BF16 };
+
+/// When a bucket of gradients is reduced: while the next one is made, or before that.
+enum class ReductionOrder { Overlap, Memory };
+
+/// Which modules are gathered at once: `block`, `class:NAME`, `size:100M`, `match:REGEX`.
+struct UnitPolicy {
+  enum Kind { Block, Class, Size, Match };
+  Kind kind = Block;
+  /// Size: the least number of elements of a unit.
+  int64_t size = 0;
+  /// Class: the name of a class; Match: a regular expression.
+  std::string name;
+};
+
+/// What is computed again rather than kept: `none`, `block[:FRACTION]`, `selective`, `class:NAME`,
+/// `match:REGEX`, or `auto`: the planner chooses.
+struct RecomputePolicy {
+  enum Kind { None, Block, Selective, Class, Match, Auto };
+  Kind kind = None;
+  /// Block: the fraction of blocks.
+  double fraction = 1;
+  /// Class: the name of a class; Match: a regular expression.
+  std::string name;
+};
+
+/// The fraction of bytes of each kind of memory that is kept on the host, the largest tensors
+/// first: `none`, `all`, or a list of `params`, `grads`, `optimizer` and `activations`, each with
+/// `:FRACTION` (0 to 1) or without. The states of one parameter's optimizer stay together.
+struct OffloadPolicy {
+  double params = 0, grads = 0, optimizer = 0, activations = 0;
+  bool any() const { return params + grads + optimizer + activations > 0; }
+};
+
+std::string parseText(llvm::StringRef text, Sharding &value);
+std::string parseText(llvm::StringRef text, FloatKind &value);
+std::string parseText(llvm::StringRef text, MasterKind &value);
+std::string parseText(llvm::StringRef text, MomentKind &value);
+std::string parseText(llvm::StringRef text, ReductionOrder &value);
+std::string parseText(llvm::StringRef text, UnitPolicy &value);
+std::string parseText(llvm::StringRef text, RecomputePolicy &value);
+std::string parseText(llvm::StringRef text, OffloadPolicy &value);
+
+std::string textOf(Sharding value);
+std::string textOf(FloatKind value);
+std::string textOf(MasterKind value);
+std::string textOf(MomentKind value);
+std::string textOf(ReductionOrder value);
+std::string textOf(const UnitPolicy &value);
+std::string textOf(const RecomputePolicy &value);
+std::string textOf(const OffloadPolicy &value);
+
+} // namespace shale
+
+#endif // SHALE_SUPPORT_POLICIES_H

@@ -1,0 +1,165 @@
+// The table of flags: values parse and print, and each flag that changes a plan is in its key.
+#include "shale/InitAll.h"
+#include "tools/driver/Knobs.h"
+#include "tools/driver/Lower.h"
+
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace shale;
+
+namespace {
+
+/// A value of each flag that has values, other than that of base().
+const std::map<std::string, std::string> kSamples = {
+    {"dim", "batch=2"},
+    {"batch-dim", "x:0"},
+    {"loss", "next-token:logits"},
+    {"loss-output", "loss"},
+    {"bind", "x=ones"},
+    {"constant", "c"},
+    {"optimizer", "sgd"},
+    {"freeze", "w"},
+    {"no-decay", "b"},
+    {"accumulate", "3"},
+    {"param-dtype", "bf16"},
+    {"reduce-dtype", "f16"},
+    {"buffer-dtype", "bf16"},
+    {"master-dtype", "none"},
+    {"optimizer-dtype", "bf16"},
+    {"mesh", "hosts:replica=2,fsdp=4"},
+    {"shard", "grad"},
+    {"reshard-after-forward", "false"},
+    {"unit", "size:100K"},
+    {"prefetch", "0"},
+    {"max-gathers-in-flight", "3"},
+    {"bucket-size", "4MiB"},
+    {"order", "memory"},
+    {"sync-every-microbatch", "false"},
+    {"recompute", "block:0.25"},
+    {"offload", "grads:0.5,activations"},
+    {"threads", "3"},
+    {"memory-limit", "device=1GiB,host=2GiB"},
+    {"compare", "shard,offload=none|params,grads"},
+    {"report", "memory=file.json"},
+    {"why", "x"},
+    {"machine", "h100"},
+    {"target", "cpu:x86-64-v3"},
+    {"emit", "rt"},
+    {"save-temps", "dir"},
+    {"compile-from", "partition"},
+    {"remarks-filter", "plan"},
+    {"load-pass-plugin", "file.so"},
+    {"insert-pass", "after:partition:shale-annotate-ranges"},
+    {"mlir-pass-pipeline-crash-reproducer", "file"},
+};
+
+/// Options under which every flag of the table has an effect.
+CompileOptions base() {
+  static const std::pair<const char *, const char *> kBase[] = {{"mesh", "fsdp=4"},
+                                                                {"shard", "full"},
+                                                                {"offload", "all"},
+                                                                {"accumulate", "2"},
+                                                                {"threads", "2"}};
+  CompileOptions options;
+  for (auto [flag, value] : kBase)
+    EXPECT_EQ(flagNamed(flag)->set(options, value), "");
+  return options;
+}
+
+CompileOptions changed(const Flag &flag) {
+  CompileOptions options = base();
+  std::string value = flag.value ? kSamples.at(flag.name) : "";
+  EXPECT_EQ(flag.set(options, value), "") << flag.name;
+  return options;
+}
+
+/// The stages that make a plan of a recovered module.
+std::string stages(const CompileOptions &options) {
+  return describeStages(options, "recover", "plan");
+}
+
+/// The stages up to partition. Planning applies --reshard-after-forward after them.
+std::string graphStages(CompileOptions options) {
+  options.reshardAfterForward = true;
+  return describeStages(options, "recover", "partition");
+}
+
+TEST(Flags, HaveASample) {
+  for (const Flag &flag : allFlags())
+    EXPECT_TRUE(!flag.value || kSamples.count(flag.name)) << "no sample of --" << flag.name;
+}
+
+TEST(Flags, PrintWhatTheyParse) {
+  for (const Flag &flag : allFlags()) {
+    if (!flag.get || flag.repeated)
+      continue;
+    CompileOptions options;
+    EXPECT_EQ(flag.set(options, kSamples.at(flag.name)), "") << flag.name;
+    EXPECT_EQ(flag.get(options), kSamples.at(flag.name)) << flag.name;
+  }
+}
+
+// The passes and their options say what a flag changes. A flag that changes them but not the key
+// would give the plan of other flags.
+TEST(Flags, ThatChangeAPlanAreInItsKey) {
+  registerAllPasses();
+  CompileOptions options = base();
+  for (const Flag &flag : allFlags()) {
+    CompileOptions other = changed(flag);
+    EXPECT_EQ(stages(options) != stages(other), flag.changesPlan()) << flag.name;
+    EXPECT_EQ(planKey(options, 4) != planKey(other, 4), flag.changesPlan()) << flag.name;
+    EXPECT_EQ(graphStages(options) != graphStages(other), flag.effect == Effect::Graph)
+        << flag.name;
+  }
+}
+
+TEST(Flags, OfTheSearchHaveValidValues) {
+  for (const Knob &knob : allKnobs()) {
+    EXPECT_TRUE(knob.flag->changesPlan()) << knob.flag->name;
+    for (const std::string &value : knob.values) {
+      CompileOptions options;
+      EXPECT_EQ(knob.flag->set(options, value), "") << knob.flag->name;
+      EXPECT_EQ(knob.flag->get(options), value) << knob.flag->name;
+    }
+  }
+}
+
+template <typename T> void expectText(const char *text, const char *printed) {
+  T value;
+  EXPECT_EQ(parseText(text, value), "") << text;
+  EXPECT_EQ(textOf(value), printed);
+}
+
+template <typename T> void expectWrong(const char *text) {
+  T value;
+  EXPECT_NE(parseText(text, value), "") << text;
+}
+
+TEST(Policies, HaveOneText) {
+  expectText<MeshSpec>("replica=2,fsdp:shard=4,gpus:tensor=1", "replica=2,fsdp=4,gpus:tensor=1");
+  expectText<RecomputePolicy>("block:1.0", "block");
+  expectText<RecomputePolicy>("block:0.10", "block:0.1");
+  expectText<RecomputePolicy>("match:a:b", "match:a:b");
+  expectText<RecomputePolicy>("class:Mlp", "class:Mlp");
+  expectText<OffloadPolicy>("activations:0.3,params", "params,activations:0.3");
+  expectText<OffloadPolicy>("params,grads,optimizer,activations", "all");
+  expectText<OffloadPolicy>("all:0.5", "all:0.5");
+  expectText<OffloadPolicy>("params:0", "none");
+  expectText<UnitPolicy>("size:2000M", "size:2G");
+  expectText<UnitPolicy>("size:1500", "size:1500");
+  expectText<UnitPolicy>("match:h:1", "match:h:1");
+}
+
+TEST(Policies, RefuseOtherTexts) {
+  for (const char *text : {"", "block:", "block:2", "block:nan", "class:", "all", "layer:1"})
+    expectWrong<RecomputePolicy>(text);
+  for (const char *text : {"", "none,params", "params,params", "all,grads", "params:-1", "weights"})
+    expectWrong<OffloadPolicy>(text);
+  for (const char *text : {"", "size:0", "size:many", "size:9223372036854775807K", "blocks"})
+    expectWrong<UnitPolicy>(text);
+  for (const char *text : {"", "fsdp", "fsdp=0", "fsdp=2,fsdp=2", "dp=2"})
+    expectWrong<MeshSpec>(text);
+}
+
+} // namespace

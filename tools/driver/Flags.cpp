@@ -1,0 +1,336 @@
+//===- Flags.cpp - The table of shalec's flags ----------------------------===//
+#include "tools/driver/Flags.h"
+#include "lib/Target/Target.h"
+#include "shale/InitAll.h"
+#include "tools/driver/Knobs.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace shale;
+using llvm::StringRef;
+
+using O = CompileOptions;
+
+namespace {
+
+/// Accessors of a member whose type has a text (Policies.h).
+template <auto Member> std::string set(O &o, StringRef v) { return parseText(v, o.*Member); }
+template <auto Member> std::string get(const O &o) { return textOf(o.*Member); }
+
+template <auto Member> std::string setString(O &o, StringRef v) {
+  o.*Member = v.str();
+  return "";
+}
+template <auto Member> std::string getString(const O &o) { return o.*Member; }
+
+template <auto Member> std::string append(O &o, StringRef v) {
+  (o.*Member).push_back(v.str());
+  return "";
+}
+
+/// Sets a flag without a value.
+template <auto Member, bool Value = true> std::string setOn(O &o, StringRef) {
+  o.*Member = Value;
+  return "";
+}
+
+template <auto Member> std::string setBool(O &o, StringRef v) {
+  std::string word = v.lower();
+  o.*Member = llvm::is_contained({"true", "on", "yes", "1"}, word);
+  bool known = o.*Member || llvm::is_contained({"false", "off", "no", "0"}, word);
+  return known ? "" : ("'" + v + "' is none of true, false").str();
+}
+template <auto Member> std::string getBool(const O &o) { return o.*Member ? "true" : "false"; }
+
+template <auto Member, int Low, int High> std::string setNumber(O &o, StringRef v) {
+  if (!v.getAsInteger(10, o.*Member) && o.*Member >= Low && o.*Member <= High)
+    return "";
+  return ("expects a number from " + llvm::Twine(Low) + " to " + llvm::Twine(High) + "; got '" + v +
+          "'")
+      .str();
+}
+template <auto Member> std::string getNumber(const O &o) { return std::to_string(o.*Member); }
+
+/// Splits "name=value"; returns false if one is missing.
+bool splitPair(StringRef text, std::pair<std::string, std::string> &pair) {
+  auto [name, value] = text.split('=');
+  pair = {name.str(), value.str()};
+  return !name.empty() && !value.empty();
+}
+
+std::string notPair(StringRef text) { return ("expects NAME=VALUE; got '" + text + "'").str(); }
+
+std::string setDim(O &o, StringRef v) {
+  std::pair<std::string, std::string> pair;
+  if (!splitPair(v, pair))
+    return notPair(v);
+  DimSize dim{pair.first, std::nullopt};
+  StringRef size = pair.second;
+  dim.perRank = size.consume_back("/rank");
+  if (int64_t number; size != "max") {
+    if (size.getAsInteger(10, number) || number < 1)
+      return pair.first + " expects a positive size, N or N/rank, or max; got '" + pair.second +
+             "'";
+    dim.size = number;
+  }
+  o.dims.push_back(std::move(dim));
+  return "";
+}
+
+std::string setBind(O &o, StringRef v) {
+  return splitPair(v, o.binds.emplace_back()) ? "" : notPair(v);
+}
+
+std::string setInserted(O &o, StringRef v) {
+  auto [stage, passes] = v.split(':').second.split(':');
+  if (!v.starts_with("after:") || stage.empty() || passes.empty())
+    return ("expects after:STAGE:PASSES; got '" + v + "'").str();
+  o.inserted.push_back({stage.str(), passes.str()});
+  return "";
+}
+
+std::string getInserted(const O &o) {
+  std::string text;
+  for (const auto &[stage, passes] : o.inserted)
+    text += stage + ":" + passes + ";";
+  return text;
+}
+
+std::string setMesh(O &o, StringRef v) {
+  int64_t ranks = 1;
+  if (!v.getAsInteger(10, ranks) && ranks > 0)
+    return ("'" + v + "' names no axis: --mesh fsdp=" + v).str();
+  if (std::string wrong = parseText(v, o.mesh); !wrong.empty())
+    return wrong;
+  for (auto [name, kind, size] : llvm::zip(o.mesh.names, o.mesh.kinds, o.mesh.sizes))
+    if (kind == dist::AxisKind::Tensor && size > 1)
+      return ("mesh '" + v + "' has an axis " + name + " of " + llvm::Twine(size) +
+              ", which would split nothing: there is no tensor parallelism yet. fsdp=" +
+              llvm::Twine(o.mesh.ranks()) + " uses as many ranks")
+          .str();
+  return "";
+}
+
+std::string setOptimizer(O &o, StringRef v) {
+  const nn::Optimizer *found = nn::findOptimizer(v);
+  if (!found)
+    return ("'" + v + "' is none of " + nn::listOptimizers(", ")).str();
+  o.optimizer = found;
+  return "";
+}
+
+std::string setMachine(O &o, StringRef v) {
+  o.machine = ratesNamed(v);
+  auto names = llvm::map_range(knownRates(), [](const Rates &rates) { return rates.name; });
+  return o.machine ? "" : ("'" + v + "' is none of " + llvm::join(names, ", ")).str();
+}
+
+std::string setBucketSize(O &o, StringRef v) {
+  o.bucketSize = parseByteSize(v);
+  return o.bucketSize ? "" : ("expects a size such as 25MiB, or 0; got '" + v + "'").str();
+}
+
+std::string setMemoryLimit(O &o, StringRef v) { return parseMemoryLimit(v, o.memoryLimit); }
+
+template <typename E> using Words = llvm::ArrayRef<std::pair<StringRef, E>>;
+
+template <typename E> std::string parseWord(Words<E> words, StringRef v, E &value) {
+  auto known = llvm::find_if(words, [&](const auto &word) { return word.first == v; });
+  if (known == words.end())
+    return ("'" + v + "' is none of ").str() + llvm::join(llvm::make_first_range(words), ", ");
+  value = known->second;
+  return "";
+}
+
+constexpr std::pair<StringRef, Emit> kEmits[] = {
+    {"nn", Emit::NN},     {"dist", Emit::Dist},     {"rt", Emit::RT},
+    {"llvm", Emit::LLVM}, {"object", Emit::Object}, {"program", Emit::Program}};
+
+std::string setEmit(O &o, StringRef v) { return parseWord<Emit>(kEmits, v, o.emit); }
+
+constexpr std::pair<StringRef, ReportKind> kReports[] = {
+    {"memory", ReportKind::Memory}, {"comm", ReportKind::Comm}, {"numerics", ReportKind::Numerics}};
+
+std::string addReport(O &o, StringRef v) {
+  auto [kind, path] = v.split('=');
+  Report report;
+  if (v.contains('='))
+    report.path = path.str();
+  std::string wrong = parseWord<ReportKind>(kReports, kind, report.kind);
+  o.reports.push_back(std::move(report));
+  return wrong;
+}
+
+std::string setRemarksFilter(O &o, StringRef v) {
+  o.remarksFilter = v.str();
+  o.remarks |= !v.empty();
+  return "";
+}
+
+std::vector<Flag> makeFlags() {
+  registerAllTargets();
+  std::vector<Flag> flags;
+  auto add = [&](Flag flag) { flags.push_back(std::move(flag)); };
+
+  const char *in = "Model";
+  add({"dim", "NAME=N", in, Effect::Model,
+       "size of a named dimension: batch=8 of the whole program, batch=2/rank of a rank, batch=max that fits --memory-limit",
+       setDim, nullptr, /*repeated=*/true});
+  add({"batch-dim", "INPUT:D", in, Effect::Model,
+       "input dimension that ranks share out (default: those named batch)", append<&O::batchDims>,
+       nullptr, /*repeated=*/true});
+  add({"loss", "FORM", in, Effect::Model,
+       "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET", setString<&O::loss>});
+  add({"loss-output", "NAME", in, Effect::Model,
+       "the output that is the loss, when several are scalars", setString<&O::lossOutput>});
+  add({"bind", "INPUT=WHAT", in, Effect::Model,
+       "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
+       setBind, nullptr, /*repeated=*/true});
+  add({"constant", "NAME", in, Effect::Model,
+       "an initializer that depends on no parameter, whatever it looks like", append<&O::constants>,
+       nullptr, /*repeated=*/true});
+  add({"keep-prefix", nullptr, in, Effect::Model,
+       "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
+  add({"assume-autocast", nullptr, in, Effect::Model,
+       "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
+       setOn<&O::assumeAutocast>});
+  add({"no-recover", nullptr, in, Effect::Model,
+       "do not recover attention, norms and activations from their parts",
+       setOn<&O::recover, false>});
+
+  const char *train = "Training";
+  add({"optimizer", "NAME", train, Effect::Graph,
+       nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
+       setOptimizer, [](const O &o) { return o.optimizer->name.str(); }});
+  add({"freeze", "REGEX", train, Effect::Graph, "parameters that are not trained",
+       setString<&O::freeze>, getString<&O::freeze>});
+  add({"no-decay", "REGEX", train, Effect::Graph, "parameters without weight decay",
+       setString<&O::noDecay>, getString<&O::noDecay>});
+  add({"accumulate", "K", train, Effect::Graph,
+       "micro-batches a step, of --dim batch each (default: 1)",
+       setNumber<&O::accumulate, 1, 65535>, getNumber<&O::accumulate>});
+
+  const char *precision = "Precision";
+  add({"param-dtype", "TYPE", precision, Effect::Graph,
+       "f32 | bf16 | f16: parameters at use, activations, gathers (default: what the model is in)",
+       set<&O::paramDtype>, get<&O::paramDtype>});
+  add({"reduce-dtype", "TYPE", precision, Effect::Graph,
+       "f32 | bf16 | f16: gradients summed over ranks (default: f32)", set<&O::reduceDtype>,
+       get<&O::reduceDtype>});
+  add({"buffer-dtype", "TYPE", precision, Effect::Graph, "f32 | bf16 | f16 (default: f32)",
+       set<&O::bufferDtype>, get<&O::bufferDtype>});
+  add({"master-dtype", "TYPE", precision, Effect::Graph,
+       "f32 | none: parameters at rest; none: in the param dtype (default: f32)",
+       set<&O::masterDtype>, get<&O::masterDtype>});
+  add({"optimizer-dtype", "TYPE", precision, Effect::Graph, "f32 | bf16: moments (default: f32)",
+       set<&O::optimizerDtype>, get<&O::optimizerDtype>});
+
+  const char *shard = "Sharding";
+  add({"mesh", "AXIS=N,..", shard, Effect::Graph,
+       "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)",
+       setMesh, get<&O::mesh>});
+  add({"shard", "STRATEGY", shard, Effect::Graph,
+       "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis); default: full where the mesh has a shard axis (fsdp) of 2 or more",
+       set<&O::shard>, get<&O::shard>});
+  add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
+       "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
+       getBool<&O::reshardAfterForward>});
+  add({"unit", "POLICY", shard, Effect::Graph,
+       "block | class:NAME | size:100M | match:REGEX: what is gathered at once", set<&O::unit>,
+       get<&O::unit>});
+  add({"prefetch", "N", shard, Effect::Plan, "units gathered ahead of use (default: 1)",
+       setNumber<&O::prefetch, 0, 1000>, getNumber<&O::prefetch>});
+  add({"max-gathers-in-flight", "N", shard, Effect::Plan,
+       "units whole or on their way at once (default: 2)",
+       setNumber<&O::maxGathersInFlight, 1, 1000>, getNumber<&O::maxGathersInFlight>});
+  add({"bucket-size", "SIZE", shard, Effect::Plan,
+       "gradients reduced together, 25MiB or 0: one per unit (default: 0 with full and hybrid, else 25MiB)",
+       setBucketSize, [](const O &o) { return o.bucketSize ? byteSizeText(*o.bucketSize) : ""; }});
+  add({"order", "ORDER", shard, Effect::Plan,
+       "overlap | memory: reduce a bucket of gradients while the next one is made, or before that (default: overlap)",
+       set<&O::order>, get<&O::order>});
+  add({"sync-every-microbatch", "BOOL", shard, Effect::Graph,
+       "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)",
+       setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>});
+
+  const char *plan = "Memory and plan";
+  add({"recompute", "POLICY", plan, Effect::Plan,
+       "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)",
+       set<&O::recompute>, get<&O::recompute>});
+  add({"offload", "WHAT", plan, Effect::Plan,
+       "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps",
+       set<&O::offload>, get<&O::offload>});
+  add({"threads", "N", plan, Effect::Plan,
+       "threads per rank assumed by the memory plan (default: CPUs / ranks)",
+       setNumber<&O::threads, 1, 65536>, getNumber<&O::threads>});
+  add({"memory-limit", "SIZE", plan, Effect::Choice,
+       "what a rank may take, 40GiB (on a CPU of all its memory) or device=80GiB,host=100GiB; flags not typed are chosen to fit",
+       setMemoryLimit});
+  add({"plan-only", nullptr, plan, Effect::Report,
+       "plan, print the verdict, and stop: no code, no weights needed", setOn<&O::planOnly>});
+  add({"compare", "FLAG,..", plan, Effect::Report,
+       "a table of plans, one for each combination: shard,recompute=none|block",
+       [](O &o, StringRef v) { return parseComparison(v, o.compare); }});
+  add({"report", "KIND", plan, Effect::Report,
+       "memory | comm | numerics, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when",
+       addReport, nullptr, /*repeated=*/true});
+  add({"why", "TENSOR", plan, Effect::Report,
+       "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
+       /*repeated=*/true});
+  add({"machine", "NAME", plan, Effect::Choice,
+       "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)", setMachine});
+
+  const char *out = "Output";
+  add({"target", "TARGET", out, Effect::Model,
+       llvm::join(getTargetNames(), " | ") + " (default: cpu:native)", setString<&O::target>});
+  add({"emit", "STAGE", out, Effect::Report,
+       "nn | dist | rt | llvm | object | program (default: program)", setEmit});
+  add({"bundle", nullptr, out, Effect::Program,
+       "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
+       setOn<&O::bundle>});
+  add({"save-temps", "DIR", out, Effect::Report,
+       "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
+  add({"compile-from", "STAGE", out, Effect::Report,
+       "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
+       setString<&O::compileFrom>});
+  add({"remarks", nullptr, out, Effect::Report,
+       "print what passes decided, and every repair of the model", setOn<&O::remarks>});
+  add({"remarks-filter", "REGEX", out, Effect::Report,
+       "print the remarks of passes whose name matches, or of import", setRemarksFilter});
+  add({"describe", nullptr, out, Effect::Report,
+       "print what the model is, and the commands that compile and train it", setOn<&O::describe>});
+
+  add({"save-temps-passes", nullptr, kExtendGroup, Effect::Report,
+       "with --save-temps: after each pass too", setOn<&O::savePasses>});
+  add({"load-pass-plugin", "FILE", kExtendGroup, Effect::Model,
+       "a shared library with passes, dialects and operators (docs/plugins.md)",
+       append<&O::plugins>, nullptr, /*repeated=*/true});
+  add({"insert-pass", "WHERE", kExtendGroup, Effect::Graph,
+       "after:STAGE:PASSES: run these passes, of Shale or a plug-in, after a stage", setInserted,
+       getInserted, /*repeated=*/true});
+  add({"mlir-print-ir-after-all", nullptr, kExtendGroup, Effect::Report,
+       "print the IR to standard error after each pass that changes it", setOn<&O::printPasses>});
+  add({"mlir-pass-pipeline-crash-reproducer", "FILE", kExtendGroup, Effect::Report,
+       "where a stage fails, write its input and passes, for shale-opt --run-reproducer",
+       setString<&O::crashReproducer>});
+  return flags;
+}
+
+} // namespace
+
+StringRef shale::nameOf(ReportKind kind) {
+  for (auto [name, value] : kReports)
+    if (value == kind)
+      return name;
+  llvm_unreachable("all reports are listed");
+}
+
+llvm::ArrayRef<Flag> shale::allFlags() {
+  static const std::vector<Flag> flags = makeFlags();
+  return flags;
+}
+
+const Flag *shale::flagNamed(StringRef name) {
+  const Flag *flag = llvm::find_if(allFlags(), [&](const Flag &each) { return each.name == name; });
+  return flag == allFlags().end() ? nullptr : flag;
+}
