@@ -3,7 +3,7 @@
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
 // RUN: shale-opt %s --shale-annotate-target | FileCheck %s --check-prefix=NATIVE
 // RUN: not shale-opt %s --shale-annotate-target=target=cpu:x86-64-v9 2>&1 | FileCheck %s --check-prefix=LEVEL
-// RUN: not shale-opt %s --shale-annotate-target=target=cuda:sm_90a 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: not shale-opt %s --shale-annotate-target=target=gpu:sm_90a 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: not shale-opt %s --shale-annotate-target=target=cpu 2>&1 | FileCheck %s --check-prefix=COLON
 // RUN: sed 's|module {|module attributes {nn.target = "abacus:big"} {|' %s | not shale-opt --shale-widen 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: sed 's|module {|module attributes {nn.target = 3 : i64} {|' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=TYPE
@@ -11,7 +11,7 @@
 // CHECK: module attributes {nn.target = "cpu:x86-64-v3"}
 // NATIVE: module attributes {nn.target = "cpu:x86-64-v{{[34]}}"}
 // LEVEL: error: unknown CPU 'x86-64-v9'; expected native, x86-64-v3 or x86-64-v4
-// KIND: error: unknown target 'cuda:sm_90a'; expected cpu:native, cpu:x86-64-v3, cpu:x86-64-v4
+// KIND: error: unknown target 'gpu:sm_90a'; expected cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a, cuda:sm_100a
 // COLON: error: unknown target 'cpu'; expected cpu:native
 // UNKNOWN: error: 'nn.target': unknown target 'abacus:big'; expected cpu:native
 // TYPE: 'nn.target' must be a string

@@ -1,7 +1,8 @@
-// emulate-kernels PROGRAM.mlir: runs every kernel of a planned program for a GPU in the emulator, on
-// random values, and compares it with the interpreter in f64.
+// emulate-kernels PROGRAM.mlir: runs every kernel of a planned program for a GPU in the emulator,
+// on random values, and compares it with the interpreter in f64.
 //
-// usage: emulate-kernels FILE of `shalec --target cuda:.. --emit rt`. Exit code 1 after a difference.
+// usage: emulate-kernels FILE of `shalec --target cuda:.. --emit rt`. Exit code 1 after a
+// difference.
 #include "KernelRunner.h"
 #include "dialects/nn/Ops/Cluster.h"
 #include "dialects/rt/RT.h"
