@@ -27,6 +27,10 @@ if all(any(os.access(os.path.join(folder, tool), os.X_OK) for folder in folders)
 for name in ("CUDA_HOME", "CUDA_PATH"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Programs for GPUs run with the stand-ins of NVIDIA's libraries. Without the CUDA headers neither is built.
+if os.path.exists(os.path.join(config.shale_build, "lib", "libshale_cuda_rt.a")):
+    config.available_features.add("cuda-runtime")
+config.substitutions.append(("%stubs", os.path.join(config.shale_build, "stubs")))
 config.substitutions.append(("%build", config.shale_build))
 if os.path.exists(os.path.join(config.shale_build, "build.ninja")):
     config.available_features.add("ninja")

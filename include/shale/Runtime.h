@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 9
+#define SHALE_ABI_VERSION 10
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -28,6 +28,10 @@ extern "C" {
 /* Products of 16-bit floats are widened to f32 piece by piece in a thread's scratch
  * buffer: at most this many rows and columns, SHALE_GEMM_BLOCK deep. */
 #define SHALE_GEMM_PANEL 768
+
+/* Bytes of device memory for cuBLASLt's workspace: more than its algorithms took in
+ * docs/gpu-measurements.md, section D. */
+#define SHALE_BLAS_WORKSPACE (32 << 20)
 
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {
@@ -242,8 +246,16 @@ typedef struct {
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */
 
+/* A kernel of ShaleProgram.device_code. */
+typedef struct {
+  const char *name; /* in the device code */
+  int32_t threads;  /* per block */
+  int32_t pad_;
+} ShaleDeviceKernel;
+
 /* A compiled function. `inputs` are in the order of ShaleProgram.inputs, `hyper` in
- * the order of .hyper, `metrics` in the order of the function's metric table. */
+ * the order of .hyper, `metrics` in the order of the function's metric table. All are addresses
+ * in the device's memory. */
 typedef void (*ShaleFunction)(ShaleRank *rank, char *state, char *arena, const void *const *inputs,
                               const float *hyper, float *metrics);
 
@@ -251,7 +263,9 @@ typedef struct {
   int32_t abi_version;
   int32_t world_size;
   const char *model;     /* path of the model file */
-  const char *target;    /* e.g. "x86-64-v4"; checked against the CPU at startup */
+  const char *target;    /* architecture of the device, e.g. "x86-64-v4", "sm_90a" or a list
+                            "sm_80,sm_90a"; checked at startup */
+  const char *host;      /* x86-64 level of the program's code on the host */
   const char *strategy;  /* none, optimizer, grad, full, hybrid */
   const char *optimizer; /* value of --optimizer */
   const char *describe;  /* text that --describe prints after the tables */
@@ -309,6 +323,14 @@ typedef struct {
   ShaleFunction accumulate_next;
   ShaleFunction step;
   ShaleFunction evaluate; /* may be NULL */
+  const void *constants;  /* read-only data of the functions; the runtime copies it to the device */
+  int64_t constant_bytes;
+  /* Machine code of a device other than the host, for its loader, and the kernels in it; NULL and
+   * 0 if the host is the device. */
+  const void *device_code;
+  int64_t device_code_bytes;
+  const ShaleDeviceKernel *const *device_kernels;
+  int64_t device_kernel_count;
 } ShaleProgram;
 
 extern const ShaleProgram shale_program;
@@ -316,17 +338,19 @@ extern const ShaleProgram shale_program;
 /* ---- Functions that compiled code calls. None returns after an error: the runtime reports it and
  * exits. */
 
-/* A generated kernel: processes rows [begin, end) of the buffers in `args`. */
+/* A generated kernel of the host: processes rows [begin, end) of the buffers in `args`. */
 typedef void (*ShaleKernel)(void *const *args, int64_t begin, int64_t end);
 
 /* Sets the node of the model that the following launches come from, for traces. */
 void shale_note(ShaleRank *rank, const char *node);
 
-/* Runs `kernel` over [0, rows), split among threads at multiples of `grain` that depend
- * only on rows, grain and the number of threads. `name` is the kernel's name, for traces;
- * `args` holds `inputs` buffers that it reads, then `outputs` buffers that it writes.
- * `space` (ShaleSpace) is where it runs: with SHALE_SPACE_HOST the buffers are in host memory. */
-void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
+/* Runs a kernel. `name` is the kernel's name, for traces; `args` holds `inputs` buffers that it
+ * reads, then `outputs` buffers that it writes. `space` (ShaleSpace) is where it runs: with
+ * SHALE_SPACE_HOST the buffers are in host memory.
+ * On the host `kernel` is a ShaleKernel. It runs over [0, rows), split among threads at multiples
+ * of `grain` that depend only on rows, grain and the number of threads. On another device `kernel`
+ * is a ShaleDeviceKernel, which runs with `rows` blocks. */
+void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *const *args,
                   int32_t inputs, int32_t outputs, int64_t rows, int64_t grain, int32_t space);
 
 /* Computes C[i][m,n] = op(A[i]) * op(B[i]) for i in [0, batch) on all threads, row-major, with
@@ -369,9 +393,15 @@ void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, voi
 /* Blocks until the collective that was started at `site` is complete. */
 void shale_wait(ShaleRank *rank, int32_t site);
 
-/* Return this rank's state and arena blocks in host memory. */
+/* Return this rank's state and arena blocks in host memory, and what kernels on the host read of
+ * the function's inputs and `hyper`. */
 void *shale_host_state(ShaleRank *rank);
 void *shale_host_arena(ShaleRank *rank);
+const void *const *shale_host_inputs(ShaleRank *rank);
+const float *shale_host_hyper(ShaleRank *rank);
+
+/* Returns the address of ShaleProgram.constants in the device's memory. */
+const void *shale_constants(ShaleRank *rank);
 
 /* Copies between device and host memory; `index` is below transfer_count. Start returns
  * at once; both buffers belong to the runtime until shale_transfer_wait(rank, index).

@@ -1,5 +1,6 @@
 //===- Link.cpp - Linking of object files to programs ---------------------===//
 #include "lib/Target/Link.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -53,9 +54,18 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   // The runtime library of this build is instrumented, too.
   arguments.push_back("-fsanitize=address,undefined");
 #endif
+  if (options.shared)
+    arguments.push_back("-shared");
   arguments.insert(arguments.end(), objects.begin(), objects.end());
-  if (!options.runtime.empty())
-    arguments.push_back(options.runtime);
+  // The archives before the last one replace parts of it, so all of their objects are linked.
+  for (auto [index, archive] : llvm::enumerate(options.runtime)) {
+    bool whole = index + 1 < options.runtime.size();
+    if (whole)
+      arguments.insert(arguments.end(), {"-Xlinker", "--whole-archive"});
+    arguments.push_back(archive);
+    if (whole)
+      arguments.insert(arguments.end(), {"-Xlinker", "--no-whole-archive"});
+  }
   arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
   if (options.bundled) {
     // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.

@@ -11,8 +11,9 @@ namespace shale {
 
 struct LinkOptions {
   std::string compiler; ///< compiler driver for linking; empty: c++, g++ or clang++ of the PATH
-  std::string runtime;  ///< path of libshale_rt.a
+  std::vector<std::string> runtime;   ///< paths of the runtime's archives (Target::getRuntime)
   std::vector<std::string> libraries; ///< further arguments, in order
+  bool shared = false;                ///< whether to link a shared library instead of a program
   bool bundled = false; ///< whether the program searches bundleFolder() for libraries first
 };
 

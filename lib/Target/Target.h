@@ -41,6 +41,9 @@ public:
   /// The part of the name after the kind. The program checks at start that its machine has this
   /// architecture.
   llvm::StringRef getArchitecture() const { return llvm::StringRef(name).split(':').second; }
+  /// The target of the program's code on the host, among it kernels on host memory: this target
+  /// itself if the host is the device.
+  virtual const Target &getHost() const { return *this; }
 
   // ---- how ops are implemented
 
@@ -62,11 +65,16 @@ public:
   virtual mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                                      mlir::Region &body) const = 0;
   /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to
-  /// the LLVM dialect with the ABI of ShaleKernel (include/shale/Runtime.h).
+  /// the LLVM dialect: on the host to functions with the ABI of ShaleKernel, on another device to
+  /// constants of type ShaleDeviceKernel and one, kDeviceCode, with their machine code
+  /// (include/shale/Runtime.h).
   virtual mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const = 0;
   /// Compiles a program in the LLVM dialect to the bytes of an object file. Fails after an error.
   virtual mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                          llvm::SmallVectorImpl<char> &object) const = 0;
+  /// Returns the names of the runtime's archives, in link order: the last one is the common part,
+  /// those before it replace its device.
+  virtual std::vector<std::string> getRuntime() const { return {"libshale_rt.a"}; }
   /// Returns the linker arguments for the libraries that the runtime needs on this target, in
   /// order.
   virtual std::vector<std::string> getLibraries() const = 0;
@@ -96,6 +104,9 @@ std::vector<std::string> getTargetNames();
 /// Returns the target with a name, KIND:ARCHITECTURE. It lives as long as the process. Returns null
 /// with a message in `error` on failure.
 const Target *findTarget(llvm::StringRef name, std::string &error);
+
+/// The constant that holds the machine code of all kernels of a device.
+inline constexpr llvm::StringLiteral kDeviceCode = "shale_device_code";
 
 /// The default target of a module without `nn.target`. It does not depend on the host machine.
 inline constexpr llvm::StringLiteral kAssumedTarget = "cpu:x86-64-v4";

@@ -33,19 +33,29 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
     const Target *target = targetOf(module);
     if (!target)
       return signalPassFailure();
+    if (failed(generate(module, *target, /*host=*/false)) ||
+        (&target->getHost() != target && failed(generate(module, target->getHost(), true))))
+      return signalPassFailure();
+  }
+
+  /// Generates the kernels of the device, or those of its host.
+  static LogicalResult generate(ModuleOp module, const Target &target, bool host) {
     OwningOpRef<ModuleOp> generated = ModuleOp::create(module.getLoc());
     for (auto kernel : module.getOps<rt::KernelOp>()) {
+      if (kernel.getHost() != host)
+        continue;
       std::string name = ("kernel." + kernel.getSymName()).str();
-      FailureOr<KernelInfo> info = target->generateKernel(*generated, name, kernel.getBody());
+      FailureOr<KernelInfo> info = target.generateKernel(*generated, name, kernel.getBody());
       if (failed(info))
-        return signalPassFailure();
+        return failure();
       kernel.setRows(info->rows);
       kernel.setGrain(info->grain);
       kernel.setFunction(name);
     }
-    if (failed(target->lowerKernels(*generated)))
-      return signalPassFailure();
+    if (failed(target.lowerKernels(*generated)))
+      return failure();
     moveInto(*generated, module);
+    return success();
   }
 };
 

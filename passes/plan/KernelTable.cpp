@@ -1,6 +1,5 @@
 //===- KernelTable.cpp - The kernels of a module --------------------------===//
 #include "passes/plan/KernelTable.h"
-#include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Cluster.h"
 #include "dialects/nn/Ops/Constant.h"
@@ -51,14 +50,15 @@ static std::string nameOf(StringRef module, Block &block) {
   return module.empty() ? name : module.str() + "." + name;
 }
 
-FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, StringRef origin,
-                                      Location loc) {
+FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, bool host,
+                                      StringRef origin, Location loc) {
   Block &block = body.front();
   dropOrigin(block);
   uint64_t hash = hashKernel(body);
   SmallVector<Type> results(block.getTerminator()->getOperandTypes());
   for (auto [it, end] = kernels.equal_range(hash); it != end; ++it)
-    if (it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
+    if (it->second.getHost() == host &&
+        it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
         equalKernels(it->second.getBody(), body))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
   std::string name = nameOf(origin, block) + "_" + std::to_string(kernels.size());
@@ -67,13 +67,14 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, S
       builder, loc, builder.getStringAttr(name),
       TypeAttr::get(builder.getFunctionType(block.getArgumentTypes(), results)),
       aliases.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(aliases), IntegerAttr(),
-      IntegerAttr(), FlatSymbolRefAttr());
+      IntegerAttr(), FlatSymbolRefAttr(), host ? builder.getUnitAttr() : UnitAttr());
   kernel.getBody().takeBody(body);
   kernels.emplace(hash, kernel);
   return FlatSymbolRefAttr::get(kernel.getSymNameAttr());
 }
 
-KernelTable::Use KernelTable::add(Operation *op) {
+KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
+  const Target &code = memory == mem::Memory::Host ? target.getHost() : target;
   Use use;
   Region body;
   Block *block = builder.createBlock(&body);
@@ -89,8 +90,7 @@ KernelTable::Use KernelTable::add(Operation *op) {
       continue;
     }
     // A dedicated kernel reads its operands from memory, constants included.
-    if (nn::ConstantOp constant =
-            target.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
+    if (nn::ConstantOp constant = code.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));
       continue;
@@ -116,7 +116,7 @@ KernelTable::Use KernelTable::add(Operation *op) {
   rt::YieldOp::create(builder, op->getLoc(), results);
   if (llvm::all_of(aliases, [](int64_t alias) { return alias < 0; }))
     aliases.clear();
-  use.kernel = intern(body, aliases, moduleOf(op), op->getLoc());
+  use.kernel = intern(body, aliases, &code != &target, moduleOf(op), op->getLoc());
   return use;
 }
 
@@ -129,6 +129,6 @@ KernelTable::Use KernelTable::addCast(Value scalar) {
   rt::YieldOp::create(builder, scalar.getLoc(), result);
   Use use;
   use.inputs.push_back(scalar);
-  use.kernel = intern(body, {}, "", scalar.getLoc());
+  use.kernel = intern(body, {}, /*host=*/false, "", scalar.getLoc());
   return use;
 }

@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_PLAN_KERNELTABLE_H
 #define SHALE_PASSES_PLAN_KERNELTABLE_H
 
+#include "dialects/mem/Mem.h"
 #include "lib/Target/Target.h"
 #include <map>
 
@@ -22,14 +23,16 @@ public:
     llvm::SmallVector<mlir::Value> inputs;
   };
 
-  /// Returns the kernel of an `nn.cluster`'s body, or of any other op alone.
-  Use add(mlir::Operation *op);
+  /// Returns the kernel of an `nn.cluster`'s body, or of any other op alone, on buffers in
+  /// `memory`.
+  Use add(mlir::Operation *op, mem::Memory memory);
   /// Returns the kernel that converts a scalar to f32, the type of metrics.
   Use addCast(mlir::Value scalar);
 
 private:
-  /// Returns the kernel with this body. A new one is named after `origin`, a module, and its ops.
-  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases,
+  /// Returns the kernel with this body, for the host of another device or not. A new one is named
+  /// after `origin`, a module, and its ops.
+  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases, bool host,
                                  llvm::StringRef origin, mlir::Location loc);
 
   mlir::ModuleOp module;

@@ -10,6 +10,7 @@
 
 #include "dialects/rt/RT.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
 #include <string>
 
 namespace shale {
@@ -25,6 +26,16 @@ mlir::LogicalResult lowerStepFunctions(mlir::ModuleOp module);
 
 /// Defines `shale_program`. Reads the rt functions, so it runs before they are lowered.
 mlir::LogicalResult defineProgramTables(mlir::ModuleOp module, const ProgramOptions &options);
+
+/// The global that holds the constants of all functions.
+inline constexpr llvm::StringLiteral kConstants = "shale_constants_of_functions";
+
+/// The places of the module's rt.constants in one block of read-only data.
+struct ConstantLayout {
+  llvm::StringMap<int64_t> offsets; ///< bytes into the block, by symbol
+  int64_t bytes = 0;
+};
+ConstantLayout layOutConstants(mlir::ModuleOp module);
 
 /// Returns the ShaleType of an element type; -1 if there is none.
 int32_t runtimeType(mlir::Type element);

@@ -41,15 +41,18 @@ namespace {
 /// rank, state, arena, inputs, hyper, metrics (ShaleFunction).
 class FunctionLowering {
 public:
-  FunctionLowering(ModuleOp module, rt::FuncOp source)
-      : module(module), source(source), b(module.getContext()) {}
+  FunctionLowering(ModuleOp module, rt::FuncOp source, const ConstantLayout &constants)
+      : module(module), source(source), constants(constants), b(module.getContext()) {}
   LogicalResult run();
 
 private:
   enum Argument { Rank, State, Arena, Inputs, Hyper, Metrics };
 
   LogicalResult lower(Operation *op);
-  void lowerBuffer(rt::BufferOp op);
+  /// Returns the address of a buffer for work in `space`. Most buffers are in one memory;
+  /// constants, inputs and hyper-parameters are in both.
+  Value address(Value buffer, ShaleSpace space = SHALE_SPACE_DEVICE);
+  Value addressOf(rt::BufferOp op, ShaleSpace space);
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   void lowerStart(rt::CollectiveOpInterface op);
@@ -78,17 +81,19 @@ private:
   /// Emits a call that tells the runtime which node of the model comes next.
   void note(Operation *op);
   Value coordinate(StringRef axis);
-  Value hostBlock(StringRef callee);
+  /// Calls a function that returns an address for the whole rank, once.
+  Value block(StringRef callee);
   Value call(StringRef name, Type result, ArrayRef<Value> arguments);
   LLVM::LLVMFuncOp declare(StringRef name, Type result, ArrayRef<Type> arguments);
 
   ModuleOp module;
   rt::FuncOp source;
+  const ConstantLayout &constants;
   OpBuilder b;
   Location loc = UnknownLoc::get(b.getContext());
   LLVM::LLVMFuncOp function;
-  DenseMap<Value, Value> addresses;
-  llvm::StringMap<Value> coordinates, hostBlocks;
+  DenseMap<std::pair<Value, int>, Value> addresses; // by buffer and space
+  llvm::StringMap<Value> coordinates, blocks;
   llvm::StringSet<> texts;
   Value launchArguments;
 };
@@ -148,9 +153,8 @@ Value FunctionLowering::coordinate(StringRef axis) {
   return value;
 }
 
-/// Returns the address of a block in host memory.
-Value FunctionLowering::hostBlock(StringRef callee) {
-  Value &value = hostBlocks[callee];
+Value FunctionLowering::block(StringRef callee) {
+  Value &value = blocks[callee];
   if (!value) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
@@ -159,34 +163,51 @@ Value FunctionLowering::hostBlock(StringRef callee) {
   return value;
 }
 
-void FunctionLowering::lowerBuffer(rt::BufferOp op) {
-  Value address;
+Value FunctionLowering::addressOf(rt::BufferOp op, ShaleSpace space) {
+  bool host = space == SHALE_SPACE_HOST;
   switch (op.getSpace()) {
   case rt::Space::State:
-    address = advance(op.getMemory() == mem::Memory::Host ? hostBlock("shale_host_state")
-                                                          : function.getArgument(State),
-                      op.getOffset());
-    break;
+    return advance(op.getMemory() == mem::Memory::Host ? block("shale_host_state")
+                                                       : function.getArgument(State),
+                   op.getOffset());
   case rt::Space::Arena:
-    address = advance(op.getMemory() == mem::Memory::Host ? hostBlock("shale_host_arena")
-                                                          : function.getArgument(Arena),
-                      op.getOffset());
-    break;
+    return advance(op.getMemory() == mem::Memory::Host ? block("shale_host_arena")
+                                                       : function.getArgument(Arena),
+                   op.getOffset());
   case rt::Space::Input:
-    address = LLVM::LoadOp::create(b, loc, pointer(),
-                                   advance(function.getArgument(Inputs), 8 * *op.getIndex()));
-    break;
-  case rt::Space::Constant:
-    address = LLVM::AddressOfOp::create(b, loc, pointer(), ("shale_" + *op.getSymbol()).str());
-    break;
-  case rt::Space::Hyper:
-    address = advance(function.getArgument(Hyper), 4 * *op.getIndex());
-    break;
-  case rt::Space::Metric:
-    address = advance(function.getArgument(Metrics), 4 * *op.getIndex());
-    break;
+    return LLVM::LoadOp::create(
+        b, loc, pointer(),
+        advance(host ? block("shale_host_inputs") : function.getArgument(Inputs),
+                8 * *op.getIndex()));
+  case rt::Space::Constant: {
+    int64_t offset = constants.offsets.lookup(*op.getSymbol());
+    Value start = host ? LLVM::AddressOfOp::create(b, loc, pointer(), kConstants).getResult()
+                       : block("shale_constants");
+    return advance(start, offset);
   }
-  addresses[op.getResult()] = address;
+  case rt::Space::Hyper:
+    return advance(host ? block("shale_host_hyper") : function.getArgument(Hyper),
+                   4 * *op.getIndex());
+  case rt::Space::Metric:
+    return advance(function.getArgument(Metrics), 4 * *op.getIndex());
+  }
+  llvm_unreachable("unknown space");
+}
+
+Value FunctionLowering::address(Value buffer, ShaleSpace space) {
+  if (Value known = addresses.lookup({buffer, space}))
+    return known;
+  Value made;
+  if (auto view = buffer.getDefiningOp<rt::ViewOp>()) {
+    made = advance(address(view.getSource(), space), view.getOffset());
+  } else if (auto shard = buffer.getDefiningOp<rt::ShardOp>()) {
+    Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()),
+                                      i64(rt::bufferBytes(shard.getType())));
+    made = advanceBy(address(shard.getSource(), space), bytes);
+  } else {
+    made = addressOf(buffer.getDefiningOp<rt::BufferOp>(), space);
+  }
+  return addresses[{buffer, space}] = made;
 }
 
 /// Returns where a kernel runs: on the host if it writes host memory.
@@ -203,9 +224,10 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
     return op.emitOpError() << op.getKernelAttr()
                             << " has no code: rows, grain and function must be set";
+  ShaleSpace space = spaceOf(op);
   int64_t index = 0;
   for (Value buffer : op.getOperands())
-    LLVM::StoreOp::create(b, loc, addresses.lookup(buffer), advance(launchArguments, 8 * index++));
+    LLVM::StoreOp::create(b, loc, address(buffer, space), advance(launchArguments, 8 * index++));
   Type i64Type = b.getI64Type(), none = LLVM::LLVMVoidType::get(b.getContext());
   StringRef code = *kernel.getFunction();
   // The code is a function on the CPU, and constant data on a GPU.
@@ -215,7 +237,7 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   call("shale_launch", none,
        {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
         i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()),
-        i64(*kernel.getGrain()), i32(spaceOf(op))});
+        i64(*kernel.getGrain()), i32(space)});
   return success();
 }
 
@@ -225,9 +247,9 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
     return;
   call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
        {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()),
-        i64(shape.batch), i64(shape.m), i64(shape.n), i64(shape.k), addresses.lookup(op.getA()),
-        i64(op.getTransposeA() ? shape.m : shape.k), addresses.lookup(op.getB()),
-        i64(op.getTransposeB() ? shape.k : shape.n), addresses.lookup(op.getC()), i64(shape.n),
+        i64(shape.batch), i64(shape.m), i64(shape.n), i64(shape.k), address(op.getA()),
+        i64(op.getTransposeA() ? shape.m : shape.k), address(op.getB()),
+        i64(op.getTransposeB() ? shape.k : shape.n), address(op.getC()), i64(shape.n),
         i32(runtimeType(op.getA().getType().getElementType())),
         i32(runtimeType(op.getC().getType().getElementType()))});
 }
@@ -248,9 +270,8 @@ static StringRef startFunction(CollectiveKind kind) {
 
 void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
   call(startFunction(op.getCollectiveKind()), LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getSite()), addresses.lookup(op.getSend()),
-        addresses.lookup(op.getRecv()), i64(op.getCount()),
-        i32(runtimeType(op.getSend().getType().getElementType()))});
+       {function.getArgument(Rank), i32(op.getSite()), address(op.getSend()), address(op.getRecv()),
+        i64(op.getCount()), i32(runtimeType(op.getSend().getType().getElementType()))});
 }
 
 /// Returns the site of a token's collective.
@@ -260,19 +281,9 @@ static int64_t siteOf(Value token) {
 
 LogicalResult FunctionLowering::lower(Operation *op) {
   Type none = LLVM::LLVMVoidType::get(b.getContext());
-  auto address = [&](Value buffer) { return addresses.lookup(buffer); };
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](rt::BufferOp buffer) { return lowerBuffer(buffer), success(); })
-      .Case([&](rt::ViewOp view) {
-        addresses[view.getResult()] = advance(address(view.getSource()), view.getOffset());
-        return success();
-      })
-      .Case([&](rt::ShardOp shard) {
-        Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()),
-                                          i64(rt::bufferBytes(shard.getType())));
-        addresses[shard.getResult()] = advanceBy(address(shard.getSource()), bytes);
-        return success();
-      })
+      .Case<rt::BufferOp, rt::ViewOp, rt::ShardOp>(
+          [](Operation *) { return success(); }) // addresses are computed where they are used
       .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
       .Case([&](rt::CopyOp copy) {
@@ -334,40 +345,58 @@ LogicalResult FunctionLowering::run() {
   return success();
 }
 
-/// Lowers constants to read-only globals. The runtime of a GPU program would upload them once.
-static LogicalResult lowerConstants(ModuleOp module) {
-  OpBuilder b(module.getContext());
+/// Appends the bytes of a constant to `data`. Booleans take one byte each.
+static LogicalResult appendConstant(rt::ConstantOp constant, std::string &data) {
+  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+  auto type = cast<RankedTensorType>(constant.getValue().getType());
+  if (!elements || nn::tensorBytes(type) < 0)
+    return constant.emitOpError("is no dense constant");
+  if (type.getElementType().isInteger(1)) { // bits are packed in the attribute
+    for (bool value : elements.getValues<bool>())
+      data.push_back(char(value));
+    return success();
+  }
+  ArrayRef<char> raw = elements.getRawData();
+  for (int64_t i = 0, n = elements.isSplat() ? type.getNumElements() : 1; i < n; ++i)
+    data.append(raw.data(), raw.size());
+  return success();
+}
+
+ConstantLayout shale::layOutConstants(ModuleOp module) {
+  ConstantLayout layout;
+  for (auto constant : module.getOps<rt::ConstantOp>()) {
+    int64_t begin = llvm::alignTo(layout.bytes, rt::kAlignment);
+    layout.offsets[constant.getSymName()] = begin;
+    layout.bytes = begin + nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
+  }
+  return layout;
+}
+
+/// Lowers the constants of all functions to one read-only global.
+static LogicalResult lowerConstants(ModuleOp module, const ConstantLayout &layout) {
+  std::string data;
   for (auto constant : llvm::make_early_inc_range(module.getOps<rt::ConstantOp>())) {
-    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-    auto type = cast<RankedTensorType>(constant.getValue().getType());
-    int64_t bytes = nn::tensorBytes(type);
-    if (!elements || bytes < 0)
-      return constant.emitOpError("is no dense constant");
-    std::string data;
-    if (type.getElementType().isInteger(
-            1)) { // bits are packed in the attribute, one byte each in memory
-      for (bool value : elements.getValues<bool>())
-        data.push_back(char(value));
-    } else {
-      ArrayRef<char> raw = elements.getRawData();
-      for (int64_t i = 0, n = elements.isSplat() ? type.getNumElements() : 1; i < n; ++i)
-        data.append(raw.data(), raw.size());
-    }
-    b.setInsertionPoint(constant);
-    auto global = LLVM::GlobalOp::create(
-        b, constant.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), data.size()), true,
-        LLVM::Linkage::Private, ("shale_" + constant.getSymName()).str(), b.getStringAttr(data));
-    global.setAlignment(rt::kAlignment);
+    data.resize(layout.offsets.lookup(constant.getSymName()), 0);
+    if (failed(appendConstant(constant, data)))
+      return failure();
     constant.erase();
   }
+  if (data.empty())
+    return success();
+  OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+  auto global = LLVM::GlobalOp::create(b, module.getLoc(),
+                                       LLVM::LLVMArrayType::get(b.getI8Type(), data.size()), true,
+                                       LLVM::Linkage::Private, kConstants, b.getStringAttr(data));
+  global.setAlignment(rt::kAlignment);
   return success();
 }
 
 LogicalResult shale::lowerStepFunctions(ModuleOp module) {
-  if (failed(lowerConstants(module)))
+  ConstantLayout constants = layOutConstants(module);
+  if (failed(lowerConstants(module, constants)))
     return failure();
   for (auto function : llvm::make_early_inc_range(module.getOps<rt::FuncOp>()))
-    if (failed(FunctionLowering(module, function).run()))
+    if (failed(FunctionLowering(module, function, constants).run()))
       return failure();
   return success();
 }

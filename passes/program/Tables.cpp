@@ -43,6 +43,8 @@ private:
   int64_t tokensPerStep(rt::FuncOp step);
   StringRef strategyWord();
   Datum kept();
+  Datum deviceCode(int64_t &bytes);
+  Datum deviceKernels(int64_t &count);
   void findSlots();
   int64_t runtimeRole(nn::StateOp state);
   FailureOr<Datum> hypers(rt::FuncOp step, const nn::Optimizer &optimizer);
@@ -446,6 +448,23 @@ StringRef Tables::strategyWord() {
   return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 
+/// Returns the machine code of a device other than the host; null if there is none.
+Datum Tables::deviceCode(int64_t &bytes) {
+  auto code = module.lookupSymbol<LLVM::GlobalOp>(kDeviceCode);
+  bytes = code ? cast<LLVM::LLVMArrayType>(code.getGlobalType()).getNumElements() : 0;
+  return code ? data.address(kDeviceCode) : data.null();
+}
+
+/// Returns the table of the kernels in that code.
+Datum Tables::deviceKernels(int64_t &count) {
+  std::vector<Datum> rows;
+  for (auto kernel : module.getOps<rt::KernelOp>())
+    if (kernel.getFunction() && module.lookupSymbol<LLVM::GlobalOp>(*kernel.getFunction()))
+      rows.push_back(data.address(*kernel.getFunction()));
+  count = rows.size();
+  return data.array("device_kernels", std::move(rows));
+}
+
 LogicalResult Tables::run() {
   auto step = module.lookupSymbol<rt::FuncOp>("step");
   auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
@@ -492,10 +511,13 @@ LogicalResult Tables::run() {
   ArrayAttr foreign = ArrayAttr::get(module.getContext(), foreignFlags(*optimizer));
   ArrayAttr evalMetrics =
       evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
+  int64_t constantBytes = layOutConstants(module).bytes, codeBytes = 0, kernelCount = 0;
+  Datum code = deviceCode(codeBytes), kernels = deviceKernels(kernelCount);
   Datum program = data.fields({data.i32(SHALE_ABI_VERSION),
                                data.i32(summary->ranks),
                                attribute("nn.model", "program"),
                                data.string(target->getArchitecture()),
+                               data.string(target->getHost().getArchitecture()),
                                data.string(strategyWord()),
                                data.string(optimizer->name),
                                data.string(options.describe),
@@ -541,7 +563,13 @@ LogicalResult Tables::run() {
                                function("accumulate_first"),
                                function("accumulate"),
                                data.address("shale_step"),
-                               evaluate ? data.address("shale_evaluate") : data.null()});
+                               evaluate ? data.address("shale_evaluate") : data.null(),
+                               constantBytes ? data.address(kConstants) : data.null(),
+                               data.i64(constantBytes),
+                               code,
+                               data.i64(codeBytes),
+                               kernels,
+                               data.i64(kernelCount)});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }

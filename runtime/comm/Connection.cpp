@@ -1,5 +1,6 @@
 // Connects a rank with its peers; the exchanges of a single rank.
 #include "runtime/comm/Connection.h"
+#include "runtime/comm/Staged.h"
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/core/Types.h"
 
@@ -56,10 +57,17 @@ int64_t scratchBytes(const ShaleProgram &program) {
 }
 
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                   Device &device) {
+                   Device &device, bool staged) {
   if (rendezvous.worldSize == 1)
     return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>(device)};
-  return connectGloo(program, rendezvous, timeout);
+  Connection made = connectGloo(program, rendezvous, timeout);
+  if (staged) {
+    made.collectives = makeStagedCollectives(program, device, std::move(made.collectives));
+    return made;
+  }
+  if (auto own = connectDevices(program, rendezvous.rank, *made.peers, device, timeout))
+    made.collectives = std::move(own);
+  return made;
 }
 
 } // namespace shale::rt

@@ -17,9 +17,16 @@ struct Connection {
 };
 
 /// Connects this rank with its peers; a single rank has none. `timeout` is in seconds and holds
-/// for every exchange.
+/// for every exchange. `staged` collectives of a device with its own memory pass through the
+/// host's.
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                   Device &device);
+                   Device &device, bool staged);
+
+/// Returns collectives between the devices of all ranks, or null if those of the host work on the
+/// device's memory. Every rank calls it. A program for another device is linked with another
+/// definition.
+std::unique_ptr<Collectives> connectDevices(const ShaleProgram &program, int rank, Peers &peers,
+                                            Device &device, double timeout);
 
 } // namespace shale::rt
 

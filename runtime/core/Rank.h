@@ -35,6 +35,10 @@ struct ShaleRank {
   const char *node = nullptr;        // node of the model that is running now
   shale::rt::Watch *watch = nullptr; // set while a step is watched
   char *hostState = nullptr, *hostArena = nullptr;
+  // Inputs and hyper-parameters for kernels on the host; constants in the device's memory.
+  const void *const *hostInputs = nullptr;
+  const float *hostHyper = nullptr;
+  const void *constants = nullptr;
 };
 
 #endif

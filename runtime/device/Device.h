@@ -12,6 +12,7 @@
 #include "shale/Runtime.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,11 +31,12 @@ protected:
   int64_t length = 0;
 };
 
-/// A generated kernel over the rows [0, rows), split at multiples of `grain`. With
-/// SHALE_SPACE_HOST it runs on the host, on buffers in host memory.
+/// A generated kernel, as for shale_launch. `args` holds `count` buffers and need not outlive the
+/// call. With SHALE_SPACE_HOST the kernel runs on the host, on buffers in host memory.
 struct Launch {
-  ShaleKernel kernel;
+  const void *kernel;
   void *const *args;
+  int32_t count;
   int64_t rows, grain;
   ShaleSpace space;
 };
@@ -63,6 +65,8 @@ public:
 
   /// Returns what a user calls it: "cpu (x86-64-v4)".
   virtual std::string describe() const = 0;
+  /// Whether device memory is host memory, so that the process may access it directly.
+  virtual bool sharesMemory() const = 0;
 
   // ---- memory; failure throws
 
@@ -83,18 +87,33 @@ public:
   virtual void multiply(const Product &product) = 0;
   /// Copies within one memory.
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
+  /// Sets every byte of a range to zero.
+  virtual void zero(void *target, int64_t bytes) = 0;
+  /// Stores a number in device memory.
+  virtual void store(int64_t *target, int64_t value) = 0;
   /// Starts a copy between device and host memory; `index` is below transfer_count. Each may be in
   /// flight at most once.
   virtual void startCopy(int32_t index, void *target, const void *source, int64_t bytes) = 0;
   /// Lets the work after it wait for a copy.
   virtual void waitCopy(int32_t index) = 0;
+  /// Returns after all work so far is done.
+  virtual void finish() = 0;
+  /// Calls a compiled function by `body`. A device may replay the work of an earlier call, which is
+  /// the same, instead of calling `body`, unless the calls are `observed` one by one.
+  virtual void call(ShaleFunction function, bool observed, const std::function<void()> &body) = 0;
+};
+
+struct DeviceOptions {
+  int localRank = 0;     // among the ranks of the host
+  std::string libraries; // folder that is searched first for the device's libraries
+  bool graphs = true;    // whether calls may be replayed
 };
 
 /// Throws with exit code 69 if this machine cannot run the program.
-void checkDevice(const ShaleProgram &program);
+void checkDevice(const ShaleProgram &program, const DeviceOptions &options);
 
 /// Opens the device that the program was compiled for.
-std::unique_ptr<Device> openDevice(const ShaleProgram &program);
+std::unique_ptr<Device> openDevice(const ShaleProgram &program, const DeviceOptions &options);
 
 } // namespace shale::rt
 

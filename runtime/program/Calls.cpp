@@ -54,7 +54,7 @@ extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
   return axis < 0 ? 0 : rank->coordinates[axis];
 }
 
-extern "C" void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel,
+extern "C" void shale_launch(ShaleRank *rank, const char *name, const void *kernel,
                              void *const *args, int32_t inputs, int32_t outputs, int64_t rows,
                              int64_t grain, int32_t space) {
   if (rank->watch)
@@ -63,7 +63,10 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kern
   record(
       {what, rank->node, space == SHALE_SPACE_HOST ? "host" : nullptr},
       [&](char *text, size_t size) { snprintf(text, size, "%s", what); },
-      [&] { rank->device->launch({kernel, args, rows, grain, static_cast<ShaleSpace>(space)}); });
+      [&] {
+        rank->device->launch(
+            {kernel, args, inputs + outputs, rows, grain, static_cast<ShaleSpace>(space)});
+      });
 }
 
 extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
@@ -112,18 +115,21 @@ extern "C" void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
     rank->watch->copy(target, nullptr, bytes);
   record(
       {"zero", nullptr}, [](char *text, size_t size) { snprintf(text, size, "zero"); },
-      [&] { rank->device->fill(static_cast<char *>(target), 0, bytes); });
+      [&] { rank->device->zero(target, bytes); });
 }
 
 extern "C" void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target) {
   int64_t coordinate = shale_coordinate(rank, axis);
   if (rank->watch)
     rank->watch->copy(target, nullptr, sizeof(coordinate));
-  rank->device->write(reinterpret_cast<char *>(target), &coordinate, sizeof(coordinate));
+  rank->device->store(target, coordinate);
 }
 
 extern "C" void *shale_host_state(ShaleRank *rank) { return rank->hostState; }
 extern "C" void *shale_host_arena(ShaleRank *rank) { return rank->hostArena; }
+extern "C" const void *const *shale_host_inputs(ShaleRank *rank) { return rank->hostInputs; }
+extern "C" const float *shale_host_hyper(ShaleRank *rank) { return rank->hostHyper; }
+extern "C" const void *shale_constants(ShaleRank *rank) { return rank->constants; }
 
 extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
                                      const void *source, int64_t bytes) {

@@ -22,6 +22,12 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
 
 InitOptions initOptions(const Options &options) { return {options.init, options.initMap}; }
 
+DeviceOptions deviceOptions(const Options &options, const Rendezvous &rendezvous) {
+  // A replayed step does not call the collectives.
+  bool graphs = options.graph && rendezvous.worldSize == 1;
+  return {rendezvous.localRank, options.deviceLibraries, graphs};
+}
+
 void needMicroBatches(const Batches &data, const Options &options, int64_t perStep) {
   if (data.limit() >= 0 && data.limit() / perStep < options.end())
     fail(SHALE_EXIT_DATA,

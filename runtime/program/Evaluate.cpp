@@ -28,10 +28,10 @@ Evaluation Training::evaluate(int64_t most) {
   double sum = 0;
   for (int64_t b = 0; b < result.batches; ++b) {
     evalData->fillOnce(b, inputs.data());
-    program.evaluate(&self, state->deviceData(), arena->data(), inputs.data(), hyper.data(),
-                     evalMetrics.data());
-    sum += s < 0 ? 0 : evalMetrics[s];
-    result.labels += c < 0 ? 0 : evalMetrics[c];
+    call(program.evaluate);
+    results->pull();
+    sum += s < 0 ? 0 : metrics()[s];
+    result.labels += c < 0 ? 0 : metrics()[c];
   }
   result.loss = result.labels > 0 ? sum / result.labels : 0;
   return result;

@@ -48,7 +48,7 @@ static int start(int argc, char **argv) {
          "%d, or compile it with another --mesh",
          shale_program.world_size, shale_program.world_size == 1 ? "" : "s",
          meshText(shale_program).c_str(), world, shale_program.world_size);
-  checkDevice(shale_program);
+  checkDevice(shale_program, deviceOptions(options, rendezvous));
   bool trains = launched || world == 1;
   if (trains)
     executeWithoutCaches(

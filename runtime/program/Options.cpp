@@ -243,6 +243,14 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "wait for a peer at most", 0.001, 1e7);
   text(g, "--report-buffers", o.reportBuffers, "FILE",
        "JSON: memory that the first two steps use, checked");
+  bool noGraph = false;
+  if (program.device_code) {
+    text(g, "--cuda-libraries", o.deviceLibraries, "DIR",
+         "search this folder first for NVIDIA's libraries");
+    choice(g, "--comm", o.comm, "HOW", {"nccl", "staged"},
+           "between GPUs, or through host memory: several ranks may share a GPU");
+    app.add_flag("--no-graph", noGraph, "do not replay the step as a CUDA graph")->group(g);
+  }
   app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")->group(g);
   app.add_flag("--help,-h", help, "this")->group(g);
 
@@ -257,6 +265,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   } catch (const CLI::ParseError &error) {
     return refuse(std::string(error.what()) + "; see --help");
   }
+  o.graph = !noGraph;
   if (help) {
     parsed.run = false;
     parsed.text = helpText(app, program.model);

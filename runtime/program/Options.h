@@ -38,6 +38,9 @@ struct Options {
   double commTimeout = 300;
   bool describe = false;
   std::string reportBuffers;
+  std::string deviceLibraries; // folder; empty: the loader's
+  bool graph = true;           // whether the device replays a captured step
+  std::string comm = "nccl";   // of a device with its own memory: nccl, or staged through the host
 
   std::vector<std::string> warnings; // about flags without effect
 

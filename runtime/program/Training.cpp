@@ -78,12 +78,40 @@ void Training::openData() {
   }
   if (options.evalOnly || !options.evalData.empty())
     evalData.emplace(program, rendezvous.rank, dataOptions(options, true));
-  for (int i = 0; i < program.input_count; ++i) {
-    int64_t size = sizeOf(static_cast<Dtype>(program.inputs[i].type));
-    inputBlocks.push_back(
-        device->allocate(SHALE_SPACE_HOST, elementsOf(program.inputs[i]) * size, "inputs"));
-    inputs.push_back(inputBlocks.back()->data());
+}
+
+void Training::placeValues() {
+  if (program.constant_bytes > 0 && !device->sharesMemory()) {
+    constants = device->allocate(SHALE_SPACE_DEVICE, program.constant_bytes, "constants");
+    device->write(constants->data(), program.constants, program.constant_bytes);
   }
+  self.constants = constants ? constants->data() : program.constants;
+  auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  std::vector<int64_t> offsets;
+  for (int i = 0; i < program.input_count; ++i) {
+    offsets.push_back(hyperOffset);
+    hyperOffset +=
+        aligned(elementsOf(program.inputs[i]) * sizeOf(static_cast<Dtype>(program.inputs[i].type)));
+  }
+  values.emplace(*device, hyperOffset + program.hyper_count * int64_t(sizeof(float)), "inputs");
+  for (int64_t offset : offsets) {
+    inputs.push_back(values->host() + offset);
+    inputsOfFunctions.push_back(values->compiled() + offset);
+  }
+  int32_t most = std::max(program.metric_count, program.eval_metric_count);
+  results.emplace(*device, most * int64_t(sizeof(float)), "metrics");
+  self.hostInputs = inputs.data();
+  self.hostHyper = hyper();
+}
+
+void Training::call(ShaleFunction function) {
+  values->push();
+  bool observed = self.watch || tracing() || profiling();
+  device->call(function, observed, [&] {
+    function(&self, state->deviceData(), arena->data(), inputsOfFunctions.data(),
+             reinterpret_cast<float *>(values->compiled() + hyperOffset),
+             reinterpret_cast<float *>(results->compiled()));
+  });
 }
 
 /// Restores weights and position from a checkpoint, or reads the initial weights.
@@ -152,7 +180,7 @@ void Training::setHyper() {
                        ? std::pow(t, own.base < 0 ? own.value
                                                   : options.hypers.at(program.hyper[own.base].name))
                        : options.hypers.at(own.name);
-    hyper[h] = static_cast<float>(value);
+    hyper()[h] = static_cast<float>(value);
   }
 }
 
@@ -177,10 +205,10 @@ bool Training::step() {
       self.watch = &*watch;
       watch->beginFunction(m == 0);
     }
-    function(&self, state->deviceData(), arena->data(), inputs.data(), hyper.data(),
-             metrics.data());
+    call(function);
     firstRow += data->rows();
   }
+  results->pull();
   if (self.watch)
     watch->endStep();
   self.watch = nullptr;
@@ -191,7 +219,7 @@ bool Training::step() {
       writeTrace(texts, options.traceFile);
   auto metric = [&](const char *name, float missing) {
     int i = findName(program.metrics, program.metric_count, name);
-    return i < 0 ? missing : metrics[i];
+    return i < 0 ? missing : metrics()[i];
   };
   m.step = current;
   m.loss = metric("loss", 0);
@@ -322,9 +350,9 @@ void Training::report(const char *end) {
 int Training::run() {
   openFolder();
   watchSignals();
-  device = openDevice(program);
+  device = openDevice(program, deviceOptions(options, rendezvous));
   self.device = device.get();
-  connection = connect(program, rendezvous, options.commTimeout, *device);
+  connection = connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged");
   self.collectives = connection.collectives.get();
   shareThreads();
   introduce();
@@ -333,9 +361,7 @@ int Training::run() {
   hostArena = device->allocate(SHALE_SPACE_HOST, program.host_arena_bytes, "the host's arena");
   self.hostState = state->hostData();
   self.hostArena = hostArena->data();
-  hyper.resize(program.hyper_count);
-  metrics.resize(program.metric_count);
-  evalMetrics.resize(program.eval_metric_count);
+  placeValues();
   if (!options.reportBuffers.empty())
     watch.emplace(
         program, rendezvous.rank,

@@ -6,6 +6,7 @@
 #include "runtime/comm/Connection.h"
 #include "runtime/core/Rank.h"
 #include "runtime/data/Batches.h"
+#include "runtime/device/Mailbox.h"
 #include "runtime/device/State.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
@@ -48,6 +49,12 @@ private:
   /// Writes report.html at the end of a run, on rank 0.
   void report(const char *end);
   void setHyper();
+  /// Places constants, inputs, hyper-parameters and metrics in memory.
+  void placeValues();
+  /// Runs a compiled function on the current inputs and hyper-parameters.
+  void call(ShaleFunction function);
+  float *hyper() { return reinterpret_cast<float *>(values->host() + hyperOffset); }
+  const float *metrics() const { return reinterpret_cast<const float *>(results->host()); }
 
   const ShaleProgram &program;
   Options options;
@@ -57,9 +64,11 @@ private:
   Connection connection;
   std::optional<State> state;
   std::unique_ptr<Memory> arena, hostArena;
-  std::vector<std::unique_ptr<Memory>> inputBlocks;
-  std::vector<void *> inputs;
-  std::vector<float> hyper, metrics, evalMetrics;
+  std::unique_ptr<Memory> constants; // unless the device shares the host's memory
+  std::optional<Mailbox> values;     // inputs, then hyper-parameters
+  std::optional<Mailbox> results;    // metrics of the function that ran last
+  std::vector<void *> inputs, inputsOfFunctions;
+  int64_t hyperOffset = 0; // bytes into `values`
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
   std::optional<TensorBoard> board;
@@ -74,9 +83,10 @@ private:
   int failedSaves = 0;
 };
 
-// The options that concern the data, and those that concern the initial weights.
+// The options that concern the data, the initial weights and the device.
 DataOptions dataOptions(const Options &options, bool evaluation);
 InitOptions initOptions(const Options &options);
+DeviceOptions deviceOptions(const Options &options, const Rendezvous &rendezvous);
 /// Fails with exit code 65 if the file has fewer micro-batches than the run needs.
 void needMicroBatches(const Batches &data, const Options &options, int64_t perStep);
 

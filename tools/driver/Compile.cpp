@@ -119,13 +119,13 @@ int writeText(ModuleOp module, StringRef path) {
   });
 }
 
-/// Returns the path of the runtime library that emitted programs link: in ../lib beside this
+/// Returns the path of an archive of the runtime that emitted programs link: in ../lib beside this
 /// executable's folder.
-std::string runtimeLibrary() {
+std::string runtimeArchive(StringRef name) {
   static int anchor;
   llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
   llvm::sys::path::remove_filename(path);
-  llvm::sys::path::append(path, "..", "lib", "libshale_rt.a");
+  llvm::sys::path::append(path, "..", "lib", name);
   return path.str().str();
 }
 
@@ -512,7 +512,15 @@ private:
       return failed;
     if (options.emit == Emit::Program) {
       LinkOptions link;
-      link.runtime = runtimeLibrary();
+      for (const std::string &name : target->getRuntime()) {
+        link.runtime.push_back(runtimeArchive(name));
+        if (!llvm::sys::fs::exists(link.runtime.back())) {
+          llvm::errs() << "shalec: error: this build has no runtime for " << target->getName()
+                       << ": " << link.runtime.back()
+                       << " is missing; build Shale where the libraries' headers are installed\n";
+          return SHALE_EXIT_UNAVAILABLE;
+        }
+      }
       link.libraries = target->getLibraries();
       link.bundled = options.bundle;
       std::string error;

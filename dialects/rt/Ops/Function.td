@@ -55,7 +55,9 @@ def RT_KernelOp : RT_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::mlir:
     Generated code for it has the ShaleKernel ABI: `args[i]` points to the i-th
     buffer, inputs first, then outputs, dense and row-major; booleans take one byte.
     It computes rows [begin, end) of [0, `rows`). The kernel generator creates
-    the `llvm.func` and sets `rows`, `grain` and `function` (its symbol). The
+    the `llvm.func` and sets `rows`, `grain` and `function` (its symbol). On a device other than
+    the host the symbol is a constant, a ShaleDeviceKernel, and `rows` is the number of blocks.
+    `host` is set if the kernel runs on the host of such a device. The
     body is kept for reports until functions are lowered, which removes the op.
 
     Life: made by plan from each `nn.cluster` and from each single op that has no
@@ -77,7 +79,7 @@ def RT_KernelOp : RT_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::mlir:
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DenseI64ArrayAttr>:$aliases,
                        OptionalAttr<RT_Int>:$rows, OptionalAttr<RT_Int>:$grain,
-                       OptionalAttr<FlatSymbolRefAttr>:$function);
+                       OptionalAttr<FlatSymbolRefAttr>:$function, UnitAttr:$host);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;

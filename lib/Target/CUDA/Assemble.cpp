@@ -1,8 +1,6 @@
 //===- Assemble.cpp - Runs ptxas and fatbinary ----------------------------===//
 #include "lib/Target/CUDA/GpuCode.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "lib/Target/CUDA/TemporaryFile.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
@@ -33,48 +31,6 @@ std::string findTool(StringRef name, std::string &searched) {
     return *found;
   return "";
 }
-
-/// A temporary file that is removed on destruction and on a signal.
-class TemporaryFile {
-public:
-  TemporaryFile(StringRef suffix, std::string &error) {
-    if (std::error_code code = llvm::sys::fs::createTemporaryFile("shale", suffix, path)) {
-      error = "cannot make a temporary file: " + code.message();
-      path.clear();
-      return;
-    }
-    remover.setFile(path);
-  }
-  StringRef name() const { return path; }
-  explicit operator bool() const { return !path.empty(); }
-
-  bool write(StringRef text, std::string &error) const {
-    std::error_code code;
-    llvm::raw_fd_ostream out(path, code);
-    if (!code) {
-      out << text;
-      out.close();
-      code = out.error();
-      out.clear_error();
-    }
-    if (code)
-      error = "cannot write " + path.str().str() + ": " + code.message();
-    return !code;
-  }
-  bool read(std::string &text, std::string &error) const {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer) {
-      error = "cannot read " + path.str().str() + ": " + buffer.getError().message();
-      return false;
-    }
-    text = (*buffer)->getBuffer().str();
-    return true;
-  }
-
-private:
-  llvm::SmallString<128> path;
-  llvm::FileRemover remover;
-};
 
 /// Runs a tool; its output goes to `log`.
 bool runTool(StringRef name, std::vector<std::string> arguments, std::string &log,

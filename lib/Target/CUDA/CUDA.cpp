@@ -20,7 +20,7 @@ using namespace shale::cuda;
 /// The architectures of the A100, of the H100 and H200, and of the B200, with the lowest PTX
 /// version that has each.
 static constexpr Architecture kArchitectures[] = {
-    {"sm_80", "ptx70"}, {"sm_90a", "ptx80"}, {"sm_100a", "ptx86"}};
+    {"sm_80", "ptx70"}, {"sm_90a", "ptx80"}, {"sm_100a", "ptx86"}, {"emulated", ""}};
 
 bool CudaTarget::isLibraryCall(Operation *op) const {
   auto matmul = dyn_cast<nn::MatmulOp>(op);
@@ -28,12 +28,6 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
 }
 
 bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }
-
-LogicalResult CudaTarget::emitObject(ModuleOp module, SmallVectorImpl<char> &) const {
-  return module.emitError() << "there is no runtime for " << getName()
-                            << " yet; --emit nn, dist, rt and llvm show what is compiled, and "
-                               "--target cpu:native makes a program";
-}
 
 static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
   std::vector<Architecture> chosen;
@@ -56,11 +50,16 @@ static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
     }
     chosen.push_back(*known);
   }
+  if (chosen.size() > 1 &&
+      llvm::any_of(chosen, [](const Architecture &a) { return a.isEmulated(); })) {
+    error = "'emulated' cannot be in a list of GPU architectures";
+    return nullptr;
+  }
   return std::make_unique<CudaTarget>(names, std::move(chosen));
 }
 
 void shale::registerCudaTarget() {
-  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a"}, makeTarget);
+  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a", "emulated"}, makeTarget);
 }
 
 void shale::registerCudaKernels(DialectRegistry &registry) {

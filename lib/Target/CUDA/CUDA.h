@@ -2,7 +2,11 @@
 #ifndef SHALE_TARGET_CUDA_CUDA_H
 #define SHALE_TARGET_CUDA_CUDA_H
 
-#include "lib/Target/Target.h"
+#include "lib/Target/CPU/CPU.h"
+
+namespace mlir::gpu {
+class GPUModuleOp;
+} // namespace mlir::gpu
 
 namespace shale {
 namespace cuda {
@@ -10,23 +14,25 @@ namespace cuda {
 /// The gpu.module that holds the generated kernels until they are lowered.
 inline constexpr llvm::StringLiteral kKernelModule = "shale_kernels";
 
-/// The constant that holds the machine code of all kernels.
-inline constexpr llvm::StringLiteral kDeviceCode = "shale_device_code";
-
 /// A GPU architecture as ptxas spells it, "sm_90a", and the PTX version that it needs.
 struct Architecture {
   llvm::StringLiteral name;
-  llvm::StringLiteral ptx;
+  llvm::StringLiteral ptx; ///< empty for `emulated`: the code is a shared library of the host
+
+  bool isEmulated() const { return ptx.empty(); }
 };
 
 } // namespace cuda
 
-/// Kernels are gpu functions, compiled to PTX by LLVM and to machine code by ptxas. There is no
-/// runtime yet: emitObject fails.
+/// Kernels are gpu functions, compiled to PTX by LLVM and to machine code by ptxas. Matrix products
+/// use cuBLASLt.
 class CudaTarget final : public Target {
 public:
   CudaTarget(llvm::StringRef names, std::vector<cuda::Architecture> architectures)
-      : Target(("cuda:" + names).str()), architectures(std::move(architectures)) {}
+      : Target(("cuda:" + names).str()), architectures(std::move(architectures)),
+        host("x86-64-v3", 8) {}
+
+  const Target &getHost() const override { return host; }
 
   bool isLibraryCall(mlir::Operation *op) const override;
   bool hasOwnKernel(mlir::Operation *op) const override;
@@ -38,17 +44,30 @@ public:
                                              mlir::Region &body) const override;
   mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;
   mlir::LogicalResult emitObject(mlir::ModuleOp module,
-                                 llvm::SmallVectorImpl<char> &object) const override;
-  std::vector<std::string> getLibraries() const override { return {}; }
-  std::vector<FixedCost> getFixedCosts(mlir::ModuleOp, int64_t, int64_t) const override {
-    return {};
+                                 llvm::SmallVectorImpl<char> &object) const override {
+    return host.emitObject(module, object);
   }
+  std::vector<std::string> getRuntime() const override {
+    return {"libshale_cuda_rt.a", "libshale_rt.a"};
+  }
+  std::vector<std::string> getLibraries() const override {
+    return {"-lgloo", "-lgomp", "-lpthread", "-ldl"};
+  }
+  std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
+                                       int64_t threads) const override;
 
 private:
+  /// Compiles lowered kernels for the architectures. Fails after an error.
+  mlir::FailureOr<std::string> compile(mlir::gpu::GPUModuleOp kernels) const;
+  /// Compiles kernels to a shared library of the host, for the emulator (test/emulation).
+  mlir::FailureOr<std::string> compileEmulated(mlir::gpu::GPUModuleOp kernels) const;
+
   std::vector<cuda::Architecture> architectures;
+  CpuTarget host;
 };
 
 /// Registers cuda:sm_80, cuda:sm_90a, cuda:sm_100a; a list ("cuda:sm_80,sm_90a") compiles for each.
+/// The code of cuda:emulated runs on a CPU.
 void registerCudaTarget();
 /// Loads the dialects of GPU kernels and attaches the dedicated kernels to ops when their dialect
 /// is loaded.

@@ -193,7 +193,6 @@ LogicalResult KernelRewriter::run() {
 /// A kernel on its way to the host.
 struct Moved {
   HostKernel kernel;
-  int64_t buffers;                   ///< arguments that are buffers, after the context
   SmallVector<int64_t> sharedPlaces; ///< of the buffers that follow, in shared memory
 };
 
@@ -223,8 +222,8 @@ FailureOr<std::vector<Moved>> move(gpu::GPUModuleOp kernels, ModuleOp host) {
       return failure();
     int64_t bytes = places.pop_back_val();
     all.push_back({{function.getName().str(),
-                    kernel.getKnownBlockSize().value_or(ArrayRef<int32_t>{1}).front(), bytes},
-                   int64_t(buffers),
+                    kernel.getKnownBlockSize().value_or(ArrayRef<int32_t>{1}).front(),
+                    int32_t(buffers), bytes},
                    places});
   }
   kernels.erase();
@@ -244,7 +243,7 @@ void wrap(LLVM::LLVMFuncOp inner, const Moved &moved) {
   auto outer = LLVM::LLVMFuncOp::create(b, loc, moved.kernel.name, type);
   b.setInsertionPointToEnd(outer.addEntryBlock(b));
   SmallVector<Value> operands{outer.getArgument(0)};
-  for (int64_t i = 0; i < moved.buffers; ++i)
+  for (int64_t i = 0; i < moved.kernel.buffers; ++i)
     operands.push_back(
         LLVM::LoadOp::create(b, loc, pointer,
                              LLVM::GEPOp::create(b, loc, pointer, pointer, outer.getArgument(1),

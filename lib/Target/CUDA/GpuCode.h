@@ -31,6 +31,7 @@ bool assemble(llvm::ArrayRef<Architecture> architectures, llvm::ArrayRef<std::st
 struct HostKernel {
   std::string name; ///< of a ShaleThreadFunction (include/shale/Emulation.h)
   int32_t threads;  ///< per block
+  int32_t buffers;  ///< arguments
   int64_t sharedBytes;
 };
 

@@ -67,6 +67,33 @@ void describe(OpBuilder &b, Location loc, StringRef symbol, StringRef name, int3
 
 } // namespace
 
+FailureOr<std::string> CudaTarget::compile(gpu::GPUModuleOp kernels) const {
+  llvm::StringMap<Location> places;
+  for (auto function : kernels.getOps<gpu::GPUFuncOp>())
+    places.try_emplace(function.getName(), function.getLoc());
+  if (failed(lowerToNvvm(kernels)))
+    return failure();
+  std::vector<std::string> ptx;
+  for (const Architecture &architecture : architectures) {
+    FailureOr<std::string> text = emitPtx(kernels, architecture);
+    if (failed(text))
+      return failure();
+    ptx.push_back(std::move(*text));
+  }
+  std::string fatbin, error;
+  std::vector<KernelUsage> usage;
+  if (!assemble(architectures, ptx, fatbin, usage, error))
+    return kernels.emitError() << "cannot assemble the kernels: " << error;
+  for (const KernelUsage &use : usage) {
+    auto place = places.find(use.name);
+    emitDecision(place == places.end() ? kernels.getLoc() : place->second, "gpu-kernels",
+                 llvm::formatv("{0}: {1} registers, {2} bytes of shared memory, {3} bytes spilled",
+                               use.name, use.registers, use.sharedBytes, use.spillBytes)
+                     .str());
+  }
+  return fatbin;
+}
+
 LogicalResult CudaTarget::lowerKernels(ModuleOp module) const {
   auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
   if (!kernels)
@@ -83,28 +110,12 @@ LogicalResult CudaTarget::lowerKernels(ModuleOp module) const {
     described.push_back({function.getName().str(),
                          function.getKnownBlockSize().value_or(ArrayRef<int32_t>{1}).front(),
                          function.getLoc()});
-  if (failed(lowerToNvvm(kernels)))
+  FailureOr<std::string> code =
+      architectures.front().isEmulated() ? compileEmulated(kernels) : compile(kernels);
+  if (failed(code))
     return failure();
-  std::vector<std::string> ptx;
-  for (const Architecture &architecture : architectures) {
-    FailureOr<std::string> text = emitPtx(kernels, architecture);
-    if (failed(text))
-      return failure();
-    ptx.push_back(std::move(*text));
-  }
-  std::string fatbin, error;
-  std::vector<KernelUsage> usage;
-  if (!assemble(architectures, ptx, fatbin, usage, error))
-    return module.emitError() << "cannot assemble the kernels: " << error;
-  for (const KernelUsage &use : usage) {
-    auto found = llvm::find_if(described, [&](const Described &d) { return d.name == use.name; });
-    emitDecision(found == described.end() ? loc : found->loc, "gpu-kernels",
-                 llvm::formatv("{0}: {1} registers, {2} bytes of shared memory, {3} bytes spilled",
-                               use.name, use.registers, use.sharedBytes, use.spillBytes)
-                     .str());
-  }
   OpBuilder b(kernels);
-  makeBytes(b, loc, kDeviceCode, fatbin, LLVM::Linkage::Internal, 16);
+  makeBytes(b, loc, kDeviceCode, *code, LLVM::Linkage::Internal, 16);
   for (auto [symbol, kernel] : llvm::zip(symbols, described))
     describe(b, kernel.loc, symbol, kernel.name, kernel.threads);
   kernels.erase();

@@ -231,3 +231,10 @@ void multiplyBatch(const Product &product) {
 }
 
 } // namespace shale::rt
+
+extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,
+                                  int64_t k, float alpha, const float *a, int64_t lda,
+                                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  shale::rt::multiplyOnThread(
+      {transpose_a != 0, transpose_b != 0, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc});
+}

@@ -30,6 +30,10 @@ void HostDevice::copy(void *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
+void HostDevice::zero(void *target, int64_t bytes) { std::memset(target, 0, bytes); }
+
+void HostDevice::store(int64_t *target, int64_t value) { *target = value; }
+
 void HostDevice::startCopy(int32_t index, void *target, const void *source, int64_t bytes) {
   transfers.start(index, target, source, bytes);
 }

@@ -12,6 +12,7 @@ public:
   explicit HostDevice(const ShaleProgram &program) : program(program), transfers(program) {}
 
   std::string describe() const override;
+  bool sharesMemory() const override { return true; }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
@@ -19,8 +20,12 @@ public:
   void launch(const Launch &launch) override;
   void multiply(const Product &product) override;
   void copy(void *target, const void *source, int64_t bytes) override;
+  void zero(void *target, int64_t bytes) override;
+  void store(int64_t *target, int64_t value) override;
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
   void waitCopy(int32_t index) override;
+  void finish() override {} // work is done when its call returns
+  void call(ShaleFunction, bool, const std::function<void()> &body) override { body(); }
 
 private:
   const ShaleProgram &program;

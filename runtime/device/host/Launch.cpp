@@ -10,10 +10,11 @@ namespace shale::rt {
 void launchOnThreads(const Launch &launch) {
   if (launch.rows <= 0)
     return;
+  auto kernel = reinterpret_cast<ShaleKernel>(launch.kernel);
   int64_t grain = std::max<int64_t>(launch.grain, 1);
   int64_t blocks = (launch.rows + grain - 1) / grain;
   if (blocks == 1 || omp_in_parallel()) {
-    launch.kernel(launch.args, 0, launch.rows);
+    kernel(launch.args, 0, launch.rows);
     return;
   }
 #pragma omp parallel
@@ -22,7 +23,7 @@ void launchOnThreads(const Launch &launch) {
     int64_t begin = blocks * t / threads * grain;
     int64_t end = std::min(blocks * (t + 1) / threads * grain, launch.rows);
     if (begin < end)
-      launch.kernel(launch.args, begin, end);
+      kernel(launch.args, begin, end);
   }
 }
 
@@ -42,11 +43,4 @@ int availableCpus() {
 
 extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
   return shale::rt::threadScratch(bytes) + offset;
-}
-
-extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,
-                                  int64_t k, float alpha, const float *a, int64_t lda,
-                                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-  shale::rt::multiplyOnThread(
-      {transpose_a != 0, transpose_b != 0, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc});
 }

@@ -4,9 +4,9 @@
 
 namespace shale::rt {
 
-void checkDevice(const ShaleProgram &program) { checkCpu(program.target); }
+void checkDevice(const ShaleProgram &program, const DeviceOptions &) { checkCpu(program.host); }
 
-std::unique_ptr<Device> openDevice(const ShaleProgram &program) {
+std::unique_ptr<Device> openDevice(const ShaleProgram &program, const DeviceOptions &) {
   return std::make_unique<HostDevice>(program);
 }
 

@@ -21,7 +21,7 @@
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
-// CHECK: abi {{[0-9]+}} world 2 model m.onnx target x86-64-v3 strategy optimizer optimizer adamw describe text
+// CHECK: abi {{[0-9]+}} world 2 model m.onnx target x86-64-v3 host x86-64-v3 strategy optimizer optimizer adamw describe text
 // CHECK-NEXT: axis fsdp 2 kind 1
 // CHECK-NEXT: parameter w type 0 count 16 trained 1 dims 4 4 alias tied init 1 transposed 1 fill 0 file 1 size 256 offset 128 length 64
 // CHECK-NEXT: buffer 0 hash right mean 2 deviation 1

@@ -134,7 +134,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   sumOverAll(rank, LossF, LossR, &loss);
   float factor = count > 0 ? 1 / count : 0;
   void *args[] = {grad, &factor, grad};
-  shale_launch(rank, "scale", scaleKernel, args, 2, 1, groupCount, 16, SHALE_SPACE_DEVICE);
+  shale_launch(rank, "scale", reinterpret_cast<const void *>(scaleKernel), args, 2, 1, groupCount,
+               16, SHALE_SPACE_DEVICE);
   if (full)
     shale_reduce_scatter_start(rank, Grad, grad, reduced, local, SHALE_F32);
   else
@@ -290,6 +291,7 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     world,
                                     "bigram.onnx",
                                     "x86-64-v3",
+                                    "x86-64-v3",
                                     full ? "full" : "none",
                                     "adamw",
                                     "hand-written\n",
@@ -335,4 +337,10 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     nullptr,
                                     nullptr,
                                     step,
-                                    evaluate};
+                                    evaluate,
+                                    nullptr,
+                                    0,
+                                    nullptr,
+                                    0,
+                                    nullptr,
+                                    0};

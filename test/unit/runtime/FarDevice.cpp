@@ -44,6 +44,7 @@ public:
   using HostDevice::HostDevice;
 
   std::string describe() const override { return "far"; }
+  bool sharesMemory() const override { return false; }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override {
     if (space == SHALE_SPACE_HOST)
       return HostDevice::allocate(space, bytes, what);
@@ -61,6 +62,10 @@ public:
     FarAccess access;
     HostDevice::fill(target, byte, bytes);
   }
+  void store(int64_t *target, int64_t value) override {
+    FarAccess access;
+    HostDevice::store(target, value);
+  }
 };
 } // namespace
 
@@ -74,8 +79,8 @@ FarAccess::~FarAccess() {
     setAccess(PROT_NONE);
 }
 
-void shale::rt::checkDevice(const ShaleProgram &) {}
+void shale::rt::checkDevice(const ShaleProgram &, const DeviceOptions &) {}
 
-std::unique_ptr<Device> shale::rt::openDevice(const ShaleProgram &program) {
+std::unique_ptr<Device> shale::rt::openDevice(const ShaleProgram &program, const DeviceOptions &) {
   return std::make_unique<FarDevice>(program);
 }

@@ -32,11 +32,11 @@ void shale_note(ShaleRank *rank, const char *node) {
   (void)node;
 }
 
-void shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
+void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *const *args,
                   int32_t inputs, int32_t outputs, int64_t rows, int64_t grain, int32_t space) {
   printf("launch %s rows %d grain %d on the %s:", name, (int)rows, (int)grain,
          space == SHALE_SPACE_HOST ? "host" : "device");
-  kernel(args, 0, rows);
+  ((ShaleKernel)kernel)(args, 0, rows);
   (void)rank;
 }
 void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t batch, int64_t m, int64_t n,
@@ -81,6 +81,10 @@ void shale_wait(ShaleRank *rank, int32_t site) {
   printf("wait %d\n", site);
   (void)rank;
 }
+const void *shale_constants(ShaleRank *rank) {
+  (void)rank;
+  return shale_program.constants;
+}
 int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
   return axis == 0 ? rank->coordinate : -1;
 }
@@ -110,8 +114,8 @@ static int64_t hashed(const ShaleInit *init) {
 
 int main(void) {
   const ShaleProgram *p = &shale_program;
-  printf("abi %d world %d model %s target %s strategy %s optimizer %s describe %s\n",
-         p->abi_version, p->world_size, p->model, p->target, p->strategy, p->optimizer,
+  printf("abi %d world %d model %s target %s host %s strategy %s optimizer %s describe %s\n",
+         p->abi_version, p->world_size, p->model, p->target, p->host, p->strategy, p->optimizer,
          p->describe);
   for (int i = 0; i < p->axis_count; ++i)
     printf("axis %s %d kind %d\n", p->axes[i].name, (int)p->axes[i].size, p->axes[i].kind);

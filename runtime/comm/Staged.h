@@ -1,0 +1,20 @@
+// Collectives of a device with its own memory, through the host's memory.
+#ifndef SHALE_RUNTIME_COMM_STAGED_H
+#define SHALE_RUNTIME_COMM_STAGED_H
+
+#include "runtime/comm/Collectives.h"
+#include "runtime/device/Device.h"
+
+#include <memory>
+
+namespace shale::rt {
+
+/// Returns collectives on device memory that `host` executes on copies in host memory. Per site,
+/// the operands and the result take host memory from the first run on. Starting one waits for the
+/// work that the device has got so far.
+std::unique_ptr<Collectives> makeStagedCollectives(const ShaleProgram &program, Device &device,
+                                                   std::unique_ptr<Collectives> host);
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,35 @@
+// NCCL, opened at run time.
+#ifndef SHALE_RUNTIME_COMM_NCCL_LIBRARY_H
+#define SHALE_RUNTIME_COMM_NCCL_LIBRARY_H
+
+#include <nccl.h>
+
+namespace shale::rt {
+
+#define SHALE_NCCL_FUNCTIONS(X)                                                                    \
+  X(ncclGetVersion)                                                                                \
+  X(ncclGetErrorString)                                                                            \
+  X(ncclGetLastError)                                                                              \
+  X(ncclGetUniqueId)                                                                               \
+  X(ncclCommInitRank)                                                                              \
+  X(ncclCommGetAsyncError)                                                                         \
+  X(ncclAllGather)                                                                                 \
+  X(ncclReduceScatter)                                                                             \
+  X(ncclAllReduce)                                                                                 \
+  X(ncclSend)                                                                                      \
+  X(ncclRecv)                                                                                      \
+  X(ncclGroupStart)                                                                                \
+  X(ncclGroupEnd)
+
+struct Nccl {
+#define SHALE_DECLARE(name) decltype(&::name) name = nullptr;
+  SHALE_NCCL_FUNCTIONS(SHALE_DECLARE)
+#undef SHALE_DECLARE
+};
+
+/// Opens NCCL 2.28 or later once. Throws with exit code 69.
+const Nccl &nccl();
+
+} // namespace shale::rt
+
+#endif

@@ -1,0 +1,334 @@
+// Collectives of compiled code over NCCL. There is one communicator per axis of the mesh, with a
+// stream for gathers and one for reductions. A collective waits for the compute stream at its
+// start, and the compute stream waits for it where compiled code does.
+//
+// NCCL sums 16-bit floats in their own type. Instead, ranks exchange the pieces, and the sum is a
+// product with a row of ones: sums in f32, rounded once.
+#include "runtime/comm/Connection.h"
+#include "runtime/comm/nccl/Library.h"
+#include "runtime/core/Rank.h"
+#include "runtime/core/Types.h"
+#include "runtime/device/cuda/CudaDevice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace shale::rt {
+
+using cuda::CudaDevice;
+
+namespace {
+
+bool is16Bit(ShaleType type) { return type == SHALE_BF16 || type == SHALE_F16; }
+
+struct Request {
+  int32_t site;
+  ShaleCollectiveKind kind;
+  const char *send;
+  char *recv;
+  int64_t count;
+  ShaleType type;
+};
+
+ncclDataType_t typeOf(ShaleType type) {
+  switch (type) {
+  case SHALE_F64:
+    return ncclFloat64;
+  case SHALE_BF16:
+    return ncclBfloat16;
+  case SHALE_F16:
+    return ncclFloat16;
+  case SHALE_I64:
+    return ncclInt64;
+  case SHALE_I32:
+    return ncclInt32;
+  case SHALE_BOOL:
+    return ncclUint8;
+  case SHALE_F32:
+    break;
+  }
+  return ncclFloat32;
+}
+
+class NcclCollectives final : public Collectives {
+public:
+  NcclCollectives(const ShaleProgram &program, const std::vector<int64_t> &coordinates,
+                  Peers &peers, CudaDevice &device, double timeout);
+  ~NcclCollectives() override;
+
+  void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
+             ShaleType type) override;
+  void wait(int32_t site) override;
+  int64_t bytesSent(int32_t site) const override { return sent[site]; }
+
+private:
+  /// The ranks along one axis; no communicator if there is one rank.
+  struct Axis {
+    int size = 1, own = 0;
+    ncclComm_t comm = nullptr;
+    CUstream gathers = nullptr, reductions = nullptr;
+  };
+  struct Site {
+    CUevent ready = nullptr, done = nullptr;
+    int64_t number = 0; // of its last run, counted from 1 over all collectives
+    std::chrono::steady_clock::time_point posted;
+    bool pending = false;
+  };
+
+  void join(int index, const std::vector<int64_t> &coordinates, Peers &peers);
+  void must(ncclResult_t result, int32_t site) const;
+  void post(const Axis &axis, CUstream stream);
+  void enqueue(const Axis &axis, const Request &request, CUstream stream);
+  void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t offset,
+                 int64_t stride);
+  void watchOver();
+
+  const ShaleProgram &program;
+  const cuda::Driver &cu;
+  const Nccl &library;
+  CudaDevice &device;
+  double timeout;
+  std::vector<Axis> axes;
+  std::vector<Site> sites;
+  std::vector<int64_t> sent; // bytes, by site
+  std::vector<Request> bucket;
+  std::unique_ptr<Memory> scratch, ones;
+  std::unique_ptr<cuda::Blas> sums;
+  int64_t number = 0;
+
+  // The watchdog.
+  mutable std::mutex mutex;
+  std::condition_variable ended;
+  bool ending = false;
+  std::thread watchdog;
+};
+
+NcclCollectives::NcclCollectives(const ShaleProgram &program,
+                                 const std::vector<int64_t> &coordinates, Peers &peers,
+                                 CudaDevice &device, double timeout)
+    : program(program), cu(cuda::driver()), library(nccl()), device(device), timeout(timeout),
+      axes(program.axis_count), sites(program.site_count), sent(program.site_count) {
+  for (int a = 0; a < program.axis_count; ++a)
+    join(a, coordinates, peers);
+  for (Site &site : sites)
+    for (CUevent *event : {&site.ready, &site.done})
+      cuda::require(cu.cuEventCreate_(event, CU_EVENT_DISABLE_TIMING), "create an event");
+  scratch = device.allocate(SHALE_SPACE_DEVICE, scratchBytes(program), "receive scratch");
+  watchdog = std::thread([this] { watchOver(); });
+}
+
+NcclCollectives::~NcclCollectives() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    ending = true;
+  }
+  ended.notify_all();
+  watchdog.join();
+}
+
+/// Makes the communicator of an axis: its first rank sends NCCL's id to the others.
+void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates, Peers &peers) {
+  Axis &axis = axes[index];
+  axis.size = static_cast<int>(program.axes[index].size);
+  axis.own = static_cast<int>(coordinates[index]);
+  if (axis.size == 1)
+    return;
+  auto rankAt = [&](int64_t coordinate) {
+    int64_t rank = 0;
+    for (int a = 0; a < program.axis_count; ++a)
+      rank = rank * program.axes[a].size + (a == index ? coordinate : coordinates[a]);
+    return static_cast<int>(rank);
+  };
+  auto need = [&](ncclResult_t result, const char *what) {
+    if (result != ncclSuccess)
+      fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
+           library.ncclGetErrorString(result));
+  };
+  ncclUniqueId id;
+  if (axis.own == 0) {
+    need(library.ncclGetUniqueId(&id), "make a communicator");
+    for (int64_t other = 1; other < axis.size; ++other)
+      peers.send(rankAt(other), &id, sizeof(id));
+  } else {
+    peers.receive(rankAt(0), &id, sizeof(id));
+  }
+  need(library.ncclCommInitRank(&axis.comm, axis.size, id, axis.own), "connect the ranks");
+  for (CUstream *stream : {&axis.gathers, &axis.reductions})
+    cuda::require(cu.cuStreamCreate_(stream, CU_STREAM_NON_BLOCKING), "create a stream");
+}
+
+void NcclCollectives::must(ncclResult_t result, int32_t site) const {
+  if (result == ncclSuccess)
+    return;
+  const ShaleSite &what = program.sites[site];
+  die(SHALE_EXIT_PEER,
+      format("%s '%s' failed: NCCL: %s", kindName(static_cast<ShaleCollectiveKind>(what.kind)),
+             what.name, library.ncclGetErrorString(result)));
+}
+
+void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void *send, void *recv,
+                            int64_t count, ShaleType type) {
+  const ShaleSite &what = program.sites[index];
+  const Axis &axis = axes[what.axis];
+  Site &site = sites[index];
+  if (!axis.comm) {
+    if (send != recv)
+      device.copy(recv, send, count * sizeOf(static_cast<Dtype>(type)));
+    return;
+  }
+  CUstream stream = kind == SHALE_ALL_GATHER ? axis.gathers : axis.reductions;
+  cuda::must(cu.cuEventRecord_(site.ready, device.computeStream()), "record an event");
+  cuda::must(cu.cuStreamWaitEvent_(stream, site.ready, 0), "wait for an event");
+  bucket.push_back(
+      {index, kind, static_cast<const char *>(send), static_cast<char *>(recv), count, type});
+  if (static_cast<int32_t>(bucket.size()) < std::max(what.bucket_size, 1))
+    return;
+  post(axis, stream);
+  bucket.clear();
+}
+
+/// Enqueues the collectives of a bucket as one group.
+void NcclCollectives::post(const Axis &axis, CUstream stream) {
+  bool apart = is16Bit(bucket.front().type) && bucket.front().kind != SHALE_ALL_GATHER;
+  if (!apart)
+    must(library.ncclGroupStart(), bucket.front().site);
+  for (const Request &request : bucket)
+    enqueue(axis, request, stream);
+  if (!apart)
+    must(library.ncclGroupEnd(), bucket.front().site);
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const Request &request : bucket) {
+    Site &site = sites[request.site];
+    cuda::must(cu.cuEventRecord_(site.done, stream), "record an event");
+    site.number = ++number;
+    site.posted = std::chrono::steady_clock::now();
+    site.pending = true;
+    sent[request.site] += program.sites[request.site].sent_bytes;
+  }
+}
+
+void NcclCollectives::enqueue(const Axis &axis, const Request &r, CUstream stream) {
+  ncclDataType_t type = typeOf(r.type);
+  auto stream_ = reinterpret_cast<cudaStream_t>(stream);
+  if (r.kind == SHALE_ALL_GATHER)
+    return must(library.ncclAllGather(r.send, r.recv, r.count, type, axis.comm, stream_), r.site);
+  if (!is16Bit(r.type))
+    return must(
+        r.kind == SHALE_REDUCE_SCATTER
+            ? library.ncclReduceScatter(r.send, r.recv, r.count, type, ncclSum, axis.comm, stream_)
+            : library.ncclAllReduce(r.send, r.recv, r.count, type, ncclSum, axis.comm, stream_),
+        r.site);
+  if (r.kind == SHALE_REDUCE_SCATTER)
+    return sumPieces(axis, r, stream, 0, r.count);
+  // An all-reduce is a reduce-scatter of equal slices and a gather; every rank sums the rest.
+  int64_t slice = r.count / axis.size, rest = r.count - slice * axis.size;
+  if (slice > 0) {
+    Request part = r;
+    part.count = slice;
+    part.recv = r.recv + axis.own * slice * 2;
+    sumPieces(axis, part, stream, 0, slice);
+    must(library.ncclAllGather(part.recv, r.recv, slice, type, axis.comm, stream_), r.site);
+  }
+  if (rest > 0) {
+    Request tail = r;
+    tail.count = rest;
+    tail.send = r.send + slice * axis.size * 2;
+    tail.recv = r.recv + slice * axis.size * 2;
+    sumPieces(axis, tail, stream, 0, 0);
+  }
+}
+
+/// Computes recv[0..count) = sum over ranks r of r's send[own * stride ..], piece by piece: the
+/// pieces of all ranks follow one another in the scratch buffer.
+void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream stream, int64_t offset,
+                                int64_t stride) {
+  ncclDataType_t type = typeOf(r.type);
+  auto stream_ = reinterpret_cast<cudaStream_t>(stream);
+  if (!sums) {
+    sums = std::make_unique<cuda::Blas>(0, 0);
+    ones = device.allocate(SHALE_SPACE_DEVICE, 64 * 1024, "ones");
+  }
+  int64_t most = scratch->size() / (2 * axis.size) / 32 * 32;
+  for (int64_t begin = offset; begin < r.count; begin += most) {
+    int64_t length = std::min(most, r.count - begin);
+    must(library.ncclGroupStart(), r.site);
+    for (int other = 0; other < axis.size; ++other) {
+      must(library.ncclSend(r.send + (other * stride + begin) * 2, length, type, other, axis.comm,
+                            stream_),
+           r.site);
+      must(library.ncclRecv(scratch->data() + other * length * 2, length, type, other, axis.comm,
+                            stream_),
+           r.site);
+    }
+    must(library.ncclGroupEnd(), r.site);
+    unsigned one = r.type == SHALE_BF16 ? 0x3f803f80 : 0x3c003c00; // twice 1.0
+    cuda::must(cu.cuMemsetD32Async_(reinterpret_cast<CUdeviceptr>(ones->data()), one,
+                                    (axis.size + 1) / 2, stream),
+               "store ones");
+    Product product = {};
+    product.m = 1, product.n = length, product.k = axis.size;
+    product.alpha = 1, product.beta = 0, product.batch = 1;
+    product.a = ones->data(), product.lda = axis.size;
+    product.b = scratch->data(), product.ldb = length;
+    product.c = r.recv + begin * 2, product.ldc = length;
+    product.type = product.resultType = static_cast<Dtype>(r.type);
+    sums->multiply(product, stream);
+  }
+}
+
+void NcclCollectives::wait(int32_t index) {
+  if (!axes[program.sites[index].axis].comm)
+    return;
+  cuda::must(cu.cuStreamWaitEvent_(device.computeStream(), sites[index].done, 0),
+             "wait for an event");
+}
+
+/// Ends the process if a collective takes too long, or if NCCL reports an error.
+void NcclCollectives::watchOver() {
+  if (cu.cuCtxSetCurrent_(device.currentContext()) != CUDA_SUCCESS)
+    return;
+  std::unique_lock<std::mutex> lock(mutex);
+  auto pause = std::chrono::duration<double>(std::clamp(timeout / 20, 0.01, 1.0));
+  while (!ended.wait_for(lock, pause, [&] { return ending; })) {
+    const Site *oldest = nullptr;
+    int32_t index = 0;
+    for (size_t s = 0; s < sites.size(); ++s) {
+      if (!sites[s].pending)
+        continue;
+      if (cu.cuEventQuery_(sites[s].done) != CUDA_ERROR_NOT_READY)
+        sites[s].pending = false;
+      else if (!oldest || sites[s].number < oldest->number)
+        oldest = &sites[s], index = static_cast<int32_t>(s);
+    }
+    if (!oldest)
+      continue;
+    const ShaleSite &what = program.sites[index];
+    const char *kind = kindName(static_cast<ShaleCollectiveKind>(what.kind));
+    ncclResult_t state = ncclSuccess;
+    library.ncclCommGetAsyncError(axes[what.axis].comm, &state);
+    if (state != ncclSuccess && state != ncclInProgress)
+      die(SHALE_EXIT_PEER,
+          format("%s '%s' (number %lld of the run) failed: NCCL: %s", kind, what.name,
+                 (long long)oldest->number, library.ncclGetErrorString(state)));
+    double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - oldest->posted).count();
+    if (seconds > timeout)
+      die(SHALE_EXIT_PEER,
+          format("%s '%s' (number %lld of the run, %lld bytes sent per rank) is not complete after "
+                 "%.1f s: a peer ended or did not reach it",
+                 kind, what.name, (long long)oldest->number, (long long)what.sent_bytes, timeout));
+  }
+}
+
+} // namespace
+
+std::unique_ptr<Collectives> connectDevices(const ShaleProgram &program, int rank, Peers &peers,
+                                            Device &device, double timeout) {
+  return std::make_unique<NcclCollectives>(program, coordinatesOf(program, rank), peers,
+                                           static_cast<CudaDevice &>(device), timeout);
+}
+
+} // namespace shale::rt

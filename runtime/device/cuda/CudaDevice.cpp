@@ -1,0 +1,253 @@
+// An NVIDIA GPU as the device: memory, kernels, copies and graphs.
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/host/Host.h"
+
+#include <cstring>
+
+namespace shale::rt::cuda {
+
+namespace {
+
+CUdeviceptr address(const void *pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+/// Memory of the GPU, or pinned memory of the host.
+class CudaMemory final : public Memory {
+public:
+  CudaMemory(const Driver &cu, ShaleSpace space, int64_t bytes,
+             std::map<const char *, int64_t> &pinned)
+      : cu(cu), space(space), pinned(pinned) {
+    length = bytes;
+  }
+  ~CudaMemory() override {
+    // After an error of the device both fail. The process ends anyway.
+    if (start && space == SHALE_SPACE_DEVICE)
+      cu.cuMemFree_(address(start));
+    if (start && space == SHALE_SPACE_HOST) {
+      pinned.erase(start);
+      cu.cuMemFreeHost_(start);
+    }
+  }
+  CUresult allocate() {
+    void *made = nullptr;
+    CUdeviceptr onDevice = 0;
+    CUresult result = space == SHALE_SPACE_DEVICE
+                          ? cu.cuMemAlloc_(&onDevice, length)
+                          : cu.cuMemHostAlloc_(&made, length, CU_MEMHOSTALLOC_PORTABLE);
+    if (result != CUDA_SUCCESS)
+      return result;
+    start = space == SHALE_SPACE_DEVICE ? reinterpret_cast<char *>(onDevice)
+                                        : static_cast<char *>(made);
+    if (space == SHALE_SPACE_HOST)
+      pinned[start] = length;
+    return result;
+  }
+
+private:
+  const Driver &cu;
+  ShaleSpace space;
+  std::map<const char *, int64_t> &pinned;
+};
+
+} // namespace
+
+CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
+    : program(program), cu(driver()), graphs(graphs) {
+  require(cu.cuDeviceGet_(&device, ordinal), "open the GPU");
+  char text[256] = "";
+  require(cu.cuDeviceGetName_(text, sizeof(text), device), "open the GPU");
+  name = text;
+  require(cu.cuDevicePrimaryCtxRetain_(&context, device), "use the GPU");
+  require(cu.cuCtxSetCurrent_(context), "use the GPU");
+  for (CUstream *stream : {&compute, &toDevice, &toHost})
+    require(cu.cuStreamCreate_(stream, CU_STREAM_NON_BLOCKING), "create a stream");
+  for (int64_t i = 0; i < program.transfer_count; ++i) {
+    Transfer transfer;
+    for (CUevent *event : {&transfer.ready, &transfer.done})
+      require(cu.cuEventCreate_(event, CU_EVENT_DISABLE_TIMING), "create an event");
+    transfers.push_back(transfer);
+  }
+  loadKernels();
+  workspace = allocate(SHALE_SPACE_DEVICE, SHALE_BLAS_WORKSPACE, "cuBLASLt's workspace");
+  blas = std::make_unique<Blas>(address(workspace->data()), workspace->size());
+}
+
+void CudaDevice::loadKernels() {
+  if (program.device_kernel_count == 0)
+    return;
+  CUmodule code = nullptr;
+  if (CUresult result = cu.cuModuleLoadData_(&code, program.device_code); result != CUDA_SUCCESS)
+    fail(SHALE_EXIT_UNAVAILABLE,
+         "%s does not load the program's kernels, which are for %s: %s; compile it with --target "
+         "cuda:ARCHITECTURE for this GPU",
+         name.c_str(), program.target, cu.explain(result).c_str());
+  for (int64_t i = 0; i < program.device_kernel_count; ++i) {
+    const ShaleDeviceKernel *kernel = program.device_kernels[i];
+    CUfunction function = nullptr;
+    if (CUresult result = cu.cuModuleGetFunction_(&function, code, kernel->name);
+        result != CUDA_SUCCESS)
+      fail(SHALE_EXIT_INTERNAL, "the program's code has no kernel '%s': %s", kernel->name,
+           cu.explain(result).c_str());
+    kernels[kernel] = function;
+  }
+}
+
+std::string CudaDevice::describe() const { return name + " (" + program.target + ")"; }
+
+std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, const char *what) {
+  if (bytes < 0)
+    fail(SHALE_EXIT_INTERNAL, "the program asks for %lld bytes of %s", (long long)bytes, what);
+  auto memory = std::make_unique<CudaMemory>(cu, space, bytes, pinned);
+  if (bytes == 0)
+    return memory;
+  if (CUresult result = memory->allocate(); result != CUDA_SUCCESS) {
+    size_t unused = 0, all = 0;
+    bool known = space == SHALE_SPACE_DEVICE && cu.cuMemGetInfo_(&unused, &all) == CUDA_SUCCESS;
+    std::string room =
+        known ? format(" (%s has %zu of %zu bytes free)", name.c_str(), unused, all) : "";
+    fail(result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
+         "cannot get %lld bytes of %s memory for %s: %s%s; fewer rows a rank, more ranks or "
+         "--shard full need less",
+         (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,
+         cu.explain(result).c_str(), room.c_str());
+  }
+  if (space == SHALE_SPACE_DEVICE)
+    require(cu.cuMemsetD8Async_(address(memory->data()), 0, bytes, compute), "clear memory");
+  else
+    std::memset(memory->data(), 0, bytes);
+  return memory;
+}
+
+bool CudaDevice::isHost(const void *pointer) const {
+  auto *place = static_cast<const char *>(pointer);
+  auto next = pinned.upper_bound(place);
+  return next != pinned.begin() && place < std::prev(next)->first + std::prev(next)->second;
+}
+
+void CudaDevice::read(void *target, const char *source, int64_t bytes) {
+  if (!isHost(source))
+    must(cu.cuMemcpyDtoHAsync_(target, address(source), bytes, compute), "copy to the host");
+  finish();
+  if (isHost(source))
+    std::memcpy(target, source, bytes);
+}
+
+void CudaDevice::write(char *target, const void *source, int64_t bytes) {
+  if (!isHost(target))
+    must(cu.cuMemcpyHtoDAsync_(address(target), source, bytes, compute), "copy from the host");
+  finish();
+  if (isHost(target))
+    std::memcpy(target, source, bytes);
+}
+
+void CudaDevice::fill(char *target, int byte, int64_t bytes) {
+  if (!isHost(target)) {
+    must(cu.cuMemsetD8Async_(address(target), static_cast<unsigned char>(byte), bytes, compute),
+         "fill memory");
+    return;
+  }
+  finish();
+  std::memset(target, byte, bytes);
+}
+
+void CudaDevice::finish() { must(cu.cuStreamSynchronize_(compute), "finish its work"); }
+
+/// Runs `body` on a thread of the driver when the work before it is done.
+void CudaDevice::onHost(std::function<void()> body) {
+  HostWork *work;
+  if (capturing)
+    work = &captives.emplace_back(HostWork{std::move(body), false});
+  else
+    work = new HostWork{std::move(body), true};
+  CUhostFn run = [](void *data) {
+    auto *work = static_cast<HostWork *>(data);
+    work->body();
+    if (work->once)
+      delete work;
+  };
+  must(cu.cuLaunchHostFunc_(compute, run, work), "call the host");
+}
+
+void CudaDevice::launch(const Launch &launch) {
+  if (launch.rows <= 0)
+    return;
+  if (launch.space == SHALE_SPACE_HOST) {
+    onHost([launch, args = std::vector<void *>(launch.args, launch.args + launch.count),
+            threads = hostThreads()] {
+      Launch own = launch;
+      own.args = args.data();
+      setHostThreads(threads);
+      launchOnThreads(own);
+    });
+    return;
+  }
+  auto *kernel = static_cast<const ShaleDeviceKernel *>(launch.kernel);
+  std::vector<void *> places(launch.count);
+  for (int32_t i = 0; i < launch.count; ++i)
+    places[i] = const_cast<void **>(&launch.args[i]);
+  must(cu.cuLaunchKernel_(kernels.at(kernel), static_cast<unsigned>(launch.rows), 1, 1,
+                          kernel->threads, 1, 1, 0, compute, places.data(), nullptr),
+       "launch a kernel");
+}
+
+void CudaDevice::multiply(const Product &product) { blas->multiply(product, compute); }
+
+void CudaDevice::copy(void *target, const void *source, int64_t bytes) {
+  if (isHost(target))
+    return onHost([=] { std::memcpy(target, source, bytes); });
+  must(cu.cuMemcpyDtoDAsync_(address(target), address(source), bytes, compute), "copy memory");
+}
+
+void CudaDevice::zero(void *target, int64_t bytes) {
+  if (isHost(target))
+    return onHost([=] { std::memset(target, 0, bytes); });
+  must(cu.cuMemsetD8Async_(address(target), 0, bytes, compute), "clear memory");
+}
+
+void CudaDevice::store(int64_t *target, int64_t value) {
+  // Two stores of constants, which a graph can hold.
+  for (int half = 0; half < 2; ++half)
+    must(cu.cuMemsetD32Async_(address(target) + 4 * half,
+                              static_cast<unsigned>(static_cast<uint64_t>(value) >> 32 * half), 1,
+                              compute),
+         "store a number");
+}
+
+void CudaDevice::startCopy(int32_t index, void *target, const void *source, int64_t bytes) {
+  Transfer &transfer = transfers[index];
+  bool out = isHost(target);
+  CUstream stream = out ? toHost : toDevice;
+  must(cu.cuEventRecord_(transfer.ready, compute), "record an event");
+  must(cu.cuStreamWaitEvent_(stream, transfer.ready, 0), "wait for an event");
+  must(out ? cu.cuMemcpyDtoHAsync_(target, address(source), bytes, stream)
+           : cu.cuMemcpyHtoDAsync_(address(target), source, bytes, stream),
+       out ? "copy to the host" : "copy from the host");
+  must(cu.cuEventRecord_(transfer.done, stream), "record an event");
+}
+
+void CudaDevice::waitCopy(int32_t index) {
+  must(cu.cuStreamWaitEvent_(compute, transfers[index].done, 0), "wait for an event");
+}
+
+CUgraphExec CudaDevice::capture(const std::function<void()> &body) {
+  must(cu.cuStreamBeginCapture_(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture the step");
+  capturing = true;
+  body();
+  capturing = false;
+  CUgraph graph = nullptr;
+  must(cu.cuStreamEndCapture_(compute, &graph), "capture the step");
+  CUgraphExec exec = nullptr;
+  must(cu.cuGraphInstantiate_(&exec, graph, 0), "instantiate the step's graph");
+  must(cu.cuGraphDestroy_(graph), "release a graph");
+  return exec;
+}
+
+void CudaDevice::call(ShaleFunction function, bool observed, const std::function<void()> &body) {
+  if (!graphs || observed)
+    return body();
+  auto [place, isNew] = captured.try_emplace(function);
+  if (isNew)
+    place->second = capture(body);
+  must(cu.cuGraphLaunch_(place->second, compute), "run the step");
+}
+
+} // namespace shale::rt::cuda

@@ -1,0 +1,78 @@
+// An NVIDIA GPU as the device.
+//
+// Kernels and products are on one stream, copies from and to the host on one each; events order
+// them. Work on the host that compiled code orders with them (kernels on host memory) runs in a
+// callback of the compute stream.
+#ifndef SHALE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+#define SHALE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+
+#include "runtime/device/Device.h"
+#include "runtime/device/cuda/Blas.h"
+#include "runtime/device/cuda/Driver.h"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+namespace shale::rt::cuda {
+
+class CudaDevice final : public Device {
+public:
+  /// Opens GPU number `ordinal` and loads the program's kernels. Throws with exit code 69.
+  CudaDevice(const ShaleProgram &program, int ordinal, bool graphs);
+
+  std::string describe() const override;
+  bool sharesMemory() const override { return false; }
+  std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
+  void read(void *target, const char *source, int64_t bytes) override;
+  void write(char *target, const void *source, int64_t bytes) override;
+  void fill(char *target, int byte, int64_t bytes) override;
+  void launch(const Launch &launch) override;
+  void multiply(const Product &product) override;
+  void copy(void *target, const void *source, int64_t bytes) override;
+  void zero(void *target, int64_t bytes) override;
+  void store(int64_t *target, int64_t value) override;
+  void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
+  void waitCopy(int32_t index) override;
+  void finish() override;
+  void call(ShaleFunction function, bool observed, const std::function<void()> &body) override;
+
+  CUstream computeStream() const { return compute; }
+  CUcontext currentContext() const { return context; }
+
+private:
+  /// Work on the host, in order with the compute stream. Those of a graph live as long as it.
+  struct HostWork {
+    std::function<void()> body;
+    bool once;
+  };
+  struct Transfer {
+    CUevent ready, done; // the operands may be accessed; the copy is complete
+  };
+
+  void loadKernels();
+  void onHost(std::function<void()> body);
+  bool isHost(const void *address) const;
+  CUgraphExec capture(const std::function<void()> &body);
+
+  const ShaleProgram &program;
+  const Driver &cu;
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  std::string name;
+  CUstream compute = nullptr, toDevice = nullptr, toHost = nullptr;
+  std::unique_ptr<Memory> workspace;
+  std::unique_ptr<Blas> blas;
+  std::unordered_map<const void *, CUfunction> kernels; // by ShaleDeviceKernel
+  std::vector<Transfer> transfers;                      // by index
+  std::map<const char *, int64_t> pinned;               // blocks of host memory and their bytes
+  bool graphs, capturing = false;
+  std::map<ShaleFunction, CUgraphExec> captured;
+  std::deque<HostWork> captives; // work of graphs
+};
+
+} // namespace shale::rt::cuda
+
+#endif

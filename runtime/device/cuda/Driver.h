@@ -1,0 +1,80 @@
+// NVIDIA's driver, opened at run time: a program starts on a machine without it, with a clear
+// error.
+#ifndef SHALE_RUNTIME_DEVICE_CUDA_DRIVER_H
+#define SHALE_RUNTIME_DEVICE_CUDA_DRIVER_H
+
+#include "runtime/core/Error.h"
+
+#include <cuda.h>
+#include <string>
+
+namespace shale::rt::cuda {
+
+/// Functions of libcuda.so.1, as cuda.h declares them. The macros of cuda.h give the versioned
+/// names.
+#define SHALE_DRIVER_FUNCTIONS(X)                                                                  \
+  X(cuInit)                                                                                        \
+  X(cuDriverGetVersion)                                                                            \
+  X(cuDeviceGetCount)                                                                              \
+  X(cuDeviceGet)                                                                                   \
+  X(cuDeviceGetName)                                                                               \
+  X(cuDeviceGetAttribute)                                                                          \
+  X(cuDevicePrimaryCtxRetain)                                                                      \
+  X(cuCtxSetCurrent)                                                                               \
+  X(cuCtxSynchronize)                                                                              \
+  X(cuMemAlloc)                                                                                    \
+  X(cuMemFree)                                                                                     \
+  X(cuMemGetInfo)                                                                                  \
+  X(cuMemHostAlloc)                                                                                \
+  X(cuMemFreeHost)                                                                                 \
+  X(cuMemcpyHtoDAsync)                                                                             \
+  X(cuMemcpyDtoHAsync)                                                                             \
+  X(cuMemcpyDtoDAsync)                                                                             \
+  X(cuMemsetD8Async)                                                                               \
+  X(cuMemsetD32Async)                                                                              \
+  X(cuStreamCreate)                                                                                \
+  X(cuStreamSynchronize)                                                                           \
+  X(cuStreamWaitEvent)                                                                             \
+  X(cuStreamBeginCapture)                                                                          \
+  X(cuStreamEndCapture)                                                                            \
+  X(cuGraphInstantiate)                                                                            \
+  X(cuGraphDestroy)                                                                                \
+  X(cuGraphLaunch)                                                                                 \
+  X(cuEventCreate)                                                                                 \
+  X(cuEventRecord)                                                                                 \
+  X(cuEventQuery)                                                                                  \
+  X(cuLaunchHostFunc)                                                                              \
+  X(cuModuleLoadData)                                                                              \
+  X(cuModuleGetFunction)                                                                           \
+  X(cuLaunchKernel)                                                                                \
+  X(cuGetErrorName)                                                                                \
+  X(cuGetErrorString)
+
+struct Driver {
+#define SHALE_DECLARE(name) decltype(&::name) name##_ = nullptr;
+  SHALE_DRIVER_FUNCTIONS(SHALE_DECLARE)
+#undef SHALE_DECLARE
+
+  /// Describes an error: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
+  std::string explain(CUresult result) const;
+};
+
+/// Opens a shared library by its name, first in the folder --cuda-libraries if that is set. Throws
+/// with exit code 69; `purpose` is part of the message.
+void *openLibrary(const char *name, const char *purpose);
+/// Returns a function of a library. Throws with exit code 69 if it is missing.
+void *findFunction(void *library, const char *libraryName, const char *function);
+
+/// Opens and initializes the driver once. Throws with exit code 69 without a driver of CUDA 13.
+const Driver &driver();
+
+/// Throws with exit code 69 if a call failed; `what` completes "cannot ...".
+void require(CUresult result, const char *what);
+
+/// Ends the process with exit code 70 if a call of the step failed. Errors of a kernel appear at a
+/// later call.
+void must(CUresult result, const char *what);
+
+} // namespace shale::rt::cuda
+
+#endif
