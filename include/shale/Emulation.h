@@ -29,4 +29,14 @@ struct ShaleThread {
 /* A kernel; `args` are its buffers. */
 typedef void (*ShaleThreadFunction)(ShaleThread *, void *const *args);
 
+/* A kernel of a module. A module for the emulated GPU is a shared library that exports
+ * `const ShaleEmulatedKernel shale_emulated_kernels[]`; an entry without a name ends it. */
+typedef struct ShaleEmulatedKernel {
+  const char *name;
+  ShaleThreadFunction function;
+  int32_t threads;      /* of a block */
+  int32_t arguments;    /* pointers to buffers */
+  int64_t shared_bytes; /* of a block */
+} ShaleEmulatedKernel;
+
 #endif /* SHALE_EMULATION_H */

@@ -12,7 +12,8 @@ namespace shale::emulation {
 namespace {
 
 constexpr int32_t kWarp = 32;
-constexpr size_t kStack = 256 << 10;
+// Not a multiple of the page size, so that the tops of stacks differ in their cache sets.
+constexpr size_t kStack = (256 << 10) + 320;
 
 extern "C" void shale_switch(void **from, void *to);
 // Saves the registers that a call preserves, and changes stacks (System V ABI, x86-64).
@@ -44,7 +45,8 @@ enum class State { Ready, Barrier, Shuffle, Done };
 struct Fiber {
   ShaleThread context; // first: the kernel's functions get its address
   class Block *block;
-  void *stack = nullptr; // saved stack pointer
+  void *stack = nullptr; // saved stack pointer; null before the first switch
+  int32_t stackNumber;
   State state = State::Ready;
   int32_t site = -1;
   // A shuffle: what it offers, asks for and gets.
@@ -53,6 +55,48 @@ struct Fiber {
   int32_t epoch = 0;    // barriers passed
   int32_t exchange = 0; // shuffles passed by its warp
 };
+
+/// The stacks of the fibers of one thread of the host. They outlive launches: a page of a stack is
+/// mapped once.
+class Stacks {
+public:
+  ~Stacks() {
+    if (start)
+      munmap(start, size);
+  }
+  /// Provides stacks for a block, and forgets which are in use.
+  void reset(int32_t count) {
+    if (size_t(count) * kStack > size) {
+      if (start)
+        munmap(start, size);
+      start = nullptr;
+      size = size_t(count) * kStack;
+      void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory == MAP_FAILED) {
+        size = 0;
+        throw std::bad_alloc();
+      }
+      start = static_cast<char *>(memory);
+    }
+    unused.resize(count);
+    for (int32_t i = 0; i < count; ++i)
+      unused[i] = count - 1 - i;
+  }
+  int32_t take() {
+    int32_t stack = unused.back();
+    unused.pop_back();
+    return stack;
+  }
+  void release(int32_t stack) { unused.push_back(stack); }
+  char *top(int32_t stack) const { return start + (size_t(stack) + 1) * kStack; }
+
+private:
+  char *start = nullptr;
+  size_t size = 0;
+  std::vector<int32_t> unused; // the next one is the one released last: its pages are in the cache
+};
+thread_local Stacks stacks;
 
 /// Who accessed a byte last.
 struct Shadow {
@@ -67,18 +111,12 @@ class Block {
 public:
   Block(const Launch &launch, void *const *args, const Options &options, Result &result)
       : launch(launch), args(args), options(options), result(result), random(options.seed),
-        fibers(launch.threads), shared(launch.sharedBytes + 16), sharedShadow(launch.sharedBytes) {
-    for (auto [start, size] : options.buffers)
-      buffers.push_back({static_cast<const char *>(start), std::vector<Shadow>(size)});
-
-    bytes = size_t(launch.threads) * kStack;
-    void *block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (block == MAP_FAILED)
-      throw std::bad_alloc();
-    stacks = static_cast<char *>(block);
+        fibers(launch.threads), shared(launch.sharedBytes + 16),
+        sharedShadow(options.races ? launch.sharedBytes : 0) {
+    if (options.races)
+      for (auto [start, size] : options.buffers)
+        buffers.push_back({static_cast<const char *>(start), std::vector<Shadow>(size)});
   }
-  ~Block() { munmap(stacks, bytes); }
 
   bool run(int64_t number) {
     char *memory =
@@ -92,9 +130,10 @@ public:
       Fiber &fiber = fibers[i];
       fiber = Fiber();
       fiber.block = this;
-      fiber.context = {i, number, memory, barrier, shuffle, access};
-      start(fiber, stacks + (size_t(i) + 1) * kStack);
+      fiber.context = {i,       number,  memory,
+                       barrier, shuffle, options.races ? access : accessWithoutRaces};
     }
+    stacks.reset(launch.threads);
     for (;;) {
       int32_t next = choose();
       if (next < 0) {
@@ -106,7 +145,13 @@ public:
         continue;
       }
       current = &fibers[next];
+      if (!current->stack) {
+        current->stackNumber = stacks.take();
+        start(*current, stacks.top(current->stackNumber));
+      }
       shale_switch(&main, current->stack);
+      if (current->state == State::Done)
+        stacks.release(current->stackNumber);
       if (!result.error.empty())
         return false;
     }
@@ -166,6 +211,9 @@ private:
         return priority[x / kWarp] < priority[y / kWarp];
       });
     }
+    places.resize(launch.threads);
+    for (size_t at = 0; at < sequence.size(); ++at)
+      places[sequence[at]] = at;
     place = 0;
   }
 
@@ -213,13 +261,15 @@ private:
     for (int32_t i = begin; i < end; ++i) {
       fibers[i].state = State::Ready;
       ++fibers[i].exchange;
+      place = std::min(place, places[i]);
     }
-    place = 0;
   }
 
   static void barrier(ShaleThread *thread, int32_t site) {
     Block &block = of(thread);
-    block.result.barriers.insert(site);
+    if (site != block.lastBarrier)
+      block.result.barriers.insert(site);
+    block.lastBarrier = site;
     if (site == block.options.dropped)
       return;
     Fiber &fiber = fiberOf(thread);
@@ -278,11 +328,51 @@ private:
     for (auto &[start, shadow] : block.buffers)
       note("a buffer", start, shadow);
     if (!known)
-      block.fail("thread " + std::to_string(thread->thread) + " of block " +
-                 std::to_string(block.number) +
-                 " accesses memory outside of every buffer at site " + std::to_string(site));
+      block.failStray(thread, site);
     if (!block.result.error.empty())
       block.yield(); // run() ends here
+  }
+
+  /// Memory that accesses at a site may touch.
+  struct Range {
+    const char *start;
+    uint64_t size;
+
+    bool holds(const char *place, uint64_t bytes) const {
+      uint64_t offset = place - start;
+      return offset <= size && bytes <= size - offset;
+    }
+  };
+
+  static void accessWithoutRaces(ShaleThread *thread, const void *address, int32_t bytes, int32_t,
+                                 int32_t site) {
+    Block &block = of(thread);
+    auto *place = static_cast<const char *>(address);
+    Range &last = block.lastRanges[uint32_t(site) % kRanges];
+    if (last.holds(place, bytes))
+      return;
+    Range range{block.sharedStart, uint64_t(block.launch.sharedBytes)};
+    if (!range.holds(place, bytes)) {
+      const auto &all = block.options.buffers;
+      auto after =
+          std::upper_bound(all.begin(), all.end(), address,
+                           [](const void *at, const auto &buffer) { return at < buffer.first; });
+      range = after == all.begin() ? Range{nullptr, 0}
+                                   : Range{static_cast<const char *>(std::prev(after)->first),
+                                           uint64_t(std::prev(after)->second)};
+    }
+    if (range.holds(place, bytes)) {
+      last = range;
+      return;
+    }
+    block.failStray(thread, site);
+    block.yield();
+  }
+
+  void failStray(const ShaleThread *thread, int32_t site) {
+    result.stray = result.error.empty();
+    fail("thread " + std::to_string(thread->thread) + " of block " + std::to_string(number) +
+         " accesses memory outside of every buffer at site " + std::to_string(site));
   }
 
   void noteByte(Fiber &fiber, Shadow &shadow, bool write, int32_t site, const std::string &what,
@@ -340,9 +430,11 @@ private:
   std::vector<std::pair<const char *, std::vector<Shadow>>> buffers;
   int64_t number = 0;            // of the block that runs
   std::vector<int32_t> sequence; // the threads, by priority
+  std::vector<size_t> places;    // of the threads in the sequence
   size_t place = 0;              // threads before it cannot run
-  char *stacks;
-  size_t bytes;
+  int32_t lastBarrier = -1;
+  static constexpr uint32_t kRanges = 64;
+  Range lastRanges[kRanges] = {}; // of sites, modulo their number
   void *main = nullptr;
   Fiber *current = nullptr;
 };

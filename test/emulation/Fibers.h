@@ -1,7 +1,8 @@
 // Runs GPU kernels that are compiled for the CPU: the threads of a block are fibers.
 //
 // The order in which threads run is adversarial. Every access to memory must lie in a
-// buffer and is checked against those of other threads since the last barrier.
+// buffer. Unless Options.races is off, it is checked against those of other threads since
+// the last barrier.
 #ifndef SHALE_TEST_EMULATION_FIBERS_H
 #define SHALE_TEST_EMULATION_FIBERS_H
 
@@ -20,7 +21,10 @@ struct Options {
   Order order = Order::First;
   uint64_t seed = 1;    // Order::Random: of the warps' priorities and of the blocks' order
   int32_t dropped = -1; // the barrier at this site does not wait
-  std::vector<std::pair<const void *, int64_t>> buffers = {}; // all that a kernel may access
+  /// All that a kernel may access: first byte and number of bytes.
+  std::vector<std::pair<const void *, int64_t>> buffers = {};
+  /// Looks for races. If not, `buffers` must be sorted and disjoint; they may be large then.
+  bool races = true;
 };
 
 struct Launch {
@@ -32,7 +36,8 @@ struct Launch {
 
 /// What a launch met.
 struct Result {
-  std::string error; // the first race, stray access, divergent barrier or deadlock; empty: none
+  std::string error;  // the first race, stray access, divergent barrier or deadlock; empty: none
+  bool stray = false; // the error is an access to memory outside of every buffer
   std::set<int32_t> barriers; // the sites of the barriers that threads reached
 };
 

@@ -1,0 +1,68 @@
+#include "Faults.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+using namespace shale::stub;
+
+namespace {
+
+struct Fault {
+  std::string function, error;
+  long call; // 0: every call
+};
+
+std::vector<Fault> parseFaults() {
+  std::vector<Fault> faults;
+  std::istringstream list(setting("SHALE_STUB_FAIL", ""));
+  for (std::string entry; std::getline(list, entry, ',');) {
+    size_t equal = entry.find('='), at = entry.find('@');
+    if (equal == std::string::npos || equal == 0 || equal + 1 == entry.size())
+      stop("SHALE_STUB_FAIL: '" + entry + "' is not FUNCTION[@N]=ERROR");
+    Fault fault{entry.substr(0, std::min(at, equal)), entry.substr(equal + 1), 0};
+    if (at < equal) {
+      char *end;
+      fault.call = std::strtol(entry.c_str() + at + 1, &end, 10);
+      if (fault.call < 1 || end != entry.c_str() + equal)
+        stop("SHALE_STUB_FAIL: '" + entry + "' has no positive number after @");
+    }
+    faults.push_back(fault);
+  }
+  return faults;
+}
+
+} // namespace
+
+int shale::stub::injected(const char *function,
+                          const std::function<int(const std::string &)> &parse) {
+  static const std::vector<Fault> faults = parseFaults();
+  if (faults.empty())
+    return 0;
+  static std::mutex mutex;
+  static std::map<std::string, long> calls;
+  std::lock_guard<std::mutex> lock(mutex);
+  long call = ++calls[function];
+  for (const Fault &fault : faults)
+    if (fault.function == function) {
+      int error = parse(fault.error);
+      if (error < 0)
+        stop("SHALE_STUB_FAIL: " + fault.error + " is not an error of " + function);
+      if (fault.call == 0 || fault.call == call)
+        return error;
+    }
+  return 0;
+}
+
+std::string shale::stub::setting(const char *name, const char *otherwise) {
+  const char *value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+void shale::stub::stop(const std::string &message) {
+  std::fprintf(stderr, "shale stub: %s\n", message.c_str());
+  std::abort();
+}
