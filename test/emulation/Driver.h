@@ -46,8 +46,7 @@ public:
 private:
   Function function;
 };
-template <typename Function>
-std::shared_ptr<Work> makeWork(const char *name, Function function) {
+template <typename Function> std::shared_ptr<Work> makeWork(const char *name, Function function) {
   return std::make_shared<FunctionWork<Function>>(name, std::move(function));
 }
 

@@ -255,7 +255,8 @@ CUresult copyAsync(Driver &driver, Lock &lock, CUdeviceptr target, Side targetSi
   auto staged = std::make_shared<std::string>(reinterpret_cast<const char *>(source), bytes);
   Place copy{number(staged->data()), true};
   std::shared_ptr<Work> inner = copyWork(driver, to, copy, bytes);
-  return driver.enqueue(*stream, makeWork("a copy", [staged, inner] { return inner->run(nullptr); }));
+  return driver.enqueue(*stream,
+                        makeWork("a copy", [staged, inner] { return inner->run(nullptr); }));
 }
 
 /// A blocking copy.
@@ -282,9 +283,9 @@ CUresult fillAsync(Driver &driver, CUdeviceptr target, Value value, size_t count
     size_t bytes = count * sizeof(Value);
     auto *values = reinterpret_cast<Value *>(driver.resolve(target, bytes));
     if (!values)
-      return driver.fail(CUDA_ERROR_ILLEGAL_ADDRESS,
-                         "a fill of " + std::to_string(bytes) + " bytes writes " +
-                             span(target, bytes) + ", which is not within one allocation");
+      return driver.fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a fill of " + std::to_string(bytes) +
+                                                         " bytes writes " + span(target, bytes) +
+                                                         ", which is not within one allocation");
     std::fill(values, values + count, value);
     return CUDA_SUCCESS;
   }));

@@ -66,8 +66,8 @@ CUresult load(Module &module, const char *image, size_t bytes) {
     std::fprintf(stderr, "shale stub: cuModuleLoadData: %s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  module.kernels = static_cast<const ShaleEmulatedKernel *>(
-      dlsym(module.library, "shale_emulated_kernels"));
+  module.kernels =
+      static_cast<const ShaleEmulatedKernel *>(dlsym(module.library, "shale_emulated_kernels"));
   if (!module.kernels) {
     std::fprintf(stderr, "shale stub: cuModuleLoadData: no shale_emulated_kernels\n");
     return CUDA_ERROR_INVALID_IMAGE;
@@ -190,6 +190,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, uns
                     blockZ == 1 && int64_t(blockX) == kernel->threads && !extra &&
                     (parameters || kernel->arguments == 0) && shared <= 227 << 10,
                 CUDA_ERROR_INVALID_VALUE);
-  return driver.enqueue(*stream, std::make_shared<Launch>(driver, functions[function], *kernel,
-                                                          gridX, parameters));
+  return driver.enqueue(
+      *stream, std::make_shared<Launch>(driver, functions[function], *kernel, gridX, parameters));
 }

@@ -58,10 +58,8 @@ void diverge(ShaleThread *thread, void *const *) {
 extern "C" {
 __attribute__((visibility("default"))) extern const ShaleEmulatedKernel shale_emulated_kernels[];
 const ShaleEmulatedKernel shale_emulated_kernels[] = {
-    {"add_one", addOne, kThreads, 2, 0},
-    {"twice", twice, kThreads, 2, 0},
-    {"sum", sum, kThreads, 2, 8},
-    {"diverge", diverge, kThreads, 0, 0},
+    {"add_one", addOne, kThreads, 2, 0}, {"twice", twice, kThreads, 2, 0},
+    {"sum", sum, kThreads, 2, 8},        {"diverge", diverge, kThreads, 0, 0},
     {nullptr, nullptr, 0, 0, 0},
 };
 }

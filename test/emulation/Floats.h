@@ -1,0 +1,65 @@
+// Conversions between f32 and the 16-bit floats, which round to nearest, ties to even.
+#ifndef SHALE_TEST_EMULATION_FLOATS_H
+#define SHALE_TEST_EMULATION_FLOATS_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace shale::stub {
+
+inline uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+inline float floatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+struct BFloat {
+  uint16_t bits;
+
+  operator float() const { return floatOf(uint32_t(bits) << 16); }
+  static BFloat of(float value) {
+    uint32_t from = bitsOf(value);
+    if (std::isnan(value))
+      return {uint16_t((from >> 16) | 0x40)};
+    return {uint16_t((from + 0x7fff + ((from >> 16) & 1)) >> 16)};
+  }
+};
+
+struct Half {
+  uint16_t bits;
+
+  operator float() const {
+    uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = bits & 0x7fff;
+    if (rest >= 0x7c00) // infinite or NaN
+      return floatOf(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+    if (rest < 0x400) // subnormal: a multiple of 2^-24
+      return floatOf(sign | bitsOf(float(rest) * 0x1p-24f));
+    return floatOf(sign | ((rest << 13) + ((127 - 15) << 23)));
+  }
+  static Half of(float value) {
+    uint32_t from = bitsOf(value), rest = from & 0x7fffffff;
+    auto sign = uint16_t(from >> 16 & 0x8000);
+    if (rest > 0x7f800000)
+      return {uint16_t(sign | 0x7e00)};
+    if (rest >= 0x477ff000) // rounds to 65536 or more
+      return {uint16_t(sign | 0x7c00)};
+    if (rest < 0x38800000) // subnormal: the nearest multiple of 2^-24
+      return {uint16_t(sign | uint16_t(std::nearbyint(floatOf(rest) * 0x1p24f)))};
+    uint32_t moved = rest - ((127 - 15) << 23);
+    return {uint16_t(sign | (moved + 0xfff + ((moved >> 13) & 1)) >> 13)};
+  }
+};
+
+/// `value` in the type `To`: float, BFloat or Half.
+template <typename To> To narrow(float value) { return To::of(value); }
+template <> inline float narrow<float>(float value) { return value; }
+
+} // namespace shale::stub
+
+#endif
