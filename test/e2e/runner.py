@@ -118,14 +118,18 @@ class Case:
         return run([program, "--data", self.batches, "--steps", self.steps if steps is None else steps, *self.hyper_flags(), "--out", out, *flags],
                    what, environment)
 
-    def check_metrics(self, out):
-        """Checks loss and gradient norm of every step against the bars. Returns the largest differences."""
+    def check_metrics(self, out, bar=None):
+        """Checks loss and gradient norm of every step against the bars, or only the loss against another bar. Returns the largest
+        differences."""
         lines, steps = metrics(out), self.trajectory["steps"]
         if [line["step"] for line in lines] != list(range(len(steps))):
             raise Deviates(f"metrics.jsonl has steps {[line['step'] for line in lines]}")
         loss = largest(abs(got["loss"] - want["loss"]) for got, want in zip(lines, steps))
         norm = largest(abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in zip(lines, steps))
-        if not loss <= LOSS or not norm <= NORM:
+        if bar:
+            if not loss <= bar:
+                raise Deviates(f"loss is off by {loss:.2e} (bar {bar})")
+        elif not loss <= LOSS or not norm <= NORM:
             raise Deviates(f"loss is off by {loss:.2e} (bar {LOSS}), gradient norm by {norm:.2e} (bar {NORM})")
         return loss, norm
 
