@@ -13,7 +13,7 @@ using namespace shale::stub;
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kPattern = 4 << 20; // bytes of the file that fresh memory maps
+constexpr size_t kPattern = 1 << 20; // bytes of the file that fresh memory maps
 
 size_t pagesFor(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 

@@ -16,9 +16,9 @@ struct Fault {
   long call; // 0: every call
 };
 
-std::vector<Fault> parseFaults() {
+std::vector<Fault> parseFaults(const std::string &text) {
   std::vector<Fault> faults;
-  std::istringstream list(setting("SHALE_STUB_FAIL", ""));
+  std::istringstream list(text);
   for (std::string entry; std::getline(list, entry, ',');) {
     size_t equal = entry.find('='), at = entry.find('@');
     if (equal == std::string::npos || equal == 0 || equal + 1 == entry.size())
@@ -39,12 +39,18 @@ std::vector<Fault> parseFaults() {
 
 int shale::stub::injected(const char *function,
                           const std::function<int(const std::string &)> &parse) {
-  static const std::vector<Fault> faults = parseFaults();
-  if (faults.empty())
-    return 0;
   static std::mutex mutex;
+  static std::string parsed;
+  static std::vector<Fault> faults;
   static std::map<std::string, long> calls;
   std::lock_guard<std::mutex> lock(mutex);
+  // A process may set the variable after a fork.
+  if (std::string text = setting("SHALE_STUB_FAIL", ""); text != parsed) {
+    faults = parseFaults(text);
+    parsed = text;
+  }
+  if (faults.empty())
+    return 0;
   long call = ++calls[function];
   for (const Fault &fault : faults)
     if (fault.function == function) {

@@ -1,0 +1,442 @@
+// The emulated NCCL: its functions.
+#include "Faults.h"
+#include "NcclWork.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <unistd.h>
+
+using namespace shale::stub;
+
+struct ncclComm {};
+
+namespace {
+
+std::mutex mutex; // of the communicators and the counter of operations
+std::map<ncclComm_t, std::shared_ptr<Communicator>> communicators;
+int worldRank = -1; // the rank in the first communicator
+long operations = 0;
+thread_local std::string lastError;
+
+const char *const names[] = {"ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+                             "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+                             "ncclRemoteError",   "ncclInProgress"};
+const char *const texts[] = {"no error",
+                             "unhandled cuda error",
+                             "unhandled system error",
+                             "internal error",
+                             "invalid argument",
+                             "invalid usage",
+                             "remote process exited or there was a network error",
+                             "NCCL operation in progress"};
+
+int parseResult(const std::string &name) {
+  auto found = std::find(std::begin(names), std::end(names), name);
+  return found == std::end(names) ? -1 : int(found - std::begin(names));
+}
+
+ncclResult_t fail(ncclResult_t result, const std::string &message) {
+  lastError = message;
+  return result;
+}
+
+#define ENTER(function)                                                                            \
+  if (int error = injected(function, parseResult))                                                 \
+  return fail(static_cast<ncclResult_t>(error), std::string("injected into ") + function)
+#define REQUIRE(condition, message)                                                                \
+  if (!(condition))                                                                                \
+  return fail(ncclInvalidArgument, message)
+
+std::shared_ptr<Communicator> find(ncclComm_t handle) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = communicators.find(handle);
+  return found == communicators.end() ? nullptr : found->second;
+}
+
+/// Makes a communicator that has not connected.
+ncclResult_t open(const std::string &name, int ranks, int rank,
+                  std::shared_ptr<Communicator> &made) {
+  made = std::make_shared<Communicator>();
+  std::string error;
+  try {
+    made->link = Link::open(name, ranks, rank, error);
+  } catch (const std::runtime_error &failure) {
+    return fail(ncclSystemError, failure.what());
+  }
+  REQUIRE(made->link, error);
+  made->error = ncclInProgress;
+  return ncclSuccess;
+}
+
+/// Goes on with connecting.
+ncclResult_t connect(Communicator &communicator) {
+  if (communicator.error != ncclInProgress)
+    return communicator.error;
+  try {
+    if (communicator.link->connect())
+      communicator.error = ncclSuccess;
+  } catch (const std::runtime_error &failure) {
+    communicator.error = ncclSystemError;
+    lastError = failure.what();
+  }
+  return communicator.error;
+}
+
+ncclResult_t start(ncclComm_t *handle, std::shared_ptr<Communicator> made, bool blocking) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (worldRank < 0)
+      worldRank = made->link->rank;
+    *handle = new ncclComm;
+    communicators[*handle] = made;
+  }
+  ncclResult_t result;
+  while ((result = connect(*made)) == ncclInProgress && blocking && !made->aborted)
+    usleep(200);
+  return result;
+}
+
+ncclResult_t initialise(ncclComm_t *handle, int ranks, const ncclUniqueId &id, int rank,
+                        bool blocking) {
+  REQUIRE(handle && ranks > 0 && ranks <= kMaxRanks && rank >= 0 && rank < ranks,
+          "the rank is not below the number of ranks");
+  *handle = nullptr;
+  std::string name(id.internal, strnlen(id.internal, sizeof(id.internal)));
+  REQUIRE(name.rfind("/shale-nccl-", 0) == 0, "the id is not from ncclGetUniqueId");
+  CUcontext context = nullptr;
+  if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+    return fail(ncclUnhandledCudaError, "no context is current");
+  std::shared_ptr<Communicator> made;
+  if (ncclResult_t failed = open(name, ranks, rank, made))
+    return failed;
+  return start(handle, made, blocking);
+}
+
+// ---- groups
+
+struct Grouped {
+  std::shared_ptr<Communicator> communicator;
+  CUstream stream;
+  std::vector<Call> calls;
+};
+thread_local int groupDepth = 0;
+thread_local std::vector<Grouped> grouped;
+thread_local ncclResult_t groupError = ncclSuccess;
+
+ncclResult_t launch(std::vector<Grouped> all) {
+  for (Grouped &group : all)
+    if (CUresult failed = enqueue(group.communicator, group.stream, std::move(group.calls))) {
+      const char *name = "?";
+      cuGetErrorName(failed, &name);
+      return fail(ncclUnhandledCudaError, name);
+    }
+  return ncclSuccess;
+}
+
+/// Whether the environment says that this operation never posts.
+bool isSilent() {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++operations;
+  std::string text = setting("SHALE_STUB_SILENT", "");
+  if (text.empty())
+    return false;
+  int rank;
+  long number;
+  char end;
+  if (std::sscanf(text.c_str(), "%d@%ld%c", &rank, &number, &end) != 2)
+    stop("SHALE_STUB_SILENT: '" + text + "' is not RANK@N");
+  return rank == worldRank && number == operations;
+}
+
+bool overlap(CUdeviceptr x, CUdeviceptr y, uint64_t xBytes, uint64_t yBytes) {
+  return x < y + yBytes && y < x + xBytes;
+}
+
+ncclResult_t checkCall(const Link &link, const Call &call) {
+  REQUIRE(sizeOf(call.type) > 0, "the type is not supported");
+  REQUIRE(call.op >= ncclSum && call.op < ncclNumOps, "the operator is not supported");
+  REQUIRE(call.peer >= 0 && call.peer < link.ranks, "the peer or root is no rank");
+  uint64_t bytes = call.count * sizeOf(call.type), ranks = link.ranks, own = link.rank;
+  if (call.kind == Kind::AllGather)
+    REQUIRE(call.from == call.to + own * bytes ||
+                !overlap(call.from, call.to, bytes, bytes * ranks),
+            "buffers overlap, but not in place");
+  if (call.kind == Kind::ReduceScatter)
+    REQUIRE(call.to == call.from + own * bytes ||
+                !overlap(call.from, call.to, bytes * ranks, bytes),
+            "buffers overlap, but not in place");
+  if (call.kind == Kind::AllReduce || call.kind == Kind::Broadcast)
+    REQUIRE(call.from == call.to || !overlap(call.from, call.to, bytes, bytes),
+            "buffers overlap, but not in place");
+  return ncclSuccess;
+}
+
+ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
+  std::shared_ptr<Communicator> communicator = find(handle);
+  ncclResult_t result = ncclSuccess;
+  if (!communicator)
+    result = fail(ncclInvalidArgument, "the communicator does not exist");
+  else if (communicator->aborted || communicator->error != ncclSuccess)
+    result = fail(ncclInvalidUsage, "the communicator has failed or has not connected");
+  else
+    result = checkCall(*communicator->link, call);
+  if (result != ncclSuccess) {
+    groupError = groupDepth ? result : groupError;
+    return result;
+  }
+  if (call.count == 0)
+    return ncclSuccess;
+  call.silent = isSilent();
+  auto *stream = reinterpret_cast<CUstream>(cudaStream);
+  if (groupDepth == 0)
+    return launch({{communicator, stream, {call}}});
+  auto same = std::find_if(grouped.begin(), grouped.end(), [&](const Grouped &other) {
+    return other.communicator == communicator && other.stream == stream;
+  });
+  if (same == grouped.end())
+    same = grouped.insert(same, {communicator, stream, {}});
+  same->calls.push_back(call);
+  return ncclSuccess;
+}
+
+CUdeviceptr number(const void *address) { return reinterpret_cast<CUdeviceptr>(address); }
+
+/// Waits for what the communicator has begun.
+ncclResult_t drain(Communicator &communicator) {
+  auto done = [](void *data) -> int {
+    auto *of = static_cast<Communicator *>(data);
+    return of->aborted || of->error.load() != ncclSuccess || of->finished == of->begun;
+  };
+  return shale_stub_wait(done, &communicator) == CUDA_SUCCESS ? ncclSuccess
+                                                              : ncclUnhandledCudaError;
+}
+
+ncclResult_t forget(ncclComm_t handle) {
+  std::lock_guard<std::mutex> lock(mutex);
+  communicators.erase(handle);
+  delete handle;
+  return ncclSuccess;
+}
+
+} // namespace
+
+// ---- the library
+
+ncclResult_t ncclGetVersion(int *version) {
+  ENTER("ncclGetVersion");
+  REQUIRE(version, "the pointer is null");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+  return result >= 0 && result < ncclNumResults ? texts[result] : "unknown result code";
+}
+
+const char *ncclGetLastError(ncclComm_t) { return lastError.c_str(); }
+
+ncclResult_t ncclMemAlloc(void **made, size_t bytes) {
+  ENTER("ncclMemAlloc");
+  REQUIRE(made, "the pointer is null");
+  CUdeviceptr memory = 0;
+  if (cuMemAlloc(&memory, bytes) != CUDA_SUCCESS)
+    return fail(ncclUnhandledCudaError, "cuMemAlloc failed");
+  *made = reinterpret_cast<void *>(memory);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void *memory) {
+  ENTER("ncclMemFree");
+  return cuMemFree(number(memory)) == CUDA_SUCCESS
+             ? ncclSuccess
+             : fail(ncclUnhandledCudaError, "cuMemFree failed");
+}
+
+// ---- communicators
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  ENTER("ncclGetUniqueId");
+  REQUIRE(id, "the pointer is null");
+  std::string name = makeSharedName();
+  if (name.empty())
+    return fail(ncclSystemError, "no shared memory");
+  *id = {};
+  name.copy(id->internal, sizeof(id->internal) - 1);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank) {
+  ENTER("ncclCommInitRank");
+  return initialise(handle, ranks, id, rank, true);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  ENTER("ncclCommInitRankConfig");
+  ncclConfig_t plain = NCCL_CONFIG_INITIALIZER;
+  REQUIRE(!config || config->magic == plain.magic, "the config is not initialised");
+  return initialise(handle, ranks, id, rank, !config || config->blocking != 0);
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *made,
+                           ncclConfig_t *config) {
+  ENTER("ncclCommSplit");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator && made, "the communicator does not exist");
+  REQUIRE(color >= 0 || color == NCCL_SPLIT_NOCOLOR, "the color is negative");
+  if (communicator->aborted || communicator->error != ncclSuccess)
+    return fail(ncclInvalidUsage, "the communicator has failed or has not connected");
+  *made = nullptr;
+  Link &link = *communicator->link;
+  uint64_t number = communicator->splits++;
+  while (!link.canOffer(number) && !communicator->aborted)
+    usleep(200);
+  link.offer(number, {color, key});
+  std::vector<Link::Color> colors;
+  while ((colors = link.colors(number)).empty() && !communicator->aborted)
+    usleep(200);
+  if (communicator->aborted)
+    return fail(ncclInvalidUsage, "the communicator was aborted");
+  if (color == NCCL_SPLIT_NOCOLOR)
+    return ncclSuccess;
+  std::vector<std::pair<int, int>> members; // key, rank
+  for (int rank = 0; rank < link.ranks; ++rank)
+    if (colors[rank].color == color)
+      members.push_back({colors[rank].key, rank});
+  std::sort(members.begin(), members.end());
+  int rank =
+      int(std::find(members.begin(), members.end(), std::pair(key, link.rank)) - members.begin());
+  std::shared_ptr<Communicator> child;
+  if (ncclResult_t failed =
+          open(link.name + "." + std::to_string(number) + "-" + std::to_string(color),
+               int(members.size()), rank, child))
+    return failed;
+  return start(made, child, !config || config->blocking != 0);
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t handle, int *count) {
+  ENTER("ncclCommCount");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator && count, "the communicator does not exist");
+  *count = communicator->link->ranks;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t handle, int *rank) {
+  ENTER("ncclCommUserRank");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator && rank, "the communicator does not exist");
+  *rank = communicator->link->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *result) {
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator && result, "the communicator does not exist");
+  *result = connect(*communicator);
+  // An injected error is one of the communicator.
+  if (int error = injected("ncclCommGetAsyncError", parseResult)) {
+    communicator->fail(static_cast<ncclResult_t>(error), "injected");
+    *result = static_cast<ncclResult_t>(error);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  ENTER("ncclCommAbort");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator, "the communicator does not exist");
+  communicator->aborted = true;
+  return forget(handle);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  ENTER("ncclCommFinalize");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator, "the communicator does not exist");
+  return drain(*communicator);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  ENTER("ncclCommDestroy");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator, "the communicator does not exist");
+  if (ncclResult_t failed = drain(*communicator))
+    return failed;
+  return forget(handle);
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t handle, void *memory, size_t bytes, void **made) {
+  ENTER("ncclCommRegister");
+  REQUIRE(find(handle) && memory && bytes && made, "the communicator does not exist");
+  *made = new char;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t handle, void *made) {
+  ENTER("ncclCommDeregister");
+  REQUIRE(find(handle), "the communicator does not exist");
+  delete static_cast<char *>(made);
+  return ncclSuccess;
+}
+
+// ---- operations
+
+ncclResult_t ncclGroupStart() {
+  ENTER("ncclGroupStart");
+  ++groupDepth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  ENTER("ncclGroupEnd");
+  if (groupDepth == 0)
+    return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--groupDepth > 0)
+    return ncclSuccess;
+  std::vector<Grouped> all;
+  all.swap(grouped);
+  ncclResult_t result = std::exchange(groupError, ncclSuccess);
+  return result == ncclSuccess ? launch(std::move(all)) : result;
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclComm_t handle, cudaStream_t stream) {
+  ENTER("ncclAllGather");
+  return issue(handle, stream, {Kind::AllGather, number(from), number(to), count, type});
+}
+
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
+  ENTER("ncclReduceScatter");
+  return issue(handle, stream, {Kind::ReduceScatter, number(from), number(to), count, type, op});
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
+  ENTER("ncclAllReduce");
+  return issue(handle, stream, {Kind::AllReduce, number(from), number(to), count, type, op});
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t handle, cudaStream_t stream) {
+  ENTER("ncclBroadcast");
+  return issue(handle, stream,
+               {Kind::Broadcast, number(from), number(to), count, type, ncclSum, root});
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t handle, cudaStream_t stream) {
+  ENTER("ncclSend");
+  return issue(handle, stream, {Kind::Send, number(from), 0, count, type, ncclSum, peer});
+}
+
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
+                      cudaStream_t stream) {
+  ENTER("ncclRecv");
+  return issue(handle, stream, {Kind::Receive, 0, number(to), count, type, ncclSum, peer});
+}
