@@ -131,7 +131,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent eventHandle, unsigned flags)
       return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (std::find(driver.captures.begin(), driver.captures.end(), event->capture) ==
         driver.captures.end())
-      return CUDA_ERROR_INVALID_VALUE; // of a capture that has ended
+      return CUDA_ERROR_CAPTURED_EVENT; // of a capture that has ended
     if (stream->capture && stream->capture != event->capture) {
       stream->capture->invalid = event->capture->invalid = true;
       return CUDA_ERROR_STREAM_CAPTURE_MERGE;

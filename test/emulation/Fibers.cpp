@@ -96,7 +96,7 @@ private:
   size_t size = 0;
   std::vector<int32_t> unused; // the next one is the one released last: its pages are in the cache
 };
-thread_local Stacks stacks;
+thread_local Stacks ownStacks;
 
 /// Who accessed a byte last.
 struct Shadow {
@@ -207,14 +207,19 @@ private:
       std::vector<int32_t> priority((launch.threads + kWarp - 1) / kWarp);
       std::iota(priority.begin(), priority.end(), 0);
       std::shuffle(priority.begin(), priority.end(), random);
-      std::stable_sort(sequence.begin(), sequence.end(), [&](int32_t x, int32_t y) {
-        return priority[x / kWarp] < priority[y / kWarp];
-      });
+      std::vector<int32_t> warps(priority.size()); // by priority
+      for (size_t warp = 0; warp < priority.size(); ++warp)
+        warps[priority[warp]] = int32_t(warp);
+      sequence.clear();
+      for (int32_t warp : warps)
+        for (int32_t i = warp * kWarp; i < std::min(launch.threads, (warp + 1) * kWarp); ++i)
+          sequence.push_back(i);
     }
     places.resize(launch.threads);
     for (size_t at = 0; at < sequence.size(); ++at)
       places[sequence[at]] = at;
     place = 0;
+    arrived.assign((launch.threads + kWarp - 1) / kWarp, 0);
   }
 
   /// Lets the block go on if all of its threads wait at one barrier.
@@ -244,9 +249,13 @@ private:
 
   /// Lets a warp go on if all of its threads wait at one shuffle.
   void releaseWarp(int32_t begin, int32_t end) {
+    int32_t &count = arrived[begin / kWarp];
+    if (++count < end - begin)
+      return;
     for (int32_t i = begin; i < end; ++i)
-      if (fibers[i].state != State::Shuffle || fibers[i].site != fibers[begin].site)
+      if (fibers[i].site != fibers[begin].site)
         return;
+    count = 0;
     for (int32_t i = begin; i < end; ++i) {
       Fiber &fiber = fibers[i];
       int32_t lane = i - begin, first = lane / fiber.width * fiber.width;
@@ -431,7 +440,9 @@ private:
   int64_t number = 0;            // of the block that runs
   std::vector<int32_t> sequence; // the threads, by priority
   std::vector<size_t> places;    // of the threads in the sequence
-  size_t place = 0;              // threads before it cannot run
+  std::vector<int32_t> arrived;  // of each warp, threads at a shuffle
+  Stacks &stacks = ownStacks;
+  size_t place = 0; // threads before it cannot run
   int32_t lastBarrier = -1;
   static constexpr uint32_t kRanges = 64;
   Range lastRanges[kRanges] = {}; // of sites, modulo their number

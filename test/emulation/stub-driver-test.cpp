@@ -1,5 +1,5 @@
 // Streams, events, memory, modules and graphs of the emulated CUDA driver.
-#include "StubTest.h"
+#include "StubMachine.h"
 #include <csignal>
 #include <cstring>
 #include <set>
@@ -7,54 +7,6 @@
 using namespace shale::stub::test;
 
 namespace {
-
-constexpr unsigned kThreads = 64; // of a block, stub-kernels.cpp
-
-/// The device with the kernels of stub-kernels.cpp.
-struct Machine : Gpu {
-  CUmodule module = nullptr;
-
-  explicit Machine(int streams = 1) : Gpu(streams) {
-    EXPECT_CU(cuModuleLoadData(&module, image().data()));
-  }
-  static const std::string &image() {
-    static const std::string bytes = [] {
-      std::ifstream file(STUB_KERNELS, std::ios::binary);
-      std::ostringstream all;
-      all << file.rdbuf();
-      return all.str();
-    }();
-    return bytes;
-  }
-  CUfunction function(const char *name) {
-    CUfunction made = nullptr;
-    EXPECT_CU(cuModuleGetFunction(&made, module, name));
-    return made;
-  }
-  CUresult launch(const char *name, CUdeviceptr x, CUdeviceptr y, CUstream stream,
-                  unsigned blocks = 1, unsigned threads = kThreads) {
-    void *parameters[] = {&x, &y};
-    return cuLaunchKernel(function(name), blocks, 1, 1, threads, 1, 1, 0, stream, parameters,
-                          nullptr);
-  }
-  CUevent event() {
-    CUevent made = nullptr;
-    EXPECT_CU(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
-    return made;
-  }
-  /// `after` waits for what is in `before`.
-  void order(CUstream before, CUstream after) {
-    CUevent made = event();
-    EXPECT_CU(cuEventRecord(made, before));
-    EXPECT_CU(cuStreamWaitEvent(after, made, 0));
-    EXPECT_CU(cuEventDestroy(made));
-  }
-  std::vector<float> floats(CUdeviceptr memory, size_t count = kThreads) {
-    return download<float>(memory, count);
-  }
-};
-
-const char *const orders[] = {"first", "last", "random:1", "random:2", "random:3", "random:4"};
 
 /// x + 1 on one stream, then twice that on another. `wrong` misses an event.
 void twoStreams(Machine &m, CUdeviceptr x, CUdeviceptr y, CUdeviceptr z, bool wrong) {
@@ -72,7 +24,7 @@ void twoStreams(Machine &m, CUdeviceptr x, CUdeviceptr y, CUdeviceptr z, bool wr
 TEST(StubDriver, OrdersFindMissingEvents) {
   for (bool wrong : {false, true}) {
     int failed = 0;
-    for (const char *order : orders)
+    for (const char *order : kOrders)
       failed += 0 != run({{"SHALE_STUB_ORDER", order}}, [&] {
                   Machine m(2);
                   CUdeviceptr x = m.upload(std::vector<float>(kThreads, 3));
@@ -245,7 +197,7 @@ TEST(StubDriver, CopiesThroughTheDefaultStream) {
   // Blocking streams come before a blocking copy, others need not.
   for (unsigned flags : {unsigned(CU_STREAM_DEFAULT), unsigned(CU_STREAM_NON_BLOCKING)}) {
     std::set<float> seen;
-    for (const char *order : orders)
+    for (const char *order : kOrders)
       seen.insert(float(WEXITSTATUS(run({{"SHALE_STUB_ORDER", order}}, [&] {
         Machine m;
         CUstream stream;
@@ -262,7 +214,7 @@ TEST(StubDriver, CopiesThroughTheDefaultStream) {
 // ---- modules
 
 TEST(StubDriver, RunsKernels) {
-  for (const char *order : orders)
+  for (const char *order : kOrders)
     expectPasses({{"SHALE_STUB_ORDER", order}}, [] {
       Machine m;
       unsigned blocks = 33;
