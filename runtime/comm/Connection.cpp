@@ -60,13 +60,12 @@ Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, do
                    Device &device, bool staged) {
   if (rendezvous.worldSize == 1)
     return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>(device)};
-  Connection made = connectGloo(program, rendezvous, timeout);
-  if (staged) {
+  bool throughHost = staged || !device.hasCollectives();
+  Connection made = connectGloo(program, rendezvous, timeout, throughHost);
+  if (!throughHost)
+    made.collectives = connectDevices(program, rendezvous.rank, *made.peers, device, timeout);
+  else if (!device.sharesMemory())
     made.collectives = makeStagedCollectives(program, device, std::move(made.collectives));
-    return made;
-  }
-  if (auto own = connectDevices(program, rendezvous.rank, *made.peers, device, timeout))
-    made.collectives = std::move(own);
   return made;
 }
 

@@ -22,9 +22,8 @@ struct Connection {
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
                    Device &device, bool staged);
 
-/// Returns collectives between the devices of all ranks, or null if those of the host work on the
-/// device's memory. Every rank calls it. A program for another device is linked with another
-/// definition.
+/// Returns collectives between the devices of all ranks, for a device that has them. Every rank
+/// calls it. A program for such a device is linked with another definition.
 std::unique_ptr<Collectives> connectDevices(const ShaleProgram &program, int rank, Peers &peers,
                                             Device &device, double timeout);
 

@@ -67,6 +67,8 @@ public:
   virtual std::string describe() const = 0;
   /// Whether device memory is host memory, so that the process may access it directly.
   virtual bool sharesMemory() const = 0;
+  /// Whether the device has collectives on its memory (connectDevices).
+  virtual bool hasCollectives() const { return false; }
 
   // ---- memory; failure throws
 

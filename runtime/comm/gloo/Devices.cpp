@@ -1,4 +1,4 @@
-// Collectives of the host device: those over Gloo.
+// The host device has no collectives of its own: programs use those over Gloo.
 #include "runtime/comm/Connection.h"
 
 namespace shale::rt {

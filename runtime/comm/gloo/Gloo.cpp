@@ -85,7 +85,7 @@ std::unique_ptr<Peers> makeGlooPeers(GlooContext world, milliseconds timeout) {
 }
 
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
-                       double timeoutSeconds) {
+                       double timeoutSeconds, bool collectives) {
   milliseconds timeout(static_cast<int64_t>(timeoutSeconds * 1000));
   Connection connection;
   orPeerFailure("rendezvous", timeout, [&] {
@@ -105,6 +105,8 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
       return context;
     };
     connection.peers = makeGlooPeers(join("world", rendezvous.rank, rendezvous.worldSize), timeout);
+    if (!collectives)
+      return;
     std::vector<GlooContext> perAxis;
     std::vector<int64_t> own = coordinatesOf(program, rendezvous.rank);
     for (int a = 0; a < program.axis_count; ++a) {

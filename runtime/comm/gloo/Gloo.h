@@ -14,8 +14,9 @@ namespace shale::rt {
 
 using GlooContext = std::shared_ptr<gloo::rendezvous::Context>;
 
-/// Connects all ranks (exchanges between steps), and the ranks along each axis (collectives).
-Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout);
+/// Connects all ranks (exchanges between steps), and with `collectives` the ranks along each axis.
+Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
+                       bool collectives);
 
 std::unique_ptr<Peers> makeGlooPeers(GlooContext world, std::chrono::milliseconds timeout);
 /// `perAxis` holds a context for each axis of the mesh, null where the axis has one rank.

@@ -48,13 +48,31 @@ cudaDataType_t typeOf(Dtype type) {
   return type == Dtype::BF16 ? CUDA_R_16BF : type == Dtype::F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/// What distinguishes products: everything but the addresses.
+/// Returns the largest power of two, up to 256, of which an address is a multiple.
+uint32_t alignmentOf(const void *address) {
+  auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+  return static_cast<uint32_t>(bits & -bits);
+}
+
+/// What distinguishes products: everything but the addresses, of which the alignment counts.
 using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       Dtype, Dtype>;
+                       Dtype, Dtype, uint32_t, uint32_t, uint32_t>;
 
 Key keyOf(const Product &p) {
-  return {p.transposeA, p.transposeB, p.batch, p.m,    p.n,         p.k,
-          p.lda,        p.ldb,        p.ldc,   p.type, p.resultType};
+  return {p.transposeA,
+          p.transposeB,
+          p.batch,
+          p.m,
+          p.n,
+          p.k,
+          p.lda,
+          p.ldb,
+          p.ldc,
+          p.type,
+          p.resultType,
+          alignmentOf(p.a),
+          alignmentOf(p.b),
+          alignmentOf(p.c)};
 }
 
 /// A product that is ready to be enqueued. Descriptors live as long as the process.
@@ -126,10 +144,16 @@ struct Blas::State {
   void choose(const Product &p, Prepared &made) const {
     cublasLtMatmulPreference_t preference = nullptr;
     must(library.cublasLtMatmulPreferenceCreate(&preference), "describe", p);
-    must(library.cublasLtMatmulPreferenceSetAttribute(preference,
-                                                      CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &workspaceBytes, sizeof(workspaceBytes)),
-         "describe", p);
+    auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto &value) {
+      must(library.cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof(value)),
+           "describe", p);
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspaceBytes);
+    // cuBLASLt's first matrix is the product's second one.
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentOf(p.b));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentOf(p.c));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentOf(p.c));
     cublasLtMatmulHeuristicResult_t found = {};
     int count = 0;
     must(library.cublasLtMatmulAlgoGetHeuristic(handle, made.operation, made.a, made.b, made.c,

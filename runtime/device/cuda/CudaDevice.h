@@ -25,6 +25,7 @@ public:
 
   std::string describe() const override;
   bool sharesMemory() const override { return false; }
+  bool hasCollectives() const override { return true; }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
