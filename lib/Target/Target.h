@@ -22,6 +22,16 @@ struct KernelInfo {
   int64_t rows = 0;    ///< number of rows, which run in parallel
   int64_t grain = 1;   ///< minimum number of rows per thread
   int64_t scratch = 0; ///< bytes of scratch memory per thread
+  int64_t threads = 0; ///< threads that compute a row together (a block of a GPU); 0: one
+};
+
+/// What the assembler of an architecture reports of a kernel. Shared memory is per block; registers
+/// and bytes of stack and of spilled registers are per thread.
+struct KernelUsage {
+  std::string name; ///< as passed to generateKernel
+  std::string architecture;
+  int64_t registers = 0, sharedBytes = 0;
+  int64_t stackBytes = 0, spilledBytes = 0;
 };
 
 /// A line of the memory plan: device memory per rank besides the state block and the arena.
@@ -67,8 +77,9 @@ public:
   /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to
   /// the LLVM dialect: on the host to functions with the ABI of ShaleKernel, on another device to
   /// constants of type ShaleDeviceKernel and one, kDeviceCode, with their machine code
-  /// (include/shale/Runtime.h).
-  virtual mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const = 0;
+  /// (include/shale/Runtime.h). Returns what each kernel takes per architecture; empty if the target
+  /// has no assembler that reports it. Fails after an error.
+  virtual mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const = 0;
   /// Compiles a program in the LLVM dialect to the bytes of an object file. Fails after an error.
   virtual mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                          llvm::SmallVectorImpl<char> &object) const = 0;

@@ -30,7 +30,7 @@ public:
   bool hasFast16BitFloats() const override { return false; }
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
-  mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;
+  mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;
   mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                  llvm::SmallVectorImpl<char> &object) const override;
   std::vector<std::string> getLibraries() const override {

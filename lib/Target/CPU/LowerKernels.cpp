@@ -91,7 +91,7 @@ LogicalResult cpu::lowerFunctions(ModuleOp module) {
   return pm.run(module);
 }
 
-LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
+FailureOr<std::vector<KernelUsage>> CpuTarget::lowerKernels(ModuleOp module) const {
   SmallVector<StringAttr> names;
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal())
@@ -100,5 +100,5 @@ LogicalResult CpuTarget::lowerKernels(ModuleOp module) const {
     return failure();
   for (StringAttr name : names)
     wrap(module.lookupSymbol<LLVM::LLVMFuncOp>(name));
-  return success();
+  return std::vector<KernelUsage>();
 }

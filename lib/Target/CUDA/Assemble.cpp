@@ -5,6 +5,7 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/ThreadPool.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -60,54 +61,73 @@ bool runTool(StringRef name, std::vector<std::string> arguments, std::string &lo
   return false;
 }
 
-/// Reads the lines of `ptxas -v`: a kernel's name, its spills, then its registers.
-std::vector<KernelUsage> readUsage(StringRef log) {
-  llvm::Regex entry("Compiling entry function '([^']*)'"), spill("([0-9]+) bytes spill stores"),
-      registers("Used ([0-9]+) registers"), shared("([0-9]+) bytes smem");
+/// Reads the lines of `ptxas -v`: a kernel's name, its stack and spills, then its registers.
+std::vector<KernelUsage> readUsage(StringRef log, StringRef architecture) {
+  llvm::Regex entry("Compiling entry function '([^']*)'"), stack("([0-9]+) bytes stack frame"),
+      spill("([0-9]+) bytes spill stores"), registers("Used ([0-9]+) registers"),
+      shared("([0-9]+) bytes smem");
   std::vector<KernelUsage> usage;
   SmallVector<StringRef> lines;
   log.split(lines, '\n');
   for (StringRef line : lines) {
     SmallVector<StringRef> match;
-    auto number = [&](int64_t &value) { match[1].getAsInteger(10, value); };
     if (entry.match(line, &match))
-      usage.push_back({match[1].str(), 0, 0, 0});
+      usage.push_back({match[1].str(), architecture.str()});
     if (usage.empty())
       continue;
-    if (spill.match(line, &match))
-      number(usage.back().spillBytes);
-    if (registers.match(line, &match))
-      number(usage.back().registers);
-    if (shared.match(line, &match))
-      number(usage.back().sharedBytes);
+    KernelUsage &last = usage.back();
+    for (auto [pattern, value] :
+         {std::pair(&stack, &last.stackBytes), std::pair(&spill, &last.spilledBytes),
+          std::pair(&registers, &last.registers), std::pair(&shared, &last.sharedBytes)})
+      if (pattern->match(line, &match))
+        match[1].getAsInteger(10, *value);
   }
   return usage;
+}
+
+/// The machine code of one architecture.
+struct Assembled {
+  std::unique_ptr<TemporaryFile> cubin;
+  std::vector<KernelUsage> usage;
+  std::string error;
+};
+
+Assembled assembleOne(const Architecture &architecture, StringRef ptx) {
+  Assembled made;
+  TemporaryFile source("ptx", made.error);
+  made.cubin = std::make_unique<TemporaryFile>("cubin", made.error);
+  std::string log;
+  if (source && *made.cubin && source.write(ptx, made.error) &&
+      runTool("ptxas",
+              {("-arch=" + architecture.name).str(), "-O3", "-v", "-o", made.cubin->name().str(),
+               source.name().str()},
+              log, made.error))
+    made.usage = readUsage(log, architecture.name);
+  return made;
 }
 
 } // namespace
 
 bool cuda::assemble(ArrayRef<Architecture> architectures, ArrayRef<std::string> ptx,
                     std::string &fatbin, std::vector<KernelUsage> &usage, std::string &error) {
-  std::vector<std::unique_ptr<TemporaryFile>> cubins;
   TemporaryFile result("fatbin", error);
   if (!result)
     return false;
+  std::vector<Assembled> made(architectures.size());
+  llvm::DefaultThreadPool pool;
+  for (size_t i = 0; i < made.size(); ++i)
+    pool.async([&, i] { made[i] = assembleOne(architectures[i], ptx[i]); });
+  pool.wait();
   std::vector<std::string> bundle = {"--64", ("--create=" + result.name()).str()};
-  for (auto [architecture, text] : llvm::zip(architectures, ptx)) {
-    TemporaryFile source("ptx", error);
-    cubins.push_back(std::make_unique<TemporaryFile>("cubin", error));
-    if (!source || !*cubins.back() || !source.write(text, error))
+  for (auto [architecture, one] : llvm::zip(architectures, made)) {
+    if (!one.error.empty()) {
+      error = one.error;
       return false;
-    std::string log;
-    if (!runTool("ptxas",
-                 {("-arch=" + architecture.name).str(), "-O3", "-v", "-o",
-                  cubins.back()->name().str(), source.name().str()},
-                 log, error))
-      return false;
-    usage = readUsage(log);
-    bundle.push_back(("--image3=kind=elf,sm=" + architecture.name.drop_front(3) +
-                      ",file=" + cubins.back()->name())
-                         .str());
+    }
+    llvm::append_range(usage, one.usage);
+    bundle.push_back(
+        ("--image3=kind=elf,sm=" + architecture.name.drop_front(3) + ",file=" + one.cubin->name())
+            .str());
   }
   std::string log;
   return runTool("fatbinary", bundle, log, error) && result.read(fatbin, error);

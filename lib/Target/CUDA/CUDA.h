@@ -42,7 +42,7 @@ public:
   bool hasFast16BitFloats() const override { return true; }
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
-  mlir::LogicalResult lowerKernels(mlir::ModuleOp module) const override;
+  mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;
   mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                  llvm::SmallVectorImpl<char> &object) const override {
     return host.emitObject(module, object);
@@ -57,8 +57,10 @@ public:
                                        int64_t threads) const override;
 
 private:
-  /// Compiles lowered kernels for the architectures. Fails after an error.
-  mlir::FailureOr<std::string> compile(mlir::gpu::GPUModuleOp kernels) const;
+  /// Compiles kernels for the architectures. `usage` gets what each takes, named as in the code. Fails
+  /// after an error.
+  mlir::FailureOr<std::string> compile(mlir::gpu::GPUModuleOp kernels,
+                                       std::vector<KernelUsage> &usage) const;
   /// Compiles kernels to a shared library of the host, for the emulator (test/emulation).
   mlir::FailureOr<std::string> compileEmulated(mlir::gpu::GPUModuleOp kernels) const;
 

@@ -11,19 +11,14 @@ namespace shale::cuda {
 /// as polynomials, no contraction of products and sums. Fails after an error.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp kernels);
 
-/// Translates a lowered module to PTX for an architecture. Fails after an error on the module.
-mlir::FailureOr<std::string> emitPtx(mlir::gpu::GPUModuleOp kernels,
-                                     const Architecture &architecture);
+/// Translates a lowered module to PTX for each architecture, in their order and in parallel. Fails
+/// after an error on the module.
+mlir::FailureOr<std::vector<std::string>> emitPtx(mlir::gpu::GPUModuleOp kernels,
+                                                  llvm::ArrayRef<Architecture> architectures);
 
-/// What ptxas prints of a kernel.
-struct KernelUsage {
-  std::string name;
-  int64_t registers = 0, sharedBytes = 0, spillBytes = 0;
-};
-
-/// Assembles PTX of architectures, in their order, to one fatbin by the CUDA toolkit's ptxas and
-/// fatbinary. Returns false with a message in `error` on failure. `usage` gets an entry per kernel
-/// of the last architecture.
+/// Assembles PTX of architectures, in their order and in parallel, to one fatbin by the CUDA
+/// toolkit's ptxas and fatbinary. Returns false with a message in `error` on failure. `usage` gets
+/// an entry per architecture and kernel, named as in the PTX.
 bool assemble(llvm::ArrayRef<Architecture> architectures, llvm::ArrayRef<std::string> ptx,
               std::string &fatbin, std::vector<KernelUsage> &usage, std::string &error);
 

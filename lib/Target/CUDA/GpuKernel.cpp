@@ -428,7 +428,7 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
              << "the kernel needs " << launch.blocks << " blocks; a GPU has at most " << INT32_MAX;
     gpu::GPUFuncOp function = createFunction(b, module, name, body, launch);
     if (succeeded(emit(function)))
-      return KernelInfo{launch.blocks, 1, 0};
+      return KernelInfo{launch.blocks, 1, 0, launch.threads};
     function.erase();
     return failure();
   };

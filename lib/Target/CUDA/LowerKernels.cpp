@@ -67,37 +67,24 @@ void describe(OpBuilder &b, Location loc, StringRef symbol, StringRef name, int3
 
 } // namespace
 
-FailureOr<std::string> CudaTarget::compile(gpu::GPUModuleOp kernels) const {
-  llvm::StringMap<Location> places;
-  for (auto function : kernels.getOps<gpu::GPUFuncOp>())
-    places.try_emplace(function.getName(), function.getLoc());
+FailureOr<std::string> CudaTarget::compile(gpu::GPUModuleOp kernels,
+                                           std::vector<KernelUsage> &usage) const {
   if (failed(lowerToNvvm(kernels)))
     return failure();
-  std::vector<std::string> ptx;
-  for (const Architecture &architecture : architectures) {
-    FailureOr<std::string> text = emitPtx(kernels, architecture);
-    if (failed(text))
-      return failure();
-    ptx.push_back(std::move(*text));
-  }
+  FailureOr<std::vector<std::string>> ptx = emitPtx(kernels, architectures);
+  if (failed(ptx))
+    return failure();
   std::string fatbin, error;
-  std::vector<KernelUsage> usage;
-  if (!assemble(architectures, ptx, fatbin, usage, error))
+  if (!assemble(architectures, *ptx, fatbin, usage, error))
     return kernels.emitError() << "cannot assemble the kernels: " << error;
-  for (const KernelUsage &use : usage) {
-    auto place = places.find(use.name);
-    emitDecision(place == places.end() ? kernels.getLoc() : place->second, "gpu-kernels",
-                 llvm::formatv("{0}: {1} registers, {2} bytes of shared memory, {3} bytes spilled",
-                               use.name, use.registers, use.sharedBytes, use.spillBytes)
-                     .str());
-  }
   return fatbin;
 }
 
-LogicalResult CudaTarget::lowerKernels(ModuleOp module) const {
+FailureOr<std::vector<KernelUsage>> CudaTarget::lowerKernels(ModuleOp module) const {
+  std::vector<KernelUsage> usage;
   auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
   if (!kernels)
-    return success();
+    return usage;
   Location loc = kernels.getLoc();
   std::vector<std::string> symbols = rename(kernels);
   struct Described {
@@ -111,13 +98,24 @@ LogicalResult CudaTarget::lowerKernels(ModuleOp module) const {
                          function.getKnownBlockSize().value_or(ArrayRef<int32_t>{1}).front(),
                          function.getLoc()});
   FailureOr<std::string> code =
-      architectures.front().isEmulated() ? compileEmulated(kernels) : compile(kernels);
+      architectures.front().isEmulated() ? compileEmulated(kernels) : compile(kernels, usage);
   if (failed(code))
     return failure();
+  for (KernelUsage &use : usage) {
+    size_t number =
+        llvm::find_if(described, [&](const Described &d) { return d.name == use.name; }) -
+        described.begin();
+    emitDecision(
+        described[number].loc, "gpu-kernels",
+        llvm::formatv("{0}: {1} registers, {2} bytes of shared memory, {3} bytes spilled on {4}",
+                      use.name, use.registers, use.sharedBytes, use.spilledBytes, use.architecture)
+            .str());
+    use.name = symbols[number];
+  }
   OpBuilder b(kernels);
   makeBytes(b, loc, kDeviceCode, *code, LLVM::Linkage::Internal, 16);
   for (auto [symbol, kernel] : llvm::zip(symbols, described))
     describe(b, kernel.loc, symbol, kernel.name, kernel.threads);
   kernels.erase();
-  return success();
+  return usage;
 }

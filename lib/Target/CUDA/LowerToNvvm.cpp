@@ -28,6 +28,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/ThreadPool.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include <mutex>
@@ -120,28 +121,60 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
 }
 
-FailureOr<std::string> cuda::emitPtx(gpu::GPUModuleOp kernels, const Architecture &architecture) {
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(architecture, error);
-  if (!machine)
-    return kernels.emitError() << "no code generator for " << architecture.name << ": " << error;
+namespace {
+
+/// The PTX of one architecture. A thread of its own makes it, so it has a context of its own.
+struct Emitted {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::string text;
+  bool works = true;
+
+  void emit() {
+    optimize(*module, *machine);
+    llvm::SmallString<0> buffer;
+    llvm::raw_svector_ostream out(buffer);
+    llvm::legacy::PassManager passes;
+    works =
+        !machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile);
+    if (works)
+      passes.run(*module);
+    text = buffer.str().str();
+  }
+};
+
+} // namespace
+
+FailureOr<std::vector<std::string>> cuda::emitPtx(gpu::GPUModuleOp kernels,
+                                                  ArrayRef<Architecture> architectures) {
   MLIRContext &context = *kernels.getContext();
   registerBuiltinDialectTranslation(context);
   registerGPUDialectTranslation(context);
   registerLLVMDialectTranslation(context);
   registerNVVMDialectTranslation(context);
-  llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, llvmContext, "shale");
-  if (!module)
-    return kernels.emitError("translation to LLVM IR failed");
-  module->setTargetTriple(machine->getTargetTriple());
-  module->setDataLayout(machine->createDataLayout());
-  optimize(*module, *machine);
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream out(text);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return kernels.emitError() << architecture.name << " has no assembly";
-  passes.run(*module);
-  return text.str().str();
+  std::vector<Emitted> emitted(architectures.size());
+  // The translation changes the module, so that it runs once at a time.
+  for (auto [architecture, one] : llvm::zip(architectures, emitted)) {
+    std::string error;
+    one.machine = createMachine(architecture, error);
+    if (!one.machine)
+      return kernels.emitError() << "no code generator for " << architecture.name << ": " << error;
+    one.module = translateModuleToLLVMIR(kernels, one.context, "shale");
+    if (!one.module)
+      return kernels.emitError("translation to LLVM IR failed");
+    one.module->setTargetTriple(one.machine->getTargetTriple());
+    one.module->setDataLayout(one.machine->createDataLayout());
+  }
+  llvm::DefaultThreadPool pool;
+  for (Emitted &one : emitted)
+    pool.async([&one] { one.emit(); });
+  pool.wait();
+  std::vector<std::string> texts;
+  for (auto [architecture, one] : llvm::zip(architectures, emitted)) {
+    if (!one.works)
+      return kernels.emitError() << architecture.name << " has no assembly";
+    texts.push_back(std::move(one.text));
+  }
+  return texts;
 }

@@ -28,7 +28,7 @@ public:
                                        Region &body) const override {
     return KernelInfo{1, 1, 0};
   }
-  LogicalResult lowerKernels(ModuleOp module) const override {
+  FailureOr<std::vector<KernelUsage>> lowerKernels(ModuleOp module) const override {
     return module.emitError("the abacus runs no code: stop at --emit rt");
   }
   LogicalResult emitObject(ModuleOp module, SmallVectorImpl<char> &object) const override {
