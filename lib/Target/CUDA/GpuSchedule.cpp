@@ -1,5 +1,6 @@
 //===- GpuSchedule.cpp - How rows and columns map to blocks and threads ---===//
 #include "lib/Target/CUDA/GpuSchedule.h"
+#include "dialects/interfaces/Interfaces.h"
 #include "dialects/nn/NN.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "llvm/Support/MathExtras.h"
@@ -16,7 +17,10 @@ constexpr int64_t kBlock = 128;
 /// Elements per thread of a flat kernel.
 constexpr int64_t kFlatElements = 16;
 /// Elements of a row per thread that are kept in registers.
-constexpr int64_t kRowElements = 32, kWideRowElements = 64;
+constexpr int64_t kFewRowElements = 16, kRowElements = 32, kWideRowElements = 64;
+/// Bytes of inputs per thread that a schedule aims at, and the most that are kept in registers: 48
+/// and 160 registers, besides those of the computation.
+constexpr int64_t kInputBytes = 192, kMaxInputBytes = 640;
 /// Maximum threads per row; more are slower.
 constexpr int64_t kMaxRowThreads = 512;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
@@ -43,11 +47,33 @@ int64_t chunkWidth(Region &body, int64_t count, int64_t columns) {
   return width;
 }
 
+/// Returns the bytes of the inputs with `count` elements for one element.
+int64_t inputBytes(Region &body, int64_t count) {
+  int64_t bytes = 0;
+  for (Value input : body.front().getArguments())
+    if (nn::elements(input) == count)
+      bytes += nn::elementBytes(getElementTypeOrSelf(input.getType()));
+  return bytes;
+}
+
+/// Returns the elements per thread of a flat kernel. An op that selects between its operands by the
+/// index, such as a concatenation, computes an element of each.
+int64_t flatElements(Region &body) {
+  int64_t bytes = 0, operands = 1;
+  for (Value input : body.front().getArguments())
+    bytes += nn::elementBytes(getElementTypeOrSelf(input.getType()));
+  for (auto op : body.getOps<IndexedOpInterface>())
+    operands = std::max<int64_t>(operands, llvm::count_if(op->getOpOperands(), [&](OpOperand &use) {
+                                   return !op.readsMemory(use.getOperandNumber());
+                                 }));
+  return bytes * operands * kFlatElements > kInputBytes ? kFlatElements / 2 : kFlatElements;
+}
+
 GpuSchedule flatSchedule(const RowForm &form, Region &body) {
   GpuSchedule schedule;
   // With a loop inside each element, neighbouring threads take neighbouring elements.
   schedule.width = form.loops ? 1 : chunkWidth(body, form.columns, form.columns);
-  schedule.chunks = form.loops ? 1 : kFlatElements / schedule.width;
+  schedule.chunks = form.loops ? 1 : std::max<int64_t>(1, flatElements(body) / schedule.width);
   int64_t pieces = form.columns / schedule.width;
   schedule.threads = std::min<int64_t>(llvm::PowerOf2Ceil(pieces), kBlock);
   while (schedule.chunks > 1 && pieces < kFewBlocks * schedule.threads * schedule.chunks)
@@ -66,8 +92,11 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   int64_t wideInputs = llvm::count_if(body.front().getArguments(), [&](Value input) {
     return nn::elements(input) == form.rows * form.columns;
   });
+  int64_t bytes = inputBytes(body, form.rows * form.columns);
   int64_t each =
       form.columns > 128 * kRowElements && wideInputs < 2 ? kWideRowElements : kRowElements;
+  while (each > kFewRowElements && each * bytes > kInputBytes)
+    each /= 2;
   int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, each));
   // A chunk per thread at most.
   threads = std::min<int64_t>(threads, llvm::PowerOf2Ceil(form.columns / schedule.width));
@@ -76,6 +105,8 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
   schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
   int64_t chunks = llvm::divideCeil(form.columns, schedule.width * schedule.rowThreads);
-  schedule.chunks = chunks * schedule.width <= kWideRowElements ? chunks : 0;
+  int64_t elements = chunks * schedule.width;
+  bool fits = elements <= kWideRowElements && elements * bytes <= kMaxInputBytes;
+  schedule.chunks = fits ? chunks : 0;
   return schedule;
 }
