@@ -1,4 +1,5 @@
 //===- RTDialect.cpp - The rt dialect -------------------------------------===//
+#include "dialects/rt/KernelCode.h"
 #include "dialects/rt/RT.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -34,8 +35,34 @@ void RTDialect::initialize() {
       >();
 }
 
+/// Whether an attribute of a kernel has the form of KernelCode.h.
+static bool isKernelCode(Attribute attr) {
+  auto isNumber = [](Attribute value) {
+    auto number = dyn_cast<IntegerAttr>(value);
+    return number && !number.getValue().isNegative();
+  };
+  auto isUsage = [&](Attribute value) {
+    auto usage = dyn_cast<DictionaryAttr>(value);
+    return usage && usage.getAs<StringAttr>("architecture") &&
+           llvm::all_of(usage, [&](NamedAttribute entry) {
+             return entry.getName() == "architecture" || isNumber(entry.getValue());
+           });
+  };
+  auto code = dyn_cast<DictionaryAttr>(attr);
+  return code && llvm::all_of(code, [&](NamedAttribute entry) {
+           if (entry.getName() != "usage")
+             return isNumber(entry.getValue());
+           auto usages = dyn_cast<ArrayAttr>(entry.getValue());
+           return usages && llvm::all_of(usages, isUsage);
+         });
+}
+
 LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   StringRef name = attr.getName();
+  if (name == kCodeAttr)
+    return isa<KernelOp>(op) && isKernelCode(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be what a compiled kernel takes";
   if (name == kBucketAttr) {
     auto bucket = dyn_cast<IntegerAttr>(attr.getValue());
     return isa<AllReduceOp, ReduceScatterOp>(op) && bucket && !bucket.getValue().isNegative()

@@ -1,7 +1,9 @@
 //===- GenerateKernels.cpp - Native functions of the plan's kernels -------===//
 #include "dialects/rt/RT.h"
+#include "lib/Analysis/KernelReport.h"
 #include "lib/Target/Target.h"
 #include "passes/codegen/Passes.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace shale {
 #define GEN_PASS_DEF_GENERATEKERNELSPASS
@@ -40,6 +42,7 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
 
   /// Generates the kernels of the device, or those of its host.
   static LogicalResult generate(ModuleOp module, const Target &target, bool host) {
+    llvm::StringMap<std::pair<rt::KernelOp, KernelInfo>> infos; // by the name of the code
     OwningOpRef<ModuleOp> generated = ModuleOp::create(module.getLoc());
     for (auto kernel : module.getOps<rt::KernelOp>()) {
       if (kernel.getHost() != host)
@@ -51,9 +54,16 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
       kernel.setRows(info->rows);
       kernel.setGrain(info->grain);
       kernel.setFunction(name);
+      infos[name] = {kernel, *info};
     }
-    if (failed(target.lowerKernels(*generated)))
+    FailureOr<std::vector<KernelUsage>> usage = target.lowerKernels(*generated);
+    if (failed(usage))
       return failure();
+    llvm::StringMap<std::vector<KernelUsage>> usageOf;
+    for (KernelUsage &use : *usage)
+      usageOf[use.name].push_back(std::move(use));
+    for (auto &[name, compiled] : infos)
+      recordCode(compiled.first, compiled.second, usageOf[name]);
     moveInto(*generated, module);
     return success();
   }

@@ -17,6 +17,7 @@
 #include "shale/Runtime.h"
 #include "tools/driver/Dumps.h"
 #include "tools/driver/Interrupt.h"
+#include "tools/driver/KernelReports.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Pipeline.h"
 #include "tools/driver/PlanFirst.h"
@@ -423,7 +424,8 @@ private:
   int runStage(const Stage &stage) {
     PassManager manager(&context);
     stage.build(manager);
-    int saved = SHALE_EXIT_OK;
+    int saved = SHALE_EXIT_OK, reported = SHALE_EXIT_OK;
+    writeKernelReports(manager, options, reported);
     if (options.savePasses)
       savePasses(manager, stagePath(stage.name), saved);
     if (options.printPasses)
@@ -433,8 +435,8 @@ private:
       manager.enableCrashReproducerGeneration(options.crashReproducer);
     if (failed(manager.run(*module)))
       return stage.exitCode;
-    if (saved)
-      return saved;
+    if (saved || reported)
+      return saved ? saved : reported;
     if (stage.last && stage.level == Emit::RT) { // codegen drops the information of the plan
       FailureOr<ProgramSummary> planned = summarizeProgram(*module);
       if (failed(planned))

@@ -148,8 +148,10 @@ constexpr std::pair<StringRef, Emit> kEmits[] = {
 
 std::string setEmit(O &o, StringRef v) { return parseWord<Emit>(kEmits, v, o.emit); }
 
-constexpr std::pair<StringRef, ReportKind> kReports[] = {
-    {"memory", ReportKind::Memory}, {"comm", ReportKind::Comm}, {"numerics", ReportKind::Numerics}};
+constexpr std::pair<StringRef, ReportKind> kReports[] = {{"memory", ReportKind::Memory},
+                                                         {"comm", ReportKind::Comm},
+                                                         {"numerics", ReportKind::Numerics},
+                                                         {"kernels", ReportKind::Kernels}};
 
 std::string addReport(O &o, StringRef v) {
   auto [kind, path] = v.split('=');
@@ -272,7 +274,7 @@ std::vector<Flag> makeFlags() {
        "a table of plans, one for each combination: shard,recompute=none|block",
        [](O &o, StringRef v) { return parseComparison(v, o.compare); }});
   add({"report", "KIND", plan, Effect::Report,
-       "memory | comm | numerics, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when",
+       "memory | comm | numerics | kernels, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when",
        addReport, nullptr, /*repeated=*/true});
   add({"why", "TENSOR", plan, Effect::Report,
        "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,

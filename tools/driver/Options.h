@@ -28,7 +28,7 @@ struct DimSize {
   bool perRank = false;        ///< whether it is the size of each rank's part
 };
 
-enum class ReportKind { Memory, Comm, Numerics };
+enum class ReportKind { Memory, Comm, Numerics, Kernels };
 
 /// A value of --report.
 struct Report {

@@ -26,7 +26,8 @@ int shale::checkPlanOptions(const CompileOptions &options) {
 int shale::writeReports(ModuleOp planned, const ProgramSummary &summary,
                         const CompileOptions &options) {
   for (const Report &report : options.reports) {
-    if (report.kind == ReportKind::Numerics) // written after partition
+    // Written after partition and after the kernels are compiled.
+    if (report.kind == ReportKind::Numerics || report.kind == ReportKind::Kernels)
       continue;
     ReportForm form = reportFormOf(report.file());
     std::string text;

@@ -47,3 +47,17 @@ rt.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32> aliases [1] {
 // A mesh axis, a slot or a constant is named elsewhere; here an attribute nobody knows.
 // expected-error @+1 {{unknown attribute 'rt.speed'}}
 module attributes {rt.speed = 4 : i64} {}
+
+// -----
+
+// expected-error @+1 {{'rt.code' must be what a compiled kernel takes}}
+rt.kernel @k() -> () attributes {rt.code = {usage = [{registers = 40 : i64}]}} {
+  rt.yield
+}
+
+// -----
+
+// expected-error @+1 {{'rt.code' must be what a compiled kernel takes}}
+rt.kernel @k() -> () attributes {rt.code = {threads = -1 : i64}} {
+  rt.yield
+}
