@@ -67,6 +67,15 @@ public:
   /// Whether matrix products of 16-bit floats are faster than those of f32.
   virtual bool hasFast16BitFloats() const = 0;
 
+  /// Returns the number of parts that a reduction to `results` elements, each of `each` elements,
+  /// is split into. A first kernel reduces the parts, a second one their results. With `trailing`
+  /// the elements of one result are neighbours, otherwise they are `results` elements apart. 1: the
+  /// reduction is one kernel.
+  virtual int64_t reductionParts(int64_t results, int64_t each, bool trailing) const {
+    (void)results, (void)each, (void)trailing;
+    return 1;
+  }
+
   // ---- code
 
   /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block

@@ -150,6 +150,42 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def SplitReductionsPass : Pass<"shale-split-reductions", "::mlir::ModuleOp"> {
+  let summary = "Reduces in two stages where a target needs more parallel work";
+  let description = [{
+    A reduction over leading or over trailing dimensions to few results becomes two:
+    one of equal parts, which are independent, and one of their results. The target
+    determines the number of parts (`Target::reductionParts`); on a CPU it is 1. Then
+    the pass changes nothing. The pass takes a number near it that divides the
+    elements of a result. The order of each sum is fixed, and so are its bits.
+
+    A bias gradient on a GPU: 512 parts of 128 rows each.
+
+    Before:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @gradient(%dy: tensor<64x1024x128xf32>) -> tensor<128xf32> {
+        %bias = nn.reduce sum %dy dims = [0, 1] : tensor<64x1024x128xf32> -> tensor<128xf32>
+        return %bias : tensor<128xf32>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @gradient(%dy: tensor<64x1024x128xf32>) -> tensor<128xf32> {
+        %parts = nn.reshape %dy : tensor<64x1024x128xf32> -> tensor<512x128x128xf32>
+        %sums = nn.reduce sum %parts dims = [1] : tensor<512x128x128xf32> -> tensor<512x128xf32>
+        %bias = nn.reduce sum %sums dims = [0] : tensor<512x128xf32> -> tensor<128xf32>
+        return %bias : tensor<128xf32>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
   let summary = "Puts ops that become one kernel into one nn.cluster";
   let description = [{

@@ -12,6 +12,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createWidenPass());
   // Norms, losses and the like become elementwise ops and reductions.
   pm.addPass(createDecomposePass());
+  // Reductions with too few results for the target's parallel work become two stages.
+  pm.addPass(createSplitReductionsPass());
   // These become kernels.
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;

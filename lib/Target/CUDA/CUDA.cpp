@@ -10,6 +10,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale;
@@ -25,6 +26,15 @@ static constexpr Architecture kArchitectures[] = {
 bool CudaTarget::isLibraryCall(Operation *op) const {
   auto matmul = dyn_cast<nn::MatmulOp>(op);
   return matmul && !matmul.getType().getElementType().isF64();
+}
+
+int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing) const {
+  // The rates of column reductions are constant from about 400 to 1500 blocks
+  // (docs/gpu-measurements.md, section C). A launch costs more than a few thousand elements.
+  constexpr int64_t blocks = 512, strip = 128, leastRow = 4096, leastColumn = 64;
+  int64_t alone = trailing ? results : llvm::divideCeil(results, strip);
+  int64_t most = each / (trailing ? leastRow : leastColumn);
+  return results == 0 ? 1 : std::clamp<int64_t>(blocks / alone, 1, std::max<int64_t>(1, most));
 }
 
 bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }

@@ -40,6 +40,7 @@ public:
     return isLibraryCall(op) || hasOwnKernel(op);
   }
   bool hasFast16BitFloats() const override { return true; }
+  int64_t reductionParts(int64_t results, int64_t each, bool trailing) const override;
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
   mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;

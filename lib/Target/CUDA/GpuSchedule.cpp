@@ -1,9 +1,11 @@
 //===- GpuSchedule.cpp - How rows and columns map to blocks and threads ---===//
 #include "lib/Target/CUDA/GpuSchedule.h"
 #include "dialects/interfaces/Interfaces.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -23,6 +25,12 @@ constexpr int64_t kFewRowElements = 16, kRowElements = 32, kWideRowElements = 64
 constexpr int64_t kInputBytes = 192, kMaxInputBytes = 640;
 /// Maximum threads per row; more are slower.
 constexpr int64_t kMaxRowThreads = 512;
+/// Threads of a block that reduces columns, columns of its strip, and columns where strips that
+/// wide would be fewer than kFewBlocks.
+constexpr int64_t kColumnThreads = 256, kStrip = 128, kFewStrip = 32;
+/// Rows below which threads do not share a column, and reductions in one pass: 8 KiB of shared
+/// memory each.
+constexpr int64_t kLeastRows = 16, kMaxColumnReductions = 4;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 
@@ -82,11 +90,55 @@ GpuSchedule flatSchedule(const RowForm &form, Region &body) {
   return schedule;
 }
 
+/// Fills in the sizes if the op reduces adjacent dimensions and leaves at least one behind them.
+bool reducesColumns(nn::ReduceOp op, GpuSchedule &schedule) {
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
+  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
+      dims.back() - dims.front() + 1 != int64_t(dims.size()))
+    return false;
+  auto product = [](ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+  };
+  schedule.outer = product(shape.take_front(dims.front()));
+  schedule.each = product(shape.slice(dims.front(), dims.size()));
+  schedule.inner = product(shape.drop_front(dims.back() + 1));
+  return true;
+}
+
+/// Returns the schedule of a flat kernel all of whose reductions are of columns of the same sizes,
+/// and independent; its strip is 0 if it is not such a kernel.
+GpuSchedule columnSchedule(const RowForm &form, Region &body) {
+  GpuSchedule schedule;
+  SmallVector<nn::ReduceOp> all(body.getOps<nn::ReduceOp>());
+  for (auto [i, op] : llvm::enumerate(all)) {
+    GpuSchedule own;
+    if (!reducesColumns(op, own) || nn::elements(op.getResult()) != form.columns ||
+        (i > 0 && (own.each != schedule.each || own.inner != schedule.inner)))
+      return {};
+    schedule = own;
+  }
+  SetVector<Operation *> before;
+  for (nn::ReduceOp op : all)
+    (void)getBackwardSlice(op.getOperation(), &before);
+  if (all.empty() || all.size() > kMaxColumnReductions || schedule.each < kLeastRows ||
+      llvm::any_of(before, llvm::IsaPred<nn::ReduceOp>))
+    return {};
+  int64_t inner = schedule.inner;
+  schedule.width = chunkWidth(body, schedule.outer * schedule.each * inner, inner);
+  bool few = schedule.outer * llvm::divideCeil(inner, kStrip) < kFewBlocks;
+  schedule.strip = std::max(few ? kFewStrip : kStrip, schedule.width);
+  schedule.threads = kColumnThreads;
+  schedule.blocks = schedule.outer * llvm::divideCeil(inner, schedule.strip);
+  return schedule;
+}
+
 } // namespace
 
 GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
-  if (form.flat)
-    return flatSchedule(form, body);
+  if (form.flat) {
+    GpuSchedule columns = columnSchedule(form, body);
+    return columns.strip > 0 ? columns : flatSchedule(form, body);
+  }
   GpuSchedule schedule;
   schedule.width = chunkWidth(body, form.rows * form.columns, form.columns);
   int64_t wideInputs = llvm::count_if(body.front().getArguments(), [&](Value input) {

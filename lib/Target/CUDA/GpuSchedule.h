@@ -12,12 +12,18 @@ namespace shale::cuda {
 /// chunks of `width` neighbouring columns, `rowThreads` chunks apart. If `chunks` is positive, a
 /// thread takes at most that many chunks, unrolled, so that a row that several stages read stays in
 /// registers; 0: a loop over the row for each stage.
-/// Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads apart.
+/// Columns: reductions from [outer, each, inner] to [outer, inner]. A block takes a strip of
+/// `strip` neighbouring columns of one [each, inner]. A thread takes `width` neighbours of every
+/// n-th row, where `threads / (strip / width)` = n. The sums of a column's threads meet in shared
+/// memory. Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads
+/// apart.
 struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block
   int64_t rowThreads = 32, rowsPerBlock = 1;
   int64_t width = 1, chunks = 1;
+  int64_t strip = 0; ///< positive if and only if the kernel reduces columns
+  int64_t outer = 1, each = 1, inner = 1;
 };
 
 /// Chooses the schedule of a kernel from its form and the types and sizes of its inputs and

@@ -225,6 +225,35 @@ func.func @f(%x: tensor<4x5xCxf32>, %y: tensor<4x5xCxf32>, %t: tensor<6xCxf32>, 
                 {{"C", GetParam()}}));
 }
 
+TEST_P(Sizes, ReducesColumns) {
+  // Threads of a block share a column, reductions share a pass over the rows, and a result takes
+  // the place of an input with one element per column.
+  check(replace(R"(
+func.func @f(%x: tensor<3x40xCxf32>, %y: tensor<3x40xCxbf16>, %old: tensor<3xCxf32>, %b: tensor<2x17x3xCxf32>) -> (tensor<3xCxf32>, tensor<3xCxf32>, tensor<3xCxf32>) {
+  %0 = nn.cast %y : tensor<3x40xCxbf16> -> tensor<3x40xCxf32>
+  %1 = nn.mul %x, %0 : tensor<3x40xCxf32>
+  %2 = nn.reduce sum %1 dims = [1] : tensor<3x40xCxf32> -> tensor<3xCxf32>
+  %3 = nn.add %2, %old : tensor<3xCxf32>
+  %4 = nn.reduce max %x dims = [1] : tensor<3x40xCxf32> -> tensor<3xCxf32>
+  %5 = nn.mul %4, %3 : tensor<3xCxf32>
+  %6 = nn.reduce sum %b dims = [0, 1] : tensor<2x17x3xCxf32> -> tensor<3xCxf32>
+  return %3, %5, %6 : tensor<3xCxf32>, tensor<3xCxf32>, tensor<3xCxf32>
+})",
+                {{"C", GetParam()}}));
+}
+
+TEST(Reductions, InTwoStages) {
+  // A GPU's are split, a CPU's are not.
+  check(R"(
+func.func @f(%x: tensor<4x128x33xf32>, %y: tensor<4x128x33xf32>, %z: tensor<3x8192xf32>) -> (tensor<33xf32>, tensor<3xf32>) {
+  %0 = nn.mul %x, %y : tensor<4x128x33xf32>
+  %1 = nn.reduce sum %0 dims = [0, 1] : tensor<4x128x33xf32> -> tensor<33xf32>
+  %2 = nn.mul %z, %z : tensor<3x8192xf32>
+  %3 = nn.reduce sum %2 dims = [1] : tensor<3x8192xf32> -> tensor<3xf32>
+  return %1, %3 : tensor<33xf32>, tensor<3xf32>
+})");
+}
+
 TEST_P(Sizes, Picks) {
   // Indices of one batch row, tuples, and slices. An element that is picked twice is added twice.
   check(replace(R"(

@@ -2,7 +2,7 @@
 
 module attributes {nn.target = "cuda:sm_90a"} {
 func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150xf32>, %m: tensor<8xf32>, %i: tensor<300xi64>, %g: tensor<300x40xbf16>)
-    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>) {
+    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>) {
   // A warp per row, four rows per block. The row is loaded once, in accesses of 16 bytes, and stays in registers. Rows 6 and 7
   // of the last block do not exist: their loads and stores are guarded.
   // CHECK-LABEL: gpu.func @kernel_0(
@@ -66,6 +66,21 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %1 = nn.transpose %a perm = [1, 0] : tensor<8x150xf32> -> tensor<150x8xf32>
     nn.yield %1 : tensor<150x8xf32>
   }
-  return %0, %4, %5#0, %5#1, %7, %8 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>
+  // Sums of columns: a block takes a strip of 32 columns, 4 threads of 8 columns each, and 64 threads share a column. Their
+  // sums meet in shared memory.
+  // CHECK-LABEL: gpu.func @kernel_5(
+  // CHECK-SAME: workgroup(%[[PARTS:.*]] : memref<2048xf32, #gpu.address_space<workgroup>>) kernel
+  // CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
+  // CHECK: scf.for {{.*}} iter_args
+  // CHECK: vector.load %arg0[%{{.*}}] {alignment = 16 : i64} : memref<12000xi16>, vector<8xi16>
+  // CHECK-COUNT-8: memref.store %{{.*}}, %[[PARTS]]
+  // CHECK: gpu.barrier
+  // CHECK-COUNT-64: memref.load %[[PARTS]]
+  %9 = nn.cluster (%b = %g : tensor<300x40xbf16>) -> tensor<40xf32> {
+    %1 = nn.cast %b : tensor<300x40xbf16> -> tensor<300x40xf32>
+    %2 = nn.reduce sum %1 dims = [0] : tensor<300x40xf32> -> tensor<40xf32>
+    nn.yield %2 : tensor<40xf32>
+  }
+  return %0, %4, %5#0, %5#1, %7, %8, %9 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>
 }
 }
