@@ -82,6 +82,7 @@ void shale::registerCudaKernels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
     // Passes that generate kernels do not depend on the dialects of a target.
     context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect>();
+    cuda::attachFactoredKernels(*context);
     cuda::attachTableKernels(*context);
     cuda::attachUpdateKernels(*context);
   });

@@ -20,6 +20,7 @@ struct Launch {
 namespace shale::cuda {
 
 // Each function attaches the models of one file to its ops.
+void attachFactoredKernels(mlir::MLIRContext &context);
 void attachTableKernels(mlir::MLIRContext &context);
 void attachUpdateKernels(mlir::MLIRContext &context);
 
