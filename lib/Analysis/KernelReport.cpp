@@ -137,10 +137,14 @@ LogicalResult shale::reportKernels(ModuleOp module, ReportForm form, raw_ostream
     os << llvm::formatv("{0:2}", llvm::json::Value(std::move(report))) << "\n";
     return success();
   }
-  if (kernels->empty() || kernels->front().usage.empty())
-    printRows(*kernels, target->getName(), os);
-  else
-    for (size_t place = 0; place < kernels->front().usage.size(); ++place)
-      printBlocks(*kernels, place, os);
+  // Kernels on host memory are among those of a GPU's program.
+  std::vector<Kernel> onDevice, onHost;
+  for (Kernel &kernel : *kernels)
+    (kernel.usage.empty() ? onHost : onDevice).push_back(std::move(kernel));
+  if (!onDevice.empty())
+    for (size_t place = 0; place < onDevice.front().usage.size(); ++place)
+      printBlocks(onDevice, place, os);
+  if (!onHost.empty() || onDevice.empty())
+    printRows(onHost, (onDevice.empty() ? *target : target->getHost()).getName(), os);
   return success();
 }

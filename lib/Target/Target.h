@@ -86,8 +86,8 @@ public:
   /// Lowers the functions that generateKernel appended to `module`, which holds nothing else, to
   /// the LLVM dialect: on the host to functions with the ABI of ShaleKernel, on another device to
   /// constants of type ShaleDeviceKernel and one, kDeviceCode, with their machine code
-  /// (include/shale/Runtime.h). Returns what each kernel takes per architecture; empty if the target
-  /// has no assembler that reports it. Fails after an error.
+  /// (include/shale/Runtime.h). Returns what each kernel takes per architecture; empty if the
+  /// target has no assembler that reports it. Fails after an error.
   virtual mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const = 0;
   /// Compiles a program in the LLVM dialect to the bytes of an object file. Fails after an error.
   virtual mlir::LogicalResult emitObject(mlir::ModuleOp module,

@@ -41,6 +41,8 @@ FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", 
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
            "--gtest_filter", "--install", "--prefix", "--build"}
+# Flags of programs for GPUs only; test/lib/Target/CUDA/run.test checks that they exist.
+GPU = {"--cuda-libraries", "--comm", "--no-graph"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
@@ -129,7 +131,7 @@ def command_lines(text):
 
 def check_flags(page, known):
     """A flag in a command must exist in its tool, a flag in text in any tool."""
-    everything = set().union(*(flags for flags in known.values() if flags)) | FOREIGN
+    everything = set().union(*(flags for flags in known.values() if flags)) | FOREIGN | GPU
     for block in page.blocks:
         if block.kind not in COMMANDS or block.file:
             continue
@@ -137,7 +139,7 @@ def check_flags(page, known):
             tool = next((t for t in known if any(os.path.basename(w) == t or (t == "train" and "/train" in w) for w in words)), None)
             if tool and known[tool] is None:
                 continue
-            taken = (known[tool] | FOREIGN) if tool else everything
+            taken = (known[tool] | FOREIGN | (GPU if tool == "train" else set())) if tool else everything
             for flag in (w.split("=")[0] for w in words if w.startswith("--") and len(w) > 2):
                 if flag not in taken and block.code != 64:
                     raise Deviates(f"{block.where}: {tool or 'no tool'} has no flag {flag}")

@@ -58,8 +58,8 @@ public:
                                        int64_t threads) const override;
 
 private:
-  /// Compiles kernels for the architectures. `usage` gets what each takes, named as in the code. Fails
-  /// after an error.
+  /// Compiles kernels for the architectures. `usage` gets what each takes, named as in the code.
+  /// Fails after an error.
   mlir::FailureOr<std::string> compile(mlir::gpu::GPUModuleOp kernels,
                                        std::vector<KernelUsage> &usage) const;
   /// Compiles kernels to a shared library of the host, for the emulator (test/emulation).

@@ -45,7 +45,7 @@ public:
       places = std::max(places, elements(operand));
     places = std::max(places, elements(op->getResult(0)));
     places += kStepElements; // of the last block
-    if (factors.empty()) { // constant data is not empty
+    if (factors.empty()) {   // constant data is not empty
       numbers.append(6, 0);
       factors.push_back(0);
     }
@@ -54,8 +54,8 @@ public:
     };
     table = t.constant("segments", DenseElementsAttr::get(type(numbers.size(), b.getI64Type()),
                                                           ArrayRef(numbers)));
-    decays = t.constant("decays", DenseElementsAttr::get(type(factors.size(), b.getF32Type()),
-                                                         ArrayRef(factors)));
+    decays = t.constant(
+        "decays", DenseElementsAttr::get(type(factors.size(), b.getF32Type()), ArrayRef(factors)));
     shift = offset ? t.loadIndex(operands.back(), t.index(0)) : t.index(0);
     thread = t.thread();
   }
@@ -79,8 +79,8 @@ public:
       Value next = t.add(found, t.index(step));
       Value safe = t.min(next, t.index(std::max<int64_t>(0, segmentCount - 1)));
       Value begin = t.loadIndex(table, t.add(t.mul(safe, t.index(6)), t.index(2)));
-      Value before = t.both(t.less(next, t.index(segmentCount)),
-                            t.less(begin, t.add(place, t.index(1))));
+      Value before =
+          t.both(t.less(next, t.index(segmentCount)), t.less(begin, t.add(place, t.index(1))));
       found = t.select(before, next, found);
     }
     return segment(found);
@@ -115,8 +115,8 @@ public:
   }
   void store(Value value, Value memref, Value at, Type element) {
     if (is16BitFloat(element))
-      value = arith::BitcastOp::create(b, loc, b.getI16Type(),
-                                       narrowTo16Bits(b, loc, value, element));
+      value =
+          arith::BitcastOp::create(b, loc, b.getI16Type(), narrowTo16Bits(b, loc, value, element));
     t.store(value, memref, at);
   }
 
@@ -128,8 +128,7 @@ public:
     auto loop = scf::ForOp::create(b, loc, from, to, t.index(step), zero());
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(loop.getBody());
-    Value wide =
-        arith::ExtFOp::create(b, loc, b.getF64Type(), term(loop.getInductionVar()));
+    Value wide = arith::ExtFOp::create(b, loc, b.getF64Type(), term(loop.getInductionVar()));
     scf::YieldOp::create(b, loc, plus(loop.getRegionIterArg(0), wide));
     return loop.getResult(0);
   }
@@ -216,25 +215,23 @@ void Emitter::forDirections(
   };
   t.when(t.both(isMatrix(s), t.less(low, high)), [&] {
     Value size = t.mul(s.rows, s.columns);
-    t.forRange(floor(t.sub(low, first), size), ceil(t.sub(high, first), size), t.index(1),
-               [&](Value m) {
-                 Value rowsAt = t.add(s.at, t.mul(m, s.rows));
-                 Value columnsAt =
-                     t.add(t.add(s.at, t.mul(s.matrices, s.rows)), t.mul(m, s.columns));
-                 Value total = sumBlock(sum(thread, s.rows, kThreads, [&](Value r) -> Value {
-                   return t.load(moment, t.add(rowsAt, r));
-                 }));
-                 Real mean = max(real(toF32(total)) / toReal(s.rows), epsilon);
-                 Value begins = t.add(first, t.mul(m, size));
-                 body(atLeast(low, begins), t.min(high, t.add(begins, size)),
-                      [&](Real gradient, Value at) {
-                        Value place = t.sub(at, begins);
-                        Real row = real(t.load(moment, t.add(rowsAt, div(place, s.columns))));
-                        Real column =
-                            real(t.load(moment, t.add(columnsAt, rem(place, s.columns))));
-                        return scaled(gradient, row / mean * column);
-                      });
+    t.forRange(
+        floor(t.sub(low, first), size), ceil(t.sub(high, first), size), t.index(1), [&](Value m) {
+          Value rowsAt = t.add(s.at, t.mul(m, s.rows));
+          Value columnsAt = t.add(t.add(s.at, t.mul(s.matrices, s.rows)), t.mul(m, s.columns));
+          Value total = sumBlock(sum(thread, s.rows, kThreads, [&](Value r) -> Value {
+            return t.load(moment, t.add(rowsAt, r));
+          }));
+          Real mean = max(real(toF32(total)) / toReal(s.rows), epsilon);
+          Value begins = t.add(first, t.mul(m, size));
+          body(atLeast(low, begins), t.min(high, t.add(begins, size)),
+               [&](Real gradient, Value at) {
+                 Value place = t.sub(at, begins);
+                 Real row = real(t.load(moment, t.add(rowsAt, div(place, s.columns))));
+                 Real column = real(t.load(moment, t.add(columnsAt, rem(place, s.columns))));
+                 return scaled(gradient, row / mean * column);
                });
+        });
   });
   Value vector = t.less(s.columns, t.index(1));
   t.when(t.both(vector, t.less(low, high)), [&] {
@@ -260,8 +257,8 @@ Launch launchFor(int64_t elements, int64_t perBlock) {
   return {std::max<int64_t>(1, llvm::divideCeil(elements, perBlock)), kThreads};
 }
 
-/// Each result is the mean of one row or column. A block computes 32 neighbours: columns with a lane
-/// each and rows in turn by warps, then rows with a warp each.
+/// Each result is the mean of one row or column. A block computes 32 neighbours: columns with a
+/// lane each and rows in turn by warps, then rows with a warp each.
 struct FactorMeansKernel
     : cuda::OwnKernelOpInterface::ExternalModel<FactorMeansKernel, FactorMeansOp> {
   Launch getLaunch(Operation *op) const { return launchFor(elements(op->getResult(0)), kWarp); }
@@ -289,12 +286,12 @@ struct FactorMeansKernel
       Value columns = e.atLeastOne(s.columns), rows = t.mul(s.matrices, s.rows);
       Value isRow = t.both(matrix, t.less(at, rows));
       Value number = e.atLeast(t.sub(at, rows), t.index(0)); // of a column
-      Value columnStart = t.add(t.mul(e.div(number, columns), t.mul(s.rows, s.columns)),
-                                e.rem(number, columns));
+      Value columnStart =
+          t.add(t.mul(e.div(number, columns), t.mul(s.rows, s.columns)), e.rem(number, columns));
       Value stride = t.select(matrix, t.select(isRow, t.index(1), columns), t.index(1));
       Value start = t.select(matrix, t.select(isRow, t.mul(at, s.columns), columnStart), at);
-      Value exists = t.select(matrix, t.less(number, t.mul(s.matrices, columns)),
-                              t.less(at, s.count));
+      Value exists =
+          t.select(matrix, t.less(number, t.mul(s.matrices, columns)), t.less(at, s.count));
       exists = t.both(exists, t.less(place, count));
       Value all = t.select(matrix, t.select(isRow, s.columns, s.rows), t.index(1));
       start = e.local(t.add(s.offset, start));
@@ -392,8 +389,7 @@ struct DirectionMeansKernel
     Value own = t.shared(kThreads, b.getF64Type());
     t.store(e.zero(), own, e.thread);
     e.forDirections(s, t.index(0), t.index(elements(op.getInput())), operands[2],
-                    e.scalar(operands[3]),
-                    [&](Value from, Value to, Emitter::Direction direction) {
+                    e.scalar(operands[3]), [&](Value from, Value to, Emitter::Direction direction) {
                       Value sum =
                           e.sum(t.add(from, e.thread), to, kThreads, [&](Value at) -> Value {
                             Real g = e.load(operands[0], at, elementOf(op.getInput())) * scale;
