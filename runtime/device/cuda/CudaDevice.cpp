@@ -244,8 +244,11 @@ CUgraphExec CudaDevice::capture(const std::function<void()> &body) {
 void CudaDevice::call(ShaleFunction function, bool observed, const std::function<void()> &body) {
   if (!graphs || observed)
     return body();
-  auto [place, isNew] = captured.try_emplace(function);
-  if (isNew)
+  // The first call loads what libraries load late, which a capture may not do.
+  auto [place, isFirst] = captured.try_emplace(function, nullptr);
+  if (isFirst)
+    return body();
+  if (!place->second)
     place->second = capture(body);
   must(cu.cuGraphLaunch_(place->second, compute), "run the step");
 }
