@@ -8,9 +8,9 @@
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Codegen/ConstantData.h"
 #include "lib/Interpreter/Tensor.h"
 #include "lib/Target/Target.h"
-#include "passes/program/ConstantData.h"
 #include "passes/program/FileFacts.h"
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
@@ -25,7 +25,7 @@ namespace {
 class Tables {
 public:
   Tables(ModuleOp module, const ProgramOptions &options)
-      : module(module), options(options), data(module) {}
+      : module(module), options(options), data(module, "shale") {}
   LogicalResult run();
 
 private:

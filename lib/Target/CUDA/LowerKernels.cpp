@@ -5,6 +5,7 @@
 // include/shale/Runtime.h).
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Codegen/ConstantData.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -35,36 +36,6 @@ std::vector<std::string> rename(gpu::GPUModuleOp kernels) {
   return names;
 }
 
-LLVM::GlobalOp makeBytes(OpBuilder &b, Location loc, StringRef name, StringRef bytes,
-                         LLVM::Linkage linkage, int64_t alignment) {
-  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size());
-  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, linkage, name,
-                                       b.getStringAttr(bytes));
-  global.setAlignment(alignment);
-  return global;
-}
-
-/// Makes the constant that describes a kernel: its name in the code, and its threads per block.
-void describe(OpBuilder &b, Location loc, StringRef symbol, StringRef name, int32_t threads) {
-  MLIRContext *context = b.getContext();
-  Type pointer = LLVM::LLVMPointerType::get(context), i32 = b.getI32Type();
-  LLVM::GlobalOp text = makeBytes(b, loc, (symbol + ".name").str(),
-                                  (name + StringRef("\0", 1)).str(), LLVM::Linkage::Private, 1);
-  auto type = LLVM::LLVMStructType::getLiteral(context, {pointer, i32, i32});
-  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal,
-                                       symbol, Attribute());
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&global.getInitializerRegion());
-  Value made = LLVM::UndefOp::create(b, loc, type);
-  auto set = [&](Value value, int64_t place) {
-    made = LLVM::InsertValueOp::create(b, loc, made, value, ArrayRef<int64_t>{place});
-  };
-  set(LLVM::AddressOfOp::create(b, loc, text), 0);
-  set(LLVM::ConstantOp::create(b, loc, i32, b.getI32IntegerAttr(threads)), 1);
-  set(LLVM::ConstantOp::create(b, loc, i32, b.getI32IntegerAttr(0)), 2);
-  LLVM::ReturnOp::create(b, loc, made);
-}
-
 } // namespace
 
 FailureOr<std::string> CudaTarget::compile(gpu::GPUModuleOp kernels,
@@ -85,7 +56,6 @@ FailureOr<std::vector<KernelUsage>> CudaTarget::lowerKernels(ModuleOp module) co
   auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
   if (!kernels)
     return usage;
-  Location loc = kernels.getLoc();
   std::vector<std::string> symbols = rename(kernels);
   struct Described {
     std::string name;
@@ -113,9 +83,15 @@ FailureOr<std::vector<KernelUsage>> CudaTarget::lowerKernels(ModuleOp module) co
     use.name = symbols[number];
   }
   OpBuilder b(kernels);
-  makeBytes(b, loc, kDeviceCode, *code, LLVM::Linkage::Internal, 16);
+  LLVM::GlobalOp::create(b, kernels.getLoc(), LLVM::LLVMArrayType::get(b.getI8Type(), code->size()),
+                         /*isConstant=*/true, LLVM::Linkage::Internal, kDeviceCode,
+                         b.getStringAttr(*code))
+      .setAlignment(16);
+  ConstantData data(module, "shale_device");
   for (auto [symbol, kernel] : llvm::zip(symbols, described))
-    describe(b, kernel.loc, symbol, kernel.name, kernel.threads);
+    data.define(symbol,
+                data.fields({data.string(kernel.name), data.i32(kernel.threads), data.i32(0)}),
+                LLVM::Linkage::Internal);
   kernels.erase();
   return usage;
 }

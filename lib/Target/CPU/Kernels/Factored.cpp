@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers/Real.h"
+#include "lib/Codegen/FactoredTable.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,21 +33,9 @@ public:
   Emitter(Operation *op, OpBuilder &b, ValueRange operands, int64_t lanes, ArrayAttr segments,
           Value offset)
       : l(b, op->getLoc(), lanes), b(b), loc(op->getLoc()), segmentCount(segments.size()) {
-    SmallVector<int64_t> numbers;
-    SmallVector<float> factors;
-    for (auto range : segments.getAsRange<FactoredRangeAttr>()) {
-      Factors shape = range.getFactors();
-      numbers.append({range.getOffset(), range.getCount(), range.getAt(), shape.matrices,
-                      shape.rows, shape.columns});
-      factors.push_back(range.getDecay().getValueAsDouble());
-    }
-    auto type = [&](int64_t count, Type element) {
-      return RankedTensorType::get({count}, element);
-    };
-    table = l.constant("segments", DenseElementsAttr::get(type(numbers.size(), b.getI64Type()),
-                                                          ArrayRef(numbers)));
-    decays = l.constant(
-        "decays", DenseElementsAttr::get(type(factors.size(), b.getF32Type()), ArrayRef(factors)));
+    FactoredTable constants(segments);
+    table = l.constant("segments", constants.segments);
+    decays = l.constant("decays", constants.decays);
     shift = offset ? toIndex(scalar(operands.back())) : l.index(0);
   }
 
@@ -56,8 +45,8 @@ public:
   };
   Segment segment(Value number) {
     auto field = [&](int64_t i) {
-      return toIndex(
-          memref::LoadOp::create(b, loc, table, l.add(l.mul(number, l.index(6)), l.index(i))));
+      return toIndex(memref::LoadOp::create(
+          b, loc, table, l.add(l.mul(number, l.index(FactoredTable::kFields)), l.index(i))));
     };
     return {number, field(0), field(1), field(2), field(3), field(4), field(5)};
   }
@@ -189,18 +178,6 @@ void Emitter::forDirections(
   ifMatrix(s, matrix, vector);
 }
 
-/// Fails if the kernel cannot load the operands.
-LogicalResult checkTypes(Operation *op, ValueRange large, ValueRange small) {
-  for (Value value : large)
-    if (!elementOf(value).isF32() && !is16BitFloat(elementOf(value)))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got "
-                               << elementOf(value);
-  for (Value value : small)
-    if (!elementOf(value).isF32())
-      return op->emitOpError() << "has a kernel for means in f32 only; got " << elementOf(value);
-  return success();
-}
-
 /// Each result is the mean of one row or column.
 struct FactorMeansKernel : OwnKernelOpInterface::ExternalModel<FactorMeansKernel, FactorMeansOp> {
   int64_t getRows(Operation *op) const { return countOf(op->getResult(0)); }
@@ -208,7 +185,7 @@ struct FactorMeansKernel : OwnKernelOpInterface::ExternalModel<FactorMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
                      Value begin, Value end, int64_t lanes) const {
     auto op = cast<FactorMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), op.getResult())))
+    if (failed(checkFactoredTypes(op, op.getInput(), op.getResult())))
       return failure();
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;
@@ -293,7 +270,7 @@ struct SegmentMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
                      Value begin, Value end, int64_t lanes) const {
     auto op = cast<SegmentMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), op.getResult())))
+    if (failed(checkFactoredTypes(op, op.getInput(), op.getResult())))
       return failure();
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;
@@ -317,7 +294,7 @@ struct DirectionMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
                      Value begin, Value end, int64_t lanes) const {
     auto op = cast<DirectionMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), {op.getMoment(), op.getResult()})))
+    if (failed(checkFactoredTypes(op, op.getInput(), {op.getMoment(), op.getResult()})))
       return failure();
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;
@@ -345,7 +322,8 @@ struct FactoredStepKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, ValueRange operands, ValueRange results,
                      Value begin, Value end, int64_t lanes) const {
     auto op = cast<FactoredStepOp>(raw);
-    if (failed(checkTypes(op, {op.getParam(), op.getGrad()}, {op.getMoment(), op.getRates()})))
+    if (failed(
+            checkFactoredTypes(op, {op.getParam(), op.getGrad()}, {op.getMoment(), op.getRates()})))
       return failure();
     Emitter e(op, b, operands, lanes, op.getSegments(), op.getOffset());
     Loops &l = e.l;

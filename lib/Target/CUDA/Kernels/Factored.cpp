@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers/Real.h"
+#include "lib/Codegen/FactoredTable.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,30 +33,15 @@ public:
   Emitter(Operation *op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
           ArrayAttr segments, Value offset)
       : t(b, function), b(b), loc(t.loc), segmentCount(segments.size()) {
-    SmallVector<int64_t> numbers;
-    SmallVector<float> factors;
-    for (auto range : segments.getAsRange<FactoredRangeAttr>()) {
-      Factors shape = range.getFactors();
-      numbers.append({range.getOffset(), range.getCount(), range.getAt(), shape.matrices,
-                      shape.rows, shape.columns});
-      factors.push_back(range.getDecay().getValueAsDouble());
+    for (auto range : segments.getAsRange<FactoredRangeAttr>())
       places = std::max(places, range.getOffset() + range.getCount());
-    }
     for (Value operand : op->getOperands())
       places = std::max(places, elements(operand));
     places = std::max(places, elements(op->getResult(0)));
     places += kStepElements; // of the last block
-    if (factors.empty()) {   // constant data is not empty
-      numbers.append(6, 0);
-      factors.push_back(0);
-    }
-    auto type = [&](int64_t count, Type element) {
-      return RankedTensorType::get({count}, element);
-    };
-    table = t.constant("segments", DenseElementsAttr::get(type(numbers.size(), b.getI64Type()),
-                                                          ArrayRef(numbers)));
-    decays = t.constant(
-        "decays", DenseElementsAttr::get(type(factors.size(), b.getF32Type()), ArrayRef(factors)));
+    FactoredTable constants(segments);
+    table = t.constant("segments", constants.segments);
+    decays = t.constant("decays", constants.decays);
     shift = offset ? t.loadIndex(operands.back(), t.index(0)) : t.index(0);
     thread = t.thread();
   }
@@ -65,7 +51,7 @@ public:
   };
   Segment segment(Value number) {
     auto field = [&](int64_t i) {
-      return t.loadIndex(table, t.add(t.mul(number, t.index(6)), t.index(i)));
+      return t.loadIndex(table, t.add(t.mul(number, t.index(FactoredTable::kFields)), t.index(i)));
     };
     return {number, field(0), field(1), field(2), field(3), field(4), field(5)};
   }
@@ -78,7 +64,8 @@ public:
          step /= 2) {
       Value next = t.add(found, t.index(step));
       Value safe = t.min(next, t.index(std::max<int64_t>(0, segmentCount - 1)));
-      Value begin = t.loadIndex(table, t.add(t.mul(safe, t.index(6)), t.index(2)));
+      Value begin =
+          t.loadIndex(table, t.add(t.mul(safe, t.index(FactoredTable::kFields)), t.index(2)));
       Value before =
           t.both(t.less(next, t.index(segmentCount)), t.less(begin, t.add(place, t.index(1))));
       found = t.select(before, next, found);
@@ -241,18 +228,6 @@ void Emitter::forDirections(
   });
 }
 
-/// Fails if the kernel cannot load the operands.
-LogicalResult checkTypes(Operation *op, ValueRange large, ValueRange small) {
-  for (Value value : large)
-    if (!elementOf(value).isF32() && !is16BitFloat(elementOf(value)))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got "
-                               << elementOf(value);
-  for (Value value : small)
-    if (!elementOf(value).isF32())
-      return op->emitOpError() << "has a kernel for means in f32 only; got " << elementOf(value);
-  return success();
-}
-
 Launch launchFor(int64_t elements, int64_t perBlock) {
   return {std::max<int64_t>(1, llvm::divideCeil(elements, perBlock)), kThreads};
 }
@@ -266,7 +241,7 @@ struct FactorMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
                      ValueRange results) const {
     auto op = cast<FactorMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), op.getResult())))
+    if (failed(checkFactoredTypes(op, op.getInput(), op.getResult())))
       return failure();
     Emitter e(op, b, function, operands, op.getSegments(), op.getOffset());
     Threads &t = e.t;
@@ -351,7 +326,7 @@ struct SegmentMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
                      ValueRange results) const {
     auto op = cast<SegmentMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), op.getResult())))
+    if (failed(checkFactoredTypes(op, op.getInput(), op.getResult())))
       return failure();
     if (op.getSegments().empty())
       return success();
@@ -377,7 +352,7 @@ struct DirectionMeansKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
                      ValueRange results) const {
     auto op = cast<DirectionMeansOp>(raw);
-    if (failed(checkTypes(op, op.getInput(), {op.getMoment(), op.getResult()})))
+    if (failed(checkFactoredTypes(op, op.getInput(), {op.getMoment(), op.getResult()})))
       return failure();
     if (op.getSegments().empty())
       return success();
@@ -413,7 +388,8 @@ struct FactoredStepKernel
   LogicalResult emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
                      ValueRange results) const {
     auto op = cast<FactoredStepOp>(raw);
-    if (failed(checkTypes(op, {op.getParam(), op.getGrad()}, {op.getMoment(), op.getRates()})))
+    if (failed(
+            checkFactoredTypes(op, {op.getParam(), op.getGrad()}, {op.getMoment(), op.getRates()})))
       return failure();
     Emitter e(op, b, function, operands, op.getSegments(), op.getOffset());
     Threads &t = e.t;

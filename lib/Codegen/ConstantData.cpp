@@ -1,11 +1,11 @@
 //===- ConstantData.cpp - C structs as LLVM constants ---------------------===//
-#include "passes/program/ConstantData.h"
+#include "lib/Codegen/ConstantData.h"
 
 using namespace mlir;
 using namespace shale;
 
-ConstantData::ConstantData(ModuleOp module)
-    : module(module), builder(module.getContext()),
+ConstantData::ConstantData(ModuleOp module, StringRef prefix)
+    : module(module), prefix(prefix), builder(module.getContext()),
       pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
 
 Datum ConstantData::integer(Type type, int64_t value) {
@@ -41,7 +41,7 @@ Datum ConstantData::address(StringRef symbol) {
 Datum ConstantData::string(StringRef text) {
   auto [it, added] = strings.try_emplace(text, "");
   if (added) {
-    it->second = "shale_text_" + std::to_string(strings.size() - 1);
+    it->second = prefix + "_text_" + std::to_string(strings.size() - 1);
     std::string bytes = text.str() + '\0';
     builder.setInsertionPointToEnd(module.getBody());
     auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size());
@@ -69,7 +69,7 @@ Datum ConstantData::array(StringRef name, std::vector<Datum> values) {
   datum.kind = Datum::Fields;
   datum.type = LLVM::LLVMArrayType::get(values.front().type, values.size());
   datum.fields = std::move(values);
-  std::string symbol = ("shale_" + name + "_" + std::to_string(arrays++)).str();
+  std::string symbol = (prefix + "_" + name + "_" + std::to_string(arrays++)).str();
   define(symbol, datum, LLVM::Linkage::Private);
   return address(symbol);
 }

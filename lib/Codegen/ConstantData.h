@@ -1,12 +1,12 @@
 //===- ConstantData.h - C structs as LLVM constants -----------------------===//
 //
-// The program's tables are constants of the object file with the layout that a C
-// compiler gives the structs of include/shale/Runtime.h. LLVM structs that are not
-// packed follow the same rules if their fields have the same types.
+// Tables that C or C++ code reads, for example the structs of include/shale/Runtime.h,
+// are constants of the object file with the layout that a C compiler gives them. LLVM
+// structs that are not packed follow the same rules if their fields have the same types.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_PASSES_PROGRAM_CONSTANTDATA_H
-#define SHALE_PASSES_PROGRAM_CONSTANTDATA_H
+#ifndef SHALE_LIB_CODEGEN_CONSTANTDATA_H
+#define SHALE_LIB_CODEGEN_CONSTANTDATA_H
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -27,7 +27,8 @@ struct Datum {
 
 class ConstantData {
 public:
-  explicit ConstantData(mlir::ModuleOp module);
+  /// Names of strings and arrays begin with `prefix`, which a module must use only once.
+  ConstantData(mlir::ModuleOp module, llvm::StringRef prefix);
 
   Datum i32(int64_t value) { return integer(builder.getI32Type(), value); }
   Datum i64(int64_t value) { return integer(builder.getI64Type(), value); }
@@ -54,6 +55,7 @@ private:
   mlir::Value emit(mlir::OpBuilder &at, const Datum &value);
 
   mlir::ModuleOp module;
+  std::string prefix;
   mlir::OpBuilder builder;
   mlir::Type pointer;
   llvm::StringMap<std::string> strings;
@@ -62,4 +64,4 @@ private:
 
 } // namespace shale
 
-#endif // SHALE_PASSES_PROGRAM_CONSTANTDATA_H
+#endif // SHALE_LIB_CODEGEN_CONSTANTDATA_H
