@@ -8,6 +8,16 @@
 
 namespace shale::rt {
 
+/// A collective of compiled code, as Collectives::start takes it.
+struct Request {
+  int32_t site;
+  ShaleCollectiveKind kind;
+  const char *send;
+  char *recv;
+  int64_t count; // elements of the slice of one rank; of an all-reduce, all elements
+  ShaleType type;
+};
+
 /// Works on device memory. All ranks start collectives in the same order, with at most one per site
 /// in flight. The calls do not throw: failure ends the process with exit code 76.
 class Collectives {

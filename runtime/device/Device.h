@@ -80,8 +80,6 @@ public:
   /// complete on return; `source` of write() may change after it.
   virtual void read(void *target, const char *source, int64_t bytes) = 0;
   virtual void write(char *target, const void *source, int64_t bytes) = 0;
-  /// Sets every byte of a range.
-  virtual void fill(char *target, int byte, int64_t bytes) = 0;
 
   // ---- work of compiled code; failure ends the process
 
@@ -89,8 +87,8 @@ public:
   virtual void multiply(const Product &product) = 0;
   /// Copies within one memory.
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
-  /// Sets every byte of a range to zero.
-  virtual void zero(void *target, int64_t bytes) = 0;
+  /// Sets every byte of a range.
+  virtual void fill(void *target, int byte, int64_t bytes) = 0;
   /// Stores a number in device memory.
   virtual void store(int64_t *target, int64_t value) = 0;
   /// Starts a copy between device and host memory; `index` is below transfer_count. Each may be in

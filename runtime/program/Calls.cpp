@@ -115,7 +115,7 @@ extern "C" void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
     rank->watch->copy(target, nullptr, bytes);
   record(
       {"zero", nullptr}, [](char *text, size_t size) { snprintf(text, size, "zero"); },
-      [&] { rank->device->zero(target, bytes); });
+      [&] { rank->device->fill(target, 0, bytes); });
 }
 
 extern "C" void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target) {

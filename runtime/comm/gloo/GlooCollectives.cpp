@@ -29,15 +29,6 @@ namespace shale::rt {
 namespace {
 using std::chrono::milliseconds;
 
-struct Request {
-  int32_t site;
-  ShaleCollectiveKind kind;
-  const char *send;
-  char *recv;
-  int64_t count;
-  ShaleType type;
-};
-
 class GlooCollectives final : public Collectives {
 public:
   GlooCollectives(const ShaleProgram &program, std::vector<GlooContext> perAxis,

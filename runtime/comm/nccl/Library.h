@@ -2,6 +2,8 @@
 #ifndef SHALE_RUNTIME_COMM_NCCL_LIBRARY_H
 #define SHALE_RUNTIME_COMM_NCCL_LIBRARY_H
 
+#include "runtime/device/cuda/DynamicLibrary.h"
+
 #include <nccl.h>
 
 namespace shale::rt {
@@ -9,7 +11,6 @@ namespace shale::rt {
 #define SHALE_NCCL_FUNCTIONS(X)                                                                    \
   X(ncclGetVersion)                                                                                \
   X(ncclGetErrorString)                                                                            \
-  X(ncclGetLastError)                                                                              \
   X(ncclGetUniqueId)                                                                               \
   X(ncclCommInitRank)                                                                              \
   X(ncclCommGetAsyncError)                                                                         \
@@ -22,9 +23,7 @@ namespace shale::rt {
   X(ncclGroupEnd)
 
 struct Nccl {
-#define SHALE_DECLARE(name) decltype(&::name) name = nullptr;
-  SHALE_NCCL_FUNCTIONS(SHALE_DECLARE)
-#undef SHALE_DECLARE
+  SHALE_NCCL_FUNCTIONS(SHALE_DECLARE_FUNCTION)
 };
 
 /// Opens NCCL 2.28 or later once. Throws with exit code 69.

@@ -1,6 +1,7 @@
-// Collectives of compiled code over NCCL. There is one communicator per axis of the mesh, with a
+// Collectives of compiled code over NCCL. There is one communicator per axis of the mesh, one
 // stream for gathers and one for reductions. A collective waits for the compute stream at its
-// start, and the compute stream waits for it where compiled code does.
+// start, and the compute stream waits for it where compiled code does. Reductions of all axes share
+// a stream because they share the receive buffer.
 //
 // NCCL sums 16-bit floats in their own type. Instead, ranks exchange the pieces, and the sum is a
 // product with a row of ones: sums in f32, rounded once.
@@ -23,15 +24,6 @@ using cuda::CudaDevice;
 namespace {
 
 bool is16Bit(ShaleType type) { return type == SHALE_BF16 || type == SHALE_F16; }
-
-struct Request {
-  int32_t site;
-  ShaleCollectiveKind kind;
-  const char *send;
-  char *recv;
-  int64_t count;
-  ShaleType type;
-};
 
 ncclDataType_t typeOf(ShaleType type) {
   switch (type) {
@@ -69,7 +61,6 @@ private:
   struct Axis {
     int size = 1, own = 0;
     ncclComm_t comm = nullptr;
-    CUstream gathers = nullptr, reductions = nullptr;
   };
   struct Site {
     CUevent ready = nullptr, done = nullptr;
@@ -82,8 +73,7 @@ private:
   void must(ncclResult_t result, int32_t site) const;
   void post(const Axis &axis, CUstream stream);
   void enqueue(const Axis &axis, const Request &request, CUstream stream);
-  void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t offset,
-                 int64_t stride);
+  void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t stride);
   void watchOver();
 
   const ShaleProgram &program;
@@ -92,11 +82,13 @@ private:
   CudaDevice &device;
   double timeout;
   std::vector<Axis> axes;
+  CUstream gathers = nullptr, reductions = nullptr;
   std::vector<Site> sites;
   std::vector<int64_t> sent; // bytes, by site
   std::vector<Request> bucket;
-  std::unique_ptr<Memory> scratch, ones;
-  std::unique_ptr<cuda::Blas> sums;
+  std::unique_ptr<Memory> scratch;
+  cuda::Blas sums{/*workspace=*/0, /*bytes=*/0};
+  std::unique_ptr<Memory> ones; // a 16-bit float per rank of an axis
   int64_t number = 0;
 
   // The watchdog.
@@ -113,10 +105,16 @@ NcclCollectives::NcclCollectives(const ShaleProgram &program,
       axes(program.axis_count), sites(program.site_count), sent(program.site_count) {
   for (int a = 0; a < program.axis_count; ++a)
     join(a, coordinates, peers);
+  for (CUstream *stream : {&gathers, &reductions})
+    cuda::require(cu.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "create a stream");
   for (Site &site : sites)
     for (CUevent *event : {&site.ready, &site.done})
-      cuda::require(cu.cuEventCreate_(event, CU_EVENT_DISABLE_TIMING), "create an event");
+      cuda::require(cu.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create an event");
+  int64_t largest = 0;
+  for (const Axis &axis : axes)
+    largest = std::max<int64_t>(largest, axis.size);
   scratch = device.allocate(SHALE_SPACE_DEVICE, scratchBytes(program), "receive scratch");
+  ones = device.allocate(SHALE_SPACE_DEVICE, (largest + 1) / 2 * 4, "ones");
   watchdog = std::thread([this] { watchOver(); });
 }
 
@@ -156,8 +154,6 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates, P
     peers.receive(rankAt(0), &id, sizeof(id));
   }
   need(library.ncclCommInitRank(&axis.comm, axis.size, id, axis.own), "connect the ranks");
-  for (CUstream *stream : {&axis.gathers, &axis.reductions})
-    cuda::require(cu.cuStreamCreate_(stream, CU_STREAM_NON_BLOCKING), "create a stream");
 }
 
 void NcclCollectives::must(ncclResult_t result, int32_t site) const {
@@ -179,9 +175,9 @@ void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void 
       device.copy(recv, send, count * sizeOf(static_cast<Dtype>(type)));
     return;
   }
-  CUstream stream = kind == SHALE_ALL_GATHER ? axis.gathers : axis.reductions;
-  cuda::must(cu.cuEventRecord_(site.ready, device.computeStream()), "record an event");
-  cuda::must(cu.cuStreamWaitEvent_(stream, site.ready, 0), "wait for an event");
+  CUstream stream = kind == SHALE_ALL_GATHER ? gathers : reductions;
+  cuda::must(cu.cuEventRecord(site.ready, device.computeStream()), "record an event");
+  cuda::must(cu.cuStreamWaitEvent(stream, site.ready, 0), "wait for an event");
   bucket.push_back(
       {index, kind, static_cast<const char *>(send), static_cast<char *>(recv), count, type});
   if (static_cast<int32_t>(bucket.size()) < std::max(what.bucket_size, 1))
@@ -202,7 +198,7 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
   std::lock_guard<std::mutex> lock(mutex);
   for (const Request &request : bucket) {
     Site &site = sites[request.site];
-    cuda::must(cu.cuEventRecord_(site.done, stream), "record an event");
+    cuda::must(cu.cuEventRecord(site.done, stream), "record an event");
     site.number = ++number;
     site.posted = std::chrono::steady_clock::now();
     site.pending = true;
@@ -222,14 +218,14 @@ void NcclCollectives::enqueue(const Axis &axis, const Request &r, CUstream strea
             : library.ncclAllReduce(r.send, r.recv, r.count, type, ncclSum, axis.comm, stream_),
         r.site);
   if (r.kind == SHALE_REDUCE_SCATTER)
-    return sumPieces(axis, r, stream, 0, r.count);
+    return sumPieces(axis, r, stream, r.count);
   // An all-reduce is a reduce-scatter of equal slices and a gather; every rank sums the rest.
   int64_t slice = r.count / axis.size, rest = r.count - slice * axis.size;
   if (slice > 0) {
     Request part = r;
     part.count = slice;
     part.recv = r.recv + axis.own * slice * 2;
-    sumPieces(axis, part, stream, 0, slice);
+    sumPieces(axis, part, stream, slice);
     must(library.ncclAllGather(part.recv, r.recv, slice, type, axis.comm, stream_), r.site);
   }
   if (rest > 0) {
@@ -237,22 +233,18 @@ void NcclCollectives::enqueue(const Axis &axis, const Request &r, CUstream strea
     tail.count = rest;
     tail.send = r.send + slice * axis.size * 2;
     tail.recv = r.recv + slice * axis.size * 2;
-    sumPieces(axis, tail, stream, 0, 0);
+    sumPieces(axis, tail, stream, 0);
   }
 }
 
 /// Computes recv[0..count) = sum over ranks r of r's send[own * stride ..], piece by piece: the
 /// pieces of all ranks follow one another in the scratch buffer.
-void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream stream, int64_t offset,
+void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream stream,
                                 int64_t stride) {
   ncclDataType_t type = typeOf(r.type);
   auto stream_ = reinterpret_cast<cudaStream_t>(stream);
-  if (!sums) {
-    sums = std::make_unique<cuda::Blas>(0, 0);
-    ones = device.allocate(SHALE_SPACE_DEVICE, 64 * 1024, "ones");
-  }
   int64_t most = scratch->size() / (2 * axis.size) / 32 * 32;
-  for (int64_t begin = offset; begin < r.count; begin += most) {
+  for (int64_t begin = 0; begin < r.count; begin += most) {
     int64_t length = std::min(most, r.count - begin);
     must(library.ncclGroupStart(), r.site);
     for (int other = 0; other < axis.size; ++other) {
@@ -265,8 +257,8 @@ void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream str
     }
     must(library.ncclGroupEnd(), r.site);
     unsigned one = r.type == SHALE_BF16 ? 0x3f803f80 : 0x3c003c00; // twice 1.0
-    cuda::must(cu.cuMemsetD32Async_(reinterpret_cast<CUdeviceptr>(ones->data()), one,
-                                    (axis.size + 1) / 2, stream),
+    cuda::must(cu.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(ones->data()), one,
+                                   (axis.size + 1) / 2, stream),
                "store ones");
     Product product = {};
     product.m = 1, product.n = length, product.k = axis.size;
@@ -275,20 +267,20 @@ void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream str
     product.b = scratch->data(), product.ldb = length;
     product.c = r.recv + begin * 2, product.ldc = length;
     product.type = product.resultType = static_cast<Dtype>(r.type);
-    sums->multiply(product, stream);
+    sums.multiply(product, stream);
   }
 }
 
 void NcclCollectives::wait(int32_t index) {
   if (!axes[program.sites[index].axis].comm)
     return;
-  cuda::must(cu.cuStreamWaitEvent_(device.computeStream(), sites[index].done, 0),
+  cuda::must(cu.cuStreamWaitEvent(device.computeStream(), sites[index].done, 0),
              "wait for an event");
 }
 
 /// Ends the process if a collective takes too long, or if NCCL reports an error.
 void NcclCollectives::watchOver() {
-  if (cu.cuCtxSetCurrent_(device.currentContext()) != CUDA_SUCCESS)
+  if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
     return;
   std::unique_lock<std::mutex> lock(mutex);
   auto pause = std::chrono::duration<double>(std::clamp(timeout / 20, 0.01, 1.0));
@@ -298,7 +290,7 @@ void NcclCollectives::watchOver() {
     for (size_t s = 0; s < sites.size(); ++s) {
       if (!sites[s].pending)
         continue;
-      if (cu.cuEventQuery_(sites[s].done) != CUDA_ERROR_NOT_READY)
+      if (cu.cuEventQuery(sites[s].done) != CUDA_ERROR_NOT_READY)
         sites[s].pending = false;
       else if (!oldest || sites[s].number < oldest->number)
         oldest = &sites[s], index = static_cast<int32_t>(s);

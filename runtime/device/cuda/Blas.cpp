@@ -13,8 +13,6 @@ namespace shale::rt::cuda {
 
 namespace {
 
-constexpr const char *kLibrary = "libcublasLt.so.13";
-
 #define SHALE_BLAS_FUNCTIONS(X)                                                                    \
   X(cublasLtCreate)                                                                                \
   X(cublasLtGetStatusString)                                                                       \
@@ -28,20 +26,18 @@ constexpr const char *kLibrary = "libcublasLt.so.13";
   X(cublasLtMatmul)
 
 struct Library {
-#define SHALE_DECLARE(name) decltype(&::name) name = nullptr;
-  SHALE_BLAS_FUNCTIONS(SHALE_DECLARE)
-#undef SHALE_DECLARE
+  SHALE_BLAS_FUNCTIONS(SHALE_DECLARE_FUNCTION)
 };
 
-Library openBlas() {
-  void *library = openLibrary(kLibrary, "this program needs cuBLASLt of CUDA 13");
-  Library functions;
-#define SHALE_FIND(name)                                                                           \
-  functions.name =                                                                                 \
-      reinterpret_cast<decltype(functions.name)>(findFunction(library, kLibrary, #name));
-  SHALE_BLAS_FUNCTIONS(SHALE_FIND)
-#undef SHALE_FIND
-  return functions;
+/// Opens cuBLASLt once. Throws with exit code 69.
+const Library &blasLibrary() {
+  static const Library opened = [] {
+    DynamicLibrary library("libcublasLt.so.13", "this program needs cuBLASLt of CUDA 13");
+    Library functions;
+    SHALE_BLAS_FUNCTIONS(SHALE_FIND_FUNCTION)
+    return functions;
+  }();
+  return opened;
 }
 
 cudaDataType_t typeOf(Dtype type) {
@@ -54,7 +50,7 @@ uint32_t alignmentOf(const void *address) {
   return static_cast<uint32_t>(bits & -bits);
 }
 
-/// What distinguishes products: everything but the addresses, of which the alignment counts.
+/// Key of a prepared product: shapes, types and the alignment of the addresses.
 using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        Dtype, Dtype, uint32_t, uint32_t, uint32_t>;
 
@@ -85,7 +81,7 @@ struct Prepared {
 } // namespace
 
 struct Blas::State {
-  Library library = openBlas();
+  const Library &library = blasLibrary();
   cublasLtHandle_t handle = nullptr;
   CUdeviceptr workspace = 0;
   size_t workspaceBytes = 0;

@@ -21,18 +21,18 @@ public:
   ~CudaMemory() override {
     // After an error of the device both fail. The process ends anyway.
     if (start && space == SHALE_SPACE_DEVICE)
-      cu.cuMemFree_(address(start));
+      cu.cuMemFree(address(start));
     if (start && space == SHALE_SPACE_HOST) {
       pinned.erase(start);
-      cu.cuMemFreeHost_(start);
+      cu.cuMemFreeHost(start);
     }
   }
   CUresult allocate() {
     void *made = nullptr;
     CUdeviceptr onDevice = 0;
     CUresult result = space == SHALE_SPACE_DEVICE
-                          ? cu.cuMemAlloc_(&onDevice, length)
-                          : cu.cuMemHostAlloc_(&made, length, CU_MEMHOSTALLOC_PORTABLE);
+                          ? cu.cuMemAlloc(&onDevice, length)
+                          : cu.cuMemHostAlloc(&made, length, CU_MEMHOSTALLOC_PORTABLE);
     if (result != CUDA_SUCCESS)
       return result;
     start = space == SHALE_SPACE_DEVICE ? reinterpret_cast<char *>(onDevice)
@@ -52,18 +52,18 @@ private:
 
 CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
     : program(program), cu(driver()), graphs(graphs) {
-  require(cu.cuDeviceGet_(&device, ordinal), "open the GPU");
+  require(cu.cuDeviceGet(&device, ordinal), "open the GPU");
   char text[256] = "";
-  require(cu.cuDeviceGetName_(text, sizeof(text), device), "open the GPU");
+  require(cu.cuDeviceGetName(text, sizeof(text), device), "open the GPU");
   name = text;
-  require(cu.cuDevicePrimaryCtxRetain_(&context, device), "use the GPU");
-  require(cu.cuCtxSetCurrent_(context), "use the GPU");
+  require(cu.cuDevicePrimaryCtxRetain(&context, device), "use the GPU");
+  require(cu.cuCtxSetCurrent(context), "use the GPU");
   for (CUstream *stream : {&compute, &toDevice, &toHost})
-    require(cu.cuStreamCreate_(stream, CU_STREAM_NON_BLOCKING), "create a stream");
+    require(cu.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "create a stream");
   for (int64_t i = 0; i < program.transfer_count; ++i) {
     Transfer transfer;
     for (CUevent *event : {&transfer.ready, &transfer.done})
-      require(cu.cuEventCreate_(event, CU_EVENT_DISABLE_TIMING), "create an event");
+      require(cu.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create an event");
     transfers.push_back(transfer);
   }
   loadKernels();
@@ -75,7 +75,7 @@ void CudaDevice::loadKernels() {
   if (program.device_kernel_count == 0)
     return;
   CUmodule code = nullptr;
-  if (CUresult result = cu.cuModuleLoadData_(&code, program.device_code); result != CUDA_SUCCESS)
+  if (CUresult result = cu.cuModuleLoadData(&code, program.device_code); result != CUDA_SUCCESS)
     fail(SHALE_EXIT_UNAVAILABLE,
          "%s does not load the program's kernels, which are for %s: %s; compile it with --target "
          "cuda:ARCHITECTURE for this GPU",
@@ -83,7 +83,7 @@ void CudaDevice::loadKernels() {
   for (int64_t i = 0; i < program.device_kernel_count; ++i) {
     const ShaleDeviceKernel *kernel = program.device_kernels[i];
     CUfunction function = nullptr;
-    if (CUresult result = cu.cuModuleGetFunction_(&function, code, kernel->name);
+    if (CUresult result = cu.cuModuleGetFunction(&function, code, kernel->name);
         result != CUDA_SUCCESS)
       fail(SHALE_EXIT_INTERNAL, "the program's code has no kernel '%s': %s", kernel->name,
            cu.explain(result).c_str());
@@ -101,7 +101,7 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
     return memory;
   if (CUresult result = memory->allocate(); result != CUDA_SUCCESS) {
     size_t unused = 0, all = 0;
-    bool known = space == SHALE_SPACE_DEVICE && cu.cuMemGetInfo_(&unused, &all) == CUDA_SUCCESS;
+    bool known = space == SHALE_SPACE_DEVICE && cu.cuMemGetInfo(&unused, &all) == CUDA_SUCCESS;
     std::string room =
         known ? format(" (%s has %zu of %zu bytes free)", name.c_str(), unused, all) : "";
     fail(result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
@@ -111,7 +111,7 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
          cu.explain(result).c_str(), room.c_str());
   }
   if (space == SHALE_SPACE_DEVICE)
-    require(cu.cuMemsetD8Async_(address(memory->data()), 0, bytes, compute), "clear memory");
+    require(cu.cuMemsetD8Async(address(memory->data()), 0, bytes, compute), "clear memory");
   else
     std::memset(memory->data(), 0, bytes);
   return memory;
@@ -125,7 +125,7 @@ bool CudaDevice::isHost(const void *pointer) const {
 
 void CudaDevice::read(void *target, const char *source, int64_t bytes) {
   if (!isHost(source))
-    must(cu.cuMemcpyDtoHAsync_(target, address(source), bytes, compute), "copy to the host");
+    must(cu.cuMemcpyDtoHAsync(target, address(source), bytes, compute), "copy to the host");
   finish();
   if (isHost(source))
     std::memcpy(target, source, bytes);
@@ -133,23 +133,13 @@ void CudaDevice::read(void *target, const char *source, int64_t bytes) {
 
 void CudaDevice::write(char *target, const void *source, int64_t bytes) {
   if (!isHost(target))
-    must(cu.cuMemcpyHtoDAsync_(address(target), source, bytes, compute), "copy from the host");
+    must(cu.cuMemcpyHtoDAsync(address(target), source, bytes, compute), "copy from the host");
   finish();
   if (isHost(target))
     std::memcpy(target, source, bytes);
 }
 
-void CudaDevice::fill(char *target, int byte, int64_t bytes) {
-  if (!isHost(target)) {
-    must(cu.cuMemsetD8Async_(address(target), static_cast<unsigned char>(byte), bytes, compute),
-         "fill memory");
-    return;
-  }
-  finish();
-  std::memset(target, byte, bytes);
-}
-
-void CudaDevice::finish() { must(cu.cuStreamSynchronize_(compute), "finish its work"); }
+void CudaDevice::finish() { must(cu.cuStreamSynchronize(compute), "finish its work"); }
 
 /// Runs `body` on a thread of the driver when the work before it is done.
 void CudaDevice::onHost(std::function<void()> body) {
@@ -164,7 +154,7 @@ void CudaDevice::onHost(std::function<void()> body) {
     if (work->once)
       delete work;
   };
-  must(cu.cuLaunchHostFunc_(compute, run, work), "call the host");
+  must(cu.cuLaunchHostFunc(compute, run, work), "call the host");
 }
 
 void CudaDevice::launch(const Launch &launch) {
@@ -184,8 +174,8 @@ void CudaDevice::launch(const Launch &launch) {
   std::vector<void *> places(launch.count);
   for (int32_t i = 0; i < launch.count; ++i)
     places[i] = const_cast<void **>(&launch.args[i]);
-  must(cu.cuLaunchKernel_(kernels.at(kernel), static_cast<unsigned>(launch.rows), 1, 1,
-                          kernel->threads, 1, 1, 0, compute, places.data(), nullptr),
+  must(cu.cuLaunchKernel(kernels.at(kernel), static_cast<unsigned>(launch.rows), 1, 1,
+                         kernel->threads, 1, 1, 0, compute, places.data(), nullptr),
        "launch a kernel");
 }
 
@@ -194,21 +184,22 @@ void CudaDevice::multiply(const Product &product) { blas->multiply(product, comp
 void CudaDevice::copy(void *target, const void *source, int64_t bytes) {
   if (isHost(target))
     return onHost([=] { std::memcpy(target, source, bytes); });
-  must(cu.cuMemcpyDtoDAsync_(address(target), address(source), bytes, compute), "copy memory");
+  must(cu.cuMemcpyDtoDAsync(address(target), address(source), bytes, compute), "copy memory");
 }
 
-void CudaDevice::zero(void *target, int64_t bytes) {
+void CudaDevice::fill(void *target, int byte, int64_t bytes) {
   if (isHost(target))
-    return onHost([=] { std::memset(target, 0, bytes); });
-  must(cu.cuMemsetD8Async_(address(target), 0, bytes, compute), "clear memory");
+    return onHost([=] { std::memset(target, byte, bytes); });
+  must(cu.cuMemsetD8Async(address(target), static_cast<unsigned char>(byte), bytes, compute),
+       "fill memory");
 }
 
 void CudaDevice::store(int64_t *target, int64_t value) {
   // Two stores of constants, which a graph can hold.
   for (int half = 0; half < 2; ++half)
-    must(cu.cuMemsetD32Async_(address(target) + 4 * half,
-                              static_cast<unsigned>(static_cast<uint64_t>(value) >> 32 * half), 1,
-                              compute),
+    must(cu.cuMemsetD32Async(address(target) + 4 * half,
+                             static_cast<unsigned>(static_cast<uint64_t>(value) >> 32 * half), 1,
+                             compute),
          "store a number");
 }
 
@@ -216,28 +207,28 @@ void CudaDevice::startCopy(int32_t index, void *target, const void *source, int6
   Transfer &transfer = transfers[index];
   bool out = isHost(target);
   CUstream stream = out ? toHost : toDevice;
-  must(cu.cuEventRecord_(transfer.ready, compute), "record an event");
-  must(cu.cuStreamWaitEvent_(stream, transfer.ready, 0), "wait for an event");
-  must(out ? cu.cuMemcpyDtoHAsync_(target, address(source), bytes, stream)
-           : cu.cuMemcpyHtoDAsync_(address(target), source, bytes, stream),
+  must(cu.cuEventRecord(transfer.ready, compute), "record an event");
+  must(cu.cuStreamWaitEvent(stream, transfer.ready, 0), "wait for an event");
+  must(out ? cu.cuMemcpyDtoHAsync(target, address(source), bytes, stream)
+           : cu.cuMemcpyHtoDAsync(address(target), source, bytes, stream),
        out ? "copy to the host" : "copy from the host");
-  must(cu.cuEventRecord_(transfer.done, stream), "record an event");
+  must(cu.cuEventRecord(transfer.done, stream), "record an event");
 }
 
 void CudaDevice::waitCopy(int32_t index) {
-  must(cu.cuStreamWaitEvent_(compute, transfers[index].done, 0), "wait for an event");
+  must(cu.cuStreamWaitEvent(compute, transfers[index].done, 0), "wait for an event");
 }
 
 CUgraphExec CudaDevice::capture(const std::function<void()> &body) {
-  must(cu.cuStreamBeginCapture_(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture the step");
+  must(cu.cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture the step");
   capturing = true;
   body();
   capturing = false;
   CUgraph graph = nullptr;
-  must(cu.cuStreamEndCapture_(compute, &graph), "capture the step");
+  must(cu.cuStreamEndCapture(compute, &graph), "capture the step");
   CUgraphExec exec = nullptr;
-  must(cu.cuGraphInstantiate_(&exec, graph, 0), "instantiate the step's graph");
-  must(cu.cuGraphDestroy_(graph), "release a graph");
+  must(cu.cuGraphInstantiate(&exec, graph, 0), "instantiate the step's graph");
+  must(cu.cuGraphDestroy(graph), "release a graph");
   return exec;
 }
 
@@ -250,7 +241,7 @@ void CudaDevice::call(ShaleFunction function, bool observed, const std::function
     return body();
   if (!place->second)
     place->second = capture(body);
-  must(cu.cuGraphLaunch_(place->second, compute), "run the step");
+  must(cu.cuGraphLaunch(place->second, compute), "run the step");
 }
 
 } // namespace shale::rt::cuda

@@ -1,17 +1,16 @@
-// NVIDIA's driver, opened at run time: a program starts on a machine without it, with a clear
-// error.
+// NVIDIA's driver.
 #ifndef SHALE_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define SHALE_RUNTIME_DEVICE_CUDA_DRIVER_H
 
 #include "runtime/core/Error.h"
+#include "runtime/device/cuda/DynamicLibrary.h"
 
 #include <cuda.h>
 #include <string>
 
 namespace shale::rt::cuda {
 
-/// Functions of libcuda.so.1, as cuda.h declares them. The macros of cuda.h give the versioned
-/// names.
+/// Functions of libcuda.so.1, as cuda.h declares them.
 #define SHALE_DRIVER_FUNCTIONS(X)                                                                  \
   X(cuInit)                                                                                        \
   X(cuDriverGetVersion)                                                                            \
@@ -21,7 +20,6 @@ namespace shale::rt::cuda {
   X(cuDeviceGetAttribute)                                                                          \
   X(cuDevicePrimaryCtxRetain)                                                                      \
   X(cuCtxSetCurrent)                                                                               \
-  X(cuCtxSynchronize)                                                                              \
   X(cuMemAlloc)                                                                                    \
   X(cuMemFree)                                                                                     \
   X(cuMemGetInfo)                                                                                  \
@@ -51,19 +49,11 @@ namespace shale::rt::cuda {
   X(cuGetErrorString)
 
 struct Driver {
-#define SHALE_DECLARE(name) decltype(&::name) name##_ = nullptr;
-  SHALE_DRIVER_FUNCTIONS(SHALE_DECLARE)
-#undef SHALE_DECLARE
+  SHALE_DRIVER_FUNCTIONS(SHALE_DECLARE_FUNCTION)
 
   /// Describes an error: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
   std::string explain(CUresult result) const;
 };
-
-/// Opens a shared library by its name, first in the folder --cuda-libraries if that is set. Throws
-/// with exit code 69; `purpose` is part of the message.
-void *openLibrary(const char *name, const char *purpose);
-/// Returns a function of a library. Throws with exit code 69 if it is missing.
-void *findFunction(void *library, const char *libraryName, const char *function);
 
 /// Opens and initializes the driver once. Throws with exit code 69 without a driver of CUDA 13.
 const Driver &driver();

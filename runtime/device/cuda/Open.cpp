@@ -1,6 +1,5 @@
 // Programs that are linked with this file run on an NVIDIA GPU.
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/device/cuda/Libraries.h"
 #include "runtime/device/host/Host.h"
 
 #include <cstdlib>
@@ -14,7 +13,7 @@ using namespace cuda;
 /// GPUs.
 static int ordinalOf(int localRank) {
   int count = 0;
-  require(driver().cuDeviceGetCount_(&count), "count the GPUs");
+  require(driver().cuDeviceGetCount(&count), "count the GPUs");
   if (count == 0)
     fail(SHALE_EXIT_UNAVAILABLE,
          "this machine has no NVIDIA GPU, or CUDA_VISIBLE_DEVICES hides it");
@@ -37,12 +36,12 @@ void checkDevice(const ShaleProgram &program, const DeviceOptions &options) {
   setLibraryFolder(options.libraries);
   CUdevice device = 0;
   int major = 0, minor = 0;
-  require(driver().cuDeviceGet_(&device, ordinalOf(options.localRank)), "open the GPU");
+  require(driver().cuDeviceGet(&device, ordinalOf(options.localRank)), "open the GPU");
   require(
-      driver().cuDeviceGetAttribute_(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+      driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
       "query the GPU");
   require(
-      driver().cuDeviceGetAttribute_(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+      driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
       "query the GPU");
   std::string list = program.target;
   for (size_t begin = 0; begin <= list.size();) {

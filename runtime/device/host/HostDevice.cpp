@@ -20,8 +20,6 @@ void HostDevice::write(char *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
-void HostDevice::fill(char *target, int byte, int64_t bytes) { std::memset(target, byte, bytes); }
-
 void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
 
 void HostDevice::multiply(const Product &product) { multiplyBatch(product); }
@@ -30,7 +28,7 @@ void HostDevice::copy(void *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
-void HostDevice::zero(void *target, int64_t bytes) { std::memset(target, 0, bytes); }
+void HostDevice::fill(void *target, int byte, int64_t bytes) { std::memset(target, byte, bytes); }
 
 void HostDevice::store(int64_t *target, int64_t value) { *target = value; }
 

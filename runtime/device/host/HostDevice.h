@@ -16,11 +16,10 @@ public:
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
-  void fill(char *target, int byte, int64_t bytes) override;
   void launch(const Launch &launch) override;
   void multiply(const Product &product) override;
   void copy(void *target, const void *source, int64_t bytes) override;
-  void zero(void *target, int64_t bytes) override;
+  void fill(void *target, int byte, int64_t bytes) override;
   void store(int64_t *target, int64_t value) override;
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
   void waitCopy(int32_t index) override;

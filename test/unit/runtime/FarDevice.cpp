@@ -58,7 +58,7 @@ public:
     FarAccess access;
     HostDevice::write(target, source, bytes);
   }
-  void fill(char *target, int byte, int64_t bytes) override {
+  void fill(void *target, int byte, int64_t bytes) override {
     FarAccess access;
     HostDevice::fill(target, byte, bytes);
   }

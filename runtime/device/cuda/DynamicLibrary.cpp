@@ -1,0 +1,43 @@
+// Opens NVIDIA's libraries.
+#include "runtime/device/cuda/DynamicLibrary.h"
+#include "runtime/core/Error.h"
+
+#include <dlfcn.h>
+
+namespace shale::rt::cuda {
+
+static std::string &libraryFolder() {
+  static std::string folder;
+  return folder;
+}
+
+void setLibraryFolder(const std::string &folder) { libraryFolder() = folder; }
+
+DynamicLibrary::DynamicLibrary(const char *name, const char *purpose)
+    : name(name), handle(nullptr) {
+  const std::string &folder = libraryFolder();
+  std::string reason;
+  if (!folder.empty()) {
+    handle = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (handle)
+      return;
+    reason = dlerror();
+  }
+  handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+  if (handle)
+    return;
+  if (reason.empty())
+    reason = dlerror();
+  fail(SHALE_EXIT_UNAVAILABLE,
+       "%s: %s; install it, or name the folder that has it with --cuda-libraries", purpose,
+       reason.c_str());
+}
+
+void *DynamicLibrary::addressOf(const char *symbol) const {
+  if (void *found = dlsym(handle, symbol))
+    return found;
+  fail(SHALE_EXIT_UNAVAILABLE, "%s has no function %s: it is too old for this program", name,
+       symbol);
+}
+
+} // namespace shale::rt::cuda
