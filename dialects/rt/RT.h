@@ -69,6 +69,12 @@ std::string slotName(llvm::StringRef state);
 /// Follows views and shards from `buffer` to the allocation.
 BufferOp allocationOf(mlir::Value buffer);
 
+/// Returns the memory that holds a buffer; the device's if that is unknown.
+mem::Memory memoryOf(mlir::Value buffer);
+
+/// Returns the memory beside which a kernel runs: the host's if it writes host memory.
+mem::Memory kernelMemory(mlir::ValueRange outputs);
+
 } // namespace shale::rt
 
 #endif // SHALE_RT_RT_H

@@ -103,4 +103,14 @@ BufferOp shale::rt::allocationOf(Value buffer) {
   return nullptr;
 }
 
+mem::Memory shale::rt::memoryOf(Value buffer) {
+  BufferOp allocation = allocationOf(buffer);
+  return allocation ? allocation.getMemory() : mem::Memory::Device;
+}
+
+mem::Memory shale::rt::kernelMemory(ValueRange outputs) {
+  auto isHost = [](Value output) { return memoryOf(output) == mem::Memory::Host; };
+  return llvm::any_of(outputs, isHost) ? mem::Memory::Host : mem::Memory::Device;
+}
+
 std::string shale::rt::slotName(StringRef state) { return (state + "@slot").str(); }

@@ -20,12 +20,9 @@ static int64_t bytesOf(ValueRange buffers) {
 static double passSeconds(Operation *op, const Rates &rates) {
   double seconds = 0;
   for (Value operand : op->getOperands())
-    if (isa<MemRefType>(operand.getType())) {
-      rt::BufferOp buffer = rt::allocationOf(operand);
-      seconds +=
-          bytesOf(operand) /
-          (buffer && buffer.getMemory() == mem::Memory::Host ? rates.hostMemory : rates.memory);
-    }
+    if (isa<MemRefType>(operand.getType()))
+      seconds += bytesOf(operand) /
+                 (rt::memoryOf(operand) == mem::Memory::Host ? rates.hostMemory : rates.memory);
   return seconds;
 }
 

@@ -358,13 +358,8 @@ LogicalResult Emitter::emit(Operation *op) {
   }
   if (!isa<nn::NNDialect>(op->getDialect()))
     return op->emitOpError("has no runtime lowering");
-  // A kernel runs where its results are.
-  mem::Memory memory = mem::Memory::Device;
-  for (Value result : op->getResults())
-    if (placement.allocations[placement.placeOf(result).allocation].memory == mem::Memory::Host)
-      memory = mem::Memory::Host;
-  KernelTable::Use use = kernels.add(op, memory);
   SmallVector<Value> outputs = buffersOf(op->getResults());
+  KernelTable::Use use = kernels.add(op, rt::kernelMemory(outputs));
   launch(op->getLoc(), use, outputs);
   return success();
 }

@@ -116,4 +116,39 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::shale::nn::NNDialect"];
 }
 
+def VerifyStreamsPass : Pass<"shale-verify-streams", "::mlir::ModuleOp"> {
+  let summary = "Exit contract of plan: every access is ordered after conflicting work of other streams";
+  let description = [{
+    A planned program runs on streams: copies to the host, copies to the device, gathers and reductions have one each, and
+    everything else is on the compute stream. Started work waits for the compute stream, and the compute stream waits for
+    it at `rt.wait`. A target may use fewer streams.
+
+    Fails if an op accesses bytes that unfinished work of another stream writes, or writes bytes that such work reads. The
+    error names the op, the buffer and the work in flight. Bytes are compared by their place in memory; slices of one
+    buffer count as the whole buffer. Also fails if work is in flight when the function returns, and if a wait for a
+    reduction is before the start of another one of its bucket, because a bucket is exchanged as a whole.
+
+    All ranks execute the same ops in the same order, so collectives cannot be started in different orders.
+
+    `a` is written while it is copied to the host:
+
+    Refused:
+
+    ```mlir
+    module attributes {rt.host_arena_bytes = 64 : i64} {
+      rt.func @step inputs = [] hyper = [] metrics = [] {
+        %a = rt.buffer arena activations "a" : memref<16xf32>
+        %h = rt.buffer arena host activations "a" : memref<16xf32>
+        rt.zero %a : memref<16xf32>
+        %t = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+        rt.zero %a : memref<16xf32>
+        rt.wait %t
+      }
+    }
+    ```
+
+    with "writes 'a' while another stream reads it".
+  }];
+}
+
 #endif // SHALE_PLAN_PASSES_TD

@@ -15,6 +15,7 @@ void shale::buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &option
   plan.threads = options.threads;
   pm.addPass(createPlanPass(plan));
   pm.addPass(createVerifyPlanPass());
+  pm.addPass(createVerifyStreamsPass());
 }
 
 void shale::registerPlanPasses() { plan_passes::registerPlanPasses(); }

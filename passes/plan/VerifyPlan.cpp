@@ -1,4 +1,5 @@
 //===- VerifyPlan.cpp - Exit contract of plan -----------------------------===//
+#include "lib/Analysis/BufferSpan.h"
 #include "lib/Analysis/KernelReads.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,54 +36,6 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
   return success();
 }
 
-namespace {
-/// The place of a buffer: bytes [begin, begin + bytes) of a block, or a slice of these bytes. The
-/// offset of a slice depends on the rank.
-struct Span {
-  rt::BufferOp block;
-  int64_t begin = 0, bytes = 0;
-  SmallVector<std::tuple<StringRef, int64_t, int64_t>>
-      slices; // axis, bytes of a slice, offset in it
-
-  bool sameBlock(const Span &other) const {
-    rt::BufferOp a = block, b = other.block;
-    return a.getSpace() == b.getSpace() && a.getMemory() == b.getMemory() &&
-           a.getIndex() == b.getIndex() &&
-           (a.getSpace() == rt::Space::State || a.getSymbol() == b.getSymbol());
-  }
-  bool overlaps(const Span &other) const {
-    return sameBlock(other) && begin < other.begin + other.bytes && other.begin < begin + bytes;
-  }
-  bool operator==(const Span &other) const {
-    return sameBlock(other) && begin == other.begin && bytes == other.bytes &&
-           slices == other.slices;
-  }
-};
-} // namespace
-
-static Span spanOf(Value buffer) {
-  int64_t bytes = rt::bufferBytes(cast<MemRefType>(buffer.getType()));
-  if (auto view = buffer.getDefiningOp<rt::ViewOp>()) {
-    Span span = spanOf(view.getSource());
-    if (span.slices.empty()) {
-      span.begin += view.getOffset();
-      span.bytes = bytes;
-    } else {
-      std::get<1>(span.slices.back()) = bytes;
-      std::get<2>(span.slices.back()) += view.getOffset();
-    }
-    return span;
-  }
-  if (auto shard = buffer.getDefiningOp<rt::ShardOp>()) {
-    Span span = spanOf(shard.getSource());
-    span.slices.push_back({shard.getAxis(), bytes, 0});
-    return span;
-  }
-  auto op = buffer.getDefiningOp<rt::BufferOp>();
-  bool placed = op.getSpace() == rt::Space::State || op.getSpace() == rt::Space::Arena;
-  return {op, placed ? int64_t(op.getOffset()) : 0, bytes, {}};
-}
-
 /// Fails if a launch writes over bytes that it reads, unless they are those of the input that its
 /// kernel may overwrite, or if a kernel reads an input after it has been overwritten.
 static LogicalResult
@@ -90,9 +43,9 @@ verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols,
               DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
   auto kernel = symbols.lookup<rt::KernelOp>(launch.getKernel());
   ArrayRef<int64_t> aliases = kernel.getAliases().value_or(ArrayRef<int64_t>());
-  SmallVector<Span> inputs = llvm::map_to_vector(launch.getInputs(), spanOf);
+  SmallVector<BufferSpan> inputs = llvm::map_to_vector(launch.getInputs(), spanOf);
   for (auto [result, buffer] : llvm::enumerate(launch.getOutputs())) {
-    Span output = spanOf(buffer);
+    BufferSpan output = spanOf(buffer);
     for (auto [argument, input] : llvm::enumerate(inputs)) {
       if (!output.overlaps(input))
         continue;

@@ -210,21 +210,13 @@ Value FunctionLowering::address(Value buffer, ShaleSpace space) {
   return addresses[{buffer, space}] = made;
 }
 
-/// Returns where a kernel runs: on the host if it writes host memory.
-static ShaleSpace spaceOf(rt::LaunchOp op) {
-  bool host = llvm::any_of(op.getOutputs(), [](Value output) {
-    rt::BufferOp buffer = rt::allocationOf(output);
-    return buffer && buffer.getMemory() == mem::Memory::Host;
-  });
-  return host ? SHALE_SPACE_HOST : SHALE_SPACE_DEVICE;
-}
-
 LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   auto kernel = module.lookupSymbol<rt::KernelOp>(op.getKernel());
   if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
     return op.emitOpError() << op.getKernelAttr()
                             << " has no code: rows, grain and function must be set";
-  ShaleSpace space = spaceOf(op);
+  ShaleSpace space = rt::kernelMemory(op.getOutputs()) == mem::Memory::Host ? SHALE_SPACE_HOST
+                                                                            : SHALE_SPACE_DEVICE;
   int64_t index = 0;
   for (Value buffer : op.getOperands())
     LLVM::StoreOp::create(b, loc, address(buffer, space), advance(launchArguments, 8 * index++));

@@ -22,7 +22,7 @@ namespace shale::stub {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// What an operation does. One object may run several times, as a node of a graph does.
+/// The work of an operation. One object may run several times, for example as a node of a graph.
 class Work {
 public:
   explicit Work(const char *name) : name(name) {}
@@ -97,6 +97,7 @@ struct Capture {
 
 struct Stream {
   unsigned flags = 0;
+  int number = 0; ///< from 1, in the order of creation
   std::deque<Operation> queue;
   bool used = false, busy = false, destroyed = false;
   std::shared_ptr<Capture> capture; ///< null: none
@@ -105,6 +106,7 @@ struct Stream {
 
 struct Event {
   unsigned flags = 0;
+  int stream = 0;                   ///< number of the stream that recorded it last
   std::shared_ptr<Point> point;     ///< null: never recorded
   std::shared_ptr<Capture> capture; ///< recorded in it, else null
   std::vector<int> tails;

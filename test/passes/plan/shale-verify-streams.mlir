@@ -1,0 +1,139 @@
+// RUN: shale-opt %s --shale-verify-streams --split-input-file --verify-diagnostics
+
+// Accesses after the wait are ordered, and so is what only reads beside a copy that reads.
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+    %h = rt.buffer arena host activations "a" : memref<16xf32>
+    rt.zero %a : memref<16xf32>
+    %t = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+    rt.copy %a to %b : memref<16xf32> to memref<16xf32>
+    rt.wait %t
+    rt.zero %a : memref<16xf32>
+  }
+}
+
+// -----
+
+// A copy reads what is written.
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %h = rt.buffer arena host activations "a" : memref<16xf32>
+    // expected-note @+1 {{'rt.transfer' of 'a' is in flight}}
+    %t = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+    // expected-error @+1 {{writes 'a' while another stream reads it: an rt.wait is missing before this op}}
+    rt.zero %a : memref<16xf32>
+    rt.wait %t
+  }
+}
+
+// -----
+
+// A kernel's input is still being received. The bytes are the same; the buffers are not.
+module attributes {rt.arena_bytes = 256 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena communication "a" : memref<32xf32>
+    %piece = rt.buffer arena offset = 128 communication "piece" : memref<16xf32>
+    %same = rt.buffer arena offset = 64 activations "same" : memref<16xf32>
+    %b = rt.buffer arena offset = 192 activations "b" : memref<16xf32>
+    // expected-note @+1 {{'rt.all_gather' of 'a' is in flight}}
+    %t = rt.all_gather %piece to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<32xf32>
+    // expected-error @+1 {{reads 'same' while another stream writes it}}
+    rt.copy %same to %b : memref<16xf32> to memref<16xf32>
+    rt.wait %t
+  }
+}
+
+// -----
+
+// A gather reads the piece that another stream copies in.
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %h = rt.buffer arena host parameters "piece" : memref<16xf32>
+    %piece = rt.buffer arena parameters "piece" : memref<16xf32>
+    %all = rt.buffer arena offset = 64 communication "all" : memref<32xf32>
+    // expected-note @+1 {{'rt.transfer' of 'piece' is in flight}}
+    %t = rt.transfer %h to %piece index = 0 name = "piece" : memref<16xf32> to memref<16xf32>
+    // expected-error @+1 {{reads 'piece' while another stream writes it}}
+    %g = rt.all_gather %piece to %all site = 0 axis = "fsdp" name = "all" : memref<16xf32> to memref<32xf32>
+    rt.wait %t
+    rt.wait %g
+  }
+}
+
+// -----
+
+// A shard is somewhere in its buffer.
+module attributes {rt.arena_bytes = 256 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena gradients "a" : memref<32xf32>
+    %own = rt.shard %a axis = "fsdp" : memref<32xf32> -> memref<16xf32>
+    %half = rt.view %a offset = 64 : memref<32xf32> -> memref<16xf32>
+    // expected-note @+1 {{'rt.reduce_scatter' of 'a' is in flight}}
+    %t = rt.reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
+    // expected-error @+1 {{writes 'a' while another stream}}
+    rt.zero %half : memref<16xf32>
+    rt.wait %t
+  }
+}
+
+// -----
+
+// Copies out and in are on two streams: the host's buffer is read before it is filled.
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+    %h = rt.buffer arena host activations "h" : memref<16xf32>
+    // expected-note @+1 {{'rt.transfer' of 'h' is in flight}}
+    %out = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+    // expected-error @+1 {{reads 'h' while another stream writes it}}
+    %in = rt.transfer %h to %b index = 1 name = "a" : memref<16xf32> to memref<16xf32>
+    rt.wait %out
+    rt.wait %in
+  }
+}
+
+// -----
+
+// Copies of one direction are in order: the second may overwrite what the first one copied.
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
+    %h = rt.buffer arena host activations "h" : memref<16xf32>
+    %1 = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+    %2 = rt.transfer %b to %h index = 1 name = "b" : memref<16xf32> to memref<16xf32>
+    rt.wait %2
+    rt.wait %1
+  }
+}
+
+// -----
+
+module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena activations "a" : memref<16xf32>
+    %h = rt.buffer arena host activations "a" : memref<16xf32>
+    // expected-error @+1 {{is in flight when the function returns: an rt.wait is missing}}
+    %t = rt.transfer %a to %h index = 0 name = "a" : memref<16xf32> to memref<16xf32>
+  }
+}
+
+// -----
+
+// The first reduction is exchanged with the second one.
+module attributes {rt.arena_bytes = 256 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena gradients "a" : memref<16xf32>
+    %b = rt.buffer arena offset = 64 gradients "b" : memref<16xf32>
+    %s = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
+    // expected-error @+1 {{waits for a bucket before all of its collectives are started}}
+    rt.wait %s
+    // expected-note @+1 {{this one is started later}}
+    %t = rt.all_reduce %b to %b site = 1 axis = "fsdp" name = "b" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
+    rt.wait %t
+  }
+}
