@@ -25,8 +25,8 @@ struct KernelInfo {
   int64_t threads = 0; ///< threads that compute a row together (a block of a GPU); 0: one
 };
 
-/// What the assembler of an architecture reports of a kernel. Shared memory is per block; registers
-/// and bytes of stack and of spilled registers are per thread.
+/// Resources of a kernel on one architecture, as its assembler reports them. Shared memory is per
+/// block; registers and bytes of stack and of spilled registers are per thread.
 struct KernelUsage {
   std::string name; ///< as passed to generateKernel
   std::string architecture;

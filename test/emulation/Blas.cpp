@@ -153,7 +153,7 @@ uint64_t hash(const void *data, size_t bytes, uint64_t seed) {
   return seed;
 }
 
-/// What identifies a problem: an algorithm of one does not run another.
+/// Identifies a matrix product. An algorithm runs only the product that it was chosen for.
 uint64_t hash(const Problem &p) {
   uint64_t value = 0xcbf29ce484222325;
   for (const Layout *layout : {&p.a, &p.b, &p.c, &p.d}) {

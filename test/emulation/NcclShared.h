@@ -17,7 +17,7 @@ constexpr int kMaxRanks = 64;
 /// Messages of a sender that may wait for their readers.
 constexpr uint64_t kSlots = 8;
 
-/// What a rank calls, and where its data is.
+/// A call of one rank, with the place of its data.
 struct Message {
   int32_t kind, type, op, root;
   uint64_t count;         ///< elements, as the caller states them

@@ -109,7 +109,7 @@ std::string describe(const Message &message) {
   return text;
 }
 
-/// What the ranks must agree about.
+/// Compares the fields that must be equal on all ranks.
 bool agree(const Message &x, const Message &y) {
   return x.kind == y.kind && x.type == y.type && x.op == y.op && x.root == y.root &&
          x.count == y.count;

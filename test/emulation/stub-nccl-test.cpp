@@ -31,7 +31,7 @@ struct Rank {
       EXPECT_EQ(ncclCommDestroy(world), ncclSuccess);
     }
   }
-  /// Element i of what a rank sends.
+  /// Returns element i of a rank's send buffer.
   static float value(int rank, int64_t i) { return float((rank + 1) * (i % 13 + 1)) / 4; }
   CUdeviceptr send(int64_t count) {
     std::vector<float> values(count);

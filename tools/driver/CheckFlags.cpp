@@ -41,14 +41,12 @@ static std::string contradiction(const CompileOptions &o) {
     bool numerics = report.kind == ReportKind::Numerics;
     if (report.path && report.path->empty())
       return "--report " + kind + "= names no file";
-    if (report.kind == ReportKind::Kernels && (o.describe || o.planOnly || o.emit < Emit::LLVM)) {
-      const char *no = o.describe             ? "--describe"
-                       : o.planOnly           ? "--plan-only"
-                       : o.emit == Emit::NN   ? "--emit nn"
-                       : o.emit == Emit::Dist ? "--emit dist"
-                                              : "--emit rt";
-      return std::string("--report kernels needs compiled kernels, which ") + no + " does not make";
-    }
+    if (report.kind == ReportKind::Kernels && (o.describe || o.planOnly || o.emit < Emit::LLVM))
+      return "--report kernels needs compiled kernels, which " +
+             (o.describe   ? "--describe"
+              : o.planOnly ? "--plan-only"
+                           : "--emit " + nameOf(o.emit).str()) +
+             " does not make";
     if (!numerics) {
       if (!planned)
         return "--report " + kind + " needs a plan, which --emit nn and --emit dist do not make";

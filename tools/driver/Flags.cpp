@@ -142,6 +142,10 @@ template <typename E> std::string parseWord(Words<E> words, StringRef v, E &valu
   return "";
 }
 
+template <typename E> StringRef wordOf(Words<E> words, E value) {
+  return llvm::find_if(words, [&](const auto &word) { return word.second == value; })->first;
+}
+
 constexpr std::pair<StringRef, Emit> kEmits[] = {
     {"nn", Emit::NN},     {"dist", Emit::Dist},     {"rt", Emit::RT},
     {"llvm", Emit::LLVM}, {"object", Emit::Object}, {"program", Emit::Program}};
@@ -320,12 +324,9 @@ std::vector<Flag> makeFlags() {
 
 } // namespace
 
-StringRef shale::nameOf(ReportKind kind) {
-  for (auto [name, value] : kReports)
-    if (value == kind)
-      return name;
-  llvm_unreachable("all reports are listed");
-}
+StringRef shale::nameOf(ReportKind kind) { return wordOf<ReportKind>(kReports, kind); }
+
+StringRef shale::nameOf(Emit emit) { return wordOf<Emit>(kEmits, emit); }
 
 llvm::ArrayRef<Flag> shale::allFlags() {
   static const std::vector<Flag> flags = makeFlags();

@@ -37,7 +37,9 @@ struct Report {
 
   llvm::StringRef file() const { return path ? llvm::StringRef(*path) : llvm::StringRef("-"); }
 };
+/// Return the words of --report and --emit.
 llvm::StringRef nameOf(ReportKind kind);
+llvm::StringRef nameOf(Emit emit);
 
 /// A part of --compare: a flag and the values that a table of plans has rows for.
 struct Comparison {
