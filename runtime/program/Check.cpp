@@ -23,8 +23,8 @@ DataOptions dataOptions(const Options &options, bool evaluation) {
 InitOptions initOptions(const Options &options) { return {options.init, options.initMap}; }
 
 DeviceOptions deviceOptions(const Options &options, const Rendezvous &rendezvous) {
-  // A replayed step does not call the collectives.
-  bool graphs = options.graph && rendezvous.worldSize == 1;
+  // The host takes part in staged collectives, so a call with them cannot be replayed.
+  bool graphs = options.graph && (rendezvous.worldSize == 1 || options.comm == "nccl");
   return {rendezvous.localRank, options.deviceLibraries, graphs};
 }
 

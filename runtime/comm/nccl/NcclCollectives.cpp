@@ -3,6 +3,9 @@
 // start, and the compute stream waits for it where compiled code does. Reductions of all axes share
 // a stream because they share the receive buffer.
 //
+// A captured call becomes a graph. Its events exist only in the graph, so a node after each
+// collective stores a flag in pinned memory, which the watchdog reads.
+//
 // NCCL sums 16-bit floats in their own type. Instead, ranks exchange the pieces, and the sum is a
 // product with a row of ones: sums in f32, rounded once.
 #include "runtime/comm/Connection.h"
@@ -14,7 +17,10 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace shale::rt {
@@ -45,7 +51,7 @@ ncclDataType_t typeOf(ShaleType type) {
   return ncclFloat32;
 }
 
-class NcclCollectives final : public Collectives {
+class NcclCollectives final : public Collectives, public cuda::GraphFollower {
 public:
   NcclCollectives(const ShaleProgram &program, const std::vector<int64_t> &coordinates,
                   Peers &peers, CudaDevice &device, double timeout);
@@ -56,7 +62,13 @@ public:
   void wait(int32_t site) override;
   int64_t bytesSent(int32_t site) const override { return sent[site]; }
 
+  void beginCapture(ShaleFunction function) override;
+  void endCapture() override { capture = nullptr; }
+  void launched(ShaleFunction function) override;
+
 private:
+  using Clock = std::chrono::steady_clock;
+
   /// The ranks along one axis; no communicator if there is one rank.
   struct Axis {
     int size = 1, own = 0;
@@ -65,15 +77,31 @@ private:
   struct Site {
     CUevent ready = nullptr, done = nullptr;
     int64_t number = 0; // of its last run, counted from 1 over all collectives
-    std::chrono::steady_clock::time_point posted;
+    Clock::time_point posted;
     bool pending = false;
+  };
+  /// A collective that is not complete.
+  struct Pending {
+    int32_t site;
+    int64_t number;
+    Clock::time_point since; // when it was posted or, in a graph, when the one before it completed
+  };
+
+  struct Launch {
+    const std::vector<int32_t> &sites;
+    int64_t firstNumber;
+    CUevent done;
   };
 
   void join(int index, const std::vector<int64_t> &coordinates, Peers &peers);
   void must(ncclResult_t result, int32_t site) const;
   void post(const Axis &axis, CUstream stream);
+  void storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream);
   void enqueue(const Axis &axis, const Request &request, CUstream stream);
   void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t stride);
+  void follow();
+  std::optional<Pending> oldest();
+  std::optional<Pending> oldestOfGraph();
   void watchOver();
 
   const ShaleProgram &program;
@@ -90,6 +118,16 @@ private:
   cuda::Blas sums{/*workspace=*/0, /*bytes=*/0};
   std::unique_ptr<Memory> ones; // a 16-bit float per rank of an axis
   int64_t number = 0;
+
+  /// Sites of each graph, in the order of their capture.
+  std::map<ShaleFunction, std::vector<int32_t>> graphs;
+  std::vector<int32_t> *capture = nullptr; // those of the graph that is being captured
+  std::unique_ptr<Memory> flags;           // 32 bits per site: 1 after it has run in the graph
+  /// Graphs that are not complete, in order.
+  std::deque<Launch> launches;
+  std::vector<CUevent> spareEvents;
+  size_t completed = 0; // collectives of the first graph, when last looked at
+  Clock::time_point progressed;
 
   // The watchdog.
   mutable std::mutex mutex;
@@ -113,12 +151,15 @@ NcclCollectives::NcclCollectives(const ShaleProgram &program,
   int64_t largest = 0;
   for (const Axis &axis : axes)
     largest = std::max<int64_t>(largest, axis.size);
+  flags = device.allocate(SHALE_SPACE_HOST, program.site_count * 4, "flags of collectives");
   scratch = device.allocate(SHALE_SPACE_DEVICE, scratchBytes(program), "receive scratch");
   ones = device.allocate(SHALE_SPACE_DEVICE, (largest + 1) / 2 * 4, "ones");
   watchdog = std::thread([this] { watchOver(); });
+  device.setFollower(this);
 }
 
 NcclCollectives::~NcclCollectives() {
+  device.setFollower(nullptr);
   {
     std::lock_guard<std::mutex> lock(mutex);
     ending = true;
@@ -198,12 +239,54 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
   std::lock_guard<std::mutex> lock(mutex);
   for (const Request &request : bucket) {
     Site &site = sites[request.site];
+    if (capture) {
+      capture->push_back(request.site);
+      storeFlags(request.site, 1, 1, stream);
+    }
     cuda::must(cu.cuEventRecord(site.done, stream), "record an event");
+    if (capture)
+      continue;
     site.number = ++number;
-    site.posted = std::chrono::steady_clock::now();
+    site.posted = Clock::now();
     site.pending = true;
     sent[request.site] += program.sites[request.site].sent_bytes;
   }
+}
+
+/// Stores the flags of `count` sites when the work of a stream has reached this point.
+void NcclCollectives::storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream) {
+  cuda::must(cu.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(flags->data()) + 4 * first, value,
+                                 count, stream),
+             "store flags");
+}
+
+void NcclCollectives::beginCapture(ShaleFunction function) {
+  capture = &graphs[function];
+  if (program.site_count > 0)
+    storeFlags(0, program.site_count, 0, device.computeStream());
+}
+
+void NcclCollectives::launched(ShaleFunction function) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const std::vector<int32_t> &ran = graphs[function];
+  for (int32_t site : ran)
+    sent[site] += program.sites[site].sent_bytes;
+  if (spareEvents.empty())
+    cuda::must(cu.cuEventCreate(&spareEvents.emplace_back(), CU_EVENT_DISABLE_TIMING),
+               "create an event");
+  CUevent done = spareEvents.back();
+  spareEvents.pop_back();
+  cuda::must(cu.cuEventRecord(done, device.computeStream()), "record an event");
+  if (launches.empty())
+    follow();
+  launches.push_back({ran, number + 1, done});
+  number += ran.size();
+}
+
+/// Begins to follow the progress of a graph.
+void NcclCollectives::follow() {
+  completed = 0;
+  progressed = Clock::now();
 }
 
 void NcclCollectives::enqueue(const Axis &axis, const Request &r, CUstream stream) {
@@ -278,6 +361,41 @@ void NcclCollectives::wait(int32_t index) {
              "wait for an event");
 }
 
+/// Returns the collective that was posted first of those that are not complete.
+std::optional<NcclCollectives::Pending> NcclCollectives::oldest() {
+  std::optional<Pending> found = oldestOfGraph();
+  for (size_t s = 0; s < sites.size(); ++s) {
+    Site &site = sites[s];
+    if (site.pending && cu.cuEventQuery(site.done) != CUDA_ERROR_NOT_READY)
+      site.pending = false;
+    if (site.pending && (!found || site.number < found->number))
+      found = {static_cast<int32_t>(s), site.number, site.posted};
+  }
+  return found;
+}
+
+std::optional<NcclCollectives::Pending> NcclCollectives::oldestOfGraph() {
+  while (!launches.empty() && cu.cuEventQuery(launches.front().done) != CUDA_ERROR_NOT_READY) {
+    spareEvents.push_back(launches.front().done);
+    launches.pop_front();
+    follow();
+  }
+  if (launches.empty())
+    return std::nullopt;
+  const std::vector<int32_t> &ran = launches.front().sites;
+  auto *done = reinterpret_cast<const volatile uint32_t *>(flags->data());
+  auto isDone = [&](int32_t site) { return done[site] != 0; };
+  size_t count = std::count_if(ran.begin(), ran.end(), isDone);
+  if (count != completed) {
+    completed = count;
+    progressed = Clock::now();
+  }
+  auto first = std::find_if_not(ran.begin(), ran.end(), isDone);
+  if (first == ran.end())
+    return std::nullopt;
+  return Pending{*first, launches.front().firstNumber + (first - ran.begin()), progressed};
+}
+
 /// Ends the process if a collective takes too long, or if NCCL reports an error.
 void NcclCollectives::watchOver() {
   if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
@@ -285,33 +403,22 @@ void NcclCollectives::watchOver() {
   std::unique_lock<std::mutex> lock(mutex);
   auto pause = std::chrono::duration<double>(std::clamp(timeout / 20, 0.01, 1.0));
   while (!ended.wait_for(lock, pause, [&] { return ending; })) {
-    const Site *oldest = nullptr;
-    int32_t index = 0;
-    for (size_t s = 0; s < sites.size(); ++s) {
-      if (!sites[s].pending)
-        continue;
-      if (cu.cuEventQuery(sites[s].done) != CUDA_ERROR_NOT_READY)
-        sites[s].pending = false;
-      else if (!oldest || sites[s].number < oldest->number)
-        oldest = &sites[s], index = static_cast<int32_t>(s);
-    }
-    if (!oldest)
+    std::optional<Pending> late = oldest();
+    if (!late)
       continue;
-    const ShaleSite &what = program.sites[index];
+    const ShaleSite &what = program.sites[late->site];
     const char *kind = kindName(static_cast<ShaleCollectiveKind>(what.kind));
     ncclResult_t state = ncclSuccess;
     library.ncclCommGetAsyncError(axes[what.axis].comm, &state);
     if (state != ncclSuccess && state != ncclInProgress)
       die(SHALE_EXIT_PEER,
           format("%s '%s' (number %lld of the run) failed: NCCL: %s", kind, what.name,
-                 (long long)oldest->number, library.ncclGetErrorString(state)));
-    double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - oldest->posted).count();
-    if (seconds > timeout)
+                 (long long)late->number, library.ncclGetErrorString(state)));
+    if (std::chrono::duration<double>(Clock::now() - late->since).count() > timeout)
       die(SHALE_EXIT_PEER,
           format("%s '%s' (number %lld of the run, %lld bytes sent per rank) is not complete after "
                  "%.1f s: a peer ended or did not reach it",
-                 kind, what.name, (long long)oldest->number, (long long)what.sent_bytes, timeout));
+                 kind, what.name, (long long)late->number, (long long)what.sent_bytes, timeout));
   }
 }
 

@@ -219,10 +219,14 @@ void CudaDevice::waitCopy(int32_t index) {
   must(cu.cuStreamWaitEvent(compute, transfers[index].done, 0), "wait for an event");
 }
 
-CUgraphExec CudaDevice::capture(const std::function<void()> &body) {
+CUgraphExec CudaDevice::capture(ShaleFunction function, const std::function<void()> &body) {
   must(cu.cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture the step");
   capturing = true;
+  if (follower)
+    follower->beginCapture(function);
   body();
+  if (follower)
+    follower->endCapture();
   capturing = false;
   CUgraph graph = nullptr;
   must(cu.cuStreamEndCapture(compute, &graph), "capture the step");
@@ -240,8 +244,10 @@ void CudaDevice::call(ShaleFunction function, bool observed, const std::function
   if (isFirst)
     return body();
   if (!place->second)
-    place->second = capture(body);
+    place->second = capture(function, body);
   must(cu.cuGraphLaunch(place->second, compute), "run the step");
+  if (follower)
+    follower->launched(function);
 }
 
 } // namespace shale::rt::cuda

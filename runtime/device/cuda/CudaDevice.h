@@ -18,6 +18,17 @@
 
 namespace shale::rt::cuda {
 
+/// Takes part in calls that are captured and replayed.
+class GraphFollower {
+public:
+  virtual ~GraphFollower() = default;
+  /// Work that is enqueued from here to endCapture() is part of the function's graph.
+  virtual void beginCapture(ShaleFunction function) = 0;
+  virtual void endCapture() = 0;
+  /// The function's graph is enqueued on the compute stream.
+  virtual void launched(ShaleFunction function) = 0;
+};
+
 class CudaDevice final : public Device {
 public:
   /// Opens GPU number `ordinal` and loads the program's kernels. Throws with exit code 69.
@@ -41,6 +52,8 @@ public:
 
   CUstream computeStream() const { return compute; }
   CUcontext currentContext() const { return context; }
+  /// Null: none. The follower must outlive the calls.
+  void setFollower(GraphFollower *taken) { follower = taken; }
 
 private:
   /// Work on the host, in order with the compute stream. Those of a graph live as long as it.
@@ -55,7 +68,7 @@ private:
   void loadKernels();
   void onHost(std::function<void()> body);
   bool isHost(const void *address) const;
-  CUgraphExec capture(const std::function<void()> &body);
+  CUgraphExec capture(ShaleFunction function, const std::function<void()> &body);
 
   const ShaleProgram &program;
   const Driver &cu;
@@ -70,6 +83,7 @@ private:
   std::map<const char *, int64_t> pinned;               // blocks of host memory and their bytes
   bool graphs, capturing = false;
   std::map<ShaleFunction, CUgraphExec> captured;
+  GraphFollower *follower = nullptr;
   std::deque<HostWork> captives; // work of graphs
 };
 
