@@ -75,9 +75,11 @@ public:
   /// Emits the index as a number of integer or float type `element`.
   virtual mlir::Value number(const LinearIndex &index, mlir::Type element) = 0;
 
-  /// Sets `index` to a new dimension for `value`, a scalar of index type in
-  /// [0, size) known only at run time. Returns false (retry) if `value` is a vector.
-  virtual bool runtimeDim(mlir::Value value, int64_t size, LinearIndex &index) = 0;
+  /// Sets `inside` to whether `value`, a scalar integer known only at run time, is in [0, size),
+  /// and `index` to a dimension that is the value where it is inside, else 0. Equal values share a
+  /// dimension. Returns false (retry) if `value` is a vector.
+  virtual bool runtimeDim(mlir::Value value, int64_t size, LinearIndex &index,
+                          mlir::Value &inside) = 0;
 
   /// Emits a loop over [0, size) that carries one value; `body` gets the loop's
   /// dimension and the carried value and returns the next one. The carried

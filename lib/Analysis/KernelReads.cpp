@@ -138,8 +138,9 @@ public:
 
   Value number(const LinearIndex &, Type element) override { return zero(element); }
 
-  bool runtimeDim(Value, int64_t, LinearIndex &index) override {
+  bool runtimeDim(Value, int64_t, LinearIndex &index, Value &inside) override {
     index = LinearIndex::dim(kUnknown);
+    inside = zero(b.getI1Type());
     return true;
   }
 

@@ -10,7 +10,7 @@ using namespace shale;
 // ---- scopes and loops
 
 void NestEmitter::pushScope(Block *block, Operation *before) {
-  scopes.push_back(std::make_unique<Scope>(Scope{block, before, {}, {}}));
+  scopes.push_back(std::make_unique<Scope>(Scope{block, before, {}, {}, {}, {}}));
   setInsertion(depth());
 }
 
@@ -260,24 +260,61 @@ ElementEmitter::Within NestEmitter::within(const LinearIndex &index, int64_t lo,
     ask({Refinement::Scalar});
     return Within::Retry;
   }
-  Value at = materialize(relative), zero = constantIndex(0);
+  // All terms and bounds are multiples of `step`, so neighbours within a step share one test.
+  int64_t step = std::gcd(lo, hi);
+  for (auto [id, coefficient] : index.terms)
+    step = std::gcd(step, coefficient);
+  int64_t rest = llvm::mod(index.constant, step);
+  LinearIndex reduced = index.plus(-rest);
+  reduced.constant /= step;
+  for (auto &[id, coefficient] : reduced.terms)
+    coefficient /= step;
+  std::tie(condition, relative) = emitTest(reduced, lo / step, hi / step);
+  relative = relative.times(step).plus(rest);
+  return Within::Sometimes;
+}
+
+std::pair<Value, LinearIndex> NestEmitter::emitTest(const LinearIndex &index, int64_t lo,
+                                                    int64_t hi) {
+  // Tests are made where the op is emitted, which may be deeper than its index.
+  unsigned depth = insertionDepth();
+  auto [found, isNew] = scopes[depth]->tests.try_emplace({index, lo, hi});
+  auto &[condition, relative] = found->second;
+  if (!isNew)
+    return found->second;
+  Value at = materialize(index.plus(-lo)), zero = constantIndex(0);
   Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, at, zero);
   Value below =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, at, constantIndex(hi - lo));
   condition = arith::AndIOp::create(b, loc, above, below);
-  if (!runtimeDim(arith::SelectOp::create(b, loc, condition, at, zero), hi - lo, relative))
-    return Within::Retry;
-  return Within::Sometimes;
+  relative = addRuntimeDim(arith::SelectOp::create(b, loc, condition, at, zero), hi - lo, depth);
+  return found->second;
 }
 
-bool NestEmitter::runtimeDim(Value value, int64_t size, LinearIndex &index) {
+LinearIndex NestEmitter::addRuntimeDim(Value value, int64_t size, unsigned depth) {
+  dims.push_back({size, value, depth, DimOrigin::Other, 0, {}});
+  return LinearIndex::dim(dims.size() - 1);
+}
+
+bool NestEmitter::runtimeDim(Value value, int64_t size, LinearIndex &index, Value &inside) {
   if (isa<VectorType>(value.getType())) {
     ask({Refinement::Scalar});
     return false;
   }
   // The value belongs to the scope of the current insertion point.
-  dims.push_back({size, value, insertionDepth(), DimOrigin::Other, 0, {}});
-  index = LinearIndex::dim(dims.size() - 1);
+  unsigned depth = insertionDepth();
+  auto [found, isNew] = scopes[depth]->runtimeDims.try_emplace({value.getAsOpaquePointer(), size});
+  if (isNew) {
+    Value zero = constantLike(b, loc, value.getType(), 0),
+          limit = constantLike(b, loc, value.getType(), double(size));
+    Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, value, zero);
+    Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, value, limit);
+    Value fits = arith::AndIOp::create(b, loc, low, high);
+    Value safe = arith::SelectOp::create(b, loc, fits, value, zero);
+    safe = arith::IndexCastOp::create(b, loc, b.getIndexType(), safe);
+    found->second = {fits, addRuntimeDim(safe, size, depth)};
+  }
+  std::tie(inside, index) = found->second;
   return true;
 }
 

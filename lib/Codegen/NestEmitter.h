@@ -27,6 +27,10 @@ public:
     /// Elements and divisions emitted so far.
     std::map<std::pair<void *, LinearIndex>, mlir::Value> memo;
     std::map<std::pair<LinearIndex, int64_t>, std::pair<LinearIndex, LinearIndex>> divisions;
+    /// Tests whether an index is in [lo, hi): the condition, and the index minus lo where it holds.
+    std::map<std::tuple<LinearIndex, int64_t, int64_t>, std::pair<mlir::Value, LinearIndex>> tests;
+    /// Dimensions of values that are known at run time, by value and size, and where they hold.
+    std::map<std::pair<void *, int64_t>, std::pair<mlir::Value, LinearIndex>> runtimeDims;
   };
   void pushScope(mlir::Block *block, mlir::Operation *before = nullptr);
   void popScope();
@@ -70,7 +74,8 @@ public:
               LinearIndex &remainder) override;
   Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative,
                 mlir::Value &condition) override;
-  bool runtimeDim(mlir::Value value, int64_t size, LinearIndex &index) override;
+  bool runtimeDim(mlir::Value value, int64_t size, LinearIndex &index,
+                  mlir::Value &inside) override;
   mlir::Value loop(const LinearIndex &at, int64_t size, mlir::Value initial,
                    llvm::function_ref<mlir::Value(const LinearIndex &, mlir::Value)> body) override;
   mlir::OpBuilder &builder() override { return b; }
@@ -107,6 +112,11 @@ private:
   /// The depth of the scope that the builder inserts into.
   unsigned insertionDepth() const;
   mlir::Value emitOp(mlir::Operation *op, const LinearIndex &index);
+  /// Adds a dimension for a value of index type that is emitted at a depth.
+  LinearIndex addRuntimeDim(mlir::Value value, int64_t size, unsigned depth);
+  /// Emits whether an index is in [lo, hi); returns the condition, and the index minus lo where it
+  /// holds, else 0.
+  std::pair<mlir::Value, LinearIndex> emitTest(const LinearIndex &index, int64_t lo, int64_t hi);
   /// Emits a division; returns quotient and remainder as new dimensions.
   std::pair<LinearIndex, LinearIndex> emitDivision(const LinearIndex &index, int64_t divisor);
   void ask(Refinement refinement) {

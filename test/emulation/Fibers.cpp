@@ -130,8 +130,10 @@ public:
       Fiber &fiber = fibers[i];
       fiber = Fiber();
       fiber.block = this;
-      fiber.context = {i,       number,  memory,
-                       barrier, shuffle, options.races ? access : accessWithoutRaces};
+      fiber.context = {
+          i,       number,
+          memory,  barrier,
+          shuffle, options.races ? access : options.observer ? accessObserved : accessWithoutRaces};
     }
     stacks.reset(launch.threads);
     for (;;) {
@@ -378,6 +380,15 @@ private:
     block.yield();
   }
 
+  static void accessObserved(ShaleThread *thread, const void *address, int32_t bytes, int32_t write,
+                             int32_t site) {
+    accessWithoutRaces(thread, address, bytes, write, site);
+    Block &block = of(thread);
+    Range own{block.sharedStart, uint64_t(block.launch.sharedBytes)};
+    if (!own.holds(static_cast<const char *>(address), bytes))
+      block.options.observer->access(*thread, address, bytes, write, site);
+  }
+
   void failStray(const ShaleThread *thread, int32_t site) {
     result.stray = result.error.empty();
     fail("thread " + std::to_string(thread->thread) + " of block " + std::to_string(number) +
@@ -458,8 +469,11 @@ Result run(const Launch &launch, void *const *args, const Options &options) {
   Result result;
   Block block(launch, args, options, result);
   block.activate();
-  std::vector<int64_t> numbers(launch.blocks);
-  std::iota(numbers.begin(), numbers.end(), 0);
+  std::vector<int64_t> numbers = options.sample;
+  if (numbers.empty()) {
+    numbers.resize(launch.blocks);
+    std::iota(numbers.begin(), numbers.end(), 0);
+  }
   if (options.order == Order::Last)
     std::reverse(numbers.begin(), numbers.end());
   if (options.order == Order::Random) {

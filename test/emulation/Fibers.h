@@ -17,6 +17,14 @@ namespace shale::emulation {
 
 enum class Order { First, Last, Random }; // which thread of those that can run is next
 
+/// Sees the accesses to global memory.
+class Observer {
+public:
+  virtual ~Observer() = default;
+  virtual void access(const ShaleThread &thread, const void *address, int32_t bytes, bool write,
+                      int32_t site) = 0;
+};
+
 struct Options {
   Order order = Order::First;
   uint64_t seed = 1;    // Order::Random: of the warps' priorities and of the blocks' order
@@ -25,6 +33,8 @@ struct Options {
   std::vector<std::pair<const void *, int64_t>> buffers = {};
   /// Looks for races. If not, `buffers` must be sorted and disjoint; they may be large then.
   bool races = true;
+  Observer *observer = nullptr;     // with `races` off
+  std::vector<int64_t> sample = {}; // the blocks to run; empty: all
 };
 
 struct Launch {

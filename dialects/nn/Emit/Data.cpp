@@ -46,35 +46,18 @@ Value lookup(ElementEmitter &emitter, Operation *op, Value table, Value indices,
              const LinearIndex &outer, const LinearIndex &column, double otherwise = 0) {
   OpBuilder &b = emitter.builder();
   Location loc = op->getLoc();
-  Value inside, number;
+  Value inside;
+  LinearIndex row;
   int64_t rows = 1;
   for (auto [i, size] : llvm::enumerate(sizes)) {
-    Value part = emitter.emit(indices, at.plus(i));
-    if (!part)
+    Value part = emitter.emit(indices, at.plus(i)), fits;
+    LinearIndex index;
+    if (!part || !emitter.runtimeDim(part, size, index, fits))
       return nullptr;
-    if (isa<VectorType>(part.getType())) {
-      LinearIndex unused;
-      emitter.runtimeDim(part, size, unused); // requests a scalar schedule
-      return nullptr;
-    }
-    Value zero = constantLike(b, loc, part.getType(), 0),
-          limit = constantLike(b, loc, part.getType(), double(size));
-    Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, part, zero);
-    Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, part, limit);
-    Value fits = arith::AndIOp::create(b, loc, low, high);
-    Value safe = arith::SelectOp::create(b, loc, fits, part, zero);
     inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
-    safe = arith::IndexCastOp::create(b, loc, b.getIndexType(), safe);
-    if (number) {
-      Value scale = arith::ConstantIndexOp::create(b, loc, size);
-      safe = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, number, scale), safe);
-    }
-    number = safe;
+    row = row.times(size).plus(index);
     rows *= size;
   }
-  LinearIndex row;
-  if (!emitter.runtimeDim(number, rows, row))
-    return nullptr;
   Value element =
       emitter.emit(table, outer.times(rows * inner).plus(row.times(inner)).plus(column));
   if (!element)

@@ -34,22 +34,23 @@ constexpr int64_t kLeastRows = 16, kMaxColumnReductions = 4;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 
-/// Returns the inputs and outputs with `count` elements.
+/// Returns the inputs and outputs with `count` elements, more, or a part of them as those of a
+/// concatenation.
 SmallVector<Value> buffersOf(Region &body, int64_t count) {
   SmallVector<Value> all(body.front().getArguments());
   llvm::append_range(all, body.front().getTerminator()->getOperands());
-  llvm::erase_if(all, [&](Value value) { return nn::elements(value) != count; });
+  llvm::erase_if(all, [&](Value value) { return nn::elements(value) < count / 8; });
   return all;
 }
 
-/// Returns neighbouring elements per chunk: as many as the narrowest buffer has in one access, at
-/// most 8, and a divisor of `columns`.
+/// Returns neighbouring elements per chunk: as many as the widest buffer has in one access, at most
+/// 8, and a divisor of `columns`. With more, an access of a warp to that buffer would touch
+/// a part of each sector only.
 int64_t chunkWidth(Region &body, int64_t count, int64_t columns) {
-  int64_t width = 4;
+  int64_t width = 8;
   for (Value value : buffersOf(body, count))
-    width = std::max(width, ThreadEmitter::accessBytes /
+    width = std::min(width, ThreadEmitter::accessBytes /
                                 nn::elementBytes(getElementTypeOrSelf(value.getType())));
-  width = std::min<int64_t>(width, 8);
   while (columns % width != 0)
     width /= 2;
   return width;

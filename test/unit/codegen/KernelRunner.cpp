@@ -10,7 +10,6 @@
 #include "passes/fusion/Passes.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
@@ -84,35 +83,25 @@ std::vector<Tensor> test::interpret(ModuleOp module, const std::vector<Tensor> &
   return succeeded(values) ? (*values)[0] : std::vector<Tensor>();
 }
 
+test::Machine::Machine(ModuleOp kernels, const Target &target) {
+  llvm::SmallVector<char, 0> code;
+  EXPECT_TRUE(succeeded(target.emitObject(kernels, code)));
+  llvm::InitializeNativeTarget();
+  jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
+  llvm::orc::SymbolMap symbols;
+  symbols[jit->mangleAndIntern("shale_scratch")] = {
+      llvm::orc::ExecutorAddr::fromPtr(&shale_scratch), llvm::JITSymbolFlags::Exported};
+  symbols[jit->mangleAndIntern("shale_gemm_thread")] = {
+      llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread), llvm::JITSymbolFlags::Exported};
+  llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
+  jit->getMainJITDylib().addGenerator(
+      llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
+          jit->getDataLayout().getGlobalPrefix())));
+  llvm::cantFail(jit->addObjectFile(
+      llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
+}
+
 namespace {
-
-/// The machine code of a module of kernels.
-class Machine {
-public:
-  explicit Machine(ModuleOp kernels, const Target &target) {
-    llvm::SmallVector<char, 0> code;
-    EXPECT_TRUE(succeeded(target.emitObject(kernels, code)));
-    llvm::InitializeNativeTarget();
-    jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
-    llvm::orc::SymbolMap symbols;
-    symbols[jit->mangleAndIntern("shale_scratch")] = {
-        llvm::orc::ExecutorAddr::fromPtr(&shale_scratch), llvm::JITSymbolFlags::Exported};
-    symbols[jit->mangleAndIntern("shale_gemm_thread")] = {
-        llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread), llvm::JITSymbolFlags::Exported};
-    llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
-    jit->getMainJITDylib().addGenerator(
-        llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
-            jit->getDataLayout().getGlobalPrefix())));
-    llvm::cantFail(jit->addObjectFile(
-        llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
-  }
-  template <typename Function> Function find(const std::string &name) {
-    return llvm::cantFail(jit->lookup(name)).toPtr<Function>();
-  }
-
-private:
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-};
 
 /// Buffers of a launch.
 using Buffers = std::vector<std::pair<char *, int64_t>>;
@@ -157,7 +146,7 @@ namespace {
 
 /// Runs kernels on the CPU.
 struct NativeKernels {
-  Machine machine;
+  test::Machine machine;
 
   void run(const std::string &name, const KernelInfo &info, int64_t chunk, void *const *args) {
     auto kernel = machine.find<ShaleKernel>(name);
@@ -170,7 +159,7 @@ struct NativeKernels {
 /// Runs kernels in the emulator.
 struct EmulatedKernels {
   std::vector<cuda::HostKernel> kernels;
-  Machine machine;
+  test::Machine machine;
 
   /// Runs a kernel in several orders of its threads, and without each of its barriers.
   void run(const std::string &name, const KernelInfo &info, bool dropBarriers, void *const *args,
@@ -262,10 +251,10 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
     auto lowered = cuda::lowerToHost(*kernels);
     EXPECT_TRUE(succeeded(lowered));
     if (succeeded(lowered))
-      emulator.emplace(EmulatedKernels{std::move(*lowered), Machine(*kernels, *host)});
+      emulator.emplace(EmulatedKernels{std::move(*lowered), test::Machine(*kernels, *host)});
   } else {
     EXPECT_TRUE(succeeded(target->lowerKernels(*kernels)));
-    native.emplace(NativeKernels{Machine(*kernels, *target)});
+    native.emplace(NativeKernels{test::Machine(*kernels, *target)});
   }
 
   interp::Interpreter interpreter{interp::Options()};

@@ -3,9 +3,11 @@
 #define SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H
 
 #include "lib/Interpreter/Interpreter.h"
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "test/emulation/Fibers.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <string>
 #include <vector>
 
@@ -38,6 +40,20 @@ std::vector<interp::Tensor> interpret(mlir::ModuleOp module,
 std::vector<interp::Tensor> runNative(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments,
                                       const RunOptions &options, int *kernels = nullptr);
+
+/// The machine code of a module of kernels.
+class Machine {
+public:
+  /// Compiles `kernels`, which are functions of the host, for a target that is the host.
+  Machine(mlir::ModuleOp kernels, const Target &target);
+
+  template <typename Function> Function find(const std::string &name) {
+    return llvm::cantFail(jit->lookup(name)).toPtr<Function>();
+  }
+
+private:
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
 
 } // namespace shale::test
 
