@@ -21,12 +21,18 @@ struct Rates {
   double collective;  ///< latency in seconds before a collective's first byte
   bool oneMemory;     ///< whether host and device share one RAM
   const char *source; ///< source of the figures
+  /// The target architecture, as in Target::getArchitecture(), that stands for this machine unless
+  /// --machine names one; null: none.
+  const char *architecture = nullptr;
 };
 
 /// Returns all machines that plans can be made for, the default first.
 llvm::ArrayRef<Rates> knownRates();
 /// Returns the rates of a machine by name, or null.
 const Rates *ratesNamed(llvm::StringRef name);
+/// Returns the rates of the machine that an architecture stands for: of the first one if it is a
+/// list, of the default machine if it stands for none.
+const Rates &ratesOfArchitecture(llvm::StringRef architecture);
 
 } // namespace shale
 

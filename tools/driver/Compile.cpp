@@ -168,6 +168,8 @@ public:
     target = findTarget(options.target, wrong);
     if (!target)
       return usageError("--target: " + wrong);
+    if (!options.machine)
+      options.machine = &ratesOfArchitecture(target->getArchitecture());
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
           << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";

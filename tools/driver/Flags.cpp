@@ -284,7 +284,8 @@ std::vector<Flag> makeFlags() {
        "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
        /*repeated=*/true});
   add({"machine", "NAME", plan, Effect::Choice,
-       "cpu | a100 | h100 | h200: whose rates predict times (default: cpu)", setMachine});
+       "cpu | a100 | h100 | h200 | b200: whose rates predict times (default: that of --target)",
+       setMachine});
 
   const char *out = "Output";
   add({"target", "TARGET", out, Effect::Model,

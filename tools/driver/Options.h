@@ -99,8 +99,8 @@ struct CompileOptions {
   std::vector<Report> reports;
   std::vector<std::string> why; // tensors or source nodes
   std::vector<Comparison> compare;
-  const Rates *machine = &knownRates().front(); // orders plans
-  std::vector<std::string> plugins;             // files of --load-pass-plugin
+  const Rates *machine = nullptr;   // orders plans; set by the target unless given
+  std::vector<std::string> plugins; // files of --load-pass-plugin
   /// Pipelines of --insert-pass, in order: the stage after which one runs, and its text.
   std::vector<std::pair<std::string, std::string>> inserted;
   std::string compileFrom;       // the stage after which `model`, a dump, goes on

@@ -422,10 +422,26 @@ void NcclCollectives::watchOver() {
   }
 }
 
+/// Throws with exit code 69 if two ranks use one GPU, which NCCL does not allow.
+void requireOwnGpus(int ranks, Peers &peers, const CudaDevice &device) {
+  std::vector<std::string> all = peers.gather(device.uuid());
+  int64_t found = 0; // 1 + first * ranks + second
+  for (size_t second = 0; second < all.size() && !found; ++second)
+    if (size_t first = std::find(all.begin(), all.end(), all[second]) - all.begin(); first < second)
+      found = 1 + static_cast<int64_t>(first * ranks + second);
+  found = peers.agree(found);
+  if (found)
+    fail(SHALE_EXIT_UNAVAILABLE,
+         "ranks %lld and %lld use one GPU: start at most as many ranks per host as it has GPUs, or "
+         "share them with --comm staged",
+         (long long)((found - 1) / ranks), (long long)((found - 1) % ranks));
+}
+
 } // namespace
 
 std::unique_ptr<Collectives> connectDevices(const ShaleProgram &program, int rank, Peers &peers,
                                             Device &device, double timeout) {
+  requireOwnGpus(program.world_size, peers, static_cast<CudaDevice &>(device));
   return std::make_unique<NcclCollectives>(program, coordinatesOf(program, rank), peers,
                                            static_cast<CudaDevice &>(device), timeout);
 }

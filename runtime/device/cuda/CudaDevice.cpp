@@ -93,6 +93,15 @@ void CudaDevice::loadKernels() {
 
 std::string CudaDevice::describe() const { return name + " (" + program.target + ")"; }
 
+std::string CudaDevice::uuid() const {
+  CUuuid bytes = {};
+  require(cu.cuDeviceGetUuid(&bytes, device), "identify the GPU");
+  std::string text;
+  for (char byte : bytes.bytes)
+    text += format("%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
 std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, const char *what) {
   if (bytes < 0)
     fail(SHALE_EXIT_INTERNAL, "the program asks for %lld bytes of %s", (long long)bytes, what);

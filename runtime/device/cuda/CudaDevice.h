@@ -50,6 +50,8 @@ public:
   void finish() override;
   void call(ShaleFunction function, bool observed, const std::function<void()> &body) override;
 
+  /// Returns a text that differs for every GPU in the world.
+  std::string uuid() const;
   CUstream computeStream() const { return compute; }
   CUcontext currentContext() const { return context; }
   /// Null: none. The follower must outlive the calls.

@@ -17,6 +17,7 @@ namespace shale::rt::cuda {
   X(cuDeviceGetCount)                                                                              \
   X(cuDeviceGet)                                                                                   \
   X(cuDeviceGetName)                                                                               \
+  X(cuDeviceGetUuid)                                                                               \
   X(cuDeviceGetAttribute)                                                                          \
   X(cuDevicePrimaryCtxRetain)                                                                      \
   X(cuCtxSetCurrent)                                                                               \

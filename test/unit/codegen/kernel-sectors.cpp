@@ -10,8 +10,8 @@
 // runs.
 //
 // usage: kernel-sectors FILE of `shalec --target cuda:.. --emit rt` [KERNEL RATIO]... Prints a line
-// per kernel: sectors touched, least possible, passes, ratio per pass. Exit code 1 if the ratio of a
-// kernel is above 1.1. A RATIO allows more to kernels that have KERNEL in their name; it must be
+// per kernel: sectors touched, least possible, passes, ratio per pass. Exit code 1 if the ratio of
+// a kernel is above 1.1. A RATIO allows more to kernels that have KERNEL in their name; it must be
 // needed.
 #include "KernelRunner.h"
 #include "dialects/nn/Ops/Embedding.h"
@@ -121,8 +121,7 @@ private:
   std::map<std::pair<int64_t, int32_t>, int64_t> times; // by thread and site
   /// By warp, site, time, buffer and direction.
   std::map<std::tuple<int64_t, int32_t, int64_t, size_t, bool>, std::set<uintptr_t>> requests;
-  std::map<std::tuple<int64_t, size_t, bool>, std::unordered_map<uintptr_t, uint32_t>>
-      touchedBytes;
+  std::map<std::tuple<int64_t, size_t, bool>, std::unordered_map<uintptr_t, uint32_t>> touchedBytes;
 };
 
 /// Returns the rows of the tables that a kernel looks up, or few if it has none.
@@ -149,8 +148,7 @@ int64_t passesOf(rt::KernelOp kernel, const RowForm &form) {
       own = std::max(own, before.lookup(operand));
     if (mlir::isa<nn::ReduceOp>(op))
       passes = std::max(passes, ++own);
-    if (&op == body.getTerminator() &&
-        llvm::any_of(op.getOperands(), [&](mlir::Value result) {
+    if (&op == body.getTerminator() && llvm::any_of(op.getOperands(), [&](mlir::Value result) {
           return before.lookup(result) == own && nn::elements(result) == form.rows * form.columns;
         }))
       passes = std::max(passes, own + 1);
@@ -162,9 +160,8 @@ int64_t passesOf(rt::KernelOp kernel, const RowForm &form) {
 
 /// Returns the passes over memory that the schedule of a kernel needs.
 int64_t passesOf(rt::KernelOp kernel) {
-  if (llvm::any_of(kernel.getBody().front(), [](mlir::Operation &op) {
-        return mlir::isa<cuda::OwnKernelOpInterface>(op);
-      }))
+  if (llvm::any_of(kernel.getBody().front(),
+                   [](mlir::Operation &op) { return mlir::isa<cuda::OwnKernelOpInterface>(op); }))
     return 1;
   mlir::FailureOr<RowForm> form = chooseRowForm(kernel.getBody());
   if (failed(form) || form->flat)
@@ -172,7 +169,8 @@ int64_t passesOf(rt::KernelOp kernel) {
   return cuda::chooseSchedule(*form, kernel.getBody()).chunks > 0 ? 1 : passesOf(kernel, *form);
 }
 
-/// Runs a sample of a kernel's blocks. Returns the ratio of the sectors touched to the least number.
+/// Runs a sample of a kernel's blocks. Returns the ratio of the sectors touched to the least
+/// number.
 double measure(rt::KernelOp kernel, const Target &target, const Target &host) {
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(kernel.getLoc());
   auto info = target.generateKernel(*module, "kernel", kernel.getBody());
@@ -202,9 +200,9 @@ double measure(rt::KernelOp kernel, const Target &target, const Target &host) {
   for (int64_t block : {int64_t(0), info->rows / 2, info->rows - 1})
     if (!llvm::is_contained(options.sample, block))
       options.sample.push_back(block);
-  emulation::Result result = emulation::run({machine.find<ShaleThreadFunction>("kernel"),
-                                             info->rows, code.threads, code.sharedBytes},
-                                            args.data(), options);
+  emulation::Result result = emulation::run(
+      {machine.find<ShaleThreadFunction>("kernel"), info->rows, code.threads, code.sharedBytes},
+      args.data(), options);
   counter.finishBlock();
   for (const Buffer &buffer : buffers)
     munmap(buffer.start, buffer.bytes + kSector);
