@@ -240,6 +240,8 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
   for (const Request &request : bucket) {
     Site &site = sites[request.site];
     if (capture) {
+      // The watchdog may not query an event of a capture. The calls before it are complete.
+      site.pending = false;
       capture->push_back(request.site);
       storeFlags(request.site, 1, 1, stream);
     }
