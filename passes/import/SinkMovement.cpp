@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Movement.h"
 #include "passes/import/Passes.h"

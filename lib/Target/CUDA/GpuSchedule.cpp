@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
 

@@ -13,10 +13,10 @@ bool ThreadEmitter::Key::operator<(const Key &other) const {
          std::make_tuple(other.memref.getAsOpaquePointer(), other.block, other.terms);
 }
 
-void ThreadEmitter::Accesses::add(Key key, Access access) {
+void ThreadEmitter::Accesses::add(const Key &key, Access access) {
   auto [found, added] = places.try_emplace(key, entries.size());
   if (added)
-    entries.push_back({std::move(key), {}});
+    entries.push_back({key, {}});
   entries[found->second].second.push_back(access);
 }
 
@@ -26,7 +26,7 @@ Value ThreadEmitter::load(Value memref, Type element, const LinearIndex &index) 
   auto load = memref::LoadOp::create(b, loc, memref, materialize(index));
   Key key{memref, load->getBlock(), index.terms, {}};
   collectGuards(index, key.guards);
-  loads.add(std::move(key), {index.constant, load});
+  loads.add(key, {index.constant, load});
   if (is16BitFloat(element))
     return arith::BitcastOp::create(b, loc, element, load);
   if (element.isInteger(1))

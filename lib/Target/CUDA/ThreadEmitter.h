@@ -46,7 +46,7 @@ private:
     std::map<Key, size_t> places;
     std::vector<std::pair<Key, std::vector<Access>>> entries;
 
-    void add(Key key, Access access);
+    void add(const Key &key, Access access);
   };
 
   /// Calls `replace` for each run of neighbours that becomes one access, and for single ones.

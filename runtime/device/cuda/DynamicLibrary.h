@@ -10,6 +10,7 @@
 
 #include <string>
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a name
 #define SHALE_DECLARE_FUNCTION(function) decltype(&::function) function = nullptr;
 #define SHALE_FIND_FUNCTION(function) library.find(functions.function, SHALE_SYMBOL(function));
 #define SHALE_SYMBOL(function) #function
