@@ -158,6 +158,19 @@ Value NestEmitter::emit(Value value, const LinearIndex &given) {
   return element;
 }
 
+/// Makes `step` its greatest common divisor with the coefficients of an index. Returns the index
+/// divided by it, and sets `rest` to the remainder, a constant in [0, step).
+static LinearIndex divideByCommonStep(const LinearIndex &index, int64_t &step, int64_t &rest) {
+  for (auto [id, coefficient] : index.terms)
+    step = std::gcd(step, coefficient);
+  rest = llvm::mod(index.constant, step);
+  LinearIndex reduced = index.plus(-rest);
+  reduced.constant /= step;
+  for (auto &[id, coefficient] : reduced.terms)
+    coefficient /= step;
+  return reduced;
+}
+
 bool NestEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
                          LinearIndex &remainder) {
   quotient = LinearIndex();
@@ -193,14 +206,8 @@ bool NestEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex 
   }
   // No split removes the division: emit it. All terms and the divisor are multiples of `step`, so
   // neighbours within a step share one division.
-  int64_t step = divisor;
-  for (auto [id, coefficient] : remainder.terms)
-    step = std::gcd(step, coefficient);
-  int64_t rest = llvm::mod(remainder.constant, step);
-  LinearIndex reduced = remainder.plus(-rest);
-  reduced.constant /= step;
-  for (auto &[id, coefficient] : reduced.terms)
-    coefficient /= step;
+  int64_t step = divisor, rest = 0;
+  LinearIndex reduced = divideByCommonStep(remainder, step, rest);
   auto [whole, left] = emitDivision(reduced, divisor / step);
   quotient = quotient.plus(whole);
   remainder = left.times(step).plus(rest);
@@ -261,14 +268,8 @@ ElementEmitter::Within NestEmitter::within(const LinearIndex &index, int64_t lo,
     return Within::Retry;
   }
   // All terms and bounds are multiples of `step`, so neighbours within a step share one test.
-  int64_t step = std::gcd(lo, hi);
-  for (auto [id, coefficient] : index.terms)
-    step = std::gcd(step, coefficient);
-  int64_t rest = llvm::mod(index.constant, step);
-  LinearIndex reduced = index.plus(-rest);
-  reduced.constant /= step;
-  for (auto &[id, coefficient] : reduced.terms)
-    coefficient /= step;
+  int64_t step = std::gcd(lo, hi), rest = 0;
+  LinearIndex reduced = divideByCommonStep(index, step, rest);
   std::tie(condition, relative) = emitTest(reduced, lo / step, hi / step);
   relative = relative.times(step).plus(rest);
   return Within::Sometimes;

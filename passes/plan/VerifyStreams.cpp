@@ -22,7 +22,6 @@ namespace {
 enum class Stream { Compute, CopyIn, CopyOut, Gather, Reduce };
 
 struct Access {
-  Value buffer;
   BufferSpan span;
   bool writes;
 };
@@ -51,7 +50,7 @@ SmallVector<Access> accessesOf(Operation *op) {
     interface.getEffects(effects);
   for (const MemoryEffects::EffectInstance &effect : effects)
     if (Value buffer = effect.getValue())
-      accesses.push_back({buffer, spanOf(buffer), isa<MemoryEffects::Write>(effect.getEffect())});
+      accesses.push_back({spanOf(buffer), isa<MemoryEffects::Write>(effect.getEffect())});
   return accesses;
 }
 

@@ -136,13 +136,11 @@ def our_side(a, part, facts, work):
     """Returns the parameters of the model, and the seconds of each step after warm-up."""
     out = work / "ours"
     shutil.rmtree(out, ignore_errors=True)
-    tokens = work / "tokens.bin"
+    tokens, kind = work / "tokens.bin", "uint16" if facts["vocabulary"] <= 65536 else "uint32"
     if not tokens.exists():
-        kind = np.uint16 if facts["vocabulary"] <= 65536 else np.uint32
         np.random.default_rng(0).integers(0, facts["vocabulary"], 64 * (facts["batch"] * facts["length"] + 1)).astype(kind).tofile(tokens)
     text = run([a.folder / part, "--describe"], part).stdout
     parameters = int(text.split("parameters: ")[1].split(" with ")[1].split()[0])
-    kind = "uint16" if facts["vocabulary"] <= 65536 else "uint32"
     run([a.folder / part, "--data", tokens, "--token-dtype", kind, "--init", "random:1", "--steps", a.steps + 6, "--out", out, "--save-every", 0,
          *libraries(a)], part)
     return parameters, [line["tokens"] / line["tokens_per_s"] for line in metrics(out)][6:]
