@@ -72,7 +72,8 @@ BufferOp allocationOf(mlir::Value buffer);
 /// Returns the memory that holds a buffer; the device's if that is unknown.
 mem::Memory memoryOf(mlir::Value buffer);
 
-/// Returns the memory beside which a kernel runs: the host's if it writes host memory.
+/// Returns the host's memory if the kernel runs on the host, which it does if it writes host
+/// memory; otherwise the device's.
 mem::Memory kernelMemory(mlir::ValueRange outputs);
 
 } // namespace shale::rt

@@ -10,7 +10,6 @@
 
 using namespace shale;
 using llvm::StringRef;
-using llvm::Twine;
 
 dist::Strategy shale::strategyOf(Sharding sharding) {
   switch (sharding) {

@@ -70,7 +70,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   if (options.bundled) {
     // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.
     std::string path = ("$ORIGIN/" + llvm::sys::path::filename(bundleFolder(output))).str();
-    for (std::string word : {std::string("--disable-new-dtags"), std::string("-rpath"), path})
+    for (const char *word : {"--disable-new-dtags", "-rpath", path.c_str()})
       arguments.insert(arguments.end(), {"-Xlinker", word});
   }
   llvm::SmallString<128> log;
@@ -102,14 +102,14 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     if (auto text = llvm::MemoryBuffer::getFile(log))
       error += "\n" + (*text)->getBuffer().take_front(4000).str();
   }
-  llvm::sys::fs::remove(log);
+  (void)llvm::sys::fs::remove(log);
   if (status == 0)
     if (std::error_code code = llvm::sys::fs::rename(partial, output)) {
       error = "cannot write " + output.str() + ": " + code.message();
       status = 1;
     }
   if (status != 0)
-    llvm::sys::fs::remove(partial);
+    (void)llvm::sys::fs::remove(partial);
   llvm::sys::DontRemoveFileOnSignal(partial);
   llvm::sys::DontRemoveFileOnSignal(log);
   return status == 0;

@@ -32,7 +32,7 @@ public:
         phase(nn::PhaseAttr::get(builder.getContext(), phase)) {
     builder.setListener(this);
   }
-  ~PhaseScope() { builder.setListener(outer); }
+  ~PhaseScope() override { builder.setListener(outer); }
   PhaseScope(const PhaseScope &) = delete;
   PhaseScope &operator=(const PhaseScope &) = delete;
 

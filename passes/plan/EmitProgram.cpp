@@ -30,7 +30,7 @@ private:
                      StringRef name, int64_t padding = 0, mem::Memory memory = mem::Memory::Device);
   Value allocationBuffer(int64_t id);
   /// Returns a memref of `type` at a place.
-  Value bufferAt(Place place, MemRefType type, Location loc);
+  Value bufferAt(const Place &place, MemRefType type, Location loc);
   Value bufferOf(Value tensor) {
     return bufferAt(placement.placeOf(tensor), rt::bufferType(tensor.getType()), tensor.getLoc());
   }
@@ -161,7 +161,7 @@ Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc)
   return rt::ViewOp::create(builder, loc, type, source, offset);
 }
 
-Value Emitter::bufferAt(Place place, MemRefType type, Location loc) {
+Value Emitter::bufferAt(const Place &place, MemRefType type, Location loc) {
   Value buffer = allocationBuffer(place.allocation);
   if (!place.isSliced())
     return view(buffer, place.offset, type, loc);

@@ -246,7 +246,7 @@ void Placement::placeStarted(dist::StartOp start) {
   Value result = start.getWait().getResult();
   Place place = placeOf(operand.get());
   const Allocation &source = allocations[place.allocation];
-  auto take = [&](Place taken) {
+  auto take = [&](const Place &taken) {
     places[result] = taken;
     members[taken.allocation].push_back(result);
   };
@@ -418,7 +418,7 @@ void Placement::placeMetrics() {
 }
 
 void Placement::findLifetimes() {
-  for (auto [value, place] : places) {
+  for (const auto &[value, place] : places) {
     Allocation &allocation = allocations[resolve(place).allocation];
     Operation *op = value.getDefiningOp();
     if (auto wait = dyn_cast_or_null<dist::WaitOp>(op))

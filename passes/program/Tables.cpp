@@ -90,7 +90,7 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
   Type stored = place   ? place.elementTypeFor(type.getElementType(), type.getNumElements())
                 : dense ? dense.getElementType()
                         : type.getElementType();
-  auto row = [&](int64_t kind, bool transposed, double fill, Datum file, int64_t size,
+  auto row = [&](int64_t kind, bool transposed, double fill, const Datum &file, int64_t size,
                  int64_t offset, int64_t length, const FileFacts &facts = {}) {
     return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size),
                         data.i64(offset), data.i64(length), data.i64(facts.hash),

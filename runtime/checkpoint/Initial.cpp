@@ -129,7 +129,7 @@ public:
     Dtype type = fileType(parameter);
     if (init.length != parameter.count * sizeOf(type))
       fail(SHALE_EXIT_DATA, "initial value of '%s' has %lld bytes, expected %lld", parameter.name,
-           (long long)init.length, (long long)(parameter.count * sizeOf(type)));
+           (long long)init.length, (long long)parameter.count * sizeOf(type));
     if (init.kind == SHALE_INIT_DATA)
       return {nullptr, type, 0, false, init.file};
     auto found = files.find(init.file ? init.file : "");

@@ -15,7 +15,7 @@ char *State::at(int64_t offset, int64_t bytes) const {
   offset -= deviceBlock->size();
   if (offset < 0 || offset + bytes > hostBlock->size())
     fail(SHALE_EXIT_INTERNAL, "the program has no state of %lld bytes at offset %lld",
-         (long long)bytes, (long long)(offset + deviceBlock->size()));
+         (long long)bytes, (long long)offset + deviceBlock->size());
   return hostBlock->data() + offset;
 }
 

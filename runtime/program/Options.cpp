@@ -149,7 +149,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
         ->capture_default_str();
   };
   auto choice = [&](const char *group, const char *flag, std::string &value, const char *type,
-                    std::vector<std::string> values, const char *about) {
+                    const std::vector<std::string> &values, const char *about) {
     return text(group, flag, value, type, about)
         ->check(
             [values, flag](const std::string &typed) -> std::string {

@@ -91,8 +91,9 @@ CUresult Driver::release(CUdeviceptr address) {
   auto found = device.find(address);
   SHALE_REQUIRE(found != device.end(), CUDA_ERROR_INVALID_VALUE);
   char *memory = hostStart + (address - number(deviceStart));
-  mmap(memory, pagesFor(found->second), PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (mmap(memory, pagesFor(found->second), PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   memoryUsed -= found->second;
   device.erase(found);
   rangesValid = false;

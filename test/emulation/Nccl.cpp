@@ -45,8 +45,8 @@ ncclResult_t fail(ncclResult_t result, const std::string &message) {
 }
 
 #define ENTER(function)                                                                            \
-  if (int error = injected(function, parseResult))                                                 \
-  return fail(static_cast<ncclResult_t>(error), std::string("injected into ") + function)
+  if (int error = injected((function), parseResult))                                               \
+  return fail(static_cast<ncclResult_t>(error), std::string("injected into ") + (function))
 #define REQUIRE(condition, message)                                                                \
   if (!(condition))                                                                                \
   return fail(ncclInvalidArgument, message)
@@ -86,7 +86,7 @@ ncclResult_t connect(Communicator &communicator) {
   return communicator.error;
 }
 
-ncclResult_t start(ncclComm_t *handle, std::shared_ptr<Communicator> made, bool blocking) {
+ncclResult_t start(ncclComm_t *handle, const std::shared_ptr<Communicator> &made, bool blocking) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (worldRank < 0)

@@ -61,7 +61,7 @@ int64_t scratchOf(ArrayRef<int64_t> areas) {
 /// A mask of scores in memory, broadcast along dimensions of size 1.
 struct MaskArea {
   MaskArea() = default;
-  MaskArea(MutableOperandRange range, ValueRange operands) {
+  MaskArea(const MutableOperandRange &range, ValueRange operands) {
     if (range.empty())
       return;
     auto type = cast<RankedTensorType>(range.begin()->get().getType());
