@@ -20,6 +20,10 @@ public:
   virtual void send(int to, const void *data, int64_t bytes) = 0;
   virtual void receive(int from, void *data, int64_t bytes) = 0;
   void barrier() { agree(0); }
+  /// Tells `ranks` (without this one) that this rank waits in vain, and returns those that do not
+  /// tell it the same within `seconds`. Any thread may call it, once; the other functions fail from
+  /// then on.
+  virtual std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) = 0;
 };
 
 } // namespace shale::rt

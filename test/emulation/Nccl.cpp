@@ -137,19 +137,29 @@ ncclResult_t launch(std::vector<Grouped> all) {
   return ncclSuccess;
 }
 
-/// Whether the environment says that this operation never posts.
-bool isSilent() {
-  std::lock_guard<std::mutex> lock(mutex);
-  ++operations;
-  std::string text = setting("SHALE_STUB_SILENT", "");
+/// Whether a setting, RANK@N, names this rank and the operation that is being counted.
+bool isNamed(const char *name) {
+  std::string text = setting(name, "");
   if (text.empty())
     return false;
   int rank;
   long number;
   char end;
   if (std::sscanf(text.c_str(), "%d@%ld%c", &rank, &number, &end) != 2)
-    stop("SHALE_STUB_SILENT: '" + text + "' is not RANK@N");
+    stop(std::string(name) + ": '" + text + "' is not RANK@N");
   return rank == worldRank && number == operations;
+}
+
+/// Counts an operation. Returns whether its data is never posted.
+bool isSilent() {
+  std::unique_lock<std::mutex> lock(mutex);
+  ++operations;
+  bool hangs = isNamed("SHALE_STUB_HANG");
+  bool silent = isNamed("SHALE_STUB_SILENT");
+  lock.unlock();
+  while (hangs)
+    pause();
+  return silent;
 }
 
 bool overlap(CUdeviceptr x, CUdeviceptr y, uint64_t xBytes, uint64_t yBytes) {

@@ -7,6 +7,7 @@
 #include <gloo/allgather.h>
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
+#include <thread>
 
 namespace shale::rt {
 
@@ -22,6 +23,7 @@ public:
   std::vector<std::string> gather(const std::string &text) override;
   void send(int to, const void *data, int64_t bytes) override;
   void receive(int from, void *data, int64_t bytes) override;
+  std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) override;
 
 private:
   GlooContext world;
@@ -76,6 +78,33 @@ std::vector<std::string> GlooPeers::gather(const std::string &text) {
       receive(r, texts.back().data(), length);
   }
   return texts;
+}
+
+std::vector<int> GlooPeers::findSilent(const std::vector<int> &ranks, double seconds) {
+  constexpr uint64_t slot = 0x7dull << 56;
+  milliseconds limit(static_cast<int64_t>(seconds * 1000));
+  // Gloo closes all connections when one wait runs out, so all ranks are waited for at once.
+  std::vector<char> told(ranks.size(), 0);
+  std::vector<std::thread> waits;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    waits.emplace_back([&, i] {
+      char out = 1, in = 0;
+      try {
+        auto send = world->createUnboundBuffer(&out, 1),
+             receive = world->createUnboundBuffer(&in, 1);
+        send->send(ranks[i], slot);
+        receive->recv(ranks[i], slot);
+        told[i] = receive->waitRecv(limit);
+      } catch (const std::exception &) { // it did not answer, or its connection is closed
+      }
+    });
+  for (std::thread &wait : waits)
+    wait.join();
+  std::vector<int> silent;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (!told[i])
+      silent.push_back(ranks[i]);
+  return silent;
 }
 
 } // namespace

@@ -73,6 +73,7 @@ private:
   struct Axis {
     int size = 1, own = 0;
     ncclComm_t comm = nullptr;
+    std::vector<int> others; // ranks
   };
   struct Site {
     CUevent ready = nullptr, done = nullptr;
@@ -93,7 +94,7 @@ private:
     CUevent done;
   };
 
-  void join(int index, const std::vector<int64_t> &coordinates, Peers &peers);
+  void join(int index, const std::vector<int64_t> &coordinates);
   void must(ncclResult_t result, int32_t site) const;
   void post(const Axis &axis, CUstream stream);
   void storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream);
@@ -103,8 +104,10 @@ private:
   std::optional<Pending> oldest();
   std::optional<Pending> oldestOfGraph();
   void watchOver();
+  std::string describeSilence(const Axis &axis) const;
 
   const ShaleProgram &program;
+  Peers &peers;
   const cuda::Driver &cu;
   const Nccl &library;
   CudaDevice &device;
@@ -139,10 +142,11 @@ private:
 NcclCollectives::NcclCollectives(const ShaleProgram &program,
                                  const std::vector<int64_t> &coordinates, Peers &peers,
                                  CudaDevice &device, double timeout)
-    : program(program), cu(cuda::driver()), library(nccl()), device(device), timeout(timeout),
-      axes(program.axis_count), sites(program.site_count), sent(program.site_count) {
+    : program(program), peers(peers), cu(cuda::driver()), library(nccl()), device(device),
+      timeout(timeout), axes(program.axis_count), sites(program.site_count),
+      sent(program.site_count) {
   for (int a = 0; a < program.axis_count; ++a)
-    join(a, coordinates, peers);
+    join(a, coordinates);
   for (CUstream *stream : {&gathers, &reductions})
     cuda::require(cu.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "create a stream");
   for (Site &site : sites)
@@ -169,7 +173,7 @@ NcclCollectives::~NcclCollectives() {
 }
 
 /// Makes the communicator of an axis: its first rank sends NCCL's id to the others.
-void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates, Peers &peers) {
+void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
   Axis &axis = axes[index];
   axis.size = static_cast<int>(program.axes[index].size);
   axis.own = static_cast<int>(coordinates[index]);
@@ -181,6 +185,9 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates, P
       rank = rank * program.axes[a].size + (a == index ? coordinate : coordinates[a]);
     return static_cast<int>(rank);
   };
+  for (int64_t other = 0; other < axis.size; ++other)
+    if (other != axis.own)
+      axis.others.push_back(rankAt(other));
   auto need = [&](ncclResult_t result, const char *what) {
     if (result != ncclSuccess)
       fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
@@ -189,8 +196,8 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates, P
   ncclUniqueId id;
   if (axis.own == 0) {
     need(library.ncclGetUniqueId(&id), "make a communicator");
-    for (int64_t other = 1; other < axis.size; ++other)
-      peers.send(rankAt(other), &id, sizeof(id));
+    for (int other : axis.others)
+      peers.send(other, &id, sizeof(id));
   } else {
     peers.receive(rankAt(0), &id, sizeof(id));
   }
@@ -398,6 +405,17 @@ std::optional<NcclCollectives::Pending> NcclCollectives::oldestOfGraph() {
   return Pending{*first, launches.front().firstNumber + (first - ran.begin()), progressed};
 }
 
+/// Returns which ranks of an axis do not wait for a collective, as this one does.
+std::string NcclCollectives::describeSilence(const Axis &axis) const {
+  std::vector<int> silent = peers.findSilent(axis.others, std::clamp(timeout / 2, 0.5, 5.0));
+  if (silent.empty())
+    return "all its ranks wait for it: a GPU or the network is stuck";
+  std::string list;
+  for (int rank : silent)
+    list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  return (silent.size() == 1 ? "rank " : "ranks ") + list + " did not reach it, or ended";
+}
+
 /// Ends the process if a collective takes too long, or if NCCL reports an error.
 void NcclCollectives::watchOver() {
   if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
@@ -419,8 +437,9 @@ void NcclCollectives::watchOver() {
     if (std::chrono::duration<double>(Clock::now() - late->since).count() > timeout)
       die(SHALE_EXIT_PEER,
           format("%s '%s' (number %lld of the run, %lld bytes sent per rank) is not complete after "
-                 "%.1f s: a peer ended or did not reach it",
-                 kind, what.name, (long long)late->number, (long long)what.sent_bytes, timeout));
+                 "%.1f s: %s",
+                 kind, what.name, (long long)late->number, (long long)what.sent_bytes, timeout,
+                 describeSilence(axes[what.axis]).c_str()));
   }
 }
 
