@@ -257,12 +257,12 @@ void report() {
 extern "C" {
 
 // Programs end here, with or without destructors.
-[[noreturn]] void _exit(int code) {
+__attribute__((noreturn)) void _exit(int code) {
   report();
   for (;;)
     syscall(SYS_exit_group, code);
 }
-[[noreturn]] void _Exit(int code) { _exit(code); }
+__attribute__((noreturn)) void _Exit(int code) { _exit(code); }
 __attribute__((destructor)) static void atExit() { report(); }
 
 void *malloc(size_t bytes) {

@@ -10,7 +10,7 @@ namespace shale::rt {
 void launchOnThreads(const Launch &launch) {
   if (launch.rows <= 0)
     return;
-  auto kernel = reinterpret_cast<ShaleKernel>(launch.kernel);
+  auto kernel = reinterpret_cast<ShaleKernel>(const_cast<void *>(launch.kernel));
   int64_t grain = std::max<int64_t>(launch.grain, 1);
   int64_t blocks = (launch.rows + grain - 1) / grain;
   if (blocks == 1 || omp_in_parallel()) {

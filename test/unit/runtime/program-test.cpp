@@ -737,11 +737,9 @@ TEST_F(Program, TensorBoardsFilesHoldTheMetrics) {
 TEST_F(Program, AReportDrawsWhatWasMeasured) {
   ASSERT_EQ(train("2-full", "r", "--steps 8 --eval-data data.txt --eval-every 4").code, 0);
   std::string html = bytes("r/report.html");
-  for (const char *name : {"bigram.onnx", "loss", "gradient norm", "learning rate",
-                           "tokens a second", "memory of rank 0",
-                           "done, at step 8 "
-                           "of 8",
-                           "replica=1,fsdp=2", "data.txt"})
+  for (const char *name :
+       {"bigram.onnx", "loss", "gradient norm", "learning rate", "tokens a second",
+        "memory of rank 0", "done, at step 8 of 8", "replica=1,fsdp=2", "data.txt"})
     EXPECT_NE(html.find(name), std::string::npos) << name;
   auto count = [&](const std::string &what) {
     size_t n = 0;
