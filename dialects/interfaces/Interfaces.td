@@ -304,6 +304,25 @@ def ElementMoveInterface : OpInterface<"ElementMoveOpInterface"> {
   ];
 }
 
+def RowLossInterface : OpInterface<"RowLossOpInterface"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    A loss that is a sum over the rows of a matrix of logits. `shale-chunk-losses`
+    computes it in chunks of rows. The gradient of the logits may depend on other
+    results, such as the number of labels, which must be known before the first
+    chunk.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the logits.", "::mlir::Value", "getLogits", (ins)>,
+    InterfaceMethod<[{
+      Builds, from other operands, the results that do not depend on the logits.
+      Returns one value per result; null for results that depend on them.
+    }],
+    "::llvm::SmallVector<::mlir::Value>", "buildWithoutLogits",
+    (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
 def IndexUserInterface : OpInterface<"IndexUserOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{

@@ -38,9 +38,14 @@ def NN_IndexedWhere : DeclareOpInterfaceMethods<IndexedInterface, ["canEmit"]>;
 def NN_IndexedLookup : DeclareOpInterfaceMethods<IndexedInterface, ["readsMemory"]>;
 def NN_Decomposable : DeclareOpInterfaceMethods<DecomposableInterface>;
 def NN_View : DeclareOpInterfaceMethods<ViewInterface>;
+def NN_ViewWhere : DeclareOpInterfaceMethods<ViewInterface, ["isViewOf"]>;
 def NN_Moves : DeclareOpInterfaceMethods<ElementMoveInterface>;
 def NN_MovesSome : DeclareOpInterfaceMethods<ElementMoveInterface, ["getMovedElements"]>;
 def NN_IndexUser : DeclareOpInterfaceMethods<IndexUserInterface>;
+def NN_RowLoss : DeclareOpInterfaceMethods<RowLossInterface, ["buildWithoutLogits"]>;
+/// Columns of minus infinity in the first operand, a matrix of logits, are classes that do not
+/// exist: other results do not change, and a result of the logits' shape is 0 there.
+def NN_AbsentClasses : NativeOpTrait<"AbsentClasses"> { let cppNamespace = "::shale::nn"; }
 def NN_Stochastic : DeclareOpInterfaceMethods<StochasticInterface>;
 def NN_StochasticWhere : DeclareOpInterfaceMethods<StochasticInterface, ["drawsRandom"]>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 10
+#define SHALE_ABI_VERSION 11
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -356,10 +356,11 @@ void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *c
 /* Computes C[i][m,n] = op(A[i]) * op(B[i]) for i in [0, batch) on all threads, row-major, with
  * leading dimensions in elements. The matrices of a batch follow one another without gaps. A and B
  * have type `type`: SHALE_F32 or a 16-bit float. C has type `result_type`: `type` or SHALE_F32.
- * Sums are f32, rounded once. */
+ * Sums are f32, rounded once. If `accumulate` is not 0, the product is added to C, which has type
+ * SHALE_F32. */
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch, int64_t m,
                 int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
-                void *c, int64_t ldc, int32_t type, int32_t result_type);
+                void *c, int64_t ldc, int32_t type, int32_t result_type, int32_t accumulate);
 
 /* Copies or zeroes bytes of buffers in one memory, in order with launches. */
 void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes);

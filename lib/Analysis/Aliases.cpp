@@ -2,6 +2,7 @@
 #include "lib/Analysis/Aliases.h"
 #include "dialects/nn/Ops/Cluster.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Matmul.h"
 
 using namespace mlir;
 using namespace shale;
@@ -21,6 +22,8 @@ OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
   }
   if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
     return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
+  if (auto product = dyn_cast<nn::MatmulAddOp>(op))
+    return &product.getSumMutable();
   if (isa<ElementwiseOpInterface>(op))
     for (OpOperand &operand : op->getOpOperands())
       if (operand.get().getType() == op->getResult(index).getType() &&

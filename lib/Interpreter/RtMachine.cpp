@@ -204,8 +204,15 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   Value a = placeholder(builder, op.getLoc(), op.getA(), false),
         b = placeholder(builder, op.getLoc(), op.getB(), false);
-  auto matmul = nn::MatmulOp::create(builder, op.getLoc(), rt::tensorType(op.getC().getType()), a,
-                                     b, op.getTransposeA(), op.getTransposeB());
+  Type type = rt::tensorType(op.getC().getType());
+  if (op.getAccumulate()) {
+    Value c = placeholder(builder, op.getLoc(), op.getC(), false);
+    auto product = nn::MatmulAddOp::create(builder, op.getLoc(), type, c, a, b, op.getTransposeA(),
+                                           op.getTransposeB());
+    return compute(product, {op.getC(), op.getA(), op.getB()}, op.getC());
+  }
+  auto matmul = nn::MatmulOp::create(builder, op.getLoc(), type, a, b, op.getTransposeA(),
+                                     op.getTransposeB());
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
 }
 

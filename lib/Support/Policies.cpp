@@ -255,3 +255,19 @@ std::string shale::textOf(const OffloadPolicy &policy) {
       text += (text.empty() ? "" : ",") + with(kind, policy.*member);
   return text;
 }
+
+std::string shale::parseText(StringRef text, LossChunk &chunk) {
+  chunk = LossChunk();
+  if (text == "auto")
+    return "";
+  chunk.kind = text == "off" ? LossChunk::Off : LossChunk::Rows;
+  if (text == "off" || (!text.getAsInteger(10, chunk.rows) && chunk.rows > 0))
+    return "";
+  return ("expects auto, off or a number of rows; got '" + text + "'").str();
+}
+
+std::string shale::textOf(const LossChunk &chunk) {
+  return chunk.kind == LossChunk::Auto  ? "auto"
+         : chunk.kind == LossChunk::Off ? "off"
+                                        : std::to_string(chunk.rows);
+}

@@ -59,6 +59,14 @@ struct OffloadPolicy {
   bool any() const { return params + grads + optimizer + activations > 0; }
 };
 
+/// The rows of logits that exist at once while a loss is computed: `off`: all; a number; `auto`:
+/// the target's number if all logits take 64 MiB or more, else all.
+struct LossChunk {
+  enum Kind { Auto, Off, Rows };
+  Kind kind = Auto;
+  int64_t rows = 0;
+};
+
 std::string parseText(llvm::StringRef text, Sharding &value);
 std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
@@ -67,6 +75,7 @@ std::string parseText(llvm::StringRef text, ReductionOrder &value);
 std::string parseText(llvm::StringRef text, UnitPolicy &value);
 std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
+std::string parseText(llvm::StringRef text, LossChunk &value);
 
 std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
@@ -76,6 +85,7 @@ std::string textOf(ReductionOrder value);
 std::string textOf(const UnitPolicy &value);
 std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);
+std::string textOf(const LossChunk &value);
 
 } // namespace shale
 

@@ -42,6 +42,7 @@ SHALE_OPTION_TYPE(::shale::ReductionOrder)
 SHALE_OPTION_TYPE(::shale::UnitPolicy)
 SHALE_OPTION_TYPE(::shale::RecomputePolicy)
 SHALE_OPTION_TYPE(::shale::OffloadPolicy)
+SHALE_OPTION_TYPE(::shale::LossChunk)
 #undef SHALE_OPTION_TYPE
 } // namespace llvm::cl
 

@@ -76,6 +76,15 @@ public:
     return 1;
   }
 
+  /// Returns the size to which matrices of a product are padded along the dimension in which
+  /// neighbours lie in memory; `size` itself if that is not worth a copy.
+  virtual int64_t paddedSize(int64_t size, mlir::Type element) const {
+    (void)element;
+    return size;
+  }
+  /// Returns the rows of logits that a loss is computed for at once: as few as cost no speed.
+  virtual int64_t lossChunkRows() const { return 1024; }
+
   // ---- code
 
   /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block

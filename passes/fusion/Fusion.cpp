@@ -32,7 +32,7 @@ bool isOnlyMoved(Value value) {
     Operation *user = use.getOwner();
     Access access = accessOf(user, use.getOperandNumber());
     if (access == Access::Once)
-      return isFusible(user);
+      return isFusible(user) && !isView(user);
     return isAlias(user) && isOnlyMoved(user->getResult(0));
   });
 }
@@ -137,18 +137,21 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
   }
 }
 
-/// Removes aliases at the edge of a group: they cost nothing outside of it.
+/// Removes aliases at the edge of a group, and views of what the group reads: they cost nothing
+/// outside of it.
 void stripAliases(FusionGroup &group) {
   bool changed = true;
   while (changed) {
     DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
     auto atEdge = [&](Operation *op) {
-      if (!isAlias(op))
+      bool alias = isAlias(op);
+      if (!alias && !isView(op))
         return false;
       Operation *source = op->getOperand(0).getDefiningOp();
       bool entry = !source || !members.contains(source);
-      return entry ||
-             llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
+      if (entry || !alias)
+        return entry;
+      return llvm::none_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
     };
     auto kept = llvm::remove_if(group.ops, atEdge);
     changed = kept != group.ops.end();

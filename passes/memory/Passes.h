@@ -14,6 +14,8 @@ namespace shale {
 #include "passes/memory/Passes.h.inc"
 
 struct MemoryOptions {
+  /// Policy of `--shale-chunk-losses`.
+  LossChunk lossChunk;
   /// The most units that are whole or in flight at once.
   int64_t maxGathersInFlight = 2;
   /// Policy of `--shale-annotate-recompute`.

@@ -4,6 +4,59 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
+  let summary = "Computes losses in chunks of rows";
+  let description = [{
+    A loss reads logits: a matrix with a row per token and a column per class. With
+    many classes the logits and their gradient are the largest tensors of the step.
+    This pass computes the ops on such matrices once per chunk of rows: the product
+    that makes the logits, the loss (interface `RowLossOpInterface`), the gradient,
+    and the products that read it. Sums over rows are added chunk by chunk, a
+    product with a weight by `nn.matmul_add`; other results are concatenated. Results
+    that do not depend on the logits, such as the number of labels, are computed
+    before the first chunk.
+
+    `rows` is the number of rows of a chunk. Chunks are equal, so their number is the
+    next larger divisor of all rows, up to four times as many, or else the next smaller
+    one; it is at most 256. `auto` is the target's number of rows, and leaves logits below
+    64 MiB as they are.
+
+    Ops are split by their sharding rules, as if the chunks were ranks. Nothing is
+    changed, and a remark gives the reason, if the logits are a result of the function or
+    have two losses, or if an op on them has no rule, mixes rows, draws random numbers or
+    depends on the loss.
+
+    Before (with `rows=2`):
+    ```mlir
+    func.func @loss(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
+      %logits = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x9xf32>, tensor<4xi64>
+      return %sum : tensor<f32>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @loss(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
+      %0 = nn.slice %x starts = [0, 0] limits = [2, 3] strides = [1, 1] : tensor<4x3xf32> -> tensor<2x3xf32>
+      %1 = nn.matmul %0, %w transpose_rhs : (tensor<2x3xf32>, tensor<9x3xf32>) -> tensor<2x9xf32>
+      %2 = nn.slice %labels starts = [0] limits = [2] strides = [1] : tensor<4xi64> -> tensor<2xi64>
+      %sum, %count, %lse = nn.cross_entropy %1, %2 ignore_index = -100 : tensor<2x9xf32>, tensor<2xi64>
+      %3 = nn.slice %x starts = [2, 0] limits = [4, 3] strides = [1, 1] : tensor<4x3xf32> -> tensor<2x3xf32>
+      %4 = nn.matmul %3, %w transpose_rhs : (tensor<2x3xf32>, tensor<9x3xf32>) -> tensor<2x9xf32>
+      %5 = nn.slice %labels starts = [2] limits = [4] strides = [1] : tensor<4xi64> -> tensor<2xi64>
+      %sum_0, %count_1, %lse_2 = nn.cross_entropy %4, %5 ignore_index = -100 : tensor<2x9xf32>, tensor<2xi64>
+      %6 = nn.add %sum, %sum_0 : tensor<f32>
+      return %6 : tensor<f32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"rows", "rows", "::shale::LossChunk", "", "rows of a chunk: a number, auto or off">
+  ];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
+}
+
 def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp"> {
   let summary = "Marks the forward ops that the backward pass recomputes";
   let description = [{

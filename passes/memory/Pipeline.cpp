@@ -6,6 +6,10 @@ using namespace mlir;
 namespace shale {
 
 void buildMemoryPoliciesPipeline(OpPassManager &manager, const MemoryOptions &options) {
+  // Logits and their gradients exist for one chunk of rows at a time.
+  ChunkLossesPassOptions chunks;
+  chunks.rows = options.lossChunk;
+  manager.addPass(createChunkLossesPass(chunks));
   // Mark results that are not kept for the backward pass.
   AnnotateRecomputePassOptions recompute;
   recompute.policy = options.recompute;

@@ -353,7 +353,16 @@ LogicalResult Emitter::emit(Operation *op) {
   if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && kernels.target.isLibraryCall(op)) {
     rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()),
                        bufferOf(matmul.getResult()), matmul.getTransposeLhs(),
-                       matmul.getTransposeRhs());
+                       matmul.getTransposeRhs(), /*accumulate=*/false);
+    return success();
+  }
+  if (auto product = dyn_cast<nn::MatmulAddOp>(op); product && kernels.target.isLibraryCall(op)) {
+    Value result = bufferOf(product.getResult());
+    if (!(placement.placeOf(product.getSum()) == placement.placeOf(product.getResult())))
+      rt::CopyOp::create(builder, op->getLoc(), bufferOf(product.getSum()), result);
+    rt::GemmOp::create(builder, op->getLoc(), bufferOf(product.getLhs()),
+                       bufferOf(product.getRhs()), result, product.getTransposeLhs(),
+                       product.getTransposeRhs(), /*accumulate=*/true);
     return success();
   }
   if (!isa<nn::NNDialect>(op->getDialect()))

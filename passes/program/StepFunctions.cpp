@@ -243,7 +243,7 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
         i64(op.getTransposeA() ? shape.m : shape.k), address(op.getB()),
         i64(op.getTransposeB() ? shape.k : shape.n), address(op.getC()), i64(shape.n),
         i32(runtimeType(op.getA().getType().getElementType())),
-        i32(runtimeType(op.getC().getType().getElementType()))});
+        i32(runtimeType(op.getC().getType().getElementType())), i32(op.getAccumulate())});
 }
 
 static StringRef startFunction(CollectiveKind kind) {

@@ -110,8 +110,9 @@ void LiveBytes::shareBytes() {
         continue;
       Value overwritten = viewed(taken->get());
       ArrayRef<int> all = readers[overwritten];
-      if (!overwritten.getDefiningOp() || all.back() != int(number))
-        continue; // arguments are not memory of the block; other values are read later
+      if (!overwritten.getDefiningOp() || all.back() != int(number) ||
+          clampedBytes(overwritten) != clampedBytes(result))
+        continue; // arguments are not memory of the block; others are read later, or are larger
       shared.unionSets(overwritten, result);
       for (int reader : all)
         if (reader != int(number))

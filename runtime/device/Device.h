@@ -42,7 +42,8 @@ struct Launch {
 };
 
 /// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
-/// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1 and beta 0.
+/// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1, and beta
+/// is 0 unless c has type f32.
 /// The matrices of a batch follow one another.
 struct Product {
   bool transposeA, transposeB;

@@ -72,7 +72,7 @@ extern "C" void shale_launch(ShaleRank *rank, const char *name, const void *kern
 extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
                            int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                            const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
-                           int32_t result_type) {
+                           int32_t result_type, int32_t accumulate) {
   if (rank->watch)
     rank->watch->gemm(a, b, c);
   Product product{transpose_a != 0,
@@ -85,7 +85,7 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
                   lda,
                   b,
                   ldb,
-                  0,
+                  accumulate ? 1.0f : 0.0f,
                   c,
                   ldc,
                   static_cast<Dtype>(type),

@@ -172,20 +172,25 @@ void __wrap_shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, 
 
 void __real_shale_gemm(ShaleRank *, int32_t, int32_t, int64_t, int64_t, int64_t, int64_t,
                        const void *, int64_t, const void *, int64_t, void *, int64_t, int32_t,
-                       int32_t);
+                       int32_t, int32_t);
 void __wrap_shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
                        int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-                       int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type) {
+                       int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type,
+                       int32_t accumulate) {
   call("gemm" + hex(a) + hex(b) + " to" + hex(c), [&] {
     int64_t in = sizeOfType(type), out = sizeOfType(result_type);
     for (int64_t i = 0; i < batch; ++i) {
       eachRow(static_cast<const char *>(a) + i * m * k * in, transpose_a, m, k, lda, in, reads);
       eachRow(static_cast<const char *>(b) + i * k * n * in, transpose_b, k, n, ldb, in, reads);
     }
-    for (int64_t i = 0; i < batch; ++i)
-      eachRow(static_cast<const char *>(c) + i * m * n * out, false, m, n, ldc, out, writes);
+    for (int64_t i = 0; i < batch; ++i) {
+      const char *result = static_cast<const char *>(c) + i * m * n * out;
+      if (accumulate)
+        eachRow(result, false, m, n, ldc, out, reads);
+      eachRow(result, false, m, n, ldc, out, writes);
+    }
     __real_shale_gemm(rank, transpose_a, transpose_b, batch, m, n, k, a, lda, b, ldb, c, ldc, type,
-                      result_type);
+                      result_type, accumulate);
   });
 }
 

@@ -263,6 +263,9 @@ std::vector<Flag> makeFlags() {
   add({"recompute", "POLICY", plan, Effect::Plan,
        "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)",
        set<&O::recompute>, get<&O::recompute>});
+  add({"loss-chunk", "ROWS", plan, Effect::Plan,
+       "auto | off | N: rows of logits in memory at once; auto: as many as cost no speed, where all take 64 MiB or more (default: auto)",
+       set<&O::lossChunk>, get<&O::lossChunk>});
   add({"offload", "WHAT", plan, Effect::Plan,
        "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps",
        set<&O::offload>, get<&O::offload>});
@@ -302,7 +305,7 @@ std::vector<Flag> makeFlags() {
        setString<&O::compileFrom>});
   add({"remarks", nullptr, out, Effect::Report,
        "print what passes decided, and every repair of the model", setOn<&O::remarks>});
-  add({"remarks-filter", "REGEX", out, Effect::Report,
+  add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
        "print the remarks of passes whose name matches, or of import", setRemarksFilter});
   add({"describe", nullptr, out, Effect::Report,
        "print what the model is, and the commands that compile and train it", setOn<&O::describe>});

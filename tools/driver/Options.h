@@ -87,7 +87,8 @@ struct CompileOptions {
   ReductionOrder order = ReductionOrder::Overlap;
   RecomputePolicy recompute;
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
-  int threads = 0;            ///< per rank; 0: this machine's CPUs divided among the ranks
+  LossChunk lossChunk;
+  int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;
   std::optional<int64_t> bucketSize; ///< bytes; if not typed: see reductionBucket

@@ -24,6 +24,7 @@ static MemoryOptions memoryOptions(const CompileOptions &o) {
   MemoryOptions memory;
   memory.maxGathersInFlight = o.maxGathersInFlight;
   memory.recompute = o.recompute;
+  memory.lossChunk = o.lossChunk;
   memory.offload = o.offload;
   return memory;
 }

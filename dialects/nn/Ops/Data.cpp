@@ -187,6 +187,24 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
 
 shale::ViewPlace ReshapeOp::getViewPlace(unsigned) { return {}; }
 
+bool SliceOp::isViewOf(unsigned) {
+  RankedTensorType from = tensorOf(getInput()), to = tensorOf(getResult());
+  if (from.getRank() == 0 || from.getShape().drop_front() != to.getShape().drop_front() ||
+      getStrides()[0] != 1 || tensorBytes(from) < 0)
+    return false;
+  return getViewPlace(0).offset % kViewAlignment == 0;
+}
+
+shale::ViewPlace SliceOp::getViewPlace(unsigned) {
+  RankedTensorType from = tensorOf(getInput());
+  int64_t bytes = elementBytes(from.getElementType());
+  for (int64_t size : from.getShape().drop_front())
+    bytes *= size;
+  shale::ViewPlace place;
+  place.offset = getStarts()[0] * bytes;
+  return place;
+}
+
 shale::MovedElements SliceOp::getMovedElements(unsigned) {
   bool whole = tensorOf(getInput()).getNumElements() == tensorOf(getResult()).getNumElements();
   return whole ? shale::MovedElements::All : shale::MovedElements::Some;

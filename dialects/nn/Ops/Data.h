@@ -8,6 +8,9 @@
 #include "dialects/nn/Ops/Data.h.inc"
 
 namespace shale::nn {
+/// A slice that begins at a multiple of this many bytes is a view: buffers are aligned so.
+inline constexpr int64_t kViewAlignment = 64;
+
 /// Adds the ops of Data.td to the dialect.
 void registerDataOps(NNDialect &dialect);
 } // namespace shale::nn

@@ -63,12 +63,14 @@ def NN_BroadcastOp : NN_Op<"broadcast", [Pure, NN_Sharded, NN_IndexedMove, NN_Mo
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_MovesSome, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
+def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_ViewWhere, NN_MovesSome, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "A strided rectangle of a tensor";
   let description = [{
     Along dimension i: elements starts[i], starts[i] + strides[i], ... below limits[i].
+    A slice along the first dimension alone, with stride 1 and from a multiple of 64
+    bytes on, is a view.
 
-    Life: made by import; gone after fusion.
+    Life: made by import; after fusion only views are left.
 
     Constraints:
     - (C1) one start, limit and stride per dimension; 0 <= start <= limit <= size; stride >= 1.

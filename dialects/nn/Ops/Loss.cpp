@@ -1,5 +1,9 @@
 //===- Loss.cpp - Cross-entropy -------------------------------------------===//
 #include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -34,6 +38,25 @@ std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) 
     return std::nullopt;
   return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1),
                            getIgnoreIndex()};
+}
+
+SmallVector<Value> CrossEntropyOp::buildWithoutLogits(OpBuilder &builder) {
+  auto labels = cast<RankedTensorType>(getLabels().getType());
+  auto rows = labels.clone(cast<RankedTensorType>(getCount().getType()).getElementType());
+  Value ones = splat(builder, getLoc(), rows, 1);
+  int64_t ignored = getIgnoreIndex();
+  unsigned width = labels.getElementTypeBitWidth();
+  if (llvm::isIntN(width, ignored)) { // otherwise no label is ignored
+    Value index = ConstantOp::create(
+        builder, getLoc(),
+        DenseElementsAttr::get(labels, llvm::APInt(width, ignored, /*isSigned=*/true)));
+    Value counted = CompareOp::create(builder, getLoc(), labels.clone(builder.getI1Type()),
+                                      Predicate::NE, getLabels(), index);
+    ones = SelectOp::create(builder, getLoc(), counted, ones, splat(builder, getLoc(), rows, 0));
+  }
+  Value count = ReduceOp::create(builder, getLoc(), getCount().getType(), ReduceKind::Sum, ones,
+                                 builder.getDenseI64ArrayAttr({0}));
+  return {Value(), count, Value()};
 }
 
 //===- Generated definitions ----------------------------------------------===//

@@ -4,6 +4,12 @@
 
 #include "dialects/nn/NN.h"
 
+namespace shale::nn {
+/// Trait of ops for which columns of minus infinity in the first operand are absent classes
+/// (NNBase.td).
+template <typename Op> class AbsentClasses : public mlir::OpTrait::TraitBase<Op, AbsentClasses> {};
+} // namespace shale::nn
+
 #define GET_OP_CLASSES
 #include "dialects/nn/Ops/Loss.h.inc"
 

@@ -8,7 +8,7 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
     TypesMatchWith<"scalar of the type in which logits are summed", "logits", "loss_sum", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"scalar of the type in which logits are summed", "logits", "count", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"one per row", "logits", "lse", "::shale::nn::rowType($_self, 1)">,
-    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_IndexUser, NN_Cost, NN_Numeric]> {
+    NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Decomposable, NN_RowLoss, NN_AbsentClasses, NN_IndexUser, NN_Cost, NN_Numeric]> {
   let summary = "Sum of the cross-entropies of rows, and their number";
   let description = [{
     loss_sum = sum over rows n with labels[n] != ignore_index of
@@ -35,7 +35,7 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [Pure,
 def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [Pure, AllTypesMatch<["logits", "result"]>,
     TypesMatchWith<"scalar of the type in which logits are summed", "logits", "grad", "::shale::nn::rowType($_self, 0)">,
     TypesMatchWith<"one per row", "logits", "lse", "::shale::nn::rowType($_self, 1)">,
-    NN_Sharded, NN_Partitionable, NN_Decomposable, NN_Cost, NN_Numeric]> {
+    NN_Sharded, NN_Partitionable, NN_Decomposable, NN_AbsentClasses, NN_Cost, NN_Numeric]> {
   let summary = "Gradient of the sum of cross-entropies";
   let description = [{
     result[n, v] = grad * (exp(logits[n, v] - lse[n]) - [v == labels[n]]) where

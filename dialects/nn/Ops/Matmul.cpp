@@ -4,40 +4,55 @@
 using namespace mlir;
 using namespace shale::nn;
 
-LogicalResult MatmulOp::verify() {
-  auto lhs = cast<RankedTensorType>(getLhs().getType());
-  auto rhs = cast<RankedTensorType>(getRhs().getType());
-  auto result = cast<RankedTensorType>(getType());
+/// Checks the types of a product, of nn.matmul or nn.matmul_add.
+template <typename OpT> static LogicalResult verifyProduct(OpT op) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType());
+  auto rhs = cast<RankedTensorType>(op.getRhs().getType());
+  auto result = cast<RankedTensorType>(op.getType());
   int64_t rank = result.getRank();
   if (rank < 2 || lhs.getRank() != rank || rhs.getRank() != rank ||
       lhs.getElementType() != rhs.getElementType() ||
       (result.getElementType() != lhs.getElementType() &&
        result.getElementType() != shale::accumulatorType(lhs.getElementType()))) // matmul_c1
-    return emitOpError() << "ranks must be equal and at least 2, element types equal; got " << lhs
-                         << ", " << rhs << " and " << result;
+    return op.emitOpError() << "ranks must be equal and at least 2, element types equal; got "
+                            << lhs << ", " << rhs << " and " << result;
   if (lhs.getShape().drop_back(2) != result.getShape().drop_back(2) ||
       rhs.getShape().drop_back(2) != result.getShape().drop_back(2)) // matmul_c2
-    return emitOpError() << "batch dimensions must be equal; got " << lhs << ", " << rhs << " and "
-                         << result;
+    return op.emitOpError() << "batch dimensions must be equal; got " << lhs << ", " << rhs
+                            << " and " << result;
   int64_t m = lhs.getDimSize(rank - 2), k = lhs.getDimSize(rank - 1);
   int64_t kRhs = rhs.getDimSize(rank - 2), n = rhs.getDimSize(rank - 1);
-  if (getTransposeLhs())
+  if (op.getTransposeLhs())
     std::swap(m, k);
-  if (getTransposeRhs())
+  if (op.getTransposeRhs())
     std::swap(kRhs, n);
   if (k != kRhs || m != result.getDimSize(rank - 2) ||
       n != result.getDimSize(rank - 1)) // matmul_c3
-    return emitOpError() << "m, n and k must agree; lhs says m = " << m << ", k = " << k
-                         << ", rhs says k = " << kRhs << ", n = " << n << ", the result is "
-                         << result;
+    return op.emitOpError() << "m, n and k must agree; lhs says m = " << m << ", k = " << k
+                            << ", rhs says k = " << kRhs << ", n = " << n << ", the result is "
+                            << result;
   return success();
 }
 
-int64_t MatmulOp::getFlops() {
+LogicalResult MatmulOp::verify() { return verifyProduct(*this); }
+
+LogicalResult MatmulAddOp::verify() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());
-  int64_t k = lhs.getDimSize(lhs.getRank() - (getTransposeLhs() ? 2 : 1));
-  return 2 * k * cast<RankedTensorType>(getType()).getNumElements();
+  auto result = cast<RankedTensorType>(getType());
+  if (result.getElementType() != shale::accumulatorType(lhs.getElementType())) // matmul_add_c1
+    return emitOpError() << "the result must have the type in which products of " << lhs
+                         << " are summed; got " << result;
+  return verifyProduct(*this);
 }
+
+template <typename OpT> static int64_t productFlops(OpT op) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType());
+  int64_t k = lhs.getDimSize(lhs.getRank() - (op.getTransposeLhs() ? 2 : 1));
+  return 2 * k * cast<RankedTensorType>(op.getType()).getNumElements();
+}
+
+int64_t MatmulOp::getFlops() { return productFlops(*this); }
+int64_t MatmulAddOp::getFlops() { return productFlops(*this); }
 
 //===- Generated definitions ----------------------------------------------===//
 

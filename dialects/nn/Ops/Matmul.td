@@ -31,4 +31,30 @@ def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost,
   let hasVerifier = 1;
 }
 
+def NN_MatmulAddOp : NN_Op<"matmul_add", [Pure, AllTypesMatch<["sum", "result"]>, NN_Cost, NN_Numeric]> {
+  let summary = "Matrix product that is added to a sum";
+  let description = [{
+    result = sum + `nn.matmul` of lhs and rhs, which `transpose_lhs` and
+    `transpose_rhs` read as there. The library adds while it computes the
+    product; the result may take the buffer of the sum.
+
+    Life: made by memory, for a product over more rows than are computed at once;
+    becomes `rt.gemm accumulate`.
+
+    Constraints:
+    - (C1) lhs, rhs and result are as in `nn.matmul` (C1 to C3); the result's elements have the type in
+      which products are summed: f32 for 16-bit floats, otherwise that of lhs.
+
+    Example: `%3 = nn.matmul_add %0, %1, %2 transpose_lhs : (tensor<4x8xf32>, tensor<6x4xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$sum, NN_FloatTensor:$lhs, NN_FloatTensor:$rhs,
+                       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $sum `,` $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    attr-dict `:` functional-type(operands, $result)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // SHALE_NN_MATMUL_TD

@@ -37,6 +37,8 @@ bool EmbeddingOp::movesOnly() { return true; }
 
 OPERAND(MatmulOp) { return Numeric::Compute; }
 RESULT(MatmulOp) { return Numeric::Accumulates; }
+OPERAND(MatmulAddOp) { return number == 0 ? Numeric::Full : Numeric::Compute; }
+RESULT(MatmulAddOp) { return Numeric::Full; }
 OPERAND(ReduceOp) { return Numeric::Any; }
 RESULT(ReduceOp) { return Numeric::Full; }
 OPERAND(CumsumOp) { return Numeric::Full; }

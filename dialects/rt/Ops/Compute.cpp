@@ -45,6 +45,14 @@ int64_t GemmOp::getFlops() {
   return 2 * shape.batch * shape.m * shape.n * shape.k;
 }
 
+void GemmOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &getAMutable());
+  effects.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+  if (getAccumulate())
+    effects.emplace_back(MemoryEffects::Read::get(), &getCMutable());
+  effects.emplace_back(MemoryEffects::Write::get(), &getCMutable());
+}
+
 LogicalResult GemmOp::verify() {
   MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
   int64_t rank = c.getRank();
@@ -57,6 +65,8 @@ LogicalResult GemmOp::verify() {
     return emitOpError()
            << "needs matrices of f32 or of one 16-bit float type, and of one batch; got " << a
            << ", " << b << " and " << c;
+  if (getAccumulate() && !c.getElementType().isF32()) // gemm_c3
+    return emitOpError() << "accumulates in f32; got " << c;
   Shape shape = getShape();
   int64_t am = a.getDimSize(getTransposeA() ? rank - 1 : rank - 2);
   int64_t bk = b.getDimSize(getTransposeB() ? rank - 1 : rank - 2);

@@ -24,29 +24,29 @@ def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceM
   }];
 }
 
-def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
+def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "Matrix product by a library call";
   let description = [{
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
     [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch.
     Products of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
+    With `accumulate` the product is added to c.
 
-    Life: made by plan from `nn.matmul`; becomes `shale_gemm` in codegen.
+    Life: made by plan from `nn.matmul` and `nn.matmul_add`; becomes `shale_gemm` in codegen.
 
     Constraints:
     - (C1) a and b have the same element type, f32 or a 16-bit float type; c has that type or f32;
       ranks are equal and at least 2; batch dimensions are equal.
     - (C2) m, n and k agree.
+    - (C3) with `accumulate` c has type f32.
 
     Example: `rt.gemm %0, %1 transpose_b to %2 : memref<6x4xf32>, memref<8x4xf32> to memref<6x8xf32>`
   }];
-  let arguments = (ins Arg<RT_Buffer, "what is read", [MemRead]>:$a,
-                       Arg<RT_Buffer, "what is read", [MemRead]>:$b,
-                       Arg<RT_Buffer, "what is written", [MemWrite]>:$c,
-                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins RT_Buffer:$a, RT_Buffer:$b, RT_Buffer:$c,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, UnitAttr:$accumulate);
   let assemblyFormat = [{
     $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `to` $c
-    attr-dict `:` type($a) `,` type($b) `to` type($c)
+    (`accumulate` $accumulate^)? attr-dict `:` type($a) `,` type($b) `to` type($c)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -14,9 +14,8 @@ static void transposeInto(const double *from, int64_t rows, int64_t columns, dou
       to[j * rows + i] = from[i * columns + j];
 }
 
-/// y[m, n] = a[m, k] b[k, n]; the sum over k runs in order for each element.
+/// y[m, n] += a[m, k] b[k, n]; the sum over k runs in order for each element.
 static void multiply(const double *a, const double *b, double *y, int64_t m, int64_t n, int64_t k) {
-  std::fill_n(y, m * n, 0.0);
   constexpr int64_t kBlock = 64; // rows of b that stay in the cache
   for (int64_t begin = 0; begin < k; begin += kBlock) {
     int64_t end = std::min(k, begin + kBlock);
@@ -37,9 +36,9 @@ static void multiply(const double *a, const double *b, double *y, int64_t m, int
   }
 }
 
-static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
-  const Tensor &lhs = call.operand(0), &rhs = call.operand(1);
-  Tensor &result = call.result();
+/// Adds the product of nn.matmul or nn.matmul_add to `result`.
+template <typename OpT>
+static void addProduct(OpT op, const Tensor &lhs, const Tensor &rhs, Tensor &result) {
   int64_t rank = result.rank();
   int64_t m = result.dim(rank - 2), n = result.dim(rank - 1);
   int64_t k = lhs.dim(op.getTransposeLhs() ? rank - 2 : rank - 1);
@@ -62,9 +61,25 @@ static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
     }
     multiply(a, b, y + batch * m * n, m, n, k);
   }
+}
+
+static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
+  Tensor &result = call.result();
+  std::fill_n(result.mutableFloats(), result.size(), 0.0);
+  addProduct(op, call.operand(0), call.operand(1), result);
   return success();
 }
 
-void registerMatmul(Registry &registry) { registry.add<nn::MatmulOp>(evaluateMatmul); }
+static LogicalResult evaluateMatmulAdd(nn::MatmulAddOp op, Call &call) {
+  Tensor &result = call.result();
+  std::copy_n(call.operand(0).floats(), result.size(), result.mutableFloats());
+  addProduct(op, call.operand(1), call.operand(2), result);
+  return success();
+}
+
+void registerMatmul(Registry &registry) {
+  registry.add<nn::MatmulOp>(evaluateMatmul);
+  registry.add<nn::MatmulAddOp>(evaluateMatmulAdd);
+}
 
 } // namespace shale::interp

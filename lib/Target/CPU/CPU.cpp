@@ -11,8 +11,7 @@ using namespace shale;
 #include "lib/Target/CPU/Kernels/OwnKernel.cpp.inc"
 
 bool CpuTarget::isLibraryCall(Operation *op) const {
-  auto matmul = dyn_cast<nn::MatmulOp>(op);
-  return matmul && !matmul.getType().getElementType().isF64();
+  return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 
 bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernelOpInterface>(op); }

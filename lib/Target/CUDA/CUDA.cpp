@@ -24,8 +24,7 @@ static constexpr Architecture kArchitectures[] = {
     {"sm_80", "ptx70"}, {"sm_90a", "ptx80"}, {"sm_100a", "ptx86"}, {"emulated", ""}};
 
 bool CudaTarget::isLibraryCall(Operation *op) const {
-  auto matmul = dyn_cast<nn::MatmulOp>(op);
-  return matmul && !matmul.getType().getElementType().isF64();
+  return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 
 int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing) const {
@@ -35,6 +34,16 @@ int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing)
   int64_t alone = trailing ? results : llvm::divideCeil(results, strip);
   int64_t most = each / (trailing ? leastRow : leastColumn);
   return results == 0 ? 1 : std::clamp<int64_t>(blocks / alone, 1, std::max<int64_t>(1, most));
+}
+
+int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
+  // Products of 16-bit floats whose rows do not begin at multiples of 16 bytes take two to six
+  // times as long, and large ones are fastest at multiples of 128 (docs/gpu-measurements.md,
+  // section D).
+  constexpr int64_t vector = 8, small = 64, large = 1024, tile = 128;
+  if (!is16BitFloat(element) || size % vector == 0 || size < small)
+    return size;
+  return llvm::alignTo(size, size >= large ? tile : vector);
 }
 
 bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }

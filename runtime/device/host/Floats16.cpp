@@ -3,6 +3,7 @@
 #include "runtime/device/host/Floats16.h"
 
 #if defined(__x86_64__)
+#include <cstring>
 #include <immintrin.h>
 #endif
 
@@ -83,3 +84,13 @@ void narrow(Dtype type, const float *source, uint16_t *target, int64_t count) {
 }
 
 } // namespace shale::rt
+
+/// Rounds a float to bfloat, which is returned in the low half of a float's register, as the x86-64
+/// ABI has it. LLVM 22 calls it for a bfloat that crosses blocks of a kernel; libgcc has it since
+/// version 13.
+extern "C" __attribute__((weak)) float __truncsfbf2(float value) {
+  uint32_t bits = shale::rt::floatToBf16(value);
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}

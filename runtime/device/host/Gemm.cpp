@@ -105,7 +105,7 @@ void piecewise16(const Product &p, int64_t row, int64_t rows, int64_t column, in
       piece.ldc = rounds ? n : p.ldc;
       for (int64_t at = 0; at < p.k; at += depth) {
         int64_t k = std::min(depth, p.k - at);
-        piece.k = k, piece.beta = at == 0 ? 0 : 1;
+        piece.k = k, piece.beta = at == 0 ? p.beta : 1;
         piece.lda = p.transposeA ? m : k, piece.ldb = p.transposeB ? k : n;
         if (p.transposeA)
           widenLines(p.type, p.a, at * p.lda + r, p.lda, k, m, a);

@@ -42,3 +42,29 @@ func.func @matmul_c3_m(%a: tensor<6x4xf32>, %b: tensor<4x8xf32>) {
   %0 = nn.matmul %a, %b transpose_lhs : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
   return
 }
+
+// -----
+
+// matmul_add_c1: sums of bf16 products are f32
+func.func @matmul_add_c1(%s: tensor<6x8xbf16>, %a: tensor<6x4xbf16>, %b: tensor<4x8xbf16>) {
+  // expected-error@+1 {{the result must have the type in which products of 'tensor<6x4xbf16>' are summed; got 'tensor<6x8xbf16>'}}
+  %0 = nn.matmul_add %s, %a, %b : (tensor<6x8xbf16>, tensor<6x4xbf16>, tensor<4x8xbf16>) -> tensor<6x8xbf16>
+  return
+}
+
+// -----
+
+// matmul_add_c1_k: k agrees, as in nn.matmul
+func.func @matmul_add_c1_k(%s: tensor<6x8xf32>, %a: tensor<6x4xf32>, %b: tensor<8x4xf32>) {
+  // expected-error@+1 {{m, n and k must agree}}
+  %0 = nn.matmul_add %s, %a, %b : (tensor<6x8xf32>, tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_add_sum(%s: tensor<6x7xf32>, %a: tensor<6x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{failed to verify that all of {sum, result} have same type}}
+  %0 = nn.matmul_add %s, %a, %b : (tensor<6x7xf32>, tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  return
+}

@@ -14,3 +14,12 @@ func.func @matmul(%a: tensor<6x4xf32>, %b: tensor<4x8xf32>, %c: tensor<8x4xf32>,
   %3 = nn.matmul %d, %e : (tensor<2x6x4xf32>, tensor<2x4x8xf32>) -> tensor<2x6x8xf32>
   return
 }
+
+// CHECK-LABEL: func.func @matmul_add
+// CHECK: nn.matmul_add %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs : (tensor<4x8xf32>, tensor<6x4xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+// CHECK: nn.matmul_add %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : (tensor<6x8xf32>, tensor<6x4xbf16>, tensor<8x4xbf16>) -> tensor<6x8xf32>
+func.func @matmul_add(%s: tensor<4x8xf32>, %a: tensor<6x4xf32>, %b: tensor<6x8xf32>, %c: tensor<6x4xbf16>, %d: tensor<8x4xbf16>) {
+  %0 = nn.matmul_add %s, %a, %b transpose_lhs : (tensor<4x8xf32>, tensor<6x4xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+  %1 = nn.matmul_add %b, %c, %d transpose_rhs : (tensor<6x8xf32>, tensor<6x4xbf16>, tensor<8x4xbf16>) -> tensor<6x8xf32>
+  return
+}

@@ -44,3 +44,12 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // expected-error @+1 {{sizes do not agree}}
   rt.gemm %0, %0 to %0 : memref<4x3xf32>, memref<4x3xf32> to memref<4x3xf32>
 }
+
+// -----
+
+// gemm_c3
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<4x4xbf16>
+  // expected-error @+1 {{accumulates in f32; got 'memref<4x4xbf16>'}}
+  rt.gemm %0, %0 to %0 accumulate : memref<4x4xbf16>, memref<4x4xbf16> to memref<4x4xbf16>
+}

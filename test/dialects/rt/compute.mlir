@@ -12,4 +12,6 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   rt.launch @nothing(%a) to () : (memref<2x4x8xf32>) -> ()
   // CHECK: rt.gemm %[[A]], %{{.*}} transpose_a to %{{.*}} : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
   rt.gemm %a, %b transpose_a to %c : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
+  // CHECK: rt.gemm %[[A]], %{{.*}} transpose_a to %{{.*}} accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
+  rt.gemm %a, %b transpose_a to %c accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
 }

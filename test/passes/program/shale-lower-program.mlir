@@ -55,6 +55,7 @@
 // CHECK-NEXT: gemm 0 1 1 of 4x4x4 type 0 to 0 state+0/4 state+64/4 arena+0/4
 // CHECK-NEXT: zero arena+128, 32 bytes
 // CHECK-NEXT: gemm 1 0 2 of 4x2x2 type 0 to 0 arena+0/4 arena+128/2 arena+192/2
+// CHECK-NEXT: gemm 1 0 2 of 4x2x2 type 0 to 0 arena+0/4 arena+128/2 added to arena+192/2
 // CHECK-NEXT: reduce-scatter site 0 arena+0 to arena+64 count 16 type 0
 // CHECK-NEXT: wait 0
 // CHECK-NEXT: launch update_0 rows 16 grain 4 on the device: update(state+64, arena+64, lr 0.125) to state+64 [0, 16)
@@ -92,6 +93,7 @@ module attributes {nn.model = "m.onnx", nn.optimizer = "adamw", dist.strategy = 
     rt.zero %x : memref<2x2x2xf32>
     %b = rt.view %g offset = 0 : memref<32xf32> -> memref<2x2x4xf32>
     rt.gemm %b, %x transpose_a to %y : memref<2x2x4xf32>, memref<2x2x2xf32> to memref<2x4x2xf32>
+    rt.gemm %b, %x transpose_a to %y accumulate : memref<2x2x4xf32>, memref<2x2x2xf32> to memref<2x4x2xf32>
     %gs = rt.shard %g axis = "fsdp" : memref<32xf32> -> memref<16xf32>
     %t = rt.reduce_scatter %g to %gs site = 0 axis = "fsdp" name = "u" : memref<32xf32> to memref<16xf32>
     rt.wait %t

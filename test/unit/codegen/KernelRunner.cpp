@@ -28,6 +28,15 @@ extern "C" void *shale_scratch(int64_t bytes, int64_t offset) {
          offset;
 }
 
+/// Keeps the upper half, in the low half of the register: kernels pass values that are exact.
+static float narrowToBFloat(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits >>= 16;
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
 extern "C" void shale_gemm_thread(int32_t ta, int32_t tb, int64_t m, int64_t n, int64_t k,
                                   float alpha, const float *a, int64_t lda, const float *b,
                                   int64_t ldb, float beta, float *c, int64_t ldc) {
@@ -93,6 +102,10 @@ test::Machine::Machine(ModuleOp kernels, const Target &target) {
       llvm::orc::ExecutorAddr::fromPtr(&shale_scratch), llvm::JITSymbolFlags::Exported};
   symbols[jit->mangleAndIntern("shale_gemm_thread")] = {
       llvm::orc::ExecutorAddr::fromPtr(&shale_gemm_thread), llvm::JITSymbolFlags::Exported};
+  // libgcc has it since version 13. Code for the emulator has its own.
+  symbols[jit->mangleAndIntern("__truncsfbf2")] = {
+      llvm::orc::ExecutorAddr::fromPtr(&narrowToBFloat),
+      llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Weak};
   llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
   jit->getMainJITDylib().addGenerator(
       llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(

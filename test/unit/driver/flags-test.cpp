@@ -37,6 +37,7 @@ const std::map<std::string, std::string> kSamples = {
     {"order", "memory"},
     {"sync-every-microbatch", "false"},
     {"recompute", "block:0.25"},
+    {"loss-chunk", "512"},
     {"offload", "grads:0.5,activations"},
     {"threads", "3"},
     {"memory-limit", "device=1GiB,host=2GiB"},

@@ -41,10 +41,10 @@ void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *c
 }
 void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t batch, int64_t m, int64_t n,
                 int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-                int64_t ldc, int32_t type, int32_t result_type) {
-  printf("gemm %d %d %d of %dx%dx%d type %d to %d %s/%d %s/%d %s/%d\n", ta, tb, (int)batch, (int)m,
-         (int)n, (int)k, type, result_type, place(a), (int)lda, place(b), (int)ldb, place(c),
-         (int)ldc);
+                int64_t ldc, int32_t type, int32_t result_type, int32_t accumulate) {
+  printf("gemm %d %d %d of %dx%dx%d type %d to %d %s/%d %s/%d %s%s/%d\n", ta, tb, (int)batch,
+         (int)m, (int)n, (int)k, type, result_type, place(a), (int)lda, place(b), (int)ldb,
+         accumulate ? "added to " : "", place(c), (int)ldc);
   (void)rank;
 }
 void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
