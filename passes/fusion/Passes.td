@@ -150,6 +150,51 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
+  let summary = "Pads odd sizes of matrix products";
+  let description = [{
+    Where a target is much slower with odd sizes (`Target::paddedSize`: on GPUs 16-bit
+    floats in rows that are no multiple of 16 bytes), operands of a product get zeros
+    after their rows and columns, and the result is a slice of the padded one. Padded
+    operands are shared by the products of a phase. A loss reads padded logits as they
+    are, with minus infinity in the columns beyond: such classes do not exist (trait
+    `AbsentClasses`). Its gradient is 0 there, so it is an operand of padded products as it
+    is. Products of fewer than `least-work` operations stay.
+
+    Before (with `least-work=0`):
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @step(%x: tensor<64x64xbf16>, %w: tensor<65x64xbf16>, %labels: tensor<64xi64>) -> tensor<f32> {
+        %logits = nn.matmul %x, %w transpose_rhs : (tensor<64x64xbf16>, tensor<65x64xbf16>) -> tensor<64x65xbf16>
+        %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<64x65xbf16>, tensor<64xi64>
+        return %sum : tensor<f32>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @step(%x: tensor<64x64xbf16>, %w: tensor<65x64xbf16>, %labels: tensor<64xi64>) -> tensor<f32> {
+        %0 = nn.pad %w low = [0, 0] high = [7, 0] interior = [0, 0] value = 0.000000e+00 : tensor<65x64xbf16> -> tensor<72x64xbf16>
+        %1 = nn.matmul %x, %0 transpose_rhs : (tensor<64x64xbf16>, tensor<72x64xbf16>) -> tensor<64x72xbf16>
+        %2 = nn.iota dim = 1 : tensor<64x72xi64>
+        %3 = nn.constant dense<65> : tensor<64x72xi64>
+        %4 = nn.compare lt %2, %3 : tensor<64x72xi64> -> tensor<64x72xi1>
+        %5 = nn.cast %1 : tensor<64x72xbf16> -> tensor<64x72xf32>
+        %6 = nn.constant dense<0xFF800000> : tensor<64x72xf32>
+        %7 = nn.select %4, %5, %6 : tensor<64x72xi1>, tensor<64x72xf32>
+        %sum, %count, %lse = nn.cross_entropy %7, %labels ignore_index = -100 : tensor<64x72xf32>, tensor<64xi64>
+        return %sum : tensor<f32>
+      }
+    }
+    ```
+  }];
+  let options = [Option<"leastWork", "least-work", "int64_t", "1 << 30",
+                        "floating-point operations of the smallest product that is padded">];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def SplitReductionsPass : Pass<"shale-split-reductions", "::mlir::ModuleOp"> {
   let summary = "Reduces in two stages where a target needs more parallel work";
   let description = [{

@@ -8,6 +8,8 @@ using namespace shale;
 void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
   // Shards that are sent in another type than they are stored in are cast first.
   pm.addPass(createConvertGathersPass());
+  // Products of odd sizes are padded where they are slow.
+  pm.addPass(createPadProductsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.
   pm.addPass(createWidenPass());
   // Norms, losses and the like become elementwise ops and reductions.

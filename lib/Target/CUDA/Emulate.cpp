@@ -262,6 +262,23 @@ void wrap(LLVM::LLVMFuncOp inner, const Moved &moved) {
   LLVM::ReturnOp::create(b, loc, ValueRange());
 }
 
+/// Defines the function by which LLVM 22 rounds a float to bfloat on x86-64, which libgcc has since
+/// version 13. It calls it for a bfloat that crosses blocks, and thus only for exact values:
+/// kernels round by integer arithmetic themselves.
+void defineNarrowing(ModuleOp module) {
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  Location loc = module.getLoc();
+  auto function = LLVM::LLVMFuncOp::create(
+      b, loc, "__truncsfbf2", LLVM::LLVMFunctionType::get(b.getBF16Type(), {b.getF32Type()}),
+      LLVM::Linkage::Weak);
+  b.setInsertionPointToStart(function.addEntryBlock(b));
+  Value bits = LLVM::BitcastOp::create(b, loc, b.getI32Type(), function.getArgument(0));
+  Value half = LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(16));
+  Value high =
+      LLVM::TruncOp::create(b, loc, b.getI16Type(), LLVM::LShrOp::create(b, loc, bits, half));
+  LLVM::ReturnOp::create(b, loc, LLVM::BitcastOp::create(b, loc, b.getBF16Type(), high));
+}
+
 } // namespace
 
 FailureOr<std::vector<HostKernel>> cuda::lowerToHost(ModuleOp module) {
@@ -276,5 +293,6 @@ FailureOr<std::vector<HostKernel>> cuda::lowerToHost(ModuleOp module) {
     wrap(module.lookupSymbol<LLVM::LLVMFuncOp>(one.kernel.name), one);
     made.push_back(one.kernel);
   }
+  defineNarrowing(module);
   return made;
 }

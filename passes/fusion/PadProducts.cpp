@@ -1,0 +1,205 @@
+//===- PadProducts.cpp - Pads odd sizes of matrix products ----------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "lib/Support/Remarks.h"
+#include "lib/Target/Target.h"
+#include "passes/fusion/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <limits>
+
+namespace shale {
+#define GEN_PASS_DEF_PADPRODUCTSPASS
+#include "passes/fusion/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+/// Sizes of a product: of result [m, n], and the number of terms of each element.
+struct Sizes {
+  int64_t m, n, k;
+  bool operator==(const Sizes &other) const { return m == other.m && n == other.n && k == other.k; }
+};
+
+template <typename OpT> Sizes sizesOf(OpT op) {
+  ArrayRef<int64_t> lhs = cast<RankedTensorType>(op.getLhs().getType()).getShape().take_back(2);
+  ArrayRef<int64_t> result = cast<RankedTensorType>(op.getType()).getShape().take_back(2);
+  return {result[0], result[1], lhs[op.getTransposeLhs() ? 0 : 1]};
+}
+
+/// Pads the products of one block, in order.
+class ProductPadder {
+public:
+  ProductPadder(const Target &target, int64_t leastWork) : target(target), leastWork(leastWork) {}
+  void run(Block &block);
+
+private:
+  template <typename OpT> void pad(OpT op);
+  void widen(Operation *op);
+  Value padded(Operation *before, Value value, int64_t rows, int64_t columns);
+  Value cut(Operation *maker, Value whole, RankedTensorType type);
+
+  const Target &target;
+  int64_t leastWork;
+  /// Padded values by value, shape and phase: a copy does not live from the forward to the backward
+  /// pass.
+  DenseMap<std::tuple<Value, Type, Attribute>, Value> copies;
+  /// Slices that this pass made of values that are 0 outside of the slice, if operands are finite.
+  DenseSet<Operation *> cuts;
+};
+
+} // namespace
+
+/// Copies the phase, scope and policies of the op that `made` is built for.
+static Value like(Operation *op, Value made) {
+  for (NamedAttribute attr : op->getDiscardableAttrs())
+    made.getDefiningOp()->setDiscardableAttr(attr.getName(), attr.getValue());
+  return made;
+}
+
+static RankedTensorType withMatrix(RankedTensorType type, int64_t rows, int64_t columns) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[shape.size() - 2] = rows, shape.back() = columns;
+  return type.clone(shape);
+}
+
+/// Returns the value with zeros after its rows and columns.
+Value ProductPadder::padded(Operation *before, Value value, int64_t rows, int64_t columns) {
+  auto type = cast<RankedTensorType>(value.getType());
+  RankedTensorType wide = withMatrix(type, rows, columns);
+  if (wide == type)
+    return value;
+  if (Operation *maker = value.getDefiningOp();
+      maker && cuts.contains(maker) && maker->getOperand(0).getType() == wide)
+    return maker->getOperand(0);
+  Value &copy = copies[{value, wide, before->getAttr("nn.phase")}];
+  if (!copy) {
+    OpBuilder b(before);
+    SmallVector<int64_t> none(type.getRank(), 0), high = none;
+    for (int64_t i = 0; i < type.getRank(); ++i)
+      high[i] = wide.getDimSize(i) - type.getDimSize(i);
+    copy = like(before, nn::PadOp::create(b, value.getLoc(), wide, value, none, high, none,
+                                          llvm::APFloat(0.0)));
+  }
+  return copy;
+}
+
+/// Returns the part of `whole` that the result of `maker` had.
+Value ProductPadder::cut(Operation *maker, Value whole, RankedTensorType type) {
+  OpBuilder b(maker);
+  SmallVector<int64_t> starts(type.getRank(), 0), ones(type.getRank(), 1);
+  Value part = like(
+      maker, nn::SliceOp::create(b, maker->getLoc(), type, whole, starts, type.getShape(), ones));
+  cuts.insert(part.getDefiningOp());
+  return part;
+}
+
+template <typename OpT> void ProductPadder::pad(OpT op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  Type element = cast<RankedTensorType>(op.getLhs().getType()).getElementType();
+  Sizes sizes = sizesOf(op), wide = sizes;
+  bool lhs = op.getTransposeLhs(), rhs = op.getTransposeRhs();
+  // The sizes along which neighbours in memory lie.
+  wide.n = target.paddedSize(sizes.n, element);
+  if (lhs)
+    wide.m = target.paddedSize(sizes.m, element);
+  if (!lhs || rhs)
+    wide.k = target.paddedSize(sizes.k, element);
+  int64_t work = op.getFlops();
+  if (wide == sizes || work < leastWork || work == 0)
+    return;
+  emitDecision(op.getLoc(), "pad-products",
+               llvm::formatv("a product of {0} x {1} x {2} is padded to {3} x {4} x {5}", sizes.m,
+                             sizes.n, sizes.k, wide.m, wide.n, wide.k)
+                   .str());
+  OpBuilder b(op);
+  Value left = padded(op, op.getLhs(), lhs ? wide.k : wide.m, lhs ? wide.m : wide.k);
+  Value right = padded(op, op.getRhs(), rhs ? wide.n : wide.k, rhs ? wide.k : wide.n);
+  RankedTensorType result = withMatrix(type, wide.m, wide.n);
+  Value product;
+  if constexpr (std::is_same_v<OpT, nn::MatmulAddOp>)
+    product = nn::MatmulAddOp::create(
+        b, op.getLoc(), result, padded(op, op.getSum(), wide.m, wide.n), left, right, lhs, rhs);
+  else
+    product = nn::MatmulOp::create(b, op.getLoc(), result, left, right, lhs, rhs);
+  like(op, product);
+  op.replaceAllUsesWith(result == type ? product : cut(op, product, type));
+  op.erase();
+}
+
+/// Lets an op on logits that were cut read the columns beyond as minus infinity: rows then begin at
+/// aligned addresses, and a gradient can take the buffer of the logits.
+void ProductPadder::widen(Operation *op) {
+  Value logits = op->getOperand(0);
+  Operation *maker = logits.getDefiningOp();
+  if (!maker || !cuts.contains(maker))
+    return;
+  Value whole = maker->getOperand(0);
+  auto type = cast<RankedTensorType>(logits.getType());
+  auto wide = cast<RankedTensorType>(whole.getType());
+  if (type.getDimSize(0) != wide.getDimSize(0))
+    return;
+  // As for all kernels on 16-bit floats, f32 is what is computed in.
+  Type computed = accumulatorType(wide.getElementType());
+  bool narrow = computed != wide.getElementType();
+  OpBuilder b(op);
+  Location loc = op->getLoc();
+  RankedTensorType index = wide.clone(b.getI64Type()), condition = wide.clone(b.getI1Type());
+  Value column = like(op, nn::IotaOp::create(b, loc, index, 1));
+  Value end = like(op, nn::splat(b, loc, index, type.getDimSize(1)));
+  Value inside = like(op, nn::CompareOp::create(b, loc, condition, nn::Predicate::LT, column, end));
+  Value present = whole;
+  if (narrow)
+    present = like(op, nn::CastOp::create(b, loc, wide.clone(computed), whole));
+  Value absent =
+      like(op, nn::splat(b, loc, wide.clone(computed), -std::numeric_limits<double>::infinity()));
+  op->setOperand(0, like(op, nn::SelectOp::create(b, loc, inside, present, absent)));
+  b.setInsertionPointAfter(op);
+  for (OpResult result : op->getResults()) {
+    if (result.getType() != type)
+      continue;
+    result.setType(wide.clone(computed));
+    Value rounded = result;
+    if (narrow)
+      rounded = like(op, nn::CastOp::create(b, loc, wide, result));
+    Value part = cut(op, rounded, type);
+    part.getDefiningOp()->moveAfter(rounded.getDefiningOp());
+    result.replaceUsesWithIf(part, [&](OpOperand &use) {
+      return use.getOwner() != rounded.getDefiningOp() && use.getOwner() != part.getDefiningOp();
+    });
+  }
+}
+
+void ProductPadder::run(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto product = dyn_cast<nn::MatmulOp>(op))
+      pad(product);
+    else if (auto product = dyn_cast<nn::MatmulAddOp>(op))
+      pad(product);
+    else if (op.hasTrait<nn::AbsentClasses>())
+      widen(&op);
+  }
+  for (Operation *op : cuts)
+    if (op->use_empty())
+      op->erase();
+}
+
+namespace {
+struct PadProductsPass : shale::impl::PadProductsPassBase<PadProductsPass> {
+  using PadProductsPassBase::PadProductsPassBase;
+  void runOnOperation() override {
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Block &block : function.getBody())
+        ProductPadder(*target, leastWork).run(block);
+  }
+};
+} // namespace
