@@ -247,11 +247,13 @@ int main(int argc, char **argv) {
   std::string error;
   const Target *target = targetOf(*program), *host = findTarget("cpu:native", error);
   int kernels = 0, above = 0;
+  std::vector<bool> used(argc);
   for (auto kernel : program->getOps<rt::KernelOp>()) {
     double ratio = measure(kernel, *target, *host), bar = kBar;
     for (int i = 2; i < argc; i += 2)
       if (kernel.getSymName().contains(argv[i])) {
         bar = std::atof(argv[i + 1]);
+        used[i] = true;
         if (ratio <= kBar) {
           std::printf("%s needs no bar of its own\n", argv[i]);
           ++above;
@@ -260,6 +262,11 @@ int main(int argc, char **argv) {
     ++kernels;
     above += ratio > bar;
   }
+  for (int i = 2; i < argc; i += 2)
+    if (!used[i]) {
+      std::printf("%s is in the name of no kernel\n", argv[i]);
+      ++above;
+    }
   std::printf("%d kernels, %d above their bar\n", kernels, above);
   return kernels == 0 || above > 0;
 }
