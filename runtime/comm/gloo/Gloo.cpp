@@ -23,7 +23,7 @@ public:
   std::vector<std::string> gather(const std::string &text) override;
   void send(int to, const void *data, int64_t bytes) override;
   void receive(int from, void *data, int64_t bytes) override;
-  std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) override;
+  std::vector<int> findSilent(std::vector<int> ranks, double seconds) override;
 
 private:
   GlooContext world;
@@ -80,7 +80,7 @@ std::vector<std::string> GlooPeers::gather(const std::string &text) {
   return texts;
 }
 
-std::vector<int> GlooPeers::findSilent(const std::vector<int> &ranks, double seconds) {
+std::vector<int> GlooPeers::findSilent(std::vector<int> ranks, double seconds) {
   constexpr uint64_t slot = 0x7dull << 56;
   milliseconds limit(static_cast<int64_t>(seconds * 1000));
   // Gloo closes all connections when one wait runs out, so all ranks are waited for at once.
@@ -100,11 +100,14 @@ std::vector<int> GlooPeers::findSilent(const std::vector<int> &ranks, double sec
     });
   for (std::thread &wait : waits)
     wait.join();
-  std::vector<int> silent;
+  // In place: a push_back here would be the one that Gloo calls in each collective, and its
+  // allocations would be counted as the program's.
+  size_t count = 0;
   for (size_t i = 0; i < ranks.size(); ++i)
     if (!told[i])
-      silent.push_back(ranks[i]);
-  return silent;
+      ranks[count++] = ranks[i];
+  ranks.erase(ranks.begin() + count, ranks.end());
+  return ranks;
 }
 
 } // namespace
