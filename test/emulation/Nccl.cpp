@@ -157,8 +157,9 @@ bool isSilent() {
   bool hangs = isNamed("SHALE_STUB_HANG");
   bool silent = isNamed("SHALE_STUB_SILENT");
   lock.unlock();
-  while (hangs)
-    pause();
+  if (hangs)
+    for (;;)
+      pause();
   return silent;
 }
 
