@@ -66,6 +66,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     if (whole)
       arguments.insert(arguments.end(), {"-Xlinker", "--no-whole-archive"});
   }
+  // Otherwise templates of the runtime would replace those that shared libraries have, too.
+  arguments.insert(arguments.end(), {"-Xlinker", "--exclude-libs", "-Xlinker", "ALL"});
   arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
   if (options.bundled) {
     // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.

@@ -31,7 +31,7 @@ public:
   std::vector<std::string> gather(const std::string &text) override { return {text}; }
   void send(int, const void *, int64_t) override {}
   void receive(int, void *, int64_t) override {}
-  std::vector<int> findSilent(std::vector<int>, double) override { return {}; }
+  std::vector<int> findSilent(const std::vector<int> &, double) override { return {}; }
 };
 } // namespace
 

@@ -23,7 +23,7 @@ public:
   /// Tells `ranks` (without this one) that this rank waits in vain, and returns those that do not
   /// tell it the same within `seconds`. Any thread may call it, once; the other functions fail from
   /// then on.
-  virtual std::vector<int> findSilent(std::vector<int> ranks, double seconds) = 0;
+  virtual std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) = 0;
 };
 
 } // namespace shale::rt

@@ -23,7 +23,7 @@ public:
   std::vector<std::string> gather(const std::string &text) override;
   void send(int to, const void *data, int64_t bytes) override;
   void receive(int from, void *data, int64_t bytes) override;
-  std::vector<int> findSilent(std::vector<int> ranks, double seconds) override;
+  std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) override;
 
 private:
   GlooContext world;
@@ -80,7 +80,7 @@ std::vector<std::string> GlooPeers::gather(const std::string &text) {
   return texts;
 }
 
-std::vector<int> GlooPeers::findSilent(std::vector<int> ranks, double seconds) {
+std::vector<int> GlooPeers::findSilent(const std::vector<int> &ranks, double seconds) {
   constexpr uint64_t slot = 0x7dull << 56;
   milliseconds limit(static_cast<int64_t>(seconds * 1000));
   // Gloo closes all connections when one wait runs out, so all ranks are waited for at once.
@@ -94,20 +94,18 @@ std::vector<int> GlooPeers::findSilent(std::vector<int> ranks, double seconds) {
              receive = world->createUnboundBuffer(&in, 1);
         send->send(ranks[i], slot);
         receive->recv(ranks[i], slot);
-        told[i] = receive->waitRecv(limit);
+        // Until the other rank has been told, too: this one may end right after.
+        told[i] = receive->waitRecv(limit) && send->waitSend(limit);
       } catch (const std::exception &) { // it did not answer, or its connection is closed
       }
     });
   for (std::thread &wait : waits)
     wait.join();
-  // In place: a push_back here would be the one that Gloo calls in each collective, and its
-  // allocations would be counted as the program's.
-  size_t count = 0;
+  std::vector<int> silent;
   for (size_t i = 0; i < ranks.size(); ++i)
     if (!told[i])
-      ranks[count++] = ranks[i];
-  ranks.erase(ranks.begin() + count, ranks.end());
-  return ranks;
+      silent.push_back(ranks[i]);
+  return silent;
 }
 
 } // namespace
