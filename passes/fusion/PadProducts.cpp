@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
 #include "passes/fusion/Passes.h"
@@ -36,17 +37,20 @@ template <typename OpT> Sizes sizesOf(OpT op) {
 /// Pads the products of one block, in order.
 class ProductPadder {
 public:
-  ProductPadder(const Target &target, int64_t leastWork) : target(target), leastWork(leastWork) {}
+  ProductPadder(const Target &target, int64_t leastWork, MLIRContext *context)
+      : target(target), leastWork(leastWork), b(context, &listener) {}
   void run(Block &block);
 
 private:
   template <typename OpT> void pad(OpT op);
   void widen(Operation *op);
-  Value padded(Operation *before, Value value, int64_t rows, int64_t columns);
-  Value cut(Operation *maker, Value whole, RankedTensorType type);
+  Value padded(Value value, int64_t rows, int64_t columns);
+  Value cut(Value whole, RankedTensorType type);
 
   const Target &target;
   int64_t leastWork;
+  CopyAttributes listener;
+  OpBuilder b;
   /// Padded values by value, shape and phase: a copy does not live from the forward to the backward
   /// pass.
   DenseMap<std::tuple<Value, Type, Attribute>, Value> copies;
@@ -56,13 +60,6 @@ private:
 
 } // namespace
 
-/// Copies the phase, scope and policies of the op that `made` is built for.
-static Value like(Operation *op, Value made) {
-  for (NamedAttribute attr : op->getDiscardableAttrs())
-    made.getDefiningOp()->setDiscardableAttr(attr.getName(), attr.getValue());
-  return made;
-}
-
 static RankedTensorType withMatrix(RankedTensorType type, int64_t rows, int64_t columns) {
   SmallVector<int64_t> shape(type.getShape());
   shape[shape.size() - 2] = rows, shape.back() = columns;
@@ -70,7 +67,7 @@ static RankedTensorType withMatrix(RankedTensorType type, int64_t rows, int64_t 
 }
 
 /// Returns the value with zeros after its rows and columns.
-Value ProductPadder::padded(Operation *before, Value value, int64_t rows, int64_t columns) {
+Value ProductPadder::padded(Value value, int64_t rows, int64_t columns) {
   auto type = cast<RankedTensorType>(value.getType());
   RankedTensorType wide = withMatrix(type, rows, columns);
   if (wide == type)
@@ -78,24 +75,20 @@ Value ProductPadder::padded(Operation *before, Value value, int64_t rows, int64_
   if (Operation *maker = value.getDefiningOp();
       maker && cuts.contains(maker) && maker->getOperand(0).getType() == wide)
     return maker->getOperand(0);
-  Value &copy = copies[{value, wide, before->getAttr("nn.phase")}];
+  Value &copy = copies[{value, wide, listener.current->getAttr(nn::kPhaseAttr)}];
   if (!copy) {
-    OpBuilder b(before);
     SmallVector<int64_t> none(type.getRank(), 0), high = none;
     for (int64_t i = 0; i < type.getRank(); ++i)
       high[i] = wide.getDimSize(i) - type.getDimSize(i);
-    copy = like(before, nn::PadOp::create(b, value.getLoc(), wide, value, none, high, none,
-                                          llvm::APFloat(0.0)));
+    copy = nn::PadOp::create(b, value.getLoc(), wide, value, none, high, none, llvm::APFloat(0.0));
   }
   return copy;
 }
 
-/// Returns the part of `whole` that the result of `maker` had.
-Value ProductPadder::cut(Operation *maker, Value whole, RankedTensorType type) {
-  OpBuilder b(maker);
+/// Returns the part of `whole` without its padding.
+Value ProductPadder::cut(Value whole, RankedTensorType type) {
   SmallVector<int64_t> starts(type.getRank(), 0), ones(type.getRank(), 1);
-  Value part = like(
-      maker, nn::SliceOp::create(b, maker->getLoc(), type, whole, starts, type.getShape(), ones));
+  Value part = nn::SliceOp::create(b, whole.getLoc(), type, whole, starts, type.getShape(), ones);
   cuts.insert(part.getDefiningOp());
   return part;
 }
@@ -118,18 +111,16 @@ template <typename OpT> void ProductPadder::pad(OpT op) {
                llvm::formatv("a product of {0} x {1} x {2} is padded to {3} x {4} x {5}", sizes.m,
                              sizes.n, sizes.k, wide.m, wide.n, wide.k)
                    .str());
-  OpBuilder b(op);
-  Value left = padded(op, op.getLhs(), lhs ? wide.k : wide.m, lhs ? wide.m : wide.k);
-  Value right = padded(op, op.getRhs(), rhs ? wide.n : wide.k, rhs ? wide.k : wide.n);
+  Value left = padded(op.getLhs(), lhs ? wide.k : wide.m, lhs ? wide.m : wide.k);
+  Value right = padded(op.getRhs(), rhs ? wide.n : wide.k, rhs ? wide.k : wide.n);
   RankedTensorType result = withMatrix(type, wide.m, wide.n);
   Value product;
   if constexpr (std::is_same_v<OpT, nn::MatmulAddOp>)
-    product = nn::MatmulAddOp::create(
-        b, op.getLoc(), result, padded(op, op.getSum(), wide.m, wide.n), left, right, lhs, rhs);
+    product = nn::MatmulAddOp::create(b, op.getLoc(), result, padded(op.getSum(), wide.m, wide.n),
+                                      left, right, lhs, rhs);
   else
     product = nn::MatmulOp::create(b, op.getLoc(), result, left, right, lhs, rhs);
-  like(op, product);
-  op.replaceAllUsesWith(result == type ? product : cut(op, product, type));
+  op.replaceAllUsesWith(result == type ? product : cut(product, type));
   op.erase();
 }
 
@@ -148,36 +139,32 @@ void ProductPadder::widen(Operation *op) {
   // As for all kernels on 16-bit floats, f32 is what is computed in.
   Type computed = accumulatorType(wide.getElementType());
   bool narrow = computed != wide.getElementType();
-  OpBuilder b(op);
   Location loc = op->getLoc();
   RankedTensorType index = wide.clone(b.getI64Type()), condition = wide.clone(b.getI1Type());
-  Value column = like(op, nn::IotaOp::create(b, loc, index, 1));
-  Value end = like(op, nn::splat(b, loc, index, type.getDimSize(1)));
-  Value inside = like(op, nn::CompareOp::create(b, loc, condition, nn::Predicate::LT, column, end));
-  Value present = whole;
-  if (narrow)
-    present = like(op, nn::CastOp::create(b, loc, wide.clone(computed), whole));
-  Value absent =
-      like(op, nn::splat(b, loc, wide.clone(computed), -std::numeric_limits<double>::infinity()));
-  op->setOperand(0, like(op, nn::SelectOp::create(b, loc, inside, present, absent)));
+  Value column = nn::IotaOp::create(b, loc, index, 1);
+  Value inside = nn::CompareOp::create(b, loc, condition, nn::Predicate::LT, column,
+                                       nn::splat(b, loc, index, type.getDimSize(1)));
+  Value present = narrow ? nn::CastOp::create(b, loc, wide.clone(computed), whole) : whole;
+  Value absent = nn::splat(b, loc, wide.clone(computed), -std::numeric_limits<double>::infinity());
+  op->setOperand(0, nn::SelectOp::create(b, loc, inside, present, absent));
   b.setInsertionPointAfter(op);
   for (OpResult result : op->getResults()) {
     if (result.getType() != type)
       continue;
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : result.getUses())
+      uses.push_back(&use);
     result.setType(wide.clone(computed));
-    Value rounded = result;
-    if (narrow)
-      rounded = like(op, nn::CastOp::create(b, loc, wide, result));
-    Value part = cut(op, rounded, type);
-    part.getDefiningOp()->moveAfter(rounded.getDefiningOp());
-    result.replaceUsesWithIf(part, [&](OpOperand &use) {
-      return use.getOwner() != rounded.getDefiningOp() && use.getOwner() != part.getDefiningOp();
-    });
+    Value part = cut(narrow ? Value(nn::CastOp::create(b, loc, wide, result)) : result, type);
+    for (OpOperand *use : uses)
+      use->set(part);
   }
 }
 
 void ProductPadder::run(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
+    listener.current = &op;
+    b.setInsertionPoint(&op);
     if (auto product = dyn_cast<nn::MatmulOp>(op))
       pad(product);
     else if (auto product = dyn_cast<nn::MatmulAddOp>(op))
@@ -199,7 +186,7 @@ struct PadProductsPass : shale::impl::PadProductsPassBase<PadProductsPass> {
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
-        ProductPadder(*target, leastWork).run(block);
+        ProductPadder(*target, leastWork, &getContext()).run(block);
   }
 };
 } // namespace

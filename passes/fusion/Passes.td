@@ -153,13 +153,15 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
 def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let summary = "Pads odd sizes of matrix products";
   let description = [{
-    Where a target is much slower with odd sizes (`Target::paddedSize`: on GPUs 16-bit
-    floats in rows that are no multiple of 16 bytes), operands of a product get zeros
-    after their rows and columns, and the result is a slice of the padded one. Padded
-    operands are shared by the products of a phase. A loss reads padded logits as they
-    are, with minus infinity in the columns beyond: such classes do not exist (trait
-    `AbsentClasses`). Its gradient is 0 there, so it is an operand of padded products as it
-    is. Products of fewer than `least-work` operations stay.
+    Pads the operands of a matrix product with zeros, to the sizes that the target wants
+    (`Target::paddedSize`), and slices the result. On GPUs, products of 16-bit floats are
+    slow if rows are no multiple of 16 bytes. The products of a phase share padded
+    operands.
+
+    A loss reads padded logits with minus infinity in the added columns, which then are
+    classes that do not exist (trait `AbsentClasses`). Its gradient is 0 there, and needs no
+    padding as an operand of further products. Products of fewer than `least-work`
+    operations stay as they are.
 
     Before (with `least-work=0`):
     ```mlir

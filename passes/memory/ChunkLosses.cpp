@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
 #include "mlir/IR/IRMapping.h"
@@ -26,13 +27,11 @@ constexpr int64_t kMostChunks = 256;
 /// With `auto`, smaller logits (in bytes, as f32) stay whole.
 constexpr int64_t kSmallLogits = int64_t(64) << 20;
 
-/// Records the ops that are built for `current`, and gives them its attributes.
-struct Recorder : OpBuilder::Listener {
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+/// Records the ops that are built.
+struct Recorder : CopyAttributes {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint point) override {
     made.push_back(op);
-    for (NamedAttribute attr : current->getDiscardableAttrs())
-      if (!op->hasAttr(attr.getName()))
-        op->setDiscardableAttr(attr.getName(), attr.getValue());
+    CopyAttributes::notifyOperationInserted(op, point);
     if (phase)
       op->setAttr(nn::kPhaseAttr, phase);
   }
@@ -41,7 +40,6 @@ struct Recorder : OpBuilder::Listener {
       op->erase();
   }
 
-  Operation *current = nullptr;
   /// If set, the phase of all ops.
   Attribute phase;
   SmallVector<Operation *> made;
@@ -68,7 +66,7 @@ private:
   int64_t chunk = 0;
   /// A chunk's values, by the value that they are a part of.
   IRMapping parts;
-  /// What each result is made of: its chunks, or the sum so far.
+  /// For each result that other ops read: the parts built so far, or their sum.
   llvm::MapVector<Value, SmallVector<Value>> pieces;
 };
 
@@ -116,12 +114,7 @@ FailureOr<SmallVector<Value>> Rebuilder::buildPart(Operation *op, const ChunkedO
   }
   if (auto partitionable = dyn_cast<PartitionableOpInterface>(op))
     return partitionable.partition(builder, form);
-  IRMapping mapping;
-  mapping.map(op->getOperands(), form.operands);
-  Operation *clone = builder.clone(*op, mapping);
-  for (auto [value, type] : llvm::zip(clone->getResults(), form.types))
-    value.setType(type);
-  return SmallVector<Value>(clone->getResults());
+  return SmallVector<Value>(cloneAs(builder, op, form.operands, form.types)->getResults());
 }
 
 /// Adds a term; a product adds itself.

@@ -1,16 +1,12 @@
 //===- RowChunks.cpp - The ops that compute a loss row by row -------------===//
 #include "passes/memory/RowChunks.h"
+#include "dialects/nn/NN.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
 namespace shale {
-
-static int64_t elementsOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? type.getNumElements() : 0;
-}
 
 static std::string nameOf(Operation *op) { return op->getName().getStringRef().str(); }
 
@@ -92,7 +88,7 @@ std::string RowChunks::visit(Operation *op, Value split) {
     parts.push_back(part.value_or(RowPart::Whole));
     // On the other side of a product are the hidden states, which may be large, too, where there
     // are few classes.
-    if (part == RowPart::Chunk && !contracts && elementsOf(value) >= least)
+    if (part == RowPart::Chunk && !contracts && nn::elements(value) >= least)
       large.insert(value);
     return part.has_value();
   };
@@ -161,7 +157,7 @@ std::string RowChunks::findOrder() {
 std::string RowChunks::collect(RowLossOpInterface of, int64_t chunks) {
   loss = of;
   count = chunks;
-  least = elementsOf(loss.getLogits()) / 2;
+  least = nn::elements(loss.getLogits()) / 2;
   large.insert(loss.getLogits());
   for (size_t i = 0; i < large.size(); ++i)
     if (std::string why = visitAround(large[i]); !why.empty())

@@ -10,13 +10,13 @@
 
 namespace shale {
 
-/// What one chunk of rows needs of an operand, or makes of a result.
+/// How an operand or a result relates to the chunks of rows.
 enum class RowPart {
-  /// All of it.
+  /// Every chunk reads the whole operand.
   Whole,
-  /// One of as many equal, contiguous ranges as there are chunks.
+  /// Each chunk reads or makes one of equal, contiguous ranges.
   Chunk,
-  /// A term of a sum over chunks.
+  /// The result is a sum over chunks.
   Term
 };
 

@@ -73,7 +73,7 @@ private:
   func::FuncOp function, fresh;
   dist::MeshOp mesh;
   const StateLayouts &states;
-  CopyAttributes listener;
+  CopyUnsharded listener;
   OpBuilder builder;
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> cache;
@@ -162,12 +162,10 @@ Value Partitioner::replicated(Value old) {
 /// Clones an op onto local operands, with the local types of its results.
 SmallVector<Value> Partitioner::cloneLocal(Operation *op, ValueRange operands,
                                            ArrayRef<Layout> results) {
-  IRMapping mapping;
-  mapping.map(op->getOperands(), operands);
-  Operation *clone = builder.clone(*op, mapping);
-  for (auto [old, made, layout] : llvm::zip(op->getResults(), clone->getResults(), results))
-    made.setType(localTypeOf(old, layout));
-  return clone->getResults();
+  SmallVector<Type> types;
+  for (auto [old, layout] : llvm::zip(op->getResults(), results))
+    types.push_back(localTypeOf(old, layout));
+  return cloneAs(builder, op, operands, types)->getResults();
 }
 
 void Partitioner::define(Operation *op, ValueRange made, ArrayRef<Layout> layouts) {

@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/interfaces/Interfaces.h"
+#include "lib/Support/OpCopies.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "passes/sharding/Layout.h"
@@ -11,18 +12,14 @@
 namespace shale {
 inline namespace sharding {
 
-/// Copies the attributes (phase, scope, policies) of `current`, the op that is being rebuilt, to
-/// the ops built for it, except for its shardings.
-struct CopyAttributes : mlir::OpBuilder::Listener {
-  void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
-    if (!current || op == current || mlir::isa<mlir::func::FuncOp>(op))
+/// Copies the attributes of the op that is being rebuilt, except for its shardings.
+struct CopyUnsharded : CopyAttributes {
+  void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint point) override {
+    if (op == current || mlir::isa<mlir::func::FuncOp>(op))
       return;
-    for (mlir::NamedAttribute attr : current->getDiscardableAttrs())
-      if (!op->hasAttr(attr.getName()))
-        op->setDiscardableAttr(attr.getName(), attr.getValue());
+    CopyAttributes::notifyOperationInserted(op, point);
     op->removeDiscardableAttr(dist::kShardingsAttr);
   }
-  mlir::Operation *current = nullptr;
 };
 
 /// Returns the mesh of a module that has functions; null after an error.

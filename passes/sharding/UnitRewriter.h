@@ -75,7 +75,7 @@ private:
   dist::MeshOp mesh;
   Units &units;
   AxisList dataAxes;
-  CopyAttributes listener;
+  CopyUnsharded listener;
   mlir::OpBuilder builder;
   std::vector<GroupValues> groups;
   mlir::IRMapping mapping;

@@ -1,0 +1,50 @@
+// A slice of rows that begins at a multiple of 64 bytes is a view, which kernels read as it is. Other slices are part of kernels.
+// RUN: shale-opt %s --shale-fusion -o %t.mlir
+// RUN: FileCheck %s --input-file %t.mlir
+// RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
+// EQUAL-DAG: @rows: 2 values, 0 differ in their bits
+// EQUAL-DAG: @unaligned: 1 values, 0 differ in their bits
+// EQUAL-DAG: @strided: 2 values, 0 differ in their bits
+
+// Both halves have kernels of the same form, and what makes them is computed once.
+// CHECK-LABEL: @rows
+// CHECK: %[[H:.*]] = nn.cluster
+// CHECK: nn.tanh
+// CHECK-DAG: %[[LOW:.*]] = nn.slice %[[H]] starts = [0, 0] limits = [32, 16] strides = [1, 1] : tensor<64x16xf32> -> tensor<32x16xf32>
+// CHECK-DAG: %[[HIGH:.*]] = nn.slice %[[H]] starts = [32, 0] limits = [64, 16] strides = [1, 1] : tensor<64x16xf32> -> tensor<32x16xf32>
+// CHECK-NOT: nn.tanh
+// CHECK: return
+func.func @rows(%x: tensor<64x16xf32>) -> (tensor<32x16xf32>, tensor<32xf32>) {
+  %h = nn.tanh %x : tensor<64x16xf32>
+  %low = nn.slice %h starts = [0, 0] limits = [32, 16] strides = [1, 1] : tensor<64x16xf32> -> tensor<32x16xf32>
+  %high = nn.slice %h starts = [32, 0] limits = [64, 16] strides = [1, 1] : tensor<64x16xf32> -> tensor<32x16xf32>
+  %0 = nn.exp %low : tensor<32x16xf32>
+  %e = nn.exp %high : tensor<32x16xf32>
+  %1 = nn.reduce sum %e dims = [1] : tensor<32x16xf32> -> tensor<32xf32>
+  return %0, %1 : tensor<32x16xf32>, tensor<32xf32>
+}
+
+// From byte 192 + 12 on.
+// CHECK-LABEL: @unaligned
+// CHECK: nn.cluster
+// CHECK: nn.slice {{.*}} starts = [17, 0]
+// CHECK: nn.exp
+// CHECK: nn.yield
+func.func @unaligned(%x: tensor<64x16xf32>) -> tensor<8x3xf32> {
+  %y = nn.slice %x starts = [0, 0] limits = [64, 3] strides = [1, 1] : tensor<64x16xf32> -> tensor<64x3xf32>
+  %part = nn.slice %y starts = [17, 0] limits = [25, 3] strides = [1, 1] : tensor<64x3xf32> -> tensor<8x3xf32>
+  %0 = nn.exp %part : tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
+
+// Every second row, and columns.
+// CHECK-LABEL: @strided
+// CHECK: nn.cluster (%{{.*}} = %arg0 : tensor<64x16xf32>) -> tensor<32x16xf32>
+// CHECK: nn.cluster (%{{.*}} = %arg0 : tensor<64x16xf32>) -> tensor<64x8xf32>
+func.func @strided(%x: tensor<64x16xf32>) -> (tensor<32x16xf32>, tensor<64x8xf32>) {
+  %a = nn.slice %x starts = [0, 0] limits = [64, 16] strides = [2, 1] : tensor<64x16xf32> -> tensor<32x16xf32>
+  %b = nn.slice %x starts = [0, 0] limits = [64, 8] strides = [1, 1] : tensor<64x16xf32> -> tensor<64x8xf32>
+  %0 = nn.exp %a : tensor<32x16xf32>
+  %1 = nn.exp %b : tensor<64x8xf32>
+  return %0, %1 : tensor<32x16xf32>, tensor<64x8xf32>
+}
