@@ -8,6 +8,7 @@
 #ifndef SHALE_RUNTIME_DEVICE_DEVICE_H
 #define SHALE_RUNTIME_DEVICE_DEVICE_H
 
+#include "runtime/core/Error.h"
 #include "runtime/core/Types.h"
 #include "shale/Runtime.h"
 
@@ -60,6 +61,33 @@ struct Product {
   int64_t batch = 1;
 };
 
+/// output = softmax(scale * query key^T) value for each batch row and head, or its gradient. Query
+/// head h reads key head h / (heads / keyHeads).
+struct Attention {
+  int64_t batch, heads, keyHeads;
+  int64_t length, keyLength; // positions of query and output; of key and value
+  int64_t depth, valueDepth; // features of query and key; of value and output
+  bool causal;               // position t sees positions s <= t + (keyLength - length)
+  bool deterministic;        // gradient: the same bits in every run
+  float scale;
+  Dtype type; // of all tensors: bf16 or f16
+  /// Strides are in elements: of batch row, head, position and feature. The last is 1.
+  struct Tensor {
+    void *data = nullptr;
+    int64_t strides[4] = {};
+  };
+  Tensor query, key, value, output;
+  /// f32 [batch, heads, length], dense: the natural logarithm of each row's sum of exponentials.
+  /// The forward pass writes it, unless it is null; the gradient reads it.
+  float *lse = nullptr;
+  /// Of the gradient. All null: the forward pass.
+  Tensor outputGradient, queryGradient, keyGradient, valueGradient;
+  void *workspace; // device memory that the call may overwrite
+  int64_t workspaceBytes;
+
+  bool isGradient() const { return queryGradient.data; }
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -86,6 +114,11 @@ public:
 
   virtual void launch(const Launch &launch) = 0;
   virtual void multiply(const Product &product) = 0;
+  /// Fails with exit code 78 if the workspace is too small, and 69 if the device's library does not
+  /// compute such an attention.
+  virtual void attend(const Attention &) {
+    die(SHALE_EXIT_INTERNAL, "this device has no attention of its own");
+  }
   /// Copies within one memory.
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
   /// Sets every byte of a range.

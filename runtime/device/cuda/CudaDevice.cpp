@@ -190,6 +190,16 @@ void CudaDevice::launch(const Launch &launch) {
 
 void CudaDevice::multiply(const Product &product) { blas->multiply(product, compute); }
 
+void CudaDevice::attend(const Attention &attention) {
+  try {
+    if (!dnn)
+      dnn = std::make_unique<Dnn>(device);
+  } catch (const Error &error) {
+    die(error.code, error.what());
+  }
+  dnn->attend(attention, compute);
+}
+
 void CudaDevice::copy(void *target, const void *source, int64_t bytes) {
   if (isHost(target))
     return onHost([=] { std::memcpy(target, source, bytes); });

@@ -8,6 +8,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/cuda/Blas.h"
+#include "runtime/device/cuda/Dnn.h"
 #include "runtime/device/cuda/Driver.h"
 
 #include <deque>
@@ -42,6 +43,7 @@ public:
   void write(char *target, const void *source, int64_t bytes) override;
   void launch(const Launch &launch) override;
   void multiply(const Product &product) override;
+  void attend(const Attention &attention) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void fill(void *target, int byte, int64_t bytes) override;
   void store(int64_t *target, int64_t value) override;
@@ -80,6 +82,7 @@ private:
   CUstream compute = nullptr, toDevice = nullptr, toHost = nullptr;
   std::unique_ptr<Memory> workspace;
   std::unique_ptr<Blas> blas;
+  std::unique_ptr<Dnn> dnn;                             // null until the program attends
   std::unordered_map<const void *, CUfunction> kernels; // by ShaleDeviceKernel
   std::vector<Transfer> transfers;                      // by index
   std::map<const char *, int64_t> pinned;               // blocks of host memory and their bytes

@@ -31,6 +31,9 @@ public:
     function = reinterpret_cast<Function>(addressOf(symbol));
   }
 
+  /// The handle of dlopen.
+  void *opened() const { return handle; }
+
 private:
   void *addressOf(const char *symbol) const;
 
