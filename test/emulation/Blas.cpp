@@ -53,6 +53,20 @@ struct Algorithm {
 };
 const Algorithm algorithms[] = {{1, 256 << 10, 16}, {2, 32 << 10, 16}, {4, 0, 1}};
 
+/// The seconds that events say a product takes.
+double secondsOf(uint64_t algorithm) {
+  static const std::vector<double> costs = [] {
+    std::string text = setting("SHALE_STUB_COSTS", "200,200,200");
+    std::vector<double> read(std::size(algorithms));
+    char end;
+    if (std::sscanf(text.c_str(), "%lf,%lf,%lf%c", &read[0], &read[1], &read[2], &end) != 3 ||
+        *std::min_element(read.begin(), read.end()) < 0)
+      stop("SHALE_STUB_COSTS: '" + text + "' is not three numbers of microseconds");
+    return read;
+  }();
+  return costs[algorithm] * 1e-6;
+}
+
 #define NAME(status, text) {status, #status, text}
 const struct {
   cublasStatus_t status;
@@ -184,6 +198,15 @@ cublasLtMatmulAlgo_t encode(const Problem &p, uint64_t index) {
   cublasLtMatmulAlgo_t algo = {{kMagic, index, hash(p), 0, 0, 0, 0, 0}};
   algo.data[7] = hash(algo.data, 7 * sizeof(uint64_t), kMagic);
   return algo;
+}
+
+/// Sets `index` to the algorithm of encode(); false if it is none, or one of another product.
+bool decode(const Problem &p, const cublasLtMatmulAlgo_t &algo, uint64_t &index) {
+  index = algo.data[1];
+  if (index >= std::size(algorithms))
+    return false;
+  cublasLtMatmulAlgo_t own = encode(p, index);
+  return std::memcmp(own.data, algo.data, sizeof(own.data)) == 0;
 }
 
 /// A product on a stream.
@@ -471,6 +494,23 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   return *count ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+  ENTER("cublasLtMatmulAlgoCheck");
+  REQUIRE(handle, NOT_INITIALIZED);
+  REQUIRE(description && a && b && c && d && algo && result, INVALID_VALUE);
+  Problem problem{of(description), of(a), of(b), of(c), of(d)};
+  if (cublasStatus_t failed = check(problem))
+    return failed;
+  uint64_t index = 0;
+  REQUIRE(decode(problem, *algo, index), INVALID_VALUE);
+  *result = {*algo, algorithms[index].workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                               const void *alpha, const void *a, cublasLtMatrixLayout_t aLayout,
                               const void *b, cublasLtMatrixLayout_t bLayout, const void *beta,
@@ -489,14 +529,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   std::memcpy(&product->alpha, alpha, sizeof(float));
   std::memcpy(&product->beta, beta, sizeof(float));
   REQUIRE(c || product->beta == 0, INVALID_VALUE);
-  product->algorithm = algorithms[std::size(algorithms) - 1];
-  if (algo) {
-    uint64_t index = algo->data[1];
-    REQUIRE(index < std::size(algorithms), INVALID_VALUE);
-    cublasLtMatmulAlgo_t own = encode(product->problem, index);
-    REQUIRE(std::memcmp(own.data, algo->data, sizeof(own.data)) == 0, INVALID_VALUE);
-    product->algorithm = algorithms[index];
-  }
+  uint64_t index = std::size(algorithms) - 1;
+  REQUIRE(!algo || decode(product->problem, *algo, index), INVALID_VALUE);
+  product->algorithm = algorithms[index];
   const Algorithm &algorithm = product->algorithm;
   REQUIRE(workspaceBytes >= algorithm.workspace && (workspace || !algorithm.workspace),
           INVALID_VALUE);
@@ -513,10 +548,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   product->c = number(c);
   product->d = number(d);
   product->workspace = number(workspace);
-  ShaleStubWork work = {
-      "cublasLtMatmul", product.release(), nullptr, nullptr, runProduct, nullptr, [](void *data) {
-        delete static_cast<Product *>(data);
-      }};
+  ShaleStubWork work = {"cublasLtMatmul",
+                        product.release(),
+                        nullptr,
+                        nullptr,
+                        runProduct,
+                        nullptr,
+                        [](void *data) { delete static_cast<Product *>(data); },
+                        secondsOf(index)};
   return shale_stub_enqueue(reinterpret_cast<CUstream>(stream), &work) == CUDA_SUCCESS
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -33,6 +33,8 @@ public:
   /// CUDA_ERROR_NOT_READY: goes on when ready() holds again. Other errors are sticky.
   virtual CUresult run(void *state) = 0;
   virtual void end(void *) {}
+  /// What events say that a run takes, in seconds; negative: what it takes.
+  virtual double seconds() const { return -1; }
   /// Whether run() is called without the driver's lock.
   virtual bool unlocked() const { return false; }
   const char *name;
@@ -53,7 +55,7 @@ template <typename Function> std::shared_ptr<Work> makeWork(const char *name, Fu
 /// A point in the order of a stream.
 struct Point {
   bool done = false;
-  double time = 0; ///< seconds
+  double time = 0; ///< of the driver's clock
 };
 
 /// Operations with dependencies.
@@ -181,8 +183,10 @@ private:
   };
   void finishHead(Stream &stream);
   CUresult runWork(Lock &lock, Work &work, void *state);
+  void signal(const std::shared_ptr<Point> &point);
   void finishNode(GraphRun &run, int node);
 
+  double clock = 0;            ///< seconds of all work that has run
   std::vector<Stream *> inUse; ///< by their first use
   std::vector<Candidate> candidates;
   Stream legacy;

@@ -13,14 +13,14 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void signal(const std::shared_ptr<Point> &point) {
+} // namespace
+
+void Driver::signal(const std::shared_ptr<Point> &point) {
   if (point) {
     point->done = true;
-    point->time = now();
+    point->time = clock;
   }
 }
-
-} // namespace
 
 void Driver::push(Stream &stream, Operation operation) {
   if (!stream.used)
@@ -54,11 +54,13 @@ void Driver::finishNode(GraphRun &run, int node) {
 }
 
 CUresult Driver::runWork(Lock &lock, Work &work, void *state) {
-  if (!work.unlocked())
-    return work.run(state);
-  lock.unlock();
+  double start = now();
+  if (work.unlocked())
+    lock.unlock();
   CUresult result = work.run(state);
-  lock.lock();
+  if (work.unlocked())
+    lock.lock();
+  clock += work.seconds() < 0 ? now() - start : work.seconds();
   return result;
 }
 

@@ -47,6 +47,7 @@ public:
   void *begin() override { return work.begin ? work.begin(work.data) : work.data; }
   bool ready(void *state) override { return !work.ready || work.ready(state); }
   CUresult run(void *state) override { return work.run(state); }
+  double seconds() const override { return work.seconds; }
   void end(void *state) override {
     if (work.end)
       work.end(state);

@@ -1,5 +1,6 @@
 #include "Faults.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -35,6 +36,11 @@ std::vector<Fault> parseFaults(const std::string &text) {
   return faults;
 }
 
+/// 0: it is none.
+int signalNamed(const std::string &name) {
+  return name == "SIGINT" ? SIGINT : name == "SIGTERM" ? SIGTERM : 0;
+}
+
 } // namespace
 
 int shale::stub::injected(const char *function,
@@ -54,6 +60,11 @@ int shale::stub::injected(const char *function,
   long call = ++calls[function];
   for (const Fault &fault : faults)
     if (fault.function == function) {
+      if (int signal = signalNamed(fault.error)) {
+        if (fault.call == 0 || fault.call == call)
+          std::raise(signal);
+        continue;
+      }
       int error = parse(fault.error);
       if (error < 0)
         stop("SHALE_STUB_FAIL: " + fault.error + " is not an error of " + function);

@@ -21,6 +21,8 @@ struct ShaleStubWork {
   CUresult (*run)(void *state);
   void (*end)(void *state); ///< Frees the state of one run. May be null.
   void (*drop)(void *data); ///< Frees `data`. May be null.
+  /// What events say that a run takes, in seconds; negative: what it takes.
+  double seconds = -1;
 };
 
 /// Enqueues an operation, and takes over its data even if it fails.

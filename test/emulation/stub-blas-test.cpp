@@ -1,6 +1,7 @@
 // Products of the emulated cuBLASLt against a double loop.
 #include "Floats.h"
 #include "StubTest.h"
+#include <csignal>
 #include <cublasLt.h>
 #include <random>
 
@@ -208,6 +209,58 @@ TEST(StubBlas, ChoosesByWorkspaceAndAlignment) {
     EXPECT_EQ(product.multiply(&all[0].algo, product.workspace, 1 << 20),
               CUBLAS_STATUS_INVALID_VALUE);
   });
+}
+
+TEST(StubBlas, ChecksAlgorithms) {
+  expectPasses({}, [] {
+    Gpu gpu;
+    Case c;
+    c.m = c.n = c.k = 16;
+    Product product(gpu, c);
+    auto check = [](Product &p, const cublasLtMatmulAlgo_t &algo, uint64_t bytes) {
+      cublasLtMatmulHeuristicResult_t result = {};
+      cublasStatus_t status = cublasLtMatmulAlgoCheck(p.handle, p.description, p.aLayout, p.bLayout,
+                                                      p.dLayout, p.dLayout, &algo, &result);
+      EXPECT_EQ(result.workspaceSize, bytes);
+      return status;
+    };
+    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(all.size(), 3u);
+    for (auto &one : all)
+      EXPECT_EQ(check(product, one.algo, one.workspaceSize), CUBLAS_STATUS_SUCCESS);
+    cublasLtMatmulAlgo_t bad = all[1].algo;
+    bad.data[7] ^= 1;
+    EXPECT_EQ(check(product, bad, 0), CUBLAS_STATUS_INVALID_VALUE);
+    c.m = 32;
+    Product other(gpu, c);
+    EXPECT_EQ(check(other, all[1].algo, 0), CUBLAS_STATUS_INVALID_VALUE);
+  });
+}
+
+TEST(StubBlas, TakesTheTimeThatIsDeclared) {
+  auto times = [] {
+    Gpu gpu;
+    Case c;
+    c.m = c.n = c.k = 16;
+    Product product(gpu, c);
+    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    CUevent start, end;
+    CHECK_CU(cuEventCreate(&start, 0));
+    CHECK_CU(cuEventCreate(&end, 0));
+    const float expected[] = {0.1f, 7.5f, 0.02f};
+    for (size_t i = 0; i < 3; ++i) {
+      float milliseconds = -1;
+      CHECK_CU(cuEventRecord(start, gpu.streams[0]));
+      EXPECT_EQ(product.multiply(&all[i].algo, product.workspace, 1 << 20), CUBLAS_STATUS_SUCCESS);
+      CHECK_CU(cuEventRecord(end, gpu.streams[0]));
+      CHECK_CU(cuEventSynchronize(end));
+      CHECK_CU(cuEventElapsedTime(&milliseconds, start, end));
+      EXPECT_FLOAT_EQ(milliseconds, expected[i]);
+    }
+  };
+  expectPasses({{"SHALE_STUB_COSTS", "100,7500,20"}}, times);
+  for (const char *bad : {"100", "1,2,3,4", "1,2,x", "1,-2,3"})
+    EXPECT_TRUE(diedOf(run({{"SHALE_STUB_COSTS", bad}}, times), SIGABRT)) << bad;
 }
 
 TEST(StubBlas, DoesNotReadTheResultWithoutBeta) {
