@@ -165,10 +165,15 @@ void renameFile(const std::string &from, const std::string &to) {
 
 void replaceFile(const std::string &path, const std::string &text) {
   std::string temporary = format("%s.tmp-%d", path.c_str(), (int)getpid());
-  OutputFile file(temporary);
-  file.append(text.data(), text.size());
-  file.finish();
-  renameFile(temporary, path);
+  try {
+    OutputFile file(temporary);
+    file.append(text.data(), text.size());
+    file.finish();
+    renameFile(temporary, path);
+  } catch (const Error &) {
+    unlink(temporary.c_str());
+    throw;
+  }
 }
 
 // Reads a file of /proc, whose size is not known beforehand, into `text`; returns false

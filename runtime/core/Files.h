@@ -60,7 +60,7 @@ std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);
 /// Renames a complete file into place and syncs its folder.
 void renameFile(const std::string &from, const std::string &to);
-/// Writes text beside `path`, syncs it and renames it into place.
+/// Writes text beside `path`, syncs it and renames it into place. Leaves nothing behind on failure.
 void replaceFile(const std::string &path, const std::string &text);
 
 /// Returns the resident memory (RSS) of this process, without allocating.

@@ -88,6 +88,8 @@ struct Attention {
   bool isGradient() const { return queryGradient.data; }
 };
 
+class ProductTuner;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -98,6 +100,9 @@ public:
   virtual bool sharesMemory() const = 0;
   /// Whether the device has collectives on its memory (connectDevices).
   virtual bool hasCollectives() const { return false; }
+
+  /// Returns what times the algorithms of products (Tuner.h); null if there is nothing to choose.
+  virtual ProductTuner *tuner() { return nullptr; }
 
   // ---- memory; failure throws
 

@@ -1,0 +1,127 @@
+// Reads and writes the algorithms of a program's products.
+#include "runtime/device/ProductFile.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace shale::rt {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr int64_t kMostBytes = int64_t(16) << 20; // some 30,000 products
+constexpr size_t kLongestText = 1024;             // of a key or an algorithm
+
+std::string checksumOf(const json &body) {
+  std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return format("%016llx", (unsigned long long)XXH3_64bits(text.data(), text.size()));
+}
+
+std::string shortText(const json &object, const char *name) {
+  auto text = object.at(name).get<std::string>();
+  if (text.empty() || text.size() > kLongestText)
+    throw std::runtime_error(format("'%s' has %zu characters", name, text.size()));
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) // nothing that a terminal obeys
+      c = '?';
+  return text;
+}
+
+double microseconds(const json &object, const char *name) {
+  double value = object.at(name).get<double>();
+  if (!(value >= 0 && std::isfinite(value)))
+    throw std::runtime_error(format("'%s' is no time", name));
+  return value;
+}
+
+Choices choicesFrom(const json &products) {
+  Choices choices;
+  for (const json &object : products) {
+    Choice choice;
+    choice.algorithm = shortText(object, "algorithm");
+    if (choice.algorithm.find_first_not_of("0123456789abcdef") != std::string::npos)
+      throw std::runtime_error("an algorithm is not hexadecimal digits");
+    choice.first = microseconds(object, "first_us");
+    choice.best = microseconds(object, "us");
+    choices[shortText(object, "product")] = choice;
+  }
+  return choices;
+}
+
+} // namespace
+
+std::string productText(const std::string &machine, const Choices &choices) {
+  json products = json::array();
+  for (const auto &[key, choice] : choices)
+    products.push_back({{"product", key},
+                        {"algorithm", choice.algorithm},
+                        {"first_us", choice.first},
+                        {"us", choice.best}});
+  json body = {{"format", kFormat}, {"machine", machine}, {"products", products}};
+  json file = {{"body", body}, {"xxh3", checksumOf(body)}};
+  return file.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Choices parseProducts(const std::string &text, const std::string &machine) {
+  std::string made;
+  try {
+    json file = json::parse(text);
+    const json &body = file.at("body");
+    if (file.at("xxh3").get<std::string>() != checksumOf(body))
+      throw std::runtime_error("its checksum is another one");
+    if (body.at("format") != kFormat)
+      fail(SHALE_EXIT_DATA, "was written by another version of Shale");
+    made = shortText(body, "machine");
+    if (made == machine)
+      return choicesFrom(body.at("products"));
+  } catch (const Error &) {
+    throw;
+  } catch (const std::exception &error) {
+    fail(SHALE_EXIT_DATA, "is damaged (%s)", error.what());
+  }
+  fail(SHALE_EXIT_DATA, "is for %s, and this is %s", made.c_str(), machine.c_str());
+}
+
+ProductFile::ProductFile(const std::string &program, const std::string &otherwise)
+    : paths{program + ".products.json", otherwise + "/" + baseName(program) + ".products.json"} {}
+
+Choices ProductFile::load(const std::string &machine) const {
+  for (const std::string &path : paths) {
+    if (!exists(path))
+      continue;
+    std::string trouble;
+    bool isRead = false;
+    try {
+      std::string text = readText(path, kMostBytes);
+      isRead = true;
+      return parseProducts(text, machine);
+    } catch (const Error &error) {
+      trouble = isRead ? "'" + path + "' " + error.what() : error.what();
+    }
+    warn("%s: no algorithms of matrix products are taken from it", trouble.c_str());
+  }
+  return {};
+}
+
+std::string ProductFile::store(const std::string &machine, const Choices &choices) const {
+  std::string text = productText(machine, choices), trouble;
+  for (const std::string &path : paths)
+    try {
+      replaceFile(path, text);
+      return path;
+    } catch (const Error &error) {
+      trouble = error.what();
+    }
+  warn("%s; the next start may choose other algorithms of matrix products, and have other bits",
+       trouble.c_str());
+  return "";
+}
+
+} // namespace shale::rt

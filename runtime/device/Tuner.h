@@ -1,0 +1,52 @@
+// Algorithms of matrix products. A device whose library has several for one product times them
+// before the first step; the program keeps the choices (ProductFile.h).
+#ifndef SHALE_RUNTIME_DEVICE_TUNER_H
+#define SHALE_RUNTIME_DEVICE_TUNER_H
+
+#include "runtime/device/Device.h"
+
+#include <map>
+#include <string>
+
+namespace shale::rt {
+
+/// The algorithm of a product.
+struct Choice {
+  std::string algorithm; // opaque to all but the device: hexadecimal digits
+  // Microseconds of the library's first proposal and of the chosen algorithm; 0: not timed.
+  double first = 0, best = 0;
+};
+
+/// By ProductTuner::keyOf.
+using Choices = std::map<std::string, Choice>;
+
+class ProductTuner {
+public:
+  virtual ~ProductTuner() = default;
+
+  /// Returns all that algorithms depend on besides the product: library, its version, GPU.
+  virtual std::string machine() const = 0;
+  /// Returns the shape, the types and what else selects an algorithm. Products of one key have the
+  /// same algorithm.
+  virtual std::string keyOf(const Product &product) const = 0;
+
+  /// Until end(), choose() may overwrite this memory, which holds nothing yet. It keeps apart what
+  /// is timed from the state: operands in it become random numbers, and a result that is not in it
+  /// is put there instead.
+  virtual void begin(char *scratch, int64_t bytes) = 0;
+  /// Times the algorithms of a product with its own operands, in turn. Failure of the device ends
+  /// the process. The library's first proposal is chosen unless another is faster by a margin, or
+  /// if `timed` is false.
+  virtual Choice choose(const Product &product, bool timed) = 0;
+  /// Zeroes the memory of begin().
+  virtual void end() = 0;
+  /// Returns the seconds that choose() took on the device, all together.
+  virtual double seconds() const = 0;
+
+  /// Lets the products of this key use an algorithm. Returns false if the device cannot run it.
+  virtual bool use(const Product &product, const std::string &algorithm) = 0;
+};
+
+} // namespace shale::rt
+
+#endif
