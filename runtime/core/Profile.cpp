@@ -22,7 +22,7 @@ struct Profile {
     int64_t calls;
     double seconds;
   };
-  bool on = std::getenv("SHALE_PROFILE") != nullptr;
+  bool on = std::getenv("SHALE_PROFILE") != nullptr, paused = false;
   std::array<Entry, 1024> entries{};
   size_t used = 0;
 
@@ -43,7 +43,9 @@ struct Profile {
 Profile profile;
 } // namespace
 
-bool profiling() { return profile.on; }
+bool profiling() { return profile.on && !profile.paused; }
+
+void pauseProfile(bool paused) { profile.paused = paused; }
 
 double profileNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -6,8 +6,10 @@
 
 namespace shale::rt {
 
-/// Whether SHALE_PROFILE is set.
+/// Whether SHALE_PROFILE is set, and the profile is not paused.
 bool profiling();
+/// Leaves calls out of the profile that are not part of training.
+void pauseProfile(bool paused);
 /// Returns seconds of a steady clock.
 double profileNow();
 /// Adds the time since `start` (profileNow) under a name; main thread only.

@@ -45,6 +45,16 @@ void Progress::clear() {
   setBar(false);
 }
 
+void Progress::work(const char *what, int64_t done, int64_t all) {
+  if (!bar)
+    return;
+  clear();
+  printf("%s: %lld of %lld", what, (long long)done, (long long)all);
+  fflush(stdout);
+  drawn = true;
+  setBar(true);
+}
+
 void Progress::step(const StepMetrics &m, int64_t steps, double now) {
   // The first step is not representative: it does one-time initialization.
   if (lastStep >= 0) {

@@ -244,11 +244,15 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   text(g, "--report-buffers", o.reportBuffers, "FILE",
        "JSON: memory that the first two steps use, checked");
   bool noGraph = false;
+  std::string tuneProducts = "true";
   if (program.device_code) {
     text(g, "--cuda-libraries", o.deviceLibraries, "DIR",
          "search this folder first for NVIDIA's libraries");
     choice(g, "--comm", o.comm, "HOW", {"nccl", "staged"},
            "between GPUs, or through host memory: several ranks may share a GPU");
+    choice(g, "--tune-products", tuneProducts, "HOW", {"true", "false"},
+           "time cuBLASLt's algorithms at the first start, and keep the choice beside the program; "
+           "false: take the first of each");
     app.add_flag("--no-graph", noGraph, "do not replay the step as a CUDA graph")->group(g);
   }
   app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")->group(g);
@@ -266,6 +270,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     return refuse(std::string(error.what()) + "; see --help");
   }
   o.graph = !noGraph;
+  o.tuneProducts = tuneProducts == "true";
   if (help) {
     parsed.run = false;
     parsed.text = helpText(app, program.model);

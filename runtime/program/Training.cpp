@@ -107,11 +107,13 @@ void Training::placeValues() {
 void Training::call(ShaleFunction function) {
   values->push();
   bool observed = self.watch || tracing() || profiling();
-  device->call(function, observed, [&] {
-    function(&self, state->deviceData(), arena->data(), inputsOfFunctions.data(),
-             reinterpret_cast<float *>(values->compiled() + hyperOffset),
-             reinterpret_cast<float *>(results->compiled()));
-  });
+  device->call(function, observed, [&] { callDirectly(function); });
+}
+
+void Training::callDirectly(ShaleFunction function) {
+  function(&self, state->deviceData(), arena->data(), inputsOfFunctions.data(),
+           reinterpret_cast<float *>(values->compiled() + hyperOffset),
+           reinterpret_cast<float *>(results->compiled()));
 }
 
 /// Restores weights and position from a checkpoint, or reads the initial weights.
@@ -369,6 +371,10 @@ int Training::run() {
         *device, *connection.collectives);
   restore();
   openData();
+  if (int code = chooseProducts()) {
+    connection.peers->barrier();
+    return code;
+  }
   if (options.evalOnly)
     return evaluateOnly();
   if (rendezvous.rank == 0)

@@ -8,6 +8,7 @@
 #include "runtime/data/Batches.h"
 #include "runtime/device/Mailbox.h"
 #include "runtime/device/State.h"
+#include "runtime/device/Tuner.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
@@ -36,6 +37,10 @@ private:
   void restore();
   void shareThreads();
   void introduce();
+  /// Chooses the algorithms of products. Returns the exit code of a signal, or 0.
+  int chooseProducts();
+  std::vector<Product> distinctProducts(ProductTuner &tuner);
+  int timeProducts(ProductTuner &tuner, const std::vector<Product> &products, Choices &choices);
   /// Runs one step; returns false if the update was not applied.
   bool step();
   /// Evaluates at most `most` micro-batches; 0: the whole file.
@@ -53,6 +58,7 @@ private:
   void placeValues();
   /// Runs a compiled function on the current inputs and hyper-parameters.
   void call(ShaleFunction function);
+  void callDirectly(ShaleFunction function);
   float *hyper() { return reinterpret_cast<float *>(values->host() + hyperOffset); }
   const float *metrics() const { return reinterpret_cast<const float *>(results->host()); }
 

@@ -5,7 +5,6 @@
 #include "runtime/device/cuda/Blas.h"
 #include "runtime/device/cuda/Driver.h"
 
-#include <cublasLt.h>
 #include <map>
 #include <tuple>
 
@@ -16,13 +15,16 @@ namespace {
 #define SHALE_BLAS_FUNCTIONS(X)                                                                    \
   X(cublasLtCreate)                                                                                \
   X(cublasLtGetStatusString)                                                                       \
+  X(cublasLtGetVersion)                                                                            \
   X(cublasLtMatmulDescCreate)                                                                      \
   X(cublasLtMatmulDescSetAttribute)                                                                \
   X(cublasLtMatrixLayoutCreate)                                                                    \
   X(cublasLtMatrixLayoutSetAttribute)                                                              \
   X(cublasLtMatmulPreferenceCreate)                                                                \
+  X(cublasLtMatmulPreferenceDestroy)                                                               \
   X(cublasLtMatmulPreferenceSetAttribute)                                                          \
   X(cublasLtMatmulAlgoGetHeuristic)                                                                \
+  X(cublasLtMatmulAlgoCheck)                                                                       \
   X(cublasLtMatmul)
 
 struct Library {
@@ -44,19 +46,25 @@ cudaDataType_t typeOf(Dtype type) {
   return type == Dtype::BF16 ? CUDA_R_16BF : type == Dtype::F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/// Returns the largest power of two, up to 256, of which an address is a multiple.
+/// Returns the largest power of two, up to 64, of which an address is a multiple. Buffers of a
+/// program are aligned to 64 bytes, some by chance to more: these must not be products of their
+/// own, which are timed one by one.
 uint32_t alignmentOf(const void *address) {
-  auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+  auto bits = reinterpret_cast<uintptr_t>(address) | 64;
   return static_cast<uint32_t>(bits & -bits);
 }
 
-/// Key of a prepared product: shapes, types and the alignment of the addresses.
-using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       Dtype, Dtype, uint32_t, uint32_t, uint32_t>;
+// The heuristic returned at most 8 when it was asked for 16 (docs/gpu-measurements.md, D).
+constexpr int kCandidates = 8;
 
-Key keyOf(const Product &p) {
+/// Key of a prepared product, with the same parts as Blas::keyOf.
+using Key = std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, Dtype, Dtype, uint32_t, uint32_t, uint32_t>;
+
+Key partsOf(const Product &p) {
   return {p.transposeA,
           p.transposeB,
+          p.beta != 0,
           p.batch,
           p.m,
           p.n,
@@ -75,6 +83,7 @@ Key keyOf(const Product &p) {
 struct Prepared {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  bool chosen = false; // whether there is an algorithm
   cublasLtMatmulAlgo_t algorithm = {};
 };
 
@@ -114,8 +123,9 @@ struct Blas::State {
     return made;
   }
 
-  const Prepared &prepare(const Product &p) {
-    auto [place, isNew] = prepared.try_emplace(keyOf(p));
+  /// Returns the product with its descriptors.
+  Prepared &describe(const Product &p) {
+    auto [place, isNew] = prepared.try_emplace(partsOf(p));
     Prepared &made = place->second;
     if (!isNew)
       return made;
@@ -132,12 +142,21 @@ struct Blas::State {
     made.a = layout(p, p.type, p.transposeB ? p.k : p.n, p.transposeB ? p.n : p.k, p.ldb);
     made.b = layout(p, p.type, p.transposeA ? p.m : p.k, p.transposeA ? p.k : p.m, p.lda);
     made.c = layout(p, p.resultType, p.n, p.m, p.ldc);
-    choose(p, made);
     return made;
   }
 
-  /// Takes the first algorithm of the heuristic.
-  void choose(const Product &p, Prepared &made) const {
+  /// Returns the product with an algorithm.
+  const Prepared &prepare(const Product &p) {
+    Prepared &made = describe(p);
+    if (!made.chosen)
+      made.algorithm = propose(p, 1).front();
+    made.chosen = true;
+    return made;
+  }
+
+  /// Returns up to `most` algorithms of the heuristic, at least one.
+  std::vector<cublasLtMatmulAlgo_t> propose(const Product &p, int most) {
+    const Prepared &made = describe(p);
     cublasLtMatmulPreference_t preference = nullptr;
     must(library.cublasLtMatmulPreferenceCreate(&preference), "describe", p);
     auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto &value) {
@@ -150,13 +169,26 @@ struct Blas::State {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentOf(p.c));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentOf(p.c));
-    cublasLtMatmulHeuristicResult_t found = {};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(most);
     int count = 0;
     must(library.cublasLtMatmulAlgoGetHeuristic(handle, made.operation, made.a, made.b, made.c,
-                                                made.c, preference, 1, &found, &count),
+                                                made.c, preference, most, found.data(), &count),
          "find an algorithm for", p);
-    must(count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED, "find an algorithm for", p);
-    made.algorithm = found.algo;
+    must(library.cublasLtMatmulPreferenceDestroy(preference), "describe", p);
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < count; ++i)
+      if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspaceBytes)
+        algorithms.push_back(found[i].algo);
+    must(algorithms.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
+         "find an algorithm for", p);
+    return algorithms;
+  }
+
+  cublasStatus_t multiply(const Product &p, const Prepared &ready,
+                          const cublasLtMatmulAlgo_t &algorithm, CUstream stream) const {
+    return library.cublasLtMatmul(handle, ready.operation, &p.alpha, p.b, ready.a, p.a, ready.b,
+                                  &p.beta, p.c, ready.c, p.c, ready.c, &algorithm,
+                                  reinterpret_cast<void *>(workspace), workspaceBytes, stream);
   }
 };
 
@@ -173,11 +205,41 @@ Blas::~Blas() = default;
 
 void Blas::multiply(const Product &p, CUstream stream) {
   const Prepared &ready = state->prepare(p);
-  state->must(state->library.cublasLtMatmul(
-                  state->handle, ready.operation, &p.alpha, p.b, ready.a, p.a, ready.b, &p.beta,
-                  p.c, ready.c, p.c, ready.c, &ready.algorithm,
-                  reinterpret_cast<void *>(state->workspace), state->workspaceBytes, stream),
-              "compute", p);
+  state->must(state->multiply(p, ready, ready.algorithm, stream), "compute", p);
+}
+
+std::string Blas::version() const {
+  size_t version = state->library.cublasLtGetVersion();
+  return format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string Blas::keyOf(const Product &p) {
+  return format("%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
+                nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
+                p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n,
+                (long long)p.k, (long long)p.lda, (long long)p.ldb, (long long)p.ldc,
+                alignmentOf(p.a), alignmentOf(p.b), alignmentOf(p.c),
+                p.beta != 0 ? ", added to C" : "");
+}
+
+std::vector<cublasLtMatmulAlgo_t> Blas::candidates(const Product &p) {
+  return state->propose(p, kCandidates);
+}
+
+bool Blas::tryMultiply(const Product &p, const cublasLtMatmulAlgo_t &algorithm, CUstream stream) {
+  return state->multiply(p, state->describe(p), algorithm, stream) == CUBLAS_STATUS_SUCCESS;
+}
+
+bool Blas::use(const Product &p, const cublasLtMatmulAlgo_t &algorithm) {
+  Prepared &made = state->describe(p);
+  cublasLtMatmulHeuristicResult_t needs = {};
+  if (state->library.cublasLtMatmulAlgoCheck(state->handle, made.operation, made.a, made.b, made.c,
+                                             made.c, &algorithm, &needs) != CUBLAS_STATUS_SUCCESS ||
+      needs.state != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > state->workspaceBytes)
+    return false;
+  made.algorithm = algorithm;
+  made.chosen = true;
+  return true;
 }
 
 } // namespace shale::rt::cuda

@@ -4,8 +4,11 @@
 
 #include "runtime/device/Device.h"
 
+#include <cublasLt.h>
 #include <cuda.h>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace shale::rt::cuda {
 
@@ -16,8 +19,23 @@ public:
   Blas(CUdeviceptr workspace, int64_t bytes);
   ~Blas();
 
-  /// Enqueues a product. Ends the process on failure.
+  /// Enqueues a product with the algorithm of use(), or else with the first that cuBLASLt proposes.
+  /// Ends the process on failure.
   void multiply(const Product &product, CUstream stream);
+
+  /// Returns cuBLASLt's version: "13.1.0".
+  std::string version() const;
+  /// Returns what selects an algorithm, as text: operations, shape, types, alignment of the
+  /// addresses, and whether the product is added to C.
+  static std::string keyOf(const Product &product);
+  /// Returns the algorithms that cuBLASLt proposes, at least one, the first choice first. None
+  /// needs more than the workspace. Ends the process if there is none.
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Product &product);
+  /// Enqueues a product. Returns false if cuBLASLt refuses this algorithm.
+  bool tryMultiply(const Product &product, const cublasLtMatmulAlgo_t &algorithm, CUstream stream);
+  /// Uses an algorithm for all products of this key from now on. Returns false, without an effect,
+  /// if cuBLASLt refuses it, or if it needs more than the workspace.
+  bool use(const Product &product, const cublasLtMatmulAlgo_t &algorithm);
 
 private:
   struct State;

@@ -69,6 +69,12 @@ CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
   loadKernels();
   workspace = allocate(SHALE_SPACE_DEVICE, SHALE_BLAS_WORKSPACE, "cuBLASLt's workspace");
   blas = std::make_unique<Blas>(address(workspace->data()), workspace->size());
+  int major = 0, minor = 0;
+  for (auto [attribute, value] : {std::pair{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+                                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor}})
+    require(cu.cuDeviceGetAttribute(value, attribute, device), "query the GPU");
+  products = std::make_unique<BlasTuner>(
+      *blas, compute, format("%s, compute capability %d.%d", name.c_str(), major, minor));
 }
 
 void CudaDevice::loadKernels() {

@@ -8,6 +8,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/cuda/Blas.h"
+#include "runtime/device/cuda/BlasTuner.h"
 #include "runtime/device/cuda/Dnn.h"
 #include "runtime/device/cuda/Driver.h"
 
@@ -38,6 +39,7 @@ public:
   std::string describe() const override;
   bool sharesMemory() const override { return false; }
   bool hasCollectives() const override { return true; }
+  ProductTuner *tuner() override { return products.get(); }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
@@ -83,6 +85,7 @@ private:
   std::unique_ptr<Memory> workspace;
   std::unique_ptr<Blas> blas;
   std::unique_ptr<Dnn> dnn;                             // null until the program attends
+  std::unique_ptr<BlasTuner> products;
   std::unordered_map<const void *, CUfunction> kernels; // by ShaleDeviceKernel
   std::vector<Transfer> transfers;                      // by index
   std::map<const char *, int64_t> pinned;               // blocks of host memory and their bytes

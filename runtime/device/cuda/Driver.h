@@ -42,6 +42,7 @@ namespace shale::rt::cuda {
   X(cuEventCreate)                                                                                 \
   X(cuEventRecord)                                                                                 \
   X(cuEventQuery)                                                                                  \
+  X(cuEventElapsedTime)                                                                            \
   X(cuLaunchHostFunc)                                                                              \
   X(cuModuleLoadData)                                                                              \
   X(cuModuleGetFunction)                                                                           \

@@ -1,0 +1,55 @@
+// Times the algorithms that cuBLASLt proposes for products.
+#ifndef SHALE_RUNTIME_DEVICE_CUDA_BLASTUNER_H
+#define SHALE_RUNTIME_DEVICE_CUDA_BLASTUNER_H
+
+#include "runtime/device/Tuner.h"
+#include "runtime/device/cuda/Blas.h"
+#include "runtime/device/cuda/Driver.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace shale::rt::cuda {
+
+/// Returns the median; 0 without values.
+double medianOf(std::vector<double> values);
+
+/// Returns the index of the candidate with the least time if that is less than the first one's by
+/// more than 2 %, else 0.
+size_t fastest(const std::vector<double> &times);
+
+class BlasTuner final : public ProductTuner {
+public:
+  /// `gpu` names the GPU. Work is enqueued on `stream`.
+  BlasTuner(Blas &blas, CUstream stream, const std::string &gpu);
+
+  std::string machine() const override;
+  std::string keyOf(const Product &product) const override { return Blas::keyOf(product); }
+  void begin(char *scratch, int64_t bytes) override;
+  Choice choose(const Product &product, bool timed) override;
+  void end() override;
+  double seconds() const override { return spent; }
+  bool use(const Product &product, const std::string &algorithm) override;
+
+private:
+  Product place(const Product &product);
+  void fill(uintptr_t begin, uintptr_t end);
+  std::vector<double> timesOf(const Product &product,
+                              const std::vector<cublasLtMatmulAlgo_t> &algorithms);
+  void record(CUevent event);
+  double millisecondsBetween(CUevent start, CUevent end) const;
+
+  Blas &blas;
+  const Driver &cu;
+  CUstream stream;
+  std::string gpu;
+  char *scratch = nullptr;
+  int64_t scratchBytes = 0;
+  std::vector<uint16_t> numbers; // random ones, between begin() and end()
+  double spent = 0;              // seconds
+  std::vector<CUevent> events;   // begin, then one more than there are candidates, then end
+};
+
+} // namespace shale::rt::cuda
+
+#endif
