@@ -7,6 +7,7 @@
 #include "passes/fusion/Groups.h"
 #include "passes/fusion/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <unordered_map>
 
 namespace shale {
 #define GEN_PASS_DEF_FUSIONPASS
@@ -17,39 +18,6 @@ using namespace mlir;
 using namespace shale;
 
 namespace {
-
-/// Whether the op's result is larger than its operand, so that recomputing it costs
-/// less than reading it.
-bool isRepetition(Operation *op) {
-  return isFusible(op) && op->getNumOperands() == 1 &&
-         nn::elements(op->getOperand(0)) < nn::elements(op->getResult(0)) &&
-         (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
-}
-
-/// Whether all readers only move elements, each at most once (as slices do).
-bool isOnlyMoved(Value value) {
-  return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    Access access = accessOf(user, use.getOperandNumber());
-    if (access == Access::Once)
-      return isFusible(user) && !isView(user);
-    return isAlias(user) && isOnlyMoved(user->getResult(0));
-  });
-}
-
-/// Whether the op is an alias, or an elementwise op with at most one operand that is
-/// neither a repetition nor free. An example is the addition of a bias to a matmul's
-/// result that is then split.
-bool isCheap(Operation *op) {
-  if (isAlias(op))
-    return true;
-  if (!isa<ElementwiseOpInterface>(op))
-    return false;
-  return llvm::count_if(op->getOperands(), [](Value operand) {
-           Operation *source = operand.getDefiningOp();
-           return !source || !(isRepetition(source) || isFree(source));
-         }) <= 1;
-}
 
 /// Swaps a cast from 16-bit floats with a following op that only moves or repeats
 /// elements: half as many bytes are moved, and the cast becomes part of its readers.
@@ -75,20 +43,6 @@ void sinkCasts(Block &block) {
     op.getResult(0).replaceAllUsesExcept(after.getResult(), after);
     if (cast.use_empty())
       cast.erase();
-  }
-}
-
-/// Clones ops that are cheaper to recompute than to store, one clone per reader.
-void duplicate(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (!isFusible(&op) || isFree(&op))
-      continue;
-    if (!isRepetition(&op) && !(isCheap(&op) && isOnlyMoved(op.getResult(0))))
-      continue;
-    OpBuilder builder(&op);
-    builder.setInsertionPointAfter(&op);
-    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getResult(0).getUses())))
-      use.set(builder.clone(op)->getResult(0));
   }
 }
 
@@ -135,6 +89,32 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
       op->erase();
     }
   }
+}
+
+/// Merges equal ops of a group: clones that were made for different readers and are in one kernel
+/// after all.
+void mergeEqualOps(FusionGroup &group) {
+  constexpr auto flags =
+      OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs;
+  std::unordered_map<size_t, SmallVector<Operation *, 1>> known;
+  llvm::erase_if(group.ops, [&](Operation *op) {
+    size_t hash = OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
+                                                    OperationEquivalence::ignoreHashValue, flags);
+    SmallVector<Operation *, 1> &others = known[hash];
+    auto same = llvm::find_if(others, [&](Operation *other) {
+      return group.prologue.contains(op) == group.prologue.contains(other) &&
+             OperationEquivalence::isEquivalentTo(op, other, OperationEquivalence::exactValueMatch,
+                                                  nullptr, flags);
+    });
+    if (same == others.end()) {
+      others.push_back(op);
+      return false;
+    }
+    op->replaceAllUsesWith(*same);
+    group.prologue.erase(op);
+    op->erase();
+    return true;
+  });
 }
 
 /// Removes aliases at the edge of a group, and views of what the group reads: they cost nothing
@@ -320,7 +300,7 @@ void remarkClusters(Block &block) {
 void shale::fuseBlock(Block &block, bool singletons) {
   if (!singletons) {
     sinkCasts(block);
-    duplicate(block);
+    duplicateCheapOps(block);
   }
   Groups groups(block);
   if (!singletons)
@@ -329,6 +309,7 @@ void shale::fuseBlock(Block &block, bool singletons) {
   if (!singletons)
     widenAtReaders(list);
   for (FusionGroup *group : list) {
+    mergeEqualOps(*group);
     stripAliases(*group);
     if (!group->ops.empty())
       buildCluster(*group);

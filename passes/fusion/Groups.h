@@ -25,6 +25,13 @@ bool isAlias(mlir::Operation *op);
 /// Returns how the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
 
+/// Whether the op's result is larger than its operand, so that recomputing it costs
+/// less than reading it.
+bool isRepetition(mlir::Operation *op);
+
+/// Clones ops that are cheaper to recompute than to store, one clone per reader.
+void duplicateCheapOps(mlir::Block &block);
+
 /// Puts the block's fusible ops into clusters; with `singletons` one op per cluster.
 void fuseBlock(mlir::Block &block, bool singletons);
 

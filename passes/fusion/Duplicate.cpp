@@ -1,0 +1,157 @@
+//===- Duplicate.cpp - Clones ops that are cheaper to recompute than to store ===//
+#include "dialects/nn/NN.h"
+#include "passes/fusion/Groups.h"
+
+using namespace mlir;
+using namespace shale;
+
+bool shale::isRepetition(Operation *op) {
+  return isFusible(op) && op->getNumOperands() == 1 &&
+         nn::elements(op->getOperand(0)) < nn::elements(op->getResult(0)) &&
+         (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
+}
+
+static Attribute phaseOf(Operation *op) { return op->getDiscardableAttr(nn::kPhaseAttr); }
+
+namespace {
+
+class Duplicator {
+public:
+  void run(Block &block) {
+    for (Operation &op : block)
+      if (isFree(&op) || isRepetition(&op) ||
+          (isa<ElementwiseOpInterface>(op) && isFusible(&op) &&
+           llvm::all_of(op.getOperands(), [&](Value operand) { return isLight(operand); })))
+        light.insert(&op);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+      if (!isFusible(&op) || isFree(&op))
+        continue;
+      if (light.contains(&op) || (isCheap(&op) && isOnlyMoved(op.getResult(0))))
+        cloneForEach(&op);
+      else if (isCheap(&op))
+        cloneForOtherPhases(&op);
+    }
+  }
+
+private:
+  /// Whether a value is computed from repetitions of smaller values alone.
+  bool isLight(Value value) const { return light.contains(value.getDefiningOp()); }
+
+  /// Returns the operand that is not light, null if there is none. Returns nothing if there are
+  /// several, or if the op is neither elementwise nor an alias.
+  std::optional<Value> costlyOperand(Operation *op) const {
+    if (isAlias(op))
+      return op->getOperand(0);
+    if (!isa<ElementwiseOpInterface>(op))
+      return std::nullopt;
+    Value costly;
+    for (Value operand : op->getOperands()) {
+      if (isLight(operand))
+        continue;
+      if (costly)
+        return std::nullopt;
+      costly = operand;
+    }
+    return costly;
+  }
+
+  /// Whether the op is an alias, or an elementwise op with at most one operand that is not light. An
+  /// example is the addition of a bias to a matmul's result that is then split.
+  bool isCheap(Operation *op) const { return costlyOperand(op).has_value(); }
+
+  /// Whether all readers only move elements, each at most once (as slices do), possibly after cheap
+  /// ops.
+  bool isOnlyMoved(Value value) {
+    auto known = onlyMoved.find(value);
+    if (known != onlyMoved.end())
+      return known->second;
+    bool result =
+        !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
+          Operation *user = use.getOwner();
+          if (accessOf(user, use.getOperandNumber()) == Access::Once)
+            return isFusible(user) && !isView(user);
+          return isCheap(user) && isOnlyMoved(user->getResult(0));
+        });
+    return onlyMoved[value] = result;
+  }
+
+  /// Gives each reader a clone of its own. The op itself stays for one reader of its phase.
+  void cloneForEach(Operation *op) {
+    OpBuilder builder(op);
+    builder.setInsertionPointAfter(op);
+    bool kept = false;
+    for (OpOperand &use : llvm::make_early_inc_range(op->getResult(0).getUses())) {
+      if (!kept && phaseOf(use.getOwner()) == phaseOf(op))
+        kept = true;
+      else
+        use.set(cloneFor(use.getOwner(), op, builder)->getResult(0));
+    }
+    if (op->use_empty()) {
+      light.erase(op);
+      op->erase();
+    }
+  }
+
+  /// Clones an op for a reader, and into its phase: phases do not share kernels.
+  Operation *cloneFor(Operation *reader, Operation *op, OpBuilder &builder) {
+    Operation *copy = builder.clone(*op);
+    if (phaseOf(reader) != phaseOf(op))
+      copy->setDiscardableAttrs(reader->getDiscardableAttrDictionary());
+    if (light.contains(op))
+      light.insert(copy);
+    return copy;
+  }
+
+  /// Whether each reader in another phase than `phase` computes elements in place, so that the
+  /// value can be recomputed in the readers' kernels. Sets `others` to these uses.
+  static bool isRecomputable(Value value, Attribute phase, SmallVectorImpl<OpOperand *> &others) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (phaseOf(user) == phase)
+        continue;
+      others.push_back(&use);
+      SmallVector<OpOperand *> indirect;
+      bool inPlace = isAlias(user) ? isRecomputable(user->getResult(0), phase, indirect)
+                                   : isa<ElementwiseOpInterface>(user) && isFusible(user);
+      if (!inPlace)
+        return false;
+    }
+    return true;
+  }
+
+  /// Returns the value from which a chain of cheap ops of one phase computes the op's result.
+  Value baseOf(Operation *op) const {
+    Value base = op->getResult(0);
+    while (Operation *source = base.getDefiningOp()) {
+      std::optional<Value> costly = costlyOperand(source);
+      if (!isFusible(source) || !costly || !*costly || phaseOf(source) != phaseOf(op))
+        break;
+      base = *costly;
+    }
+    return base;
+  }
+
+  /// Clones an op for its readers in other phases, which then read the result of a product instead
+  /// of a value that would be written for them alone. An example is a product with its bias, which
+  /// the gradient of the activation reads.
+  void cloneForOtherPhases(Operation *op) {
+    SmallVector<OpOperand *> others;
+    if (!phaseOf(op) || !isRecomputable(op->getResult(0), phaseOf(op), others) || others.empty())
+      return;
+    Value base = baseOf(op);
+    if (!base.getDefiningOp() || !isa<CostOpInterface>(base.getDefiningOp()) ||
+        nn::tensorBytes(base) > nn::tensorBytes(op->getResult(0)))
+      return;
+    for (OpOperand *use : others) {
+      OpBuilder builder(use->getOwner());
+      use->set(cloneFor(use->getOwner(), op, builder)->getResult(0));
+    }
+  }
+
+  DenseSet<Operation *> light;
+  DenseMap<Value, bool> onlyMoved;
+};
+
+} // namespace
+
+void shale::duplicateCheapOps(Block &block) { Duplicator().run(block); }

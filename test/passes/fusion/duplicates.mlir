@@ -1,0 +1,64 @@
+// Ops that are cheaper to recompute than to store are computed by each kernel that reads them.
+// RUN: shale-opt %s --shale-fusion -o %t.mlir
+// RUN: FileCheck %s --input-file %t.mlir
+// RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
+// EQUAL-DAG: @pieces: 2 values, 0 differ in their bits
+// EQUAL-DAG: @activation: 2 values, 0 differ in their bits
+// EQUAL-DAG: @kept: 3 values, 0 differ in their bits
+
+// A bias of 16 bits is added where the pieces of a product are read: two kernels, neither of which stores the sum.
+// CHECK-LABEL: @pieces
+// CHECK: %[[PRODUCT:.*]] = nn.matmul
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<8xbf16>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xbf16>) -> tensor<4x4xbf16>
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<8xbf16>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xbf16>) -> tensor<4x4xbf16>
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @pieces(%x: tensor<4x8xbf16> {nn.name = "pieces.x"}, %w: tensor<8x8xbf16> {nn.name = "pieces.w"}, %b: tensor<8xbf16> {nn.name = "pieces.b"}) -> (tensor<4x4xbf16>, tensor<4x4xbf16>) {
+  %product = nn.matmul %x, %w : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+  %bias = nn.broadcast %b dims = [1] : tensor<8xbf16> -> tensor<4x8xbf16>
+  %wide_bias = nn.cast %bias : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %wide = nn.cast %product : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %sum = nn.add %wide, %wide_bias : tensor<4x8xf32>
+  %y = nn.cast %sum : tensor<4x8xf32> -> tensor<4x8xbf16>
+  %0 = nn.slice %y starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xbf16> -> tensor<4x4xbf16>
+  %1 = nn.slice %y starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xbf16> -> tensor<4x4xbf16>
+  return %0, %1 : tensor<4x4xbf16>, tensor<4x4xbf16>
+}
+
+// The backward pass adds the bias to the product again. The forward kernel writes its result alone, the backward one reads the product once.
+// CHECK-LABEL: @activation
+// CHECK: %[[PRODUCT:.*]] = nn.matmul
+// CHECK: %[[Y:.*]] = nn.cluster (%{{.*}} = %{{.*}} : tensor<8xf32>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: nn.gelu
+// CHECK: nn.matmul %[[Y]]
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<8xf32>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @activation(%x: tensor<4x8xf32> {nn.name = "activation.x"}, %w: tensor<8x8xf32> {nn.name = "activation.w"}, %b: tensor<8xf32> {nn.name = "activation.b"}, %dy: tensor<4x8xf32> {nn.name = "activation.dy"})
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %product = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %bias = nn.broadcast %b dims = [1] {nn.phase = #nn.phase<forward>} : tensor<8xf32> -> tensor<4x8xf32>
+  %sum = nn.add %product, %bias {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %y = nn.gelu %sum tanh {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %out = nn.matmul %y, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t = nn.tanh %sum {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %s = nn.mul %t, %sum {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %dx = nn.mul %dy, %s {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  return %out, %dx : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Values that a product of the backward pass reads are stored, and so are those that are smaller than what they are computed from.
+// CHECK-LABEL: @kept
+// CHECK: nn.cluster {{.*}} -> tensor<4x8xf32> aliases [0] attributes {nn.phase = #forward}
+// CHECK: nn.cluster {{.*}} -> tensor<4x8xi1> attributes {nn.phase = #forward}
+// CHECK: nn.cluster (%{{.*}} : tensor<4x8xi1>, %{{.*}} : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: return
+func.func @kept(%x: tensor<4x8xf32> {nn.name = "kept.x"}, %w: tensor<8x8xf32> {nn.name = "kept.w"}, %dy: tensor<4x8xf32> {nn.name = "kept.dy"}) -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) {
+  %product = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %y = nn.exp %product {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %zero = nn.constant dense<0.0> : tensor<4x8xf32>
+  %positive = nn.compare lt %zero, %product {nn.phase = #nn.phase<forward>} : tensor<4x8xf32> -> tensor<4x8xi1>
+  %dw = nn.matmul %y, %dy transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %dx = nn.select %positive, %dy, %zero {nn.phase = #nn.phase<backward>} : tensor<4x8xi1>, tensor<4x8xf32>
+  return %y, %dw, %dx : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
+}
