@@ -1,8 +1,8 @@
 //===- GradientBuilder.cpp - Reverse accumulation over a block ------------===//
 #include "passes/autodiff/GradientBuilder.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "passes/autodiff/SumGradients.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <deque>
@@ -41,8 +41,7 @@ void GradientBuilder::accumulate(Value value, Value gradient) {
   if (!current)
     seeds.push_back(value);
   Value &known = gradients[value];
-  known = known ? nn::AddOp::create(builder, gradient.getLoc(), value.getType(), known, gradient)
-                : gradient;
+  known = known ? buildGradientSum(builder, known, gradient) : gradient;
 }
 
 namespace {
