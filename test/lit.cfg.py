@@ -30,6 +30,9 @@ for name in ("CUDA_HOME", "CUDA_PATH"):
 # Programs for GPUs run with the stand-ins of NVIDIA's libraries. Without the CUDA headers neither is built.
 if os.path.exists(os.path.join(config.shale_build, "lib", "libshale_cuda_rt.a")):
     config.available_features.add("cuda-runtime")
+# So does attention by cuDNN, without its headers and those of cudnn-frontend.
+if os.path.exists(os.path.join(config.shale_build, "stubs", "libcudnn.so.9")):
+    config.available_features.add("cudnn")
 config.substitutions.append(("%stubs", os.path.join(config.shale_build, "stubs")))
 config.substitutions.append(("%build", config.shale_build))
 if os.path.exists(os.path.join(config.shale_build, "build.ninja")):

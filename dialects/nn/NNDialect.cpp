@@ -15,6 +15,7 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sdpa.h"
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -55,6 +56,7 @@ void NNDialect::initialize() {
   registerMatmulOps(*this);
   registerNormOps(*this);
   registerAttentionOps(*this);
+  registerSdpaOps(*this);
   registerEmbeddingOps(*this);
   registerLossOps(*this);
   registerOptimizerOps(*this);

@@ -28,6 +28,14 @@
 
 #include "dialects/rt/RTInterfaces.h.inc"
 
+namespace shale::rt {
+/// Sizes of attention: query [batch, length, heads, depth], key [batch, keyLength, keyHeads,
+/// depth], value [batch, keyLength, keyHeads, valueDepth].
+struct SdpaShape {
+  int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
+};
+} // namespace shale::rt
+
 #define GET_OP_CLASSES
 #include "dialects/rt/RTOps.h.inc"
 

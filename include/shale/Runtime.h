@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 11
+#define SHALE_ABI_VERSION 12
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
  * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
@@ -331,6 +331,7 @@ typedef struct {
   int64_t device_code_bytes;
   const ShaleDeviceKernel *const *device_kernels;
   int64_t device_kernel_count;
+  int64_t attends; /* 1: a function calls shale_attention */
 } ShaleProgram;
 
 extern const ShaleProgram shale_program;
@@ -361,6 +362,29 @@ void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *c
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch, int64_t m,
                 int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                 void *c, int64_t ldc, int32_t type, int32_t result_type, int32_t accumulate);
+
+/* Computes attention of 16-bit floats of `type` on the device: query [batch, length, heads, depth],
+ * key [batch, key_length, key_heads, depth], value [batch, key_length, key_heads, value_depth] to
+ * result [batch, length, heads, value_depth] and lse [batch, heads, length], the f32 logarithm of
+ * each row's sum of exponentials. Query head h reads key head h / (heads / key_heads). If `causal`
+ * is not 0, length is key_length and position t sees positions up to t. The call may overwrite
+ * `workspace_bytes` bytes of `workspace`. */
+void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
+                     int64_t length, int64_t key_length, int64_t depth, int64_t value_depth,
+                     int32_t causal, float scale, int32_t type, const void *query, const void *key,
+                     const void *value, void *result, float *lse, void *workspace,
+                     int64_t workspace_bytes);
+/* Computes the gradients of query, key and value, of their shapes, from those of the forward pass
+ * and the gradient of its result. If `deterministic` is not 0, every run gives the same bits. If
+ * `key_gradient` and `value_gradient` are NULL, `query_gradient` is [batch, length,
+ * heads + 2 * key_heads, depth] and holds the heads of all three. */
+void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
+                              int64_t length, int64_t key_length, int64_t depth,
+                              int64_t value_depth, int32_t causal, float scale, int32_t type,
+                              int32_t deterministic, const void *query, const void *key,
+                              const void *value, const void *result, const float *lse,
+                              const void *result_gradient, void *query_gradient, void *key_gradient,
+                              void *value_gradient, void *workspace, int64_t workspace_bytes);
 
 /* Copies or zeroes bytes of buffers in one memory, in order with launches. */
 void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes);

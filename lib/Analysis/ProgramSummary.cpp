@@ -275,8 +275,8 @@ int64_t shale::kernelFlops(rt::KernelOp kernel) {
 }
 
 int64_t shale::callFlops(Operation *op) {
-  if (auto gemm = dyn_cast<rt::GemmOp>(op))
-    return gemm.getFlops();
+  if (auto cost = dyn_cast<CostOpInterface>(op))
+    return cost.getFlops();
   auto launch = dyn_cast<rt::LaunchOp>(op);
   auto kernel = launch
                     ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, launch.getKernelAttr())
@@ -292,9 +292,9 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
   }
   for (auto function : module.getOps<rt::FuncOp>()) {
     int64_t times = callsPerStep(function);
-    function.walk([&](rt::GemmOp gemm) {
-      summary.flops += times * gemm.getFlops();
-      summary.gemms += times;
+    function.walk([&](CostOpInterface call) {
+      summary.flops += times * call.getFlops();
+      (isa<rt::GemmOp>(call) ? summary.gemms : summary.attentions) += times;
     });
     if (auto flops = function->getAttrOfType<IntegerAttr>(mem::kRecomputeFlopsAttr))
       summary.recomputedFlops += times * flops.getInt();
@@ -389,7 +389,10 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   if (summary.microbatches > 1)
     os << "micro-batches " << summary.microbatches << " a step\n";
   os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches
-     << " launches of " << summary.kernels << " kernels, " << summary.gemms << " matrix products\n";
+     << " launches of " << summary.kernels << " kernels, " << summary.gemms << " matrix products";
+  if (summary.attentions > 0)
+    os << ", " << summary.attentions << " calls of attention";
+  os << '\n';
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
   for (const CollectiveSite &site : summary.sites)
     if (site.times > 0) {

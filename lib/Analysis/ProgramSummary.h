@@ -82,7 +82,7 @@ struct ProgramSummary {
   int64_t commScratchBytes = 0;
   int64_t microbatches = 1;
   /// Totals per step and rank, over all micro-batches.
-  int64_t flops = 0, launches = 0, gemms = 0, sentBytes = 0;
+  int64_t flops = 0, launches = 0, gemms = 0, attentions = 0, sentBytes = 0;
   int64_t kernels = 0;
   /// The largest number of units that a function has gathered, or is gathering, at once.
   int64_t unitsAtOnce = 0;

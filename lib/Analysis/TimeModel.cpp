@@ -83,6 +83,8 @@ private:
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
       bool narrow = gemm.getA().getType().getElementTypeBitWidth() == 16;
       seconds = std::max(seconds, gemm.getFlops() / (narrow ? rates.flops16 : rates.flops));
+    } else if (auto attention = dyn_cast<CostOpInterface>(op)) {
+      seconds = std::max(seconds, attention.getFlops() / rates.attention);
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
       // Attention reaches half the rate of products; row kernels are bound by memory.
       seconds =

@@ -11,6 +11,7 @@ void registerData(Registry &registry);
 void registerMatmul(Registry &registry);
 void registerNorm(Registry &registry);
 void registerAttention(Registry &registry);
+void registerSdpa(Registry &registry);
 void registerEmbedding(Registry &registry);
 void registerLoss(Registry &registry);
 void registerOptimizer(Registry &registry);

@@ -27,6 +27,7 @@ Registry &getRegistry() {
     registerMatmul(result);
     registerNorm(result);
     registerAttention(result);
+    registerSdpa(result);
     registerEmbedding(result);
     registerLoss(result);
     registerOptimizer(result);

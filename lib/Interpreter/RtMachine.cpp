@@ -2,6 +2,7 @@
 #include "lib/Interpreter/RtMachine.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/IR/Builders.h"
 #include <cstring>
@@ -182,12 +183,13 @@ LogicalResult RtMachine::launch(rt::LaunchOp op) {
   return success();
 }
 
-LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, Value output) {
+LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, ValueRange outputs) {
   auto results = interpreter.runOp(op, readAll(inputs));
   if (failed(results))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)
-    write(rank, output, (*results)[rank][0]);
+    for (auto [output, value] : llvm::zip(outputs, (*results)[rank]))
+      write(rank, output, value);
   scratch->clear();
   return success();
 }
@@ -214,6 +216,41 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   auto matmul = nn::MatmulOp::create(builder, op.getLoc(), type, a, b, op.getTransposeA(),
                                      op.getTransposeB());
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
+}
+
+LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  SmallVector<Value> inputs{op.getQuery(), op.getKey(), op.getValue()}, operands;
+  for (Value input : inputs)
+    operands.push_back(placeholder(builder, op.getLoc(), input, false));
+  auto made = nn::SdpaOp::create(builder, op.getLoc(), rt::tensorType(op.getResult().getType()),
+                                 rt::tensorType(op.getLse().getType()), operands[0], operands[1],
+                                 operands[2], op.getCausalAttr(), op.getScaleAttr());
+  if (failed(compute(made, inputs, {op.getResult(), op.getLse()})))
+    return failure();
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    poison(rank, op.getWorkspace());
+  return success();
+}
+
+LogicalResult RtMachine::sdpaGrad(rt::SdpaGradOp op) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  SmallVector<Value> inputs{op.getQuery(),  op.getKey(), op.getValue(),
+                            op.getOutput(), op.getLse(), op.getGrad()},
+      operands;
+  for (Value input : inputs)
+    operands.push_back(placeholder(builder, op.getLoc(), input, false));
+  SmallVector<Type> types;
+  for (Value gradient : op.getGradients())
+    types.push_back(rt::tensorType(gradient.getType()));
+  auto made = nn::SdpaGradOp::create(
+      builder, op.getLoc(), types, operands[0], operands[1], operands[2], operands[3], operands[4],
+      operands[5], op.getCausalAttr(), op.getDeterministicAttr(), op.getScaleAttr());
+  if (failed(compute(made, inputs, op.getGradients())))
+    return failure();
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    poison(rank, op.getWorkspace());
+  return success();
 }
 
 /// Poisons the receive buffer, except for bytes that it shares with the send buffer.
@@ -282,6 +319,10 @@ LogicalResult RtMachine::execute(Operation *op) {
     return launch(launchOp);
   if (auto gemmOp = dyn_cast<rt::GemmOp>(op))
     return gemm(gemmOp);
+  if (auto forward = dyn_cast<rt::SdpaOp>(op))
+    return sdpa(forward);
+  if (auto gradient = dyn_cast<rt::SdpaGradOp>(op))
+    return sdpaGrad(gradient);
   if (auto wait = dyn_cast<rt::WaitOp>(op))
     return finish(wait.getToken().getDefiningOp());
   if (isa<rt::TransferOp, rt::CollectiveOpInterface>(op)) {

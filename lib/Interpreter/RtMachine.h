@@ -63,9 +63,12 @@ private:
   /// Runs a kernel with results that overwrite buffers that it reads (InPlace.cpp).
   mlir::LogicalResult launchInPlace(rt::LaunchOp op, mlir::Block &body);
   mlir::LogicalResult gemm(rt::GemmOp op);
+  mlir::LogicalResult sdpa(rt::SdpaOp op);
+  mlir::LogicalResult sdpaGrad(rt::SdpaGradOp op);
   mlir::LogicalResult finish(mlir::Operation *start);
   /// Runs `op` of the scratch block on the buffers and writes its result.
-  mlir::LogicalResult compute(mlir::Operation *op, mlir::ValueRange inputs, mlir::Value output);
+  mlir::LogicalResult compute(mlir::Operation *op, mlir::ValueRange inputs,
+                              mlir::ValueRange outputs);
   void startReceiving(mlir::Value send, mlir::Value recv);
 
   rt::FuncOp function;

@@ -44,6 +44,8 @@ static constexpr Word<MasterKind> kMasterKinds[] = {{"f32", MasterKind::F32},
                                                     {"none", MasterKind::None}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
+static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Auto},
+                                                      {"generated", AttentionKind::Generated}};
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
                                                    {"memory", ReductionOrder::Memory}};
 
@@ -79,11 +81,16 @@ std::string shale::parseText(StringRef text, ReductionOrder &v) {
   return parseWord(kOrders, text, v);
 }
 
+std::string shale::parseText(StringRef text, AttentionKind &v) {
+  return parseWord(kAttentions, text, v);
+}
+
 std::string shale::textOf(Sharding value) { return wordOf(kShardings, value); }
 std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value); }
 std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value); }
+std::string shale::textOf(AttentionKind value) { return wordOf(kAttentions, value); }
 
 /// Parses a fraction from 0 to 1.
 static std::string parseFraction(StringRef text, double &fraction) {

@@ -30,6 +30,9 @@ enum class MomentKind { F32, BF16 };
 /// When a bucket of gradients is reduced: while the next one is made, or before that.
 enum class ReductionOrder { Overlap, Memory };
 
+/// How attention is computed: by the target's library where it can, or by generated kernels.
+enum class AttentionKind { Auto, Generated };
+
 /// Which modules are gathered at once: `block`, `class:NAME`, `size:100M`, `match:REGEX`.
 struct UnitPolicy {
   enum Kind { Block, Class, Size, Match };
@@ -72,6 +75,7 @@ std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
 std::string parseText(llvm::StringRef text, MomentKind &value);
 std::string parseText(llvm::StringRef text, ReductionOrder &value);
+std::string parseText(llvm::StringRef text, AttentionKind &value);
 std::string parseText(llvm::StringRef text, UnitPolicy &value);
 std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
@@ -82,6 +86,7 @@ std::string textOf(FloatKind value);
 std::string textOf(MasterKind value);
 std::string textOf(MomentKind value);
 std::string textOf(ReductionOrder value);
+std::string textOf(AttentionKind value);
 std::string textOf(const UnitPolicy &value);
 std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);

@@ -13,6 +13,7 @@ struct Rates {
   const char *name;
   double flops;       ///< f32 operations of matrix products
   double flops16;     ///< bf16 and f16 operations of matrix products
+  double attention;   ///< bf16 and f16 operations of a library's attention
   double memory;      ///< bytes read or written by kernels
   double link;        ///< bytes that a rank sends to others
   double host;        ///< bytes copied between device and host

@@ -85,6 +85,12 @@ public:
   /// Returns the rows of logits that a loss is computed for at once: as few as cost no speed.
   virtual int64_t lossChunkRows() const { return 1024; }
 
+  /// Returns the bytes of device memory that the library call of an op may overwrite while it runs.
+  virtual int64_t workspaceBytes(mlir::Operation *op) const {
+    (void)op;
+    return 0;
+  }
+
   // ---- code
 
   /// Appends func.func @name to `module`, which computes `body`: a region of nn ops over block

@@ -16,7 +16,8 @@ namespace {
 
 /// Whether the op is replaced. With a null target, every decomposable op is.
 bool isDecomposed(Operation *op, const Target *target) {
-  return isa<DecomposableOpInterface>(op) && !(target && target->hasOwnKernel(op));
+  return isa<DecomposableOpInterface>(op) &&
+         !(target && (target->hasOwnKernel(op) || target->isLibraryCall(op)));
 }
 
 /// Replaces every such op below `root`, including new ones.

@@ -55,8 +55,8 @@ private:
     return costly;
   }
 
-  /// Whether the op is an alias, or an elementwise op with at most one operand that is not light. An
-  /// example is the addition of a bias to a matmul's result that is then split.
+  /// Whether the op is an alias, or an elementwise op with at most one operand that is not light.
+  /// An example is the addition of a bias to a matmul's result that is then split.
   bool isCheap(Operation *op) const { return costlyOperand(op).has_value(); }
 
   /// Whether all readers only move elements, each at most once (as slices do), possibly after cheap
@@ -65,13 +65,12 @@ private:
     auto known = onlyMoved.find(value);
     if (known != onlyMoved.end())
       return known->second;
-    bool result =
-        !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
-          Operation *user = use.getOwner();
-          if (accessOf(user, use.getOperandNumber()) == Access::Once)
-            return isFusible(user) && !isView(user);
-          return isCheap(user) && isOnlyMoved(user->getResult(0));
-        });
+    bool result = !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (accessOf(user, use.getOperandNumber()) == Access::Once)
+        return isFusible(user) && !isView(user);
+      return isCheap(user) && isOnlyMoved(user->getResult(0));
+    });
     return onlyMoved[value] = result;
   }
 

@@ -27,6 +27,10 @@ namespace shale {
 struct FusionOptions {
   /// One op per cluster, to find out whether fusion causes a problem.
   bool singletons = false;
+  /// Whether a target's library computes attention.
+  bool callAttention = true;
+  /// Whether library calls must give the same bits in every run.
+  bool deterministic = true;
 };
 
 /// Appends the fusion stage: casts, decomposition, fusion, then a trial of the kernels.

@@ -150,6 +150,43 @@ def DecomposePass : Pass<"shale-decompose", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
+  let summary = "Replaces attention by library calls";
+  let description = [{
+    An `nn.attention` that the target's library computes (`Target::isLibraryCall`) becomes
+    `nn.sdpa`, and its gradient `nn.sdpa_grad`. These take heads after positions, as the
+    products around attention write and read them. The transpositions in between
+    disappear. Attention with masks, dropout or f32 values stays, and later becomes
+    products and generated kernels; a remark gives the reason.
+
+    Before:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @forward(%x: tensor<2x8x4x16xbf16>) -> tensor<2x8x4x16xbf16> {
+        %q = nn.transpose %x perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+        %o, %lse = nn.attention %q, %q, %q causal scale = 0.25
+            : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16> -> tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+        %y = nn.transpose %o perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+        return %y : tensor<2x8x4x16xbf16>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @forward(%x: tensor<2x8x4x16xbf16>) -> tensor<2x8x4x16xbf16> {
+        %y, %lse = nn.sdpa %x, %x, %x causal scale = 2.500000e-01 : tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16> -> tensor<2x8x4x16xbf16>, tensor<2x4x8xf32>
+        return %y : tensor<2x8x4x16xbf16>
+      }
+    }
+    ```
+  }];
+  let options = [Option<"deterministic", "deterministic", "bool", "true",
+                        "gradients have the same bits in every run">];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let summary = "Pads odd sizes of matrix products";
   let description = [{
@@ -240,8 +277,9 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     elements, are in clusters. A cluster has one domain of R rows and C columns. Its
     values have R*C elements, or R elements (one per row); all others are read
     through an index map. A 16-bit value that is read as f32 is stored in 16 bits and
-    widened by each cluster that reads it. Fusion changes no bits. With `singletons`
-    each op becomes a cluster of its own.
+    widened by each cluster that reads it. What costs less to compute than to store, such as
+    a bias that is added to a product, is computed by each reader, also in the backward pass.
+    Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
 
     The matmul is a library call. The ops after it become one kernel, which writes
     its result in place of its operand.

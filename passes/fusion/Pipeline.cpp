@@ -8,6 +8,12 @@ using namespace shale;
 void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
   // Shards that are sent in another type than they are stored in are cast first.
   pm.addPass(createConvertGathersPass());
+  // Attention of 16-bit floats is a library call on GPUs.
+  if (options.callAttention) {
+    CallAttentionPassOptions attention;
+    attention.deterministic = options.deterministic;
+    pm.addPass(createCallAttentionPass(attention));
+  }
   // Products of odd sizes are padded where they are slow.
   pm.addPass(createPadProductsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.

@@ -105,7 +105,7 @@ struct RecoverRope : OpRewritePattern<nn::AddOp> {
     Value c = nn::ConstantOp::create(rewriter, op.getLoc(), cos),
           s = nn::ConstantOp::create(rewriter, op.getLoc(), sin);
     auto rope = nn::RopeOp::create(rewriter, op.getLoc(), op.getType(), x, c, s,
-                                   /*interleaved=*/false, /*inverse=*/false);
+                                   /*interleaved=*/false, /*inverse=*/false, /*headed=*/false);
     inherit(op, rope);
     rewriter.replaceOp(op, rope);
     return success();

@@ -2,7 +2,9 @@
 #include "passes/plan/EmitProgram.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/RuntimeCollectives.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace shale;
@@ -22,6 +24,11 @@ private:
   LogicalResult emit(Operation *op);
   LogicalResult emitStart(dist::StartOp start);
   LogicalResult emitReturn(func::ReturnOp op);
+  LogicalResult emitLibraryCall(Operation *op);
+  void emitProduct(nn::MatmulOp op);
+  void emitProduct(nn::MatmulAddOp op);
+  /// Returns the buffer that the library call of an op may overwrite.
+  Value workspaceBuffer(Operation *op);
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
@@ -313,6 +320,48 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
   return success();
 }
 
+void Emitter::emitProduct(nn::MatmulOp op) {
+  rt::GemmOp::create(builder, op.getLoc(), bufferOf(op.getLhs()), bufferOf(op.getRhs()),
+                     bufferOf(op.getResult()), op.getTransposeLhs(), op.getTransposeRhs(),
+                     /*accumulate=*/false);
+}
+
+void Emitter::emitProduct(nn::MatmulAddOp op) {
+  Value result = bufferOf(op.getResult());
+  if (!(placement.placeOf(op.getSum()) == placement.placeOf(op.getResult())))
+    rt::CopyOp::create(builder, op.getLoc(), bufferOf(op.getSum()), result);
+  rt::GemmOp::create(builder, op.getLoc(), bufferOf(op.getLhs()), bufferOf(op.getRhs()), result,
+                     op.getTransposeLhs(), op.getTransposeRhs(), /*accumulate=*/true);
+}
+
+Value Emitter::workspaceBuffer(Operation *op) {
+  Place place = *placement.workspaceOf(op);
+  return bufferAt(place, rt::bufferType(placement.allocations[place.allocation].type),
+                  op->getLoc());
+}
+
+LogicalResult Emitter::emitLibraryCall(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<nn::MatmulOp, nn::MatmulAddOp>(
+          [&](auto product) { return emitProduct(product), success(); })
+      .Case([&](nn::SdpaOp sdpa) {
+        rt::SdpaOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
+                           bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
+                           bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspaceBuffer(op),
+                           sdpa.getCausalAttr(), sdpa.getScaleAttr());
+        return success();
+      })
+      .Case([&](nn::SdpaGradOp sdpa) {
+        rt::SdpaGradOp::create(
+            builder, op->getLoc(), bufferOf(sdpa.getQuery()), bufferOf(sdpa.getKey()),
+            bufferOf(sdpa.getValue()), bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
+            bufferOf(sdpa.getGrad()), buffersOf(op->getResults()), workspaceBuffer(op),
+            sdpa.getCausalAttr(), sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
+        return success();
+      })
+      .Default([](Operation *op) { return op->emitOpError("has no runtime lowering"); });
+}
+
 LogicalResult Emitter::emit(Operation *op) {
   if (auto start = dyn_cast<dist::StartOp>(op))
     return emitStart(start);
@@ -350,21 +399,8 @@ LogicalResult Emitter::emit(Operation *op) {
     return success();
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);
-  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && kernels.target.isLibraryCall(op)) {
-    rt::GemmOp::create(builder, op->getLoc(), bufferOf(matmul.getLhs()), bufferOf(matmul.getRhs()),
-                       bufferOf(matmul.getResult()), matmul.getTransposeLhs(),
-                       matmul.getTransposeRhs(), /*accumulate=*/false);
-    return success();
-  }
-  if (auto product = dyn_cast<nn::MatmulAddOp>(op); product && kernels.target.isLibraryCall(op)) {
-    Value result = bufferOf(product.getResult());
-    if (!(placement.placeOf(product.getSum()) == placement.placeOf(product.getResult())))
-      rt::CopyOp::create(builder, op->getLoc(), bufferOf(product.getSum()), result);
-    rt::GemmOp::create(builder, op->getLoc(), bufferOf(product.getLhs()),
-                       bufferOf(product.getRhs()), result, product.getTransposeLhs(),
-                       product.getTransposeRhs(), /*accumulate=*/true);
-    return success();
-  }
+  if (kernels.target.isLibraryCall(op))
+    return emitLibraryCall(op);
   if (!isa<nn::NNDialect>(op->getDialect()))
     return op->emitOpError("has no runtime lowering");
   SmallVector<Value> outputs = buffersOf(op->getResults());
@@ -386,7 +422,8 @@ LogicalResult Emitter::run() {
     // Reports distinguish the phases of the step, and recomputed ops.
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
-    if (phase && made && made != last && isa<rt::LaunchOp, rt::GemmOp, rt::ReduceScatterOp>(made)) {
+    if (phase && made && made != last &&
+        isa<rt::LaunchOp, CostOpInterface, rt::ReduceScatterOp>(made)) {
       made->setAttr(nn::kPhaseAttr, phase);
       if (recomputed)
         made->setAttr(mem::kRecomputedAttr, builder.getUnitAttr());

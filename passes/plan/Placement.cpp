@@ -368,6 +368,33 @@ void Placement::placeComputed(Operation *op) {
   }
 }
 
+/// Gives an op the memory that its library call may overwrite, while it runs.
+void Placement::placeWorkspace(Operation *op) {
+  int64_t bytes = target.workspaceBytes(op);
+  if (bytes <= 0)
+    return;
+  Allocation allocation;
+  Type element = Float32Type::get(op->getContext());
+  allocation.type = RankedTensorType::get({int64_t(llvm::divideCeil(bytes, 4))}, element);
+  allocation.bytes = nn::tensorBytes(allocation.type);
+  allocation.category = rt::Category::Workspace;
+  allocation.name = describeValue(op->getResult(0)) + " workspace";
+  allocation.loc = op->getLoc();
+  allocation.begin = allocation.end = positionOf(op);
+  workspaces[op] = allocations.size();
+  allocations.push_back(std::move(allocation));
+  members.emplace_back();
+}
+
+std::optional<Place> Placement::workspaceOf(Operation *op) const {
+  auto found = workspaces.find(op);
+  if (found == workspaces.end())
+    return std::nullopt;
+  Place place;
+  place.allocation = found->second;
+  return place;
+}
+
 LogicalResult Placement::placeResults(Operation *op) {
   if (op->getNumResults() == 0 || isa<dist::WaitOp, mem::WaitOp>(op))
     return success();
@@ -394,8 +421,10 @@ LogicalResult Placement::placeResults(Operation *op) {
     placePack(pack);
     return success();
   }
-  if (!placeAlias(op))
+  if (!placeAlias(op)) {
     placeComputed(op);
+    placeWorkspace(op);
+  }
   return success();
 }
 

@@ -10,6 +10,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/rt/RT.h"
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
@@ -69,7 +70,8 @@ struct Allocation {
 
 class Placement {
 public:
-  explicit Placement(mlir::func::FuncOp function) : function(function) {}
+  Placement(mlir::func::FuncOp function, const Target &target)
+      : function(function), target(target) {}
 
   /// Finds a place for every value. Emits an error on failure.
   mlir::LogicalResult run();
@@ -85,6 +87,9 @@ public:
     return copies.count({pack, index});
   }
 
+  /// Returns the place of an op's workspace, or nothing if it has none.
+  std::optional<Place> workspaceOf(mlir::Operation *op) const;
+
   std::vector<Allocation> allocations;
   /// The position of the first op of the update; the position of the return if there is none.
   int64_t updateBegin = 0;
@@ -97,6 +102,7 @@ private:
   void placePack(dist::UnitPackOp pack);
   void placeComputed(mlir::Operation *op);
   bool placeAlias(mlir::Operation *op);
+  void placeWorkspace(mlir::Operation *op);
   void placeMetrics();
   void findLifetimes();
   void nameCategories();
@@ -119,7 +125,9 @@ private:
   Place resolve(Place place) const;
 
   mlir::func::FuncOp function;
+  const Target &target;
   llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Operation *, int64_t> workspaces; // allocations
   llvm::DenseMap<mlir::Value, int64_t> lastUses;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> copies;

@@ -79,7 +79,7 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
                                      ProgramCounters &counters) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be planned"), failure();
-    Placement placement(function);
+    Placement placement(function, kernels.target);
     if (failed(placement.run()))
       return failure();
     SmallVector<int64_t> offsets(placement.allocations.size(), 0);

@@ -55,6 +55,20 @@ private:
   Value addressOf(rt::BufferOp op, ShaleSpace space);
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
+  /// Returns the arguments that attention and its gradient share: rank, sizes, mask, scale, type.
+  template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value query) {
+    rt::SdpaShape shape = op.getShape();
+    SmallVector<Value> arguments{function.getArgument(Rank)};
+    for (int64_t size : {shape.batch, shape.heads, shape.keyHeads, shape.length, shape.keyLength,
+                         shape.depth, shape.valueDepth})
+      arguments.push_back(i64(size));
+    arguments.push_back(i32(op.getCausal()));
+    arguments.push_back(f32(op.getScale().convertToFloat()));
+    arguments.push_back(i32(runtimeType(cast<MemRefType>(query.getType()).getElementType())));
+    return arguments;
+  }
+  void lowerSdpa(rt::SdpaOp op);
+  void lowerSdpaGrad(rt::SdpaGradOp op);
   void lowerStart(rt::CollectiveOpInterface op);
 
   Value i32(int64_t value) {
@@ -246,6 +260,29 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
         i32(runtimeType(op.getC().getType().getElementType())), i32(op.getAccumulate())});
 }
 
+void FunctionLowering::lowerSdpa(rt::SdpaOp op) {
+  SmallVector<Value> arguments = attentionArguments(op, op.getQuery());
+  for (Value buffer : op->getOperands())
+    arguments.push_back(address(buffer));
+  arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
+  call("shale_attention", LLVM::LLVMVoidType::get(b.getContext()), arguments);
+}
+
+void FunctionLowering::lowerSdpaGrad(rt::SdpaGradOp op) {
+  SmallVector<Value> arguments = attentionArguments(op, op.getQuery());
+  arguments.push_back(i32(op.getDeterministic()));
+  SmallVector<Value> buffers{op.getQuery(),  op.getKey(), op.getValue(),
+                             op.getOutput(), op.getLse(), op.getGrad()};
+  llvm::append_range(buffers, op.getGradients());
+  for (Value buffer : buffers)
+    arguments.push_back(address(buffer));
+  if (op.isPacked()) // the addresses of the other two follow from that of the first
+    arguments.append(2, LLVM::ZeroOp::create(b, loc, pointer()));
+  arguments.push_back(address(op.getWorkspace()));
+  arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
+  call("shale_attention_gradient", LLVM::LLVMVoidType::get(b.getContext()), arguments);
+}
+
 static StringRef startFunction(CollectiveKind kind) {
   switch (kind) {
   case CollectiveKind::AllGather:
@@ -278,6 +315,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
           [](Operation *) { return success(); }) // addresses are computed where they are used
       .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
+      .Case([&](rt::SdpaOp sdpa) { return note(sdpa), lowerSdpa(sdpa), success(); })
+      .Case([&](rt::SdpaGradOp sdpa) { return note(sdpa), lowerSdpaGrad(sdpa), success(); })
       .Case([&](rt::CopyOp copy) {
         call("shale_copy", none,
              {function.getArgument(Rank), address(copy.getTarget()), address(copy.getSource()),

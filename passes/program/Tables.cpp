@@ -569,7 +569,8 @@ LogicalResult Tables::run() {
                                code,
                                data.i64(codeBytes),
                                kernels,
-                               data.i64(kernelCount)});
+                               data.i64(kernelCount),
+                               data.i64(summary->attentions > 0)});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }

@@ -102,6 +102,125 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
       [&] { rank->device->multiply(product); });
 }
 
+namespace {
+
+struct AttentionSizes {
+  int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
+
+  /// Tensors [batch, positions, heads, features] without gaps.
+  Attention::Tensor ofQueries(const void *data, int64_t features) const {
+    return dense(data, length, heads, features);
+  }
+  Attention::Tensor ofKeys(const void *data, int64_t features) const {
+    return dense(data, keyLength, keyHeads, features);
+  }
+
+  /// The heads from `first` on of a tensor [batch, length, heads + 2 * keyHeads, depth].
+  Attention::Tensor packed(void *data, int64_t first, Dtype type) const {
+    int64_t position = (heads + 2 * keyHeads) * depth;
+    return {static_cast<char *>(data) + first * depth * sizeOf(type),
+            {length * position, depth, position, 1}};
+  }
+
+private:
+  static Attention::Tensor dense(const void *data, int64_t positions, int64_t heads,
+                                 int64_t features) {
+    return {const_cast<void *>(data),
+            {positions * heads * features, features, heads * features, 1}};
+  }
+};
+
+Attention describe(const AttentionSizes &sizes, int32_t causal, float scale, int32_t type) {
+  Attention attention{};
+  attention.batch = sizes.batch, attention.heads = sizes.heads, attention.keyHeads = sizes.keyHeads;
+  attention.length = sizes.length, attention.keyLength = sizes.keyLength;
+  attention.depth = sizes.depth, attention.valueDepth = sizes.valueDepth;
+  attention.causal = causal != 0, attention.scale = scale;
+  attention.type = static_cast<Dtype>(type);
+  return attention;
+}
+
+void attend(ShaleRank *rank, const Attention &attention) {
+  record(
+      {attention.isGradient() ? "gradient of attention" : "attention", rank->node},
+      [&](char *text, size_t size) {
+        snprintf(text, size, "attention %s %s%lld x %lld x %lld x %lld x %lld",
+                 nameOf(attention.type), attention.isGradient() ? "gradient " : "",
+                 (long long)attention.batch, (long long)attention.heads,
+                 (long long)attention.length, (long long)attention.keyLength,
+                 (long long)attention.depth);
+      },
+      [&] { rank->device->attend(attention); });
+}
+
+} // namespace
+
+extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
+                                int64_t length, int64_t key_length, int64_t depth,
+                                int64_t value_depth, int32_t causal, float scale, int32_t type,
+                                const void *query, const void *key, const void *value, void *result,
+                                float *lse, void *workspace, int64_t workspace_bytes) {
+  if (rank->watch) {
+    void *const args[] = {const_cast<void *>(query),
+                          const_cast<void *>(key),
+                          const_cast<void *>(value),
+                          result,
+                          lse,
+                          workspace};
+    rank->watch->launch(args, 3, 3);
+  }
+  AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
+  Attention attention = describe(sizes, causal, scale, type);
+  attention.query = sizes.ofQueries(query, depth);
+  attention.key = sizes.ofKeys(key, depth);
+  attention.value = sizes.ofKeys(value, value_depth);
+  attention.output = sizes.ofQueries(result, value_depth);
+  attention.lse = lse;
+  attention.workspace = workspace, attention.workspaceBytes = workspace_bytes;
+  attend(rank, attention);
+}
+
+extern "C" void shale_attention_gradient(
+    ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads, int64_t length,
+    int64_t key_length, int64_t depth, int64_t value_depth, int32_t causal, float scale,
+    int32_t type, int32_t deterministic, const void *query, const void *key, const void *value,
+    const void *result, const float *lse, const void *result_gradient, void *query_gradient,
+    void *key_gradient, void *value_gradient, void *workspace, int64_t workspace_bytes) {
+  if (rank->watch) {
+    void *const args[] = {const_cast<void *>(query),
+                          const_cast<void *>(key),
+                          const_cast<void *>(value),
+                          const_cast<void *>(result),
+                          const_cast<float *>(lse),
+                          const_cast<void *>(result_gradient),
+                          query_gradient,
+                          key_gradient,
+                          value_gradient,
+                          workspace};
+    rank->watch->launch(args, 6, 4);
+  }
+  AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
+  Attention attention = describe(sizes, causal, scale, type);
+  attention.deterministic = deterministic != 0;
+  attention.query = sizes.ofQueries(query, depth);
+  attention.key = sizes.ofKeys(key, depth);
+  attention.value = sizes.ofKeys(value, value_depth);
+  attention.output = sizes.ofQueries(result, value_depth);
+  attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);
+  if (key_gradient) {
+    attention.queryGradient = sizes.ofQueries(query_gradient, depth);
+    attention.keyGradient = sizes.ofKeys(key_gradient, depth);
+    attention.valueGradient = sizes.ofKeys(value_gradient, value_depth);
+  } else {
+    attention.queryGradient = sizes.packed(query_gradient, 0, attention.type);
+    attention.keyGradient = sizes.packed(query_gradient, heads, attention.type);
+    attention.valueGradient = sizes.packed(query_gradient, heads + key_heads, attention.type);
+  }
+  attention.lse = const_cast<float *>(lse);
+  attention.workspace = workspace, attention.workspaceBytes = workspace_bytes;
+  attend(rank, attention);
+}
+
 extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
   if (rank->watch)
     rank->watch->copy(target, source, bytes);

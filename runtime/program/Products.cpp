@@ -20,6 +20,7 @@ public:
   void write(char *, const void *, int64_t) override {}
   void launch(const Launch &) override {}
   void multiply(const Product &product) override { products.push_back(product); }
+  void attend(const Attention &) override {}
   void copy(void *, const void *, int64_t) override {}
   void fill(void *, int, int64_t) override {}
   void store(int64_t *, int64_t) override {}

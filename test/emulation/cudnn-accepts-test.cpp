@@ -1,6 +1,6 @@
 // Gives the runtime's graphs of attention to the real cuDNN, which needs no GPU for this: it takes
 // the properties of a device as JSON. Only building and running a plan need one.
-#include "AttentionBytes.h"
+#include "lib/Target/CUDA/AttentionBytes.h"
 #include "runtime/device/cuda/DnnGraph.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@ void *cudnn_frontend::cudnn_dlhandle = nullptr;
 
 using namespace shale::rt;
 using namespace shale::rt::cuda;
-using shale::stub::test::attentionBytes;
-using shale::stub::test::AttentionSizes;
+using shale::cuda::attentionBytes;
+using shale::cuda::AttentionSizes;
 
 namespace {
 

@@ -1,13 +1,14 @@
 // The runtime's attention (runtime/device/cuda/Dnn.h) on the emulated cuDNN, against plain loops.
-#include "AttentionBytes.h"
 #include "AttentionReference.h"
 #include "Floats.h"
 #include "StubTest.h"
+#include "lib/Target/CUDA/AttentionBytes.h"
 #include "runtime/device/cuda/Dnn.h"
 #include "runtime/device/cuda/DynamicLibrary.h"
 
 using namespace shale::stub;
 using namespace shale::stub::test;
+using namespace shale::cuda;
 using shale::rt::Attention;
 using shale::rt::Dtype;
 using shale::rt::cuda::Dnn;

@@ -88,6 +88,8 @@ struct CompileOptions {
   RecomputePolicy recompute;
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
   LossChunk lossChunk;
+  AttentionKind attention = AttentionKind::Auto;
+  bool deterministic = true;
   int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;

@@ -88,8 +88,19 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        SHALE_EXIT_INTERNAL, Emit::Dist, true},
       // Every op is part of a kernel or a call from here on. Fails for an op that this target
       // cannot compute.
-      {"fusion", [](OpPassManager &pm) { buildFusionPipeline(pm); }, SHALE_EXIT_DATA, Emit::RT,
-       false},
+      {"fusion",
+       [&o](OpPassManager &pm) {
+         FusionOptions fusion;
+    // Without cuDNN's headers the runtime cannot call it.
+#ifdef SHALE_WITH_CUDNN
+         fusion.callAttention = o.attention == AttentionKind::Auto;
+#else
+         fusion.callAttention = false;
+#endif
+         fusion.deterministic = o.deterministic;
+         buildFusionPipeline(pm, fusion);
+       },
+       SHALE_EXIT_DATA, Emit::RT, false},
       // Fixes the order of ops.
       {"schedule",
        [&o](OpPassManager &pm) {

@@ -29,7 +29,9 @@ def dialect():
     kernels = {name for text in sources for name in re.findall(r"(\w+)::attachInterface<", text)}
     # Interfaces with one kernel for all their ops.
     kernel_interfaces = {name for text in sources for name in re.findall(r"hasInterface<(\w+)>\(\)\)\s*name\.attachInterface<", text)}
-    products = re.findall(r"dyn_cast<nn::(\w+)>\(op\)[^}]*?rt::GemmOp::create", (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text())
+    emitter = (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text()
+    products = re.findall(r"Emitter::emitProduct\(nn::(\w+) op\)", emitter)
+    calls = re.findall(r"\.Case\(\[&\]\(nn::(\w+) \w+\)", emitter)
     ops = {}
     for name in records["!instanceof"]["NN_Op"]:
         record = records[name]
@@ -40,7 +42,7 @@ def dialect():
                 yield from interfaces(entry["traits"]) if "TraitList" in entry["!superclasses"] else [entry.get("cppInterfaceName")]
 
         has = set(interfaces(record["traits"]))
-        has |= {word for word, classes in (("product", products), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
+        has |= {word for word, classes in (("product", products), ("library call", calls), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
         has |= {"own kernel"} if has & kernel_interfaces else set()
         results = [value["def"] for value, _ in record["results"]["args"]]
         ops[name.removeprefix("NN_")] = {

@@ -146,8 +146,8 @@ Values RopeOp::decompose(OpBuilder &builder) {
   };
   Value even = at(0), odd = at(1);
   ArrayRef<int64_t> halved = Composer::type(even).getShape();
-  Value c = b.broadcast(getCos(), halved, {last - 1, last}),
-        s = b.broadcast(getSin(), halved, {last - 1, last});
+  Value c = b.broadcast(getCos(), halved, {getPositionDim(), last}),
+        s = b.broadcast(getSin(), halved, {getPositionDim(), last});
   if (getInverse())
     s = b.neg(s);
   Value first = b.sub(b.mul(even, c), b.mul(odd, s));

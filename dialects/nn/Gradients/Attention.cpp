@@ -28,7 +28,8 @@ LogicalResult RopeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
                                     ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   if (wanted[1] || wanted[2])
     return emitOpError("has no gradient for cos and sin");
-  operandGrads[0] = RopeOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
-                                   getCos(), getSin(), getInterleaved(), !getInverse());
+  operandGrads[0] =
+      RopeOp::create(builder, getLoc(), getInput().getType(), resultGrads[0], getCos(), getSin(),
+                     getInterleaved(), !getInverse(), getHeaded());
   return success();
 }

@@ -139,15 +139,19 @@ int64_t AttentionGradOp::getFlops() {
   return attentionFlops(getQuery(), getKey(), getValue(), getCausal()) * 5 / 2;
 }
 
+int64_t RopeOp::getPositionDim() {
+  return cast<RankedTensorType>(getInput().getType()).getRank() - (getHeaded() ? 3 : 2);
+}
+
 LogicalResult RopeOp::verify() { // rope_c1
   auto x = cast<RankedTensorType>(getInput().getType());
   auto cos = cast<RankedTensorType>(getCos().getType());
-  if (x.getRank() < 2 || cos.getRank() != 2 ||
+  if (x.getRank() < (getHeaded() ? 3 : 2) || cos.getRank() != 2 ||
       shale::accumulatorType(cos.getElementType()) != shale::accumulatorType(x.getElementType()) ||
-      cos.getDimSize(0) != x.getDimSize(x.getRank() - 2) || cos.getDimSize(1) < 1 ||
+      cos.getDimSize(0) != x.getDimSize(getPositionDim()) || cos.getDimSize(1) < 1 ||
       cos.getDimSize(1) > x.getShape().back() / 2)
-    return emitOpError() << "expects input [..., T, D] and cos [T, R/2] with 0 < R <= D; got " << x
-                         << " and " << cos;
+    return emitOpError() << "expects input " << (getHeaded() ? "[..., T, H, D]" : "[..., T, D]")
+                         << " and cos [T, R/2] with 0 < R <= D; got " << x << " and " << cos;
   return success();
 }
 

@@ -88,23 +88,28 @@ def NN_RopeOp : NN_Op<"rope", [Pure, AllTypesMatch<["input", "result"]>, AllType
     last dimension of `cos` (Su et al., arXiv 2104.09864): elements i and
     i + R/2, or with `interleaved` 2i and 2i + 1, become
     (a cos - b sin, b cos + a sin); elements from R on are unchanged. The gradient is the
-    same op with `inverse`, which rotates the other way.
+    same op with `inverse`, which rotates the other way. With `headed`, a dimension of heads
+    is between positions and features.
 
     Life: made by recover; decomposed by fusion.
 
     Constraints:
-    - (C1) input [..., T, D]; cos and sin [T, R/2] with 0 < R <= D, of input's element type (f32 and a 16-bit float type may be mixed);
+    - (C1) input [..., T, D], with `headed` [..., T, H, D]; cos and sin [T, R/2] with 0 < R <= D, of input's element type (f32 and a 16-bit float type may be mixed);
       result has input's type.
 
     Example: `%1 = nn.rope %x, %cos, %sin : tensor<2x4x8x16xf32>, tensor<8x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$cos, NN_FloatTensor:$sin,
-                       UnitAttr:$interleaved, UnitAttr:$inverse);
+                       UnitAttr:$interleaved, UnitAttr:$inverse, UnitAttr:$headed);
   let results = (outs NN_FloatTensor:$result);
   let assemblyFormat = [{
-    $input `,` $cos `,` $sin (`interleaved` $interleaved^)? (`inverse` $inverse^)? attr-dict `:` type($input) `,` type($cos)
+    $input `,` $cos `,` $sin (`interleaved` $interleaved^)? (`inverse` $inverse^)? (`headed` $headed^)? attr-dict `:` type($input) `,` type($cos)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Returns the number of the dimension of positions.
+    int64_t getPositionDim();
+  }];
 }
 
 #endif // SHALE_NN_ATTENTION_TD

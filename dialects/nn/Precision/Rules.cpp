@@ -13,6 +13,7 @@
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sdpa.h"
 
 using namespace mlir;
 using namespace shale;
@@ -71,6 +72,10 @@ OPERAND(AttentionGradOp) {
   return number == 4 ? Numeric::Full : number < 6 ? Numeric::Compute : Numeric::Any;
 }
 RESULT(AttentionGradOp) { return Numeric::Compute; }
+OPERAND(SdpaOp) { return Numeric::Compute; }
+RESULT(SdpaOp) { return number == 0 ? Numeric::Compute : Numeric::Full; }
+OPERAND(SdpaGradOp) { return number == 4 ? Numeric::Full : Numeric::Compute; }
+RESULT(SdpaGradOp) { return Numeric::Compute; }
 OPERAND(RopeOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
 RESULT(RopeOp) { return Numeric::Follows; }
 

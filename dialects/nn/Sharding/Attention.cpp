@@ -133,7 +133,7 @@ ShardingRule RopeOp::getShardingRule() {
   ArrayRef<int64_t> shape = shapeOf(getInput());
   TensorFactors input = rule.dims(shape.drop_back());
   auto half = rule.dim(shapeOf(getCos())[1], FactorKind::Whole);
-  TensorFactors table = {input.back(), half};
+  TensorFactors table = {input[getPositionDim()], half};
   input.push_back(rule.dim(shape.back(), FactorKind::Whole));
   return rule.operand(input).operand(table).operand(table).result(input).linear({0}).take();
 }

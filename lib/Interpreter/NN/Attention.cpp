@@ -220,8 +220,8 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
 
 LogicalResult evaluateRope(nn::RopeOp op, Call &call) {
   const Tensor &input = call.operand(0), &cosines = call.operand(1);
-  int64_t D = input.dim(input.rank() - 1), T = input.dim(input.rank() - 2);
-  int64_t half = cosines.dim(1);
+  int64_t D = input.dim(input.rank() - 1), T = cosines.dim(0);
+  int64_t half = cosines.dim(1), heads = op.getHeaded() ? input.dim(input.rank() - 2) : 1;
   const double *x = input.floats();
   double sign = op.getInverse() ? -1 : 1;
   double *y = call.result().mutableFloats();
@@ -229,8 +229,9 @@ LogicalResult evaluateRope(nn::RopeOp op, Call &call) {
   int64_t rows = D ? input.size() / D : 0;
   for (int64_t r = 0; r < rows; ++r, x += D, y += D)
     for (int64_t i = 0; i < half; ++i) {
-      double cosine = cosines.floats()[r % T * half + i];
-      double sine = sign * call.operand(2).floats()[r % T * half + i];
+      int64_t angle = r / heads % T * half + i;
+      double cosine = cosines.floats()[angle];
+      double sine = sign * call.operand(2).floats()[angle];
       int64_t first = op.getInterleaved() ? 2 * i : i;
       int64_t second = op.getInterleaved() ? 2 * i + 1 : i + half;
       y[first] = x[first] * cosine - x[second] * sine;

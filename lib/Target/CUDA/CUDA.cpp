@@ -1,6 +1,8 @@
 //===- CUDA.cpp - NVIDIA GPUs ---------------------------------------------===//
 #include "lib/Target/CUDA/CUDA.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Sdpa.h"
+#include "lib/Target/CUDA/AttentionBytes.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -20,11 +22,44 @@ using namespace shale::cuda;
 
 /// The architectures of the A100, of the H100 and H200, and of the B200, with the lowest PTX
 /// version that has each.
-static constexpr Architecture kArchitectures[] = {
-    {"sm_80", "ptx70"}, {"sm_90a", "ptx80"}, {"sm_100a", "ptx86"}, {"emulated", ""}};
+static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80},
+                                                  {"sm_90a", "ptx80", 90},
+                                                  {"sm_100a", "ptx86", 100},
+                                                  {"emulated", "", 90}};
+
+/// Whether cuDNN computes attention of these tensors, and its gradient.
+static bool isInCudnn(Value query, Value value) {
+  auto q = cast<RankedTensorType>(query.getType()), v = cast<RankedTensorType>(value.getType());
+  auto fits = [](int64_t depth) { return depth > 0 && depth <= 128 && depth % 8 == 0; };
+  return is16BitFloat(q.getElementType()) && fits(q.getDimSize(3)) && fits(v.getDimSize(3)) &&
+         q.getNumElements() > 0 && v.getNumElements() > 0;
+}
 
 bool CudaTarget::isLibraryCall(Operation *op) const {
+  if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
+    return isInCudnn(sdpa.getQuery(), sdpa.getValue());
+  if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
+    return isInCudnn(sdpa.getQuery(), sdpa.getValue());
   return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
+}
+
+int64_t CudaTarget::workspaceBytes(Operation *op) const {
+  auto most = [&](auto sdpa, bool gradient, bool deterministic) {
+    ArrayRef<int64_t> q = cast<RankedTensorType>(sdpa.getQuery().getType()).getShape(),
+                      k = cast<RankedTensorType>(sdpa.getKey().getType()).getShape(),
+                      v = cast<RankedTensorType>(sdpa.getValue().getType()).getShape();
+    AttentionSizes sizes{q[0], q[2], k[2], q[1], k[1], q[3], v[3]};
+    int64_t bytes = 0;
+    for (const Architecture &architecture : architectures)
+      bytes =
+          std::max(bytes, attentionBytes(sizes, gradient, deterministic, architecture.capability));
+    return bytes;
+  };
+  if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
+    return most(sdpa, /*gradient=*/false, /*deterministic=*/false);
+  if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
+    return most(sdpa, /*gradient=*/true, sdpa.getDeterministic());
+  return 0;
 }
 
 int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing) const {

@@ -18,6 +18,7 @@ inline constexpr llvm::StringLiteral kKernelModule = "shale_kernels";
 struct Architecture {
   llvm::StringLiteral name;
   llvm::StringLiteral ptx; ///< empty for `emulated`: the code is a shared library of the host
+  int capability;          ///< 90: compute capability 9.0; that of the stand-ins for `emulated`
 
   bool isEmulated() const { return ptx.empty(); }
 };
@@ -42,6 +43,7 @@ public:
   bool hasFast16BitFloats() const override { return true; }
   int64_t paddedSize(int64_t size, mlir::Type element) const override;
   int64_t lossChunkRows() const override { return 4096; }
+  int64_t workspaceBytes(mlir::Operation *op) const override;
   int64_t reductionParts(int64_t results, int64_t each, bool trailing) const override;
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;

@@ -12,17 +12,23 @@ static constexpr int64_t kMiB = 1 << 20;
 static constexpr int64_t kContextBytes = 527 * kMiB;
 static constexpr int64_t kStreamBytes = 10 * kMiB; // streams, and a graph of 1500 nodes
 static constexpr int64_t kBlasBytes = 6 * kMiB;
+static constexpr int64_t kDnnBytes = 24 * kMiB; // handle and plans
 static constexpr int64_t kFirstCommunicatorBytes = 580 * kMiB, kCommunicatorBytes = 390 * kMiB;
 
 std::vector<FixedCost> CudaTarget::getFixedCosts(ModuleOp module, int64_t, int64_t) const {
   llvm::StringSet<> axes;
-  for (auto function : module.getOps<rt::FuncOp>())
+  bool attends = false;
+  for (auto function : module.getOps<rt::FuncOp>()) {
+    function.walk([&](Operation *op) { attends |= isa<rt::SdpaOp, rt::SdpaGradOp>(op); });
     function.walk([&](rt::CollectiveOpInterface op) { axes.insert(op.getAxisAttr().getValue()); });
+  }
   std::vector<FixedCost> costs = {
       {rt::Category::Workspace, "workspace of cuBLASLt", int64_t(SHALE_BLAS_WORKSPACE)},
       {rt::Category::Fixed, "context of the driver", kContextBytes},
       {rt::Category::Fixed, "streams and graphs", kStreamBytes},
       {rt::Category::Fixed, "cuBLASLt", kBlasBytes}};
+  if (attends)
+    costs.push_back({rt::Category::Fixed, "cuDNN", kDnnBytes});
   if (!axes.empty())
     costs.push_back({rt::Category::Fixed, "communicators of NCCL",
                      kFirstCommunicatorBytes + int64_t(axes.size() - 1) * kCommunicatorBytes});

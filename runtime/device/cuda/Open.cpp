@@ -47,7 +47,7 @@ void checkDevice(const ShaleProgram &program, const DeviceOptions &options) {
   for (size_t begin = 0; begin <= list.size();) {
     size_t end = std::min(list.find(',', begin), list.size());
     if (runsOn(list.substr(begin, end - begin), major, minor))
-      return;
+      return program.attends ? Dnn::check() : void();
     begin = end + 1;
   }
   fail(SHALE_EXIT_UNAVAILABLE,

@@ -159,3 +159,12 @@ func.func @attention_c5_count(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
   %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3, of = [4611686018427387904, 4, 1, 8, 8]> (%s, %s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }
+
+// -----
+
+// rope_c1: with heads
+func.func @rope_c1_headed(%x: tensor<4x16xf32>, %c: tensor<4x8xf32>) {
+  // expected-error@+1 {{expects input [..., T, H, D] and cos [T, R/2]}}
+  %0 = nn.rope %x, %c, %c headed : tensor<4x16xf32>, tensor<4x8xf32>
+  return
+}

@@ -29,9 +29,11 @@ func.func @seen(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: tensor<1
 // CHECK-LABEL: func.func @rope
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<8x8xf32>
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
-func.func @rope(%x: tensor<2x4x8x16xf32>, %c: tensor<8x8xf32>) {
+// CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} headed : tensor<2x8x4x16xf32>, tensor<8x8xf32>
+func.func @rope(%x: tensor<2x4x8x16xf32>, %h: tensor<2x8x4x16xf32>, %c: tensor<8x8xf32>) {
   %0 = nn.rope %x, %c, %c : tensor<2x4x8x16xf32>, tensor<8x8xf32>
   %1 = nn.rope %x, %c, %c interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
+  %2 = nn.rope %h, %c, %c headed : tensor<2x8x4x16xf32>, tensor<8x8xf32>
   return
 }
 

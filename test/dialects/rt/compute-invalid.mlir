@@ -53,3 +53,59 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // expected-error @+1 {{accumulates in f32; got 'memref<4x4xbf16>'}}
   rt.gemm %0, %0 to %0 accumulate : memref<4x4xbf16>, memref<4x4xbf16> to memref<4x4xbf16>
 }
+
+// -----
+
+// sdpa_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xf32>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{of one 16-bit float type, lse [B, H, T] of f32 and a one-dimensional workspace}}
+  rt.sdpa %q, %q, %q scale = 1.0 to %q, %l workspace %w : memref<2x8x4x16xf32>, memref<2x8x4x16xf32>, memref<2x8x4x16xf32> to memref<2x8x4x16xf32>, memref<2x4x8xf32>, memref<64xf32>
+}
+
+// -----
+
+// sdpa_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x8x4xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{lse [B, H, T] of f32 and a one-dimensional workspace; got 'memref<2x8x4x16xbf16>'}}
+  rt.sdpa %q, %q, %q scale = 1.0 to %q, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16> to memref<2x8x4x16xbf16>, memref<2x8x4xf32>, memref<64xf32>
+}
+
+// -----
+
+// sdpa_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %k = rt.buffer arena activations "k" : memref<2x6x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{needs a positive multiple of key heads, and as many queries as keys if it is causal}}
+  rt.sdpa %q, %k, %k causal scale = 1.0 to %q, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x6x4x16xbf16>, memref<2x6x4x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+}
+
+// -----
+
+// sdpa_grad_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<8x8xf32>
+  // expected-error @+1 {{a one-dimensional workspace}}
+  rt.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 to (%q, %q, %q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>), memref<8x8xf32>
+}
+
+// -----
+
+// sdpa_grad_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{needs results of the types of query, key and value, or 'memref<2x8x12x16xbf16>'}}
+  rt.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 to (%q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>), memref<64xf32>
+}

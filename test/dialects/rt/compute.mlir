@@ -15,3 +15,20 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // CHECK: rt.gemm %[[A]], %{{.*}} transpose_a to %{{.*}} accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
   rt.gemm %a, %b transpose_a to %c accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
 }
+
+// Attention with two query heads to a key head, and its gradient.
+// CHECK-LABEL: rt.func @attention
+rt.func @attention inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %k = rt.buffer arena offset = 2048 activations "k" : memref<2x8x2x16xbf16>
+  %o = rt.buffer arena offset = 4096 activations "o" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena offset = 8192 activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena offset = 12288 workspace "w" : memref<64xf32>
+  // CHECK: rt.sdpa %[[Q:.*]], %[[K:.*]], %[[K]] causal scale = 2.500000e-01 to %[[O:.*]], %[[L:.*]] workspace %[[W:.*]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+  rt.sdpa %q, %k, %k causal scale = 0.25 to %o, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]], %[[O]], %[[L]], %[[O]] causal deterministic scale = 2.500000e-01 to (%{{.*}}, %{{.*}}, %{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %q, %k, %k, %o, %l, %o causal deterministic scale = 0.25 to (%q, %k, %k) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
+  %g = rt.buffer arena offset = 16384 activations "g" : memref<2x8x8x16xbf16>
+  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]], %[[O]], %[[L]], %[[O]] scale = 2.500000e-01 to (%{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %q, %k, %k, %o, %l, %o scale = 0.25 to (%g) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+}

@@ -12,11 +12,11 @@ using namespace shale;
 
 namespace {
 
-/// Operations, operations on halves, bytes of memory, sent, copied and of host memory a second;
-/// seconds before a launch and before a collective.
-constexpr Rates kMachine{"test", 100, 200, 10, 4, 5, 2, 1, 7, false, ""};
+/// Operations, operations on 16-bit floats, those of attention, bytes of memory, sent, copied and
+/// of host memory a second; seconds before a launch and before a collective.
+constexpr Rates kMachine{"test", 100, 200, 150, 10, 4, 5, 2, 1, 7, false, ""};
 /// The same machine, but only operations take time.
-constexpr Rates kFast{"fast", 100, 200, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
+constexpr Rates kFast{"fast", 100, 200, 150, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
 
 class Time : public ::testing::Test {
 protected:

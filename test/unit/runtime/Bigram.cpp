@@ -343,4 +343,5 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     nullptr,
                                     0,
                                     nullptr,
+                                    0,
                                     0};

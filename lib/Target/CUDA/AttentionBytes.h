@@ -1,12 +1,18 @@
-// What a program plans as the workspace of cuDNN's attention.
-#ifndef SHALE_TEST_EMULATION_ATTENTIONBYTES_H
-#define SHALE_TEST_EMULATION_ATTENTIONBYTES_H
+//===- AttentionBytes.h - The workspace of cuDNN's attention --------------===//
+//
+// What a program plans. It depends on no other header: test/emulation compares it with what the
+// real cuDNN needs.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_TARGET_CUDA_ATTENTIONBYTES_H
+#define SHALE_TARGET_CUDA_ATTENTIONBYTES_H
 
 #include <cstdint>
 
-namespace shale::stub::test {
+namespace shale::cuda {
 
-/// Sizes as in runtime/device/Device.h.
+/// Batch rows, heads of queries and of keys, positions and features of queries and of keys, and
+/// features of values.
 struct AttentionSizes {
   int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
 };
@@ -38,6 +44,6 @@ inline int64_t attentionBytes(const AttentionSizes &a, bool gradient, bool deter
   return bytes;
 }
 
-} // namespace shale::stub::test
+} // namespace shale::cuda
 
-#endif
+#endif // SHALE_TARGET_CUDA_ATTENTIONBYTES_H

@@ -1,0 +1,71 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+// sdpa_c1: ranks
+func.func @sdpa_c1(%q: tensor<8x4x16xf32>) {
+  // expected-error@+1 {{expects query [B, T, H, D], key [B, S, G, D]}}
+  %o, %l = nn.sdpa %q, %q, %q scale = 1.0 : tensor<8x4x16xf32>, tensor<8x4x16xf32>, tensor<8x4x16xf32> -> tensor<8x4x16xf32>, tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// sdpa_c1: heads before positions
+func.func @sdpa_c1_lse(%q: tensor<2x8x4x16xf32>) {
+  // expected-error@+1 {{lse [B, H, T] of one element type; got 'tensor<2x8x4x16xf32>'}}
+  %o, %l = nn.sdpa %q, %q, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+// sdpa_c2
+func.func @sdpa_c2(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x3x16xf32>) {
+  // expected-error@+1 {{query heads must be a positive multiple of key heads; got 4 and 3}}
+  %o, %l = nn.sdpa %q, %k, %k scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x3x16xf32>, tensor<2x8x3x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// sdpa_c3
+func.func @sdpa_c3(%q: tensor<2x8x4x16xf32>, %k: tensor<2x6x4x16xf32>) {
+  // expected-error@+1 {{is causal, so it needs as many queries as keys; got 8 and 6}}
+  %o, %l = nn.sdpa %q, %k, %k causal scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x6x4x16xf32>, tensor<2x6x4x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// sdpa_c4
+func.func @sdpa_c4(%q: tensor<2x8x4x16xf32>) {
+  // expected-error@+1 {{scale must be finite; got}}
+  %o, %l = nn.sdpa %q, %q, %q scale = 0x7FF0000000000000 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// sdpa_grad_c1
+func.func @sdpa_grad_c1(%q: tensor<2x8x4x16xf32>, %l: tensor<2x8x4xf32>) {
+  // expected-error@+1 {{expects query [B, T, H, D]}}
+  %dq, %dk, %dv = nn.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+// sdpa_grad_c2: two results
+func.func @sdpa_grad_c2(%q: tensor<2x8x4x16xf32>, %l: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{needs results of the types of query, key and value, or 'tensor<2x8x12x16xf32>' if all have one length and depth}}
+  %dq, %dk = nn.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+// sdpa_grad_c2: one result of other lengths
+func.func @sdpa_grad_c2_lengths(%q: tensor<2x8x4x16xf32>, %k: tensor<2x6x4x16xf32>, %l: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{if all have one length and depth}}
+  %g = nn.sdpa_grad %q, %k, %k, %q, %l, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x6x4x16xf32>, tensor<2x6x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x12x16xf32>
+  return
+}

@@ -1,0 +1,46 @@
+// RUN: shale-opt %s | shale-opt | FileCheck %s
+// RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
+// RUN: shale-opt %s --shale-decompose=all -o %t.mlir
+// RUN: FileCheck %s --input-file %t.mlir --check-prefix=SIMPLE
+// RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
+// EQUAL-DAG: @causal: 5 values, 0 differ in value
+// EQUAL-DAG: @full: 5 values, 0 differ in value
+// EQUAL-DAG: @packed: 1 values, 0 differ in value
+
+// Two query heads to a key head; its decomposition gives the same values.
+// CHECK-LABEL: func.func @causal
+// CHECK: nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
+// CHECK: nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+// SIMPLE-LABEL: func.func @causal
+// SIMPLE-NOT: nn.sdpa
+// SIMPLE: nn.matmul
+func.func @causal(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x8xf32>, %do: tensor<2x8x4x8xf32>)
+    -> (tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>) {
+  %o, %l = nn.sdpa %q, %k, %v causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.sdpa_grad %q, %k, %v, %o, %l, %do causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+  return %o, %l, %dq, %dk, %dv : tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+}
+
+// More keys than queries.
+// CHECK-LABEL: func.func @full
+// CHECK: nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} scale = 2.500000e-01 : tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32> -> tensor<1x5x2x16xf32>, tensor<1x2x5xf32>
+// CHECK: nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale = 2.500000e-01 : tensor<1x5x2x16xf32>
+// SIMPLE-LABEL: func.func @full
+// SIMPLE-NOT: nn.sdpa
+func.func @full(%q: tensor<1x5x2x16xf32> {nn.name = "full.q"}, %k: tensor<1x8x2x16xf32> {nn.name = "full.k"}, %do: tensor<1x5x2x16xf32> {nn.name = "full.do"})
+    -> (tensor<1x5x2x16xf32>, tensor<1x2x5xf32>, tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32>) {
+  %o, %l = nn.sdpa %q, %k, %k scale = 2.500000e-01 : tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32> -> tensor<1x5x2x16xf32>, tensor<1x2x5xf32>
+  %dq, %dk, %dv = nn.sdpa_grad %q, %k, %k, %o, %l, %do scale = 2.500000e-01 : tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x5x2x16xf32>, tensor<1x2x5xf32> -> tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32>
+  return %o, %l, %dq, %dk, %dv : tensor<1x5x2x16xf32>, tensor<1x2x5xf32>, tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32>
+}
+
+// The heads of all gradients in one tensor.
+// CHECK-LABEL: func.func @packed
+// CHECK: nn.sdpa_grad {{.*}} causal scale = 2.500000e-01 : {{.*}} -> tensor<2x8x8x16xf32>
+// SIMPLE-LABEL: func.func @packed
+// SIMPLE: nn.concat {{.*}} dim = 2 : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x8x16xf32>
+func.func @packed(%q: tensor<2x8x4x16xf32> {nn.name = "packed.q"}, %k: tensor<2x8x2x16xf32> {nn.name = "packed.k"}, %do: tensor<2x8x4x16xf32> {nn.name = "packed.do"}) -> tensor<2x8x8x16xf32> {
+  %o, %l = nn.sdpa %q, %k, %k causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+  %g = nn.sdpa_grad %q, %k, %k, %o, %l, %do causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x8x16xf32>
+  return %g : tensor<2x8x8x16xf32>
+}
