@@ -30,6 +30,9 @@ public:
   /// Bytes that this rank has sent for a site, counted where they are sent. Read between steps,
   /// when all collectives have been waited for.
   virtual int64_t bytesSent(int32_t site) const = 0;
+  /// An exchange between the processes has failed. If a collective is in flight, gives its watchdog
+  /// time to end the process with a message that names the collective.
+  virtual void awaitDiagnosis() {}
 };
 
 /// Returns "all-gather", "reduce-scatter" or "all-reduce".

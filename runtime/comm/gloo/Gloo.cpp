@@ -134,7 +134,9 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
       context->connectFullMesh(scoped, device);
       return context;
     };
-    connection.peers = makeGlooPeers(join("world", rendezvous.rank, rendezvous.worldSize), timeout);
+    // The device's own collectives have a watchdog, which is to report first: it knows more.
+    connection.peers = makeGlooPeers(join("world", rendezvous.rank, rendezvous.worldSize),
+                                     collectives ? timeout : timeout + timeout / 2);
     if (!collectives)
       return;
     std::vector<GlooContext> perAxis;

@@ -61,6 +61,7 @@ public:
              ShaleType type) override;
   void wait(int32_t site) override;
   int64_t bytesSent(int32_t site) const override { return sent[site]; }
+  void awaitDiagnosis() override;
 
   void beginCapture(ShaleFunction function) override;
   void endCapture() override { capture = nullptr; }
@@ -77,15 +78,18 @@ private:
   };
   struct Site {
     CUevent ready = nullptr, done = nullptr;
-    int64_t number = 0; // of its last run, counted from 1 over all collectives
-    Clock::time_point posted;
-    bool pending = false;
+  };
+  /// A run of a collective outside of graphs.
+  struct Run {
+    int32_t site;
+    int64_t number; // counted from 1 over all collectives
+    CUevent done;   // its own: the site's may have been recorded again by the next step
   };
   /// A collective that is not complete.
   struct Pending {
     int32_t site;
     int64_t number;
-    Clock::time_point since; // when it was posted or, in a graph, when the one before it completed
+    Clock::time_point since; // when it was posted, or when the one before it completed
   };
 
   struct Launch {
@@ -100,8 +104,13 @@ private:
   void storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream);
   void enqueue(const Axis &axis, const Request &request, CUstream stream);
   void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t stride);
+  /// How often the watchdog looks, and how long it asks other ranks, in seconds.
+  double pause() const { return std::clamp(timeout / 20, 0.01, 1.0); }
+  double patience() const { return std::clamp(timeout / 2, 0.5, 5.0); }
+  CUevent markDone(CUstream stream);
   void follow();
   std::optional<Pending> oldest();
+  std::optional<Pending> oldestOutside();
   std::optional<Pending> oldestOfGraph();
   void watchOver();
   std::string describeSilence(const Axis &axis) const;
@@ -128,6 +137,9 @@ private:
   std::unique_ptr<Memory> flags;           // 32 bits per site: 1 after it has run in the graph
   /// Graphs that are not complete, in order.
   std::deque<Launch> launches;
+  /// Runs that are not complete, in order, or behind one that is not.
+  std::deque<Run> runs;
+  Clock::time_point ranSince; // when the first of them was posted or became the first
   std::vector<CUevent> spareEvents;
   size_t completed = 0; // collectives of the first graph, when last looked at
   Clock::time_point progressed;
@@ -245,21 +257,29 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
     must(library.ncclGroupEnd(), bucket.front().site);
   std::lock_guard<std::mutex> lock(mutex);
   for (const Request &request : bucket) {
-    Site &site = sites[request.site];
     if (capture) {
-      // The watchdog may not query an event of a capture. The calls before it are complete.
-      site.pending = false;
       capture->push_back(request.site);
       storeFlags(request.site, 1, 1, stream);
     }
-    cuda::must(cu.cuEventRecord(site.done, stream), "record an event");
+    cuda::must(cu.cuEventRecord(sites[request.site].done, stream), "record an event");
     if (capture)
       continue;
-    site.number = ++number;
-    site.posted = Clock::now();
-    site.pending = true;
+    if (runs.empty())
+      ranSince = Clock::now();
+    runs.push_back({request.site, ++number, markDone(stream)});
     sent[request.site] += program.sites[request.site].sent_bytes;
   }
+}
+
+/// Records an event of its own, which the watchdog queries and puts back into `spareEvents`.
+CUevent NcclCollectives::markDone(CUstream stream) {
+  if (spareEvents.empty())
+    cuda::must(cu.cuEventCreate(&spareEvents.emplace_back(), CU_EVENT_DISABLE_TIMING),
+               "create an event");
+  CUevent done = spareEvents.back();
+  spareEvents.pop_back();
+  cuda::must(cu.cuEventRecord(done, stream), "record an event");
+  return done;
 }
 
 /// Stores the flags of `count` sites when the work of a stream has reached this point.
@@ -280,12 +300,7 @@ void NcclCollectives::launched(ShaleFunction function) {
   const std::vector<int32_t> &ran = graphs[function];
   for (int32_t site : ran)
     sent[site] += program.sites[site].sent_bytes;
-  if (spareEvents.empty())
-    cuda::must(cu.cuEventCreate(&spareEvents.emplace_back(), CU_EVENT_DISABLE_TIMING),
-               "create an event");
-  CUevent done = spareEvents.back();
-  spareEvents.pop_back();
-  cuda::must(cu.cuEventRecord(done, device.computeStream()), "record an event");
+  CUevent done = markDone(device.computeStream());
   if (launches.empty())
     follow();
   launches.push_back({ran, number + 1, done});
@@ -372,15 +387,23 @@ void NcclCollectives::wait(int32_t index) {
 
 /// Returns the collective that was posted first of those that are not complete.
 std::optional<NcclCollectives::Pending> NcclCollectives::oldest() {
-  std::optional<Pending> found = oldestOfGraph();
-  for (size_t s = 0; s < sites.size(); ++s) {
-    Site &site = sites[s];
-    if (site.pending && cu.cuEventQuery(site.done) != CUDA_ERROR_NOT_READY)
-      site.pending = false;
-    if (site.pending && (!found || site.number < found->number))
-      found = {static_cast<int32_t>(s), site.number, site.posted};
+  std::optional<Pending> outside = oldestOutside(), inside = oldestOfGraph();
+  if (!outside || !inside)
+    return outside ? outside : inside;
+  return outside->number < inside->number ? outside : inside;
+}
+
+std::optional<NcclCollectives::Pending> NcclCollectives::oldestOutside() {
+  while (!runs.empty() && cu.cuEventQuery(runs.front().done) != CUDA_ERROR_NOT_READY) {
+    spareEvents.push_back(runs.front().done);
+    runs.pop_front();
+    ranSince = Clock::now();
+    if (runs.empty() && !launches.empty())
+      follow();
   }
-  return found;
+  if (runs.empty())
+    return std::nullopt;
+  return Pending{runs.front().site, runs.front().number, ranSince};
 }
 
 std::optional<NcclCollectives::Pending> NcclCollectives::oldestOfGraph() {
@@ -407,7 +430,7 @@ std::optional<NcclCollectives::Pending> NcclCollectives::oldestOfGraph() {
 
 /// Returns which ranks of an axis do not wait for a collective, as this one does.
 std::string NcclCollectives::describeSilence(const Axis &axis) const {
-  std::vector<int> silent = peers.findSilent(axis.others, std::clamp(timeout / 2, 0.5, 5.0));
+  std::vector<int> silent = peers.findSilent(axis.others, patience());
   if (silent.empty())
     return "all its ranks wait for it: a GPU or the network is stuck";
   std::string list;
@@ -421,8 +444,7 @@ void NcclCollectives::watchOver() {
   if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
     return;
   std::unique_lock<std::mutex> lock(mutex);
-  auto pause = std::chrono::duration<double>(std::clamp(timeout / 20, 0.01, 1.0));
-  while (!ended.wait_for(lock, pause, [&] { return ending; })) {
+  while (!ended.wait_for(lock, std::chrono::duration<double>(pause()), [&] { return ending; })) {
     std::optional<Pending> late = oldest();
     if (!late)
       continue;
@@ -440,6 +462,15 @@ void NcclCollectives::watchOver() {
                  "%.1f s: %s",
                  kind, what.name, (long long)late->number, (long long)what.sent_bytes, timeout,
                  describeSilence(axes[what.axis]).c_str()));
+  }
+}
+
+void NcclCollectives::awaitDiagnosis() {
+  auto end = Clock::now() + std::chrono::duration<double>(patience() + 2 * pause());
+  while (Clock::now() < end) {
+    if (std::lock_guard<std::mutex> lock(mutex); !oldest()) // waits while the watchdog asks others
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 
