@@ -27,7 +27,8 @@ enum class HyperSource {
   LearningRate,   ///< the schedule
   BiasCorrection, ///< 1 - base^t, where base is another hyper-parameter and t counts applied
                   ///< updates from 1
-  StepPower       ///< t^exponent, where the exponent is another hyper-parameter or the value
+  StepPower,      ///< t^exponent, where the exponent is another hyper-parameter or the value
+  PreviousEnable  ///< the metric `enable` of the step before; 1 in the first step
 };
 
 /// A scalar operand of an update.
@@ -68,6 +69,10 @@ struct Optimizer {
 inline constexpr HyperParameter kClipGradNorm{
     "clip_grad_norm", HyperSource::Flag, 0, 1e30, false, "largest norm; 0: off"};
 
+/// Hyper-parameter of steps that start before the process knows how the one before them ended
+/// (Target::runsAhead): 0 makes a step change nothing.
+inline constexpr HyperParameter kPreviousEnable{"previous_enable", HyperSource::PreviousEnable};
+
 /// Returns all optimizers, the default first.
 llvm::ArrayRef<const Optimizer *> getOptimizers();
 
@@ -80,8 +85,8 @@ const Optimizer *getOptimizer(mlir::Operation *module);
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
 
-/// Returns the hyper-parameters of @step in their order: the optimizer's, then those that every
-/// step has.
+/// Returns the hyper-parameters of @step in their order: the optimizer's, the one that every step
+/// has, and kPreviousEnable, which some steps have.
 std::vector<const HyperParameter *> getHyperParameters(const Optimizer &optimizer);
 
 } // namespace shale::nn

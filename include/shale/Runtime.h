@@ -144,6 +144,9 @@ typedef enum {
   SHALE_HYPER_LEARNING_RATE = 1,   /* of the step, by the schedule */
   SHALE_HYPER_BIAS_CORRECTION = 2, /* 1 - base^t with t = updates applied so far + 1 */
   SHALE_HYPER_STEP_POWER = 3,      /* t^base; t^value without a base */
+  SHALE_HYPER_PREVIOUS_ENABLE = 4, /* metric `enable` of the step before, 1 in a run's first step: 0
+                                      makes the step change nothing. A program that has it may be
+                                      called before the metrics of the step before are known */
 } ShaleHyperSource;
 
 /* A scalar that the step reads. The flag's name is `name` with '-' for '_'. Its values

@@ -34,6 +34,8 @@ static void setHypers(const TrainingOptions &options, const nn::Optimizer *optim
     else if (hyper->source == nn::HyperSource::StepPower)
       set(hyper->name,
           std::pow(updates + 1, hyper->text.empty() ? hyper->value : flag(hyper->text)));
+    else if (hyper->source == nn::HyperSource::PreviousEnable)
+      set(hyper->name, 1); // as a program that waits for each step
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the

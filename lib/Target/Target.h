@@ -55,6 +55,10 @@ public:
   /// itself if the host is the device.
   virtual const Target &getHost() const { return *this; }
 
+  /// Whether a step of the program starts before the process knows whether the one before it was
+  /// applied. The step then has the hyper-parameter nn::kPreviousEnable.
+  virtual bool runsAhead() const { return false; }
+
   // ---- how ops are implemented
 
   /// Whether the op becomes a library call, like a matrix product.

@@ -13,7 +13,8 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
       parameters, new moments)`: forward, backward, and the update of every
       trained parameter, with the gradient clipped to a global norm. If the loss
       or the norm is not finite, `enable` is false and parameters and moments
-      keep their values.
+      keep their values. On a target that runs ahead, `enable` is also false if
+      the hyperparameter `previous_enable` is 0, unless the loss is scaled.
     - `@evaluate(inputs, states) -> (loss_sum, count)`.
 
     Declares an `nn.state` for each moment. Each op builds its own gradient

@@ -9,6 +9,7 @@
 
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace shale {
@@ -50,9 +51,9 @@ private:
 class StepBuilder {
 public:
   StepBuilder(mlir::ModuleOp module, mlir::func::FuncOp forward, const nn::Optimizer &optimizer,
-              int64_t microbatches)
+              int64_t microbatches, const Target &target)
       : module(module), function(forward), optimizer(optimizer), microbatches(microbatches),
-        builder(module.getContext()) {}
+        target(target), builder(module.getContext()) {}
 
   mlir::LogicalResult build();
 
@@ -82,6 +83,7 @@ private:
 
   // Update.cpp
   mlir::LogicalResult declareMoments();
+  void declareHypers();
   void buildUpdate();
   void update(Trained &trained, mlir::Value enable, mlir::Value scale);
   void finish(mlir::Value norm, mlir::Value enable);
@@ -113,11 +115,13 @@ private:
   mlir::func::FuncOp function;
   const nn::Optimizer &optimizer;
   int64_t microbatches;
+  const Target &target;
   mlir::OpBuilder builder;
   std::vector<Trained> trained;
   /// The scalars of the optimizer's update, in the order of its operands.
   llvm::SmallVector<mlir::Value> hypers;
   mlir::Value clipGradNorm;
+  mlir::Value previousEnable; // null unless the step may start before the one before it has ended
   /// A state of loss scaling: the factor of the loss, or the number of consecutive good steps.
   /// State, argument, new value.
   struct Scaling {

@@ -50,6 +50,7 @@ LogicalResult StepBuilder::build() {
   if (failed(buildBackward()) || (microbatches > 1 && failed(accumulate())) ||
       failed(declareMoments()))
     return failure();
+  declareHypers();
   buildUpdate();
   removeDeadCode(function.getBody().front());
   return success();
@@ -63,5 +64,8 @@ LogicalResult shale::buildTrainingStep(ModuleOp module, const nn::Optimizer &opt
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward)
     return module.emitError("there is no function @forward to train");
-  return StepBuilder(module, forward, optimizer, microbatches).build();
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
+  return StepBuilder(module, forward, optimizer, microbatches, *target).build();
 }

@@ -28,6 +28,11 @@ LogicalResult StepBuilder::declareMoments() {
       t.momentValues.push_back(
           addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));
     }
+  module->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.name));
+  return success();
+}
+
+void StepBuilder::declareHypers() {
   auto hyper = [&](const nn::HyperParameter &hyper) {
     return addArgument(scalarType(), roleAndName(nn::Role::Hyper, hyper.name),
                        NameLoc::get(builder.getStringAttr(hyper.name)));
@@ -35,8 +40,10 @@ LogicalResult StepBuilder::declareMoments() {
   for (const nn::HyperParameter &parameter : optimizer.hypers)
     hypers.push_back(hyper(parameter));
   clipGradNorm = hyper(nn::kClipGradNorm);
-  module->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.name));
-  return success();
+  // A step that is skipped because of its loss scale is no reason to stop, and the settings of the
+  // next step depend on it: the process waits for each step.
+  if (target.runsAhead() && !scale.value)
+    previousEnable = hyper(nn::kPreviousEnable);
 }
 
 // Operands are in the order that OptimizerUpdateOpInterface prescribes.
@@ -79,6 +86,8 @@ void StepBuilder::buildUpdate() {
     factor = binary<nn::DivOp>(factor, count);
   Value finiteNorm = isFinite(norm);
   Value enable = binary<nn::AndOp>(isFinite(loss), finiteNorm);
+  if (previousEnable)
+    enable = binary<nn::AndOp>(enable, compare(nn::Predicate::GT, previousEnable, constant(0)));
   for (Trained &t : trained)
     update(t, enable, factor);
   if (scale.value)

@@ -292,6 +292,8 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
       source = SHALE_HYPER_BIAS_CORRECTION;
     if (hyper.source == nn::HyperSource::StepPower)
       source = SHALE_HYPER_STEP_POWER;
+    if (hyper.source == nn::HyperSource::PreviousEnable)
+      source = SHALE_HYPER_PREVIOUS_ENABLE;
     if (source >= SHALE_HYPER_BIAS_CORRECTION && !hyper.text.empty()) {
       base = llvm::find(names, hyper.text) - names.begin();
       if (base == int64_t(names.size()))

@@ -90,6 +90,16 @@ struct Attention {
 
 class ProductTuner;
 
+/// A point in the device's work that the process can wait for.
+class Mark {
+public:
+  virtual ~Mark() = default;
+  /// Moves it behind all work so far.
+  virtual void set() = 0;
+  /// Returns when the work before it is done; at once if it was never set.
+  virtual void wait() = 0;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -100,6 +110,8 @@ public:
   virtual bool sharesMemory() const = 0;
   /// Whether the device has collectives on its memory (connectDevices).
   virtual bool hasCollectives() const { return false; }
+  /// Whether calls return before their work is done, so that it pays to run ahead of it.
+  virtual bool runsAhead() const { return false; }
 
   /// Returns what times the algorithms of products (Tuner.h); null if there is nothing to choose.
   virtual ProductTuner *tuner() { return nullptr; }
@@ -126,6 +138,9 @@ public:
   }
   /// Copies within one memory.
   virtual void copy(void *target, const void *source, int64_t bytes) = 0;
+  /// Copies between device memory and host memory of allocate(), in order with launches. The call
+  /// may return before the copy is done.
+  virtual void copyAcross(void *target, const void *source, int64_t bytes) = 0;
   /// Sets every byte of a range.
   virtual void fill(void *target, int byte, int64_t bytes) = 0;
   /// Stores a number in device memory.
@@ -137,8 +152,10 @@ public:
   virtual void waitCopy(int32_t index) = 0;
   /// Returns after all work so far is done.
   virtual void finish() = 0;
-  /// Calls a compiled function by `body`. A device may replay the work of an earlier call, which is
-  /// the same, instead of calling `body`, unless the calls are `observed` one by one.
+  virtual std::unique_ptr<Mark> makeMark() = 0;
+  /// Calls a compiled function by `body`, now or later in order with other work. A device may
+  /// replay the work of an earlier call, which is the same, instead of calling `body`, unless the
+  /// calls are `observed` one by one.
   virtual void call(ShaleFunction function, bool observed, const std::function<void()> &body) = 0;
 };
 

@@ -27,11 +27,13 @@ Evaluation Training::evaluate(int64_t most) {
   int c = findName(program.eval_metrics, program.eval_metric_count, "count");
   double sum = 0;
   for (int64_t b = 0; b < result.batches; ++b) {
-    evalData->fillOnce(b, inputs.data());
+    evalData->fillOnce(b, inputs[values->next()].data());
+    values->push();
     call(program.evaluate);
     results->pull();
-    sum += s < 0 ? 0 : metrics()[s];
-    result.labels += c < 0 ? 0 : metrics()[c];
+    auto *metrics = reinterpret_cast<const float *>(results->read());
+    sum += s < 0 ? 0 : metrics[s];
+    result.labels += c < 0 ? 0 : metrics[c];
   }
   result.loss = result.labels > 0 ? sum / result.labels : 0;
   return result;

@@ -17,8 +17,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -27,13 +25,6 @@
 #include <unistd.h>
 
 namespace shale::rt {
-
-namespace {
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-} // namespace
 
 Training::Training(const ShaleProgram &program, const Options &options,
                    const Rendezvous &rendezvous)
@@ -93,21 +84,36 @@ void Training::placeValues() {
     hyperOffset +=
         aligned(elementsOf(program.inputs[i]) * sizeOf(static_cast<Dtype>(program.inputs[i].type)));
   }
-  values.emplace(*device, hyperOffset + program.hyper_count * int64_t(sizeof(float)), "inputs");
-  for (int64_t offset : offsets) {
-    inputs.push_back(values->host() + offset);
-    inputsOfFunctions.push_back(values->compiled() + offset);
-  }
+  bool onHost = program.host_state_bytes > 0 || program.host_arena_bytes > 0;
+  values.emplace(*device, hyperOffset + program.hyper_count * int64_t(sizeof(float)), onHost);
+  auto addresses = [&](char *start) {
+    std::vector<void *> list;
+    for (int64_t offset : offsets)
+      list.push_back(start + offset);
+    return list;
+  };
+  for (int slot = 0; slot < values->count(); ++slot)
+    inputs[slot] = addresses(values->at(slot));
+  inputsOfFunctions = addresses(values->compiled());
   int32_t most = std::max(program.metric_count, program.eval_metric_count);
-  results.emplace(*device, most * int64_t(sizeof(float)), "metrics");
-  self.hostInputs = inputs.data();
-  self.hostHyper = hyper();
+  results.emplace(*device, most * int64_t(sizeof(float)));
+  if (char *mirror = values->mirror()) {
+    inputsOnHost = addresses(mirror);
+    self.hostInputs = inputsOnHost.data();
+    self.hostHyper = reinterpret_cast<float *>(mirror + hyperOffset);
+  }
+  for (int h = 0; h < program.hyper_count; ++h)
+    if (program.hyper[h].source == SHALE_HYPER_PREVIOUS_ENABLE)
+      previousEnable = h;
+  bool staged = options.comm == "staged" || !device->hasCollectives();
+  bool hostTakesPart = staged && rendezvous.worldSize > 1;
+  ahead = previousEnable >= 0 && device->runsAhead() && !hostTakesPart &&
+          findName(program.metrics, program.metric_count, "enable") >= 0;
 }
 
 void Training::call(ShaleFunction function) {
-  values->push();
   bool observed = self.watch || tracing() || profiling();
-  device->call(function, observed, [&] { callDirectly(function); });
+  device->call(function, observed, [this, function] { callDirectly(function); });
 }
 
 void Training::callDirectly(ShaleFunction function) {
@@ -168,102 +174,6 @@ void Training::introduce() {
   for (const auto &[name, list] : ranks)
     printf("  %s: rank %s, device %s\n", name.c_str(), list.c_str(), device->describe().c_str());
   fflush(stdout);
-}
-
-void Training::setHyper() {
-  // A skipped step does not count as an update, as with PyTorch's GradScaler.
-  double t = static_cast<double>(updates) + 1;
-  for (int h = 0; h < program.hyper_count; ++h) {
-    const ShaleHyper &own = program.hyper[h];
-    double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, current)
-                   : own.source == SHALE_HYPER_BIAS_CORRECTION
-                       ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
-                   : own.source == SHALE_HYPER_STEP_POWER
-                       ? std::pow(t, own.base < 0 ? own.value
-                                                  : options.hypers.at(program.hyper[own.base].name))
-                       : options.hypers.at(own.name);
-    hyper()[h] = static_cast<float>(value);
-  }
-}
-
-bool Training::step() {
-  StepMetrics m;
-  double start = now();
-  int64_t sentBefore = bytesSent(program, *connection.collectives);
-  if (!options.traceFile.empty() && !tracing() && current >= options.traceFirst &&
-      current <= options.traceLast) {
-    connection.peers->barrier();
-    traceStart();
-  }
-  setHyper();
-  for (int m = 0; m < program.accumulate; ++m) {
-    data->fill(current * program.accumulate + m, firstRow, inputs.data());
-    data->fillRandom({options.seed, current, m}, inputs.data());
-    bool last = m + 1 == program.accumulate;
-    ShaleFunction function = last     ? program.step
-                             : m == 0 ? program.accumulate_first
-                                      : program.accumulate_next;
-    if (watch && !watch->done()) {
-      self.watch = &*watch;
-      watch->beginFunction(m == 0);
-    }
-    call(function);
-    firstRow += data->rows();
-  }
-  results->pull();
-  if (self.watch)
-    watch->endStep();
-  self.watch = nullptr;
-  m.seconds = now() - start;
-  if (tracing() && current == options.traceLast)
-    if (std::vector<std::string> texts = connection.peers->gather(traceText(rendezvous.rank));
-        rendezvous.rank == 0)
-      writeTrace(texts, options.traceFile);
-  auto metric = [&](const char *name, float missing) {
-    int i = findName(program.metrics, program.metric_count, name);
-    return i < 0 ? missing : metrics()[i];
-  };
-  m.step = current;
-  m.loss = metric("loss", 0);
-  m.gradNorm = metric("grad_norm", 0);
-  m.lr = learningRate(options, current);
-  m.tokens = program.tokens_per_step;
-  m.memoryBytes = residentBytes();
-  m.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
-  m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
-  m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
-  bool applied = metric("enable", 1) != 0 && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
-  // The step itself halves a scale that is too large. With a scale this small, the
-  // non-finite values have another cause.
-  constexpr float smallestScale = 1.0f / 65536;
-  m.scaled = findName(program.metrics, program.metric_count, "loss_scale") >= 0;
-  m.lossScale = metric("loss_scale", 1);
-  m.skipped = m.scaled && !applied;
-  bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
-  ++current;
-  updates += metric("enable", 1) != 0;
-  bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
-  if (applied && evalData && (due || current == options.end())) {
-    m.evaluated = true;
-    m.evalLoss = evaluate(options.evalBatches).loss;
-  }
-  if (rendezvous.rank == 0) {
-    log->record(m);
-    if (board)
-      board->record(m);
-    if (m.skipped || m.evaluated)
-      progress.clear();
-    progress.step(m, options.steps, now());
-    if (m.skipped || m.evaluated)
-      progress.clear();
-    if (m.skipped)
-      printf("step %lld skipped: gradients are not finite at loss scale %g\n",
-             (long long)m.step + 1, m.lossScale);
-    if (m.evaluated)
-      printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
-    fflush(stdout);
-  }
-  return goesOn;
 }
 
 void Training::save(bool last) {
@@ -384,32 +294,8 @@ int Training::run() {
   if (current >= options.end() && rendezvous.rank == 0)
     printf("nothing to train: the state is at step %lld of %lld\n", (long long)current,
            (long long)options.end());
-  while (current < options.end()) {
-    if (!step()) {
-      progress.clear();
-      fflush(stdout);
-      report("stopped: the loss or the gradient norm was not finite");
-      if (rendezvous.rank == 0)
-        complain("error", format("step %lld: the loss or the gradient norm is "
-                                 "not finite; the update was not applied",
-                                 (long long)current));
-      connection.peers->barrier();
-      return SHALE_EXIT_NON_FINITE;
-    }
-    int code = static_cast<int>(connection.peers->agree(requestedExit()));
-    if (code != 0) {
-      progress.clear();
-      save(true);
-      report("stopped by a signal");
-      if (rendezvous.rank == 0)
-        printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
-               (long long)options.steps);
-      connection.peers->barrier();
-      return code;
-    }
-    if (options.saveEvery > 0 && current % options.saveEvery == 0 && current < options.end())
-      save(false);
-  }
+  if (std::optional<int> code = train())
+    return *code;
   progress.clear();
   if (watch)
     reportBuffers();

@@ -6,7 +6,7 @@
 #include "runtime/comm/Connection.h"
 #include "runtime/core/Rank.h"
 #include "runtime/data/Batches.h"
-#include "runtime/device/Mailbox.h"
+#include "runtime/device/Slots.h"
 #include "runtime/device/State.h"
 #include "runtime/device/Tuner.h"
 #include "runtime/metrics/Metrics.h"
@@ -41,8 +41,25 @@ private:
   int chooseProducts();
   std::vector<Product> distinctProducts(ProductTuner &tuner);
   int timeProducts(ProductTuner &tuner, const std::vector<Product> &products, Choices &choices);
-  /// Runs one step; returns false if the update was not applied.
+  // Steps.cpp: the loop over steps.
+  /// Runs all steps. Returns the exit code if the run ends before the last one.
+  std::optional<int> train();
+  /// Enqueues the next step and finishes those before it, and it too unless the process may run
+  /// ahead. Returns false if an update was not applied.
   bool step();
+  void enqueue();
+  void setHyper(int64_t step, int slot);
+  /// Finishes steps until at most `most` are in flight. Returns false if an update was not applied.
+  bool settle(size_t most);
+  bool finishStep();
+  void record(StepMetrics &metrics);
+  /// Whether the process observes the next step's calls one by one.
+  bool isObserved() const;
+  /// Whether something follows the step that needs its state: an evaluation, a checkpoint, the end.
+  bool isLookedAt(int64_t step) const;
+  int stopNonFinite();
+  /// Returns the exit code that a signal to any rank asks for, or 0.
+  int requestedByAny();
   /// Evaluates at most `most` micro-batches; 0: the whole file.
   Evaluation evaluate(int64_t most);
   int evaluateOnly();
@@ -53,14 +70,11 @@ private:
   void reportBuffers();
   /// Writes report.html at the end of a run, on rank 0.
   void report(const char *end);
-  void setHyper();
   /// Places constants, inputs, hyper-parameters and metrics in memory.
   void placeValues();
-  /// Runs a compiled function on the current inputs and hyper-parameters.
+  /// Runs a compiled function on the values that were pushed last.
   void call(ShaleFunction function);
   void callDirectly(ShaleFunction function);
-  float *hyper() { return reinterpret_cast<float *>(values->host() + hyperOffset); }
-  const float *metrics() const { return reinterpret_cast<const float *>(results->host()); }
 
   const ShaleProgram &program;
   Options options;
@@ -70,11 +84,13 @@ private:
   Connection connection;
   std::optional<State> state;
   std::unique_ptr<Memory> arena, hostArena;
-  std::unique_ptr<Memory> constants; // unless the device shares the host's memory
-  std::optional<Mailbox> values;     // inputs, then hyper-parameters
-  std::optional<Mailbox> results;    // metrics of the function that ran last
-  std::vector<void *> inputs, inputsOfFunctions;
-  int64_t hyperOffset = 0; // bytes into `values`
+  std::unique_ptr<Memory> constants;  // unless the device shares the host's memory
+  std::optional<ValueSlots> values;   // inputs, then hyper-parameters
+  std::optional<ResultSlots> results; // metrics
+  std::vector<void *> inputs[2];      // by slot of `values`
+  std::vector<void *> inputsOfFunctions, inputsOnHost;
+  int64_t hyperOffset = 0;     // bytes into `values`
+  int32_t previousEnable = -1; // index of this hyper-parameter; -1: the program has none
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
   std::optional<TensorBoard> board;
@@ -82,7 +98,18 @@ private:
   std::optional<Watch> watch;
   int lock = -1;
   int coreShare = 1;
-  int64_t current = 0;  // the step to run next
+  /// A step that is enqueued, but whose metrics were not read.
+  struct Flight {
+    int64_t step;
+    double start; // when the process began to fill its inputs, in seconds
+    int64_t commBytes;
+  };
+  bool ahead = false; // whether a step is enqueued before the metrics of the one before it are read
+  Flight flights[2] = {};
+  size_t inFlight = 0;
+  double lastEnd = 0; // when the last step ended, in seconds
+
+  int64_t current = 0;  // the step to finish next
   int64_t updates = 0;  // applied so far: steps minus skipped ones
   int64_t firstRow = 0; // its position in a token file's order
   int64_t savedStep = -1;

@@ -66,6 +66,10 @@ Driver::Driver() {
   if (std::sscanf(text.c_str(), "%llu%c", &bytes, &end) != 1)
     stop("SHALE_STUB_MEMORY: '" + text + "' is not a number of bytes");
   memoryLimit = bytes;
+  text = setting("SHALE_STUB_SUMS", "0");
+  if (std::sscanf(text.c_str(), "%llu%c", &bytes, &end) != 1)
+    stop("SHALE_STUB_SUMS: '" + text + "' is not a number of bytes");
+  summedBytes = bytes;
 }
 
 CUresult Driver::enter(const char *function, bool needsContext) {

@@ -162,6 +162,9 @@ public:
   char *resolve(CUdeviceptr address, size_t bytes) const;
   size_t capacity() const { return memoryLimit; }
   size_t used() const { return memoryUsed; }
+  /// Prints a checksum of each block of device or pinned memory with as many bytes as
+  /// SHALE_STUB_SUMS says.
+  void printSums() const;
   /// The host's ranges of device and pinned memory, for kernels: sorted.
   const std::vector<std::pair<const void *, int64_t>> &ranges();
 
@@ -194,7 +197,7 @@ private:
   char *deviceStart = nullptr, *hostStart = nullptr; ///< regions of the same size
   size_t regionBytes = 0, regionUsed = 0;
   int pattern = -1; ///< a file of 0xff bytes
-  size_t memoryLimit = 0, memoryUsed = 0;
+  size_t memoryLimit = 0, memoryUsed = 0, summedBytes = 0;
   std::map<CUdeviceptr, size_t> device, pinned; ///< bytes by start
   std::vector<std::pair<const void *, int64_t>> kernelRanges;
   bool rangesValid = false;

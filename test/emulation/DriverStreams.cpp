@@ -68,14 +68,14 @@ CUresult createStream(Driver &driver, CUstream *made, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-/// Whether a wait has no effect because SHALE_STUB_DROP names its streams. Each pair of streams
-/// that waits is printed once.
-bool isDropped(const Stream &stream, const Event &event) {
+/// Whether a wait has no effect because SHALE_STUB_DROP names its streams; `waiter` 0 is the
+/// process. Each pair of streams that waits is printed once.
+bool isDropped(int waiter, const Event &event) {
   static const std::string drop = setting("SHALE_STUB_DROP", "");
   static std::set<std::string> seen;
   if (drop.empty())
     return false;
-  std::string pair = std::to_string(stream.number) + "<" + std::to_string(event.stream);
+  std::string pair = std::to_string(waiter) + "<" + std::to_string(event.stream);
   if (seen.insert(pair).second)
     std::fprintf(stderr, "shale stub: wait %s%s\n", pair.c_str(), pair == drop ? " dropped" : "");
   return pair == drop;
@@ -119,7 +119,10 @@ CUresult cuStreamSynchronize(CUstream handle) {
     return failed;
   if (CUresult failed = driver.checkUnsafe())
     return failed;
-  return driver.waitFor(lock, driver.mark(*stream));
+  CUresult result = driver.waitFor(lock, driver.mark(*stream));
+  if (result == CUDA_SUCCESS)
+    driver.printSums();
+  return result;
 }
 
 CUresult cuStreamQuery(CUstream handle) {
@@ -139,7 +142,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent eventHandle, unsigned flags)
   Event *event = find(driver, eventHandle);
   SHALE_REQUIRE(stream && event, CUDA_ERROR_INVALID_HANDLE);
   SHALE_REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
-  if (isDropped(*stream, *event))
+  if (isDropped(stream->number, *event))
     return CUDA_SUCCESS;
   if (event->capture || stream->capture) {
     if (stream->capture && stream->capture->invalid)
@@ -236,7 +239,9 @@ CUresult cuEventSynchronize(CUevent handle) {
   Event *event = find(driver, handle);
   if (CUresult failed = checkVisible(driver, event))
     return failed;
-  return event->point ? driver.waitFor(lock, event->point) : CUDA_SUCCESS;
+  if (!event->point || isDropped(0, *event))
+    return CUDA_SUCCESS;
+  return driver.waitFor(lock, event->point);
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent startHandle, CUevent endHandle) {

@@ -305,6 +305,7 @@ TEST(StubDriver, RejectsBadEnvironment) {
                              {"SHALE_STUB_FAIL", "cuMemAlloc=CUDA_ERROR_MISSPELT"},
                              {"SHALE_STUB_ORDER", "backwards"},
                              {"SHALE_STUB_ORDER", "random:x"},
+                             {"SHALE_STUB_SUMS", "all"},
                              {"SHALE_STUB_MEMORY", "16GiB"}}) {
     int status = run({{name, value}}, [] {
       Gpu gpu;

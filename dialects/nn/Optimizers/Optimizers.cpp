@@ -41,6 +41,7 @@ std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimize
   for (const HyperParameter &hyper : optimizer.hypers)
     all.push_back(&hyper);
   all.push_back(&kClipGradNorm);
+  all.push_back(&kPreviousEnable);
   return all;
 }
 

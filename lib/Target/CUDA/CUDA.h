@@ -34,6 +34,7 @@ public:
         host("x86-64-v3", 8) {}
 
   const Target &getHost() const override { return host; }
+  bool runsAhead() const override { return true; }
 
   bool isLibraryCall(mlir::Operation *op) const override;
   bool hasOwnKernel(mlir::Operation *op) const override;

@@ -48,6 +48,21 @@ private:
   std::map<const char *, int64_t> &pinned;
 };
 
+/// An event of a stream.
+class CudaMark final : public Mark {
+public:
+  CudaMark(const Driver &cu, CUstream stream) : cu(cu), stream(stream) {
+    require(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "create an event");
+  }
+  void set() override { must(cu.cuEventRecord(event, stream), "record an event"); }
+  void wait() override { must(cu.cuEventSynchronize(event), "finish its work"); }
+
+private:
+  const Driver &cu;
+  CUstream stream;
+  CUevent event = nullptr;
+};
+
 } // namespace
 
 CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
@@ -156,6 +171,8 @@ void CudaDevice::write(char *target, const void *source, int64_t bytes) {
 
 void CudaDevice::finish() { must(cu.cuStreamSynchronize(compute), "finish its work"); }
 
+std::unique_ptr<Mark> CudaDevice::makeMark() { return std::make_unique<CudaMark>(cu, compute); }
+
 /// Runs `body` on a thread of the driver when the work before it is done.
 void CudaDevice::onHost(std::function<void()> body) {
   HostWork *work;
@@ -210,6 +227,12 @@ void CudaDevice::copy(void *target, const void *source, int64_t bytes) {
   if (isHost(target))
     return onHost([=] { std::memcpy(target, source, bytes); });
   must(cu.cuMemcpyDtoDAsync(address(target), address(source), bytes, compute), "copy memory");
+}
+
+void CudaDevice::copyAcross(void *target, const void *source, int64_t bytes) {
+  must(isHost(target) ? cu.cuMemcpyDtoHAsync(target, address(source), bytes, compute)
+                      : cu.cuMemcpyHtoDAsync(address(target), source, bytes, compute),
+       isHost(target) ? "copy to the host" : "copy from the host");
 }
 
 void CudaDevice::fill(void *target, int byte, int64_t bytes) {

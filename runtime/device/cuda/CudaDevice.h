@@ -40,6 +40,7 @@ public:
   bool sharesMemory() const override { return false; }
   bool hasCollectives() const override { return true; }
   ProductTuner *tuner() override { return products.get(); }
+  bool runsAhead() const override { return true; }
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
@@ -47,11 +48,13 @@ public:
   void multiply(const Product &product) override;
   void attend(const Attention &attention) override;
   void copy(void *target, const void *source, int64_t bytes) override;
+  void copyAcross(void *target, const void *source, int64_t bytes) override;
   void fill(void *target, int byte, int64_t bytes) override;
   void store(int64_t *target, int64_t value) override;
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
   void waitCopy(int32_t index) override;
   void finish() override;
+  std::unique_ptr<Mark> makeMark() override;
   void call(ShaleFunction function, bool observed, const std::function<void()> &body) override;
 
   /// Returns a text that differs for every GPU in the world.

@@ -43,6 +43,7 @@ namespace shale::rt::cuda {
   X(cuEventRecord)                                                                                 \
   X(cuEventQuery)                                                                                  \
   X(cuEventElapsedTime)                                                                            \
+  X(cuEventSynchronize)                                                                            \
   X(cuLaunchHostFunc)                                                                              \
   X(cuModuleLoadData)                                                                              \
   X(cuModuleGetFunction)                                                                           \

@@ -20,11 +20,23 @@ void HostDevice::write(char *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
+std::unique_ptr<Mark> HostDevice::makeMark() {
+  struct Passed final : Mark {
+    void set() override {}
+    void wait() override {}
+  };
+  return std::make_unique<Passed>();
+}
+
 void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
 
 void HostDevice::multiply(const Product &product) { multiplyBatch(product); }
 
 void HostDevice::copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+void HostDevice::copyAcross(void *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 

@@ -19,11 +19,13 @@ public:
   void launch(const Launch &launch) override;
   void multiply(const Product &product) override;
   void copy(void *target, const void *source, int64_t bytes) override;
+  void copyAcross(void *target, const void *source, int64_t bytes) override;
   void fill(void *target, int byte, int64_t bytes) override;
   void store(int64_t *target, int64_t value) override;
   void startCopy(int32_t index, void *target, const void *source, int64_t bytes) override;
   void waitCopy(int32_t index) override;
   void finish() override {} // work is done when its call returns
+  std::unique_ptr<Mark> makeMark() override;
   void call(ShaleFunction, bool, const std::function<void()> &body) override { body(); }
 
 private:

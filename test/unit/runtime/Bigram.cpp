@@ -6,7 +6,8 @@
 //
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
-// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_NAN.
+// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM; BIGRAM_NAN is a step. BIGRAM_TELL prints each
+// step that runs.
 #include "FarDevice.h"
 #include "shale/Runtime.h"
 
@@ -111,7 +112,7 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
           float *metrics) {
   FarAccess access;
   float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3], decay = hyper[4],
-        clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7];
+        clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7], previousEnable = hyper[8];
   int64_t now = *static_cast<const int64_t *>(inputs[2]);
   if (fault(rank, "BIGRAM_KILL", now))
     raise(SIGKILL);
@@ -156,7 +157,9 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   const char *poison = getenv("BIGRAM_NAN");
   if (poison && atoll(poison) == now)
     metrics[0] = NAN;
-  metrics[2] = std::isfinite(metrics[0]) && std::isfinite(norm);
+  metrics[2] = std::isfinite(metrics[0]) && std::isfinite(norm) && previousEnable > 0;
+  if (getenv("BIGRAM_TELL"))
+    fprintf(stderr, "step %lld enable %g\n", (long long)now, metrics[2]);
   if (metrics[2] == 0)
     return;
   float shrink = clip > 0 ? std::fmin(1.0f, clip / (norm + 1e-6f)) : 1.0f;
@@ -263,7 +266,8 @@ const ShaleHyper hyper[] = {
     {"weight_decay", "weight decay", 0.01, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
     {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
     {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
-    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0}};
+    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0},
+    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
@@ -300,7 +304,7 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     2,
                                     4,
                                     3,
-                                    8,
+                                    9,
                                     3,
                                     2,
                                     SiteCount,

@@ -1,9 +1,11 @@
 // A device whose memory the process cannot touch: its pages are inaccessible except inside a call
 // of the device and inside a compiled function (FarAccess). Programs linked with this file in place
 // of the host device end with a segmentation fault where the runtime bypasses the device.
+//
+// Its work runs as late as it may: when the process waits for it (LateDevice.h).
 #include "FarDevice.h"
+#include "LateDevice.h"
 #include "runtime/core/Error.h"
-#include "runtime/device/host/HostDevice.h"
 
 #include <sys/mman.h>
 #include <vector>
@@ -39,9 +41,9 @@ public:
   }
 };
 
-class FarDevice final : public HostDevice {
+class FarDevice final : public LateDevice {
 public:
-  using HostDevice::HostDevice;
+  using LateDevice::LateDevice;
 
   std::string describe() const override { return "far"; }
   bool sharesMemory() const override { return false; }
@@ -52,11 +54,19 @@ public:
   }
   void read(void *target, const char *source, int64_t bytes) override {
     FarAccess access;
-    HostDevice::read(target, source, bytes);
+    LateDevice::read(target, source, bytes);
   }
   void write(char *target, const void *source, int64_t bytes) override {
     FarAccess access;
-    HostDevice::write(target, source, bytes);
+    LateDevice::write(target, source, bytes);
+  }
+  void finish() override {
+    FarAccess access;
+    LateDevice::finish();
+  }
+  void runTo(int64_t count) override {
+    FarAccess access;
+    LateDevice::runTo(count);
   }
   void fill(void *target, int byte, int64_t bytes) override {
     FarAccess access;

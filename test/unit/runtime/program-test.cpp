@@ -242,6 +242,67 @@ TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {
   EXPECT_FALSE(exists(work + "/r/model.safetensors"));
 }
 
+// On a device that works late, a step starts before the process knows that the one before it was
+// not applied. It must not be applied either.
+TEST_F(Program, AStepInFlightAfterANonFiniteOneChangesNothing) {
+  ASSERT_EQ(train("1", "near", "--steps 10", "BIGRAM_NAN=4").code, 93);
+  Result result = train("1-far", "far", "--steps 10", "BIGRAM_NAN=4 BIGRAM_TELL=1");
+  EXPECT_EQ(result.code, 93) << result.text;
+  for (const char *line : {"step 3 enable 1", "step 4 enable 0", "step 5 enable 0",
+                           "step 5: the loss or the gradient norm is not finite"})
+    EXPECT_NE(result.text.find(line), std::string::npos) << line << "\n" << result.text;
+  EXPECT_EQ(result.text.find("step 6 enable"), std::string::npos) << result.text;
+  std::vector<json> expected = metrics("near"), lines = metrics("far");
+  ASSERT_EQ(lines.size(), 5u);
+  for (int s = 0; s < 5; ++s)
+    EXPECT_EQ(lines[s]["loss"], expected[s]["loss"]);
+  EXPECT_FALSE(exists(work + "/far/model.safetensors"));
+}
+
+// Collectives through the host's memory wait for the device: the process does not run ahead.
+TEST_F(Program, CollectivesThroughTheHostDoNotRunAhead) {
+  Result result = train("2-full-far", "far", "--steps 10", "BIGRAM_NAN=4 BIGRAM_TELL=1");
+  EXPECT_EQ(result.code, 93) << result.text;
+  EXPECT_NE(result.text.find("step 4 enable 0"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("step 5 enable"), std::string::npos) << result.text;
+}
+
+// Lines, evaluations and checkpoints are those of a run that waits for each step.
+TEST_F(Program, RunsAheadWithTheSameFiles) {
+  std::string flags = "--steps 11 --eval-data data.txt --eval-every 4 --save-every 3 --keep 9";
+  ASSERT_EQ(train("1", "near", flags).code, 0);
+  Result far = train("1-far", "far", flags, "BIGRAM_TELL=1");
+  ASSERT_EQ(far.code, 0) << far.text;
+  // Step 1 is enqueued before the line of step 0 is printed, and runs after it.
+  EXPECT_LT(far.text.find("step 0 enable"), far.text.find("step 1/11 |")) << far.text;
+  std::vector<json> expected = metrics("near"), lines = metrics("far");
+  ASSERT_EQ(lines.size(), expected.size());
+  for (size_t s = 0; s < lines.size(); ++s)
+    for (const char *field : {"step", "loss", "grad_norm", "lr", "eval_loss"})
+      EXPECT_EQ(lines[s].value(field, json()), expected[s].value(field, json())) << s << field;
+  std::vector<std::string> folders = listFolder(work + "/near/checkpoints");
+  ASSERT_EQ(folders, listFolder(work + "/far/checkpoints"));
+  ASSERT_EQ(folders.size(), 4u);
+  for (const std::string &folder : folders)
+    for (const std::string &file : listFolder(work + "/near/checkpoints/" + folder))
+      EXPECT_EQ(bytes("near/checkpoints/" + folder + "/" + file),
+                bytes("far/checkpoints/" + folder + "/" + file))
+          << folder << "/" << file;
+}
+
+// An error in the data of a step comes after the lines of the steps before it.
+TEST_F(Program, BadDataOfTheNextStepComesAfterTheLineOfThisOne) {
+  std::string tokens = bytes("data.txt");
+  tokens[12 * 8 * 3 + 5] = 99; // of the fourth step
+  write(work + "/bad.txt", tokens);
+  for (const char *name : {"1", "1-far"}) {
+    Result result = run(name, std::string("--data bad.txt --no-shuffle --steps 6 --out ") + name);
+    EXPECT_EQ(result.code, 65) << result.text;
+    EXPECT_NE(result.text.find("is 99, but input"), std::string::npos) << result.text;
+    EXPECT_EQ(metrics(name).size(), 3u) << name;
+  }
+}
+
 TEST_F(Program, SignalsSaveAndResume) {
   Result result = train("2-full", "r", "--steps 10", "BIGRAM_TERM=1:4");
   EXPECT_EQ(result.code, 75) << result.text;

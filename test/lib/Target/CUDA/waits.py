@@ -1,7 +1,7 @@
 """Drops the waits between two streams, for each pair in turn. The run must fail or have other results.
 
 usage: waits.py PROGRAM DATA STUBS OUT PAIRS [ARGUMENT...]
-PAIRS is the list of all pairs of streams that wait, "2<1,1<2", as SHALE_STUB_DROP numbers them.
+PAIRS is the list of all pairs of streams that wait, "2<1,1<2", as SHALE_STUB_DROP numbers them; 0 is the process.
 """
 import os
 import pathlib

@@ -1,0 +1,59 @@
+// Memory through which the process and compiled functions exchange values. A device that is not the
+// host has one block of its own, and the process two, the slots: while a call uses what was copied
+// from one slot, the process fills the other. On the host all are one block.
+#ifndef SHALE_RUNTIME_DEVICE_SLOTS_H
+#define SHALE_RUNTIME_DEVICE_SLOTS_H
+
+#include "runtime/device/Device.h"
+
+namespace shale::rt {
+
+/// What the process passes to calls. For each call it fills slot(), then calls push().
+class ValueSlots {
+public:
+  /// `mirrored`: kernels on the host read the values, too.
+  ValueSlots(Device &device, int64_t bytes, bool mirrored);
+
+  int count() const { return theirs ? 2 : 1; }
+  /// Address of slot `index`.
+  char *at(int index) const { return ours[index]->data(); }
+  /// Returns the index of the slot to fill next. Waits until the device has copied what it held.
+  int next();
+  /// Enqueues the copy of that slot for the calls after it. `word` may be null; else the 32 bits at
+  /// that address in the device's memory replace those at `offset`, as they are when the copy runs.
+  void push(const char *word = nullptr, int64_t offset = 0);
+
+  /// Where compiled functions read, and where kernels on the host do (null unless mirrored).
+  char *compiled() const { return theirs ? theirs->data() : ours[0]->data(); }
+  char *mirror() const { return theirs ? onHost->data() : ours[0]->data(); }
+
+private:
+  Device &device;
+  std::unique_ptr<Memory> ours[2], theirs, onHost;
+  std::unique_ptr<Mark> copied[2]; // the slot may be filled again
+  int current = 0;
+};
+
+/// What calls return. The process calls pull() after a call and read() later, once for each pull()
+/// and in the same order, at most two pulls behind.
+class ResultSlots {
+public:
+  ResultSlots(Device &device, int64_t bytes);
+
+  /// Where compiled functions write.
+  char *compiled() const { return theirs ? theirs->data() : ours[0]->data(); }
+  void pull();
+  /// Waits for the first results that were not read, and returns them. They stay until the second
+  /// pull() after theirs.
+  const char *read();
+
+private:
+  Device &device;
+  std::unique_ptr<Memory> ours[2], theirs;
+  std::unique_ptr<Mark> copied[2];
+  int64_t pulls = 0, reads = 0;
+};
+
+} // namespace shale::rt
+
+#endif

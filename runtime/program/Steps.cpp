@@ -1,0 +1,232 @@
+// The loop over steps.
+//
+// If the device works on its own and the program allows it, the process enqueues a step before it
+// reads the metrics of the step before: `flights` are the steps whose metrics were not read. It
+// finishes all of them before it looks at the state or observes a step, so that files and printed
+// lines are those of a process that waits for each step. A step that starts while the one before it
+// is in flight gets that step's metric `enable` as a setting, by a copy on the device: after an
+// update that was not applied, the steps in flight apply none.
+#include "runtime/core/Error.h"
+#include "runtime/core/Profile.h"
+#include "runtime/core/Trace.h"
+#include "runtime/program/Signals.h"
+#include "runtime/program/Training.h"
+
+#include <chrono>
+#include <cmath>
+
+namespace shale::rt {
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Training::setHyper(int64_t step, int slot) {
+  // A skipped step does not count as an update, as with PyTorch's GradScaler. Those in flight are
+  // applied, or the run ends.
+  double t = static_cast<double>(updates) + static_cast<double>(inFlight) + 1;
+  auto *hyper = reinterpret_cast<float *>(values->at(slot) + hyperOffset);
+  for (int h = 0; h < program.hyper_count; ++h) {
+    const ShaleHyper &own = program.hyper[h];
+    double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, step)
+                   : own.source == SHALE_HYPER_BIAS_CORRECTION
+                       ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
+                   : own.source == SHALE_HYPER_STEP_POWER
+                       ? std::pow(t, own.base < 0 ? own.value
+                                                  : options.hypers.at(program.hyper[own.base].name))
+                   : own.source == SHALE_HYPER_PREVIOUS_ENABLE ? 1
+                                                               : options.hypers.at(own.name);
+    hyper[h] = static_cast<float>(value);
+  }
+}
+
+bool Training::isObserved() const {
+  int64_t next = current + static_cast<int64_t>(inFlight);
+  bool traced =
+      !options.traceFile.empty() && next >= options.traceFirst && next <= options.traceLast;
+  return traced || tracing() || profiling() || (watch && !watch->done());
+}
+
+bool Training::isLookedAt(int64_t step) const {
+  auto due = [&](int64_t every) { return every > 0 && (step + 1) % every == 0; };
+  return step + 1 == options.end() || due(options.saveEvery) ||
+         (evalData && due(options.evalEvery));
+}
+
+bool Training::step() {
+  bool observed = isObserved();
+  if (observed && !settle(0))
+    return false;
+  try {
+    enqueue();
+  } catch (const Error &) {
+    // An error in the data of this step comes after the lines of the steps before it.
+    if (!settle(0))
+      return false;
+    throw;
+  }
+  const Flight &last = flights[inFlight - 1];
+  return settle(ahead && !observed && !isLookedAt(last.step) ? 1 : 0);
+}
+
+/// Enqueues the calls of the next step.
+void Training::enqueue() {
+  Flight flight;
+  flight.start = now();
+  flight.step = current + static_cast<int64_t>(inFlight);
+  int64_t sentBefore = bytesSent(program, *connection.collectives);
+  if (!options.traceFile.empty() && !tracing() && flight.step >= options.traceFirst &&
+      flight.step <= options.traceLast) {
+    connection.peers->barrier();
+    traceStart();
+  }
+  int enable = findName(program.metrics, program.metric_count, "enable");
+  for (int m = 0; m < program.accumulate; ++m) {
+    int slot = values->next();
+    setHyper(flight.step, slot);
+    data->fill(flight.step * program.accumulate + m, firstRow, inputs[slot].data());
+    data->fillRandom({options.seed, flight.step, m}, inputs[slot].data());
+    bool last = m + 1 == program.accumulate;
+    ShaleFunction function = last     ? program.step
+                             : m == 0 ? program.accumulate_first
+                                      : program.accumulate_next;
+    if (watch && !watch->done()) {
+      self.watch = &*watch;
+      watch->beginFunction(m == 0);
+    }
+    bool follows = ahead && inFlight > 0;
+    values->push(follows ? results->compiled() + enable * sizeof(float) : nullptr,
+                 hyperOffset + previousEnable * int64_t(sizeof(float)));
+    call(function);
+    firstRow += data->rows();
+  }
+  results->pull();
+  flight.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
+  flights[inFlight++] = flight;
+}
+
+bool Training::settle(size_t most) {
+  while (inFlight > most)
+    if (!finishStep())
+      return false;
+  return true;
+}
+
+/// Waits for the step that was enqueued first and reports it.
+bool Training::finishStep() {
+  StepMetrics m;
+  auto *metrics = reinterpret_cast<const float *>(results->read());
+  double end = now();
+  Flight flight = flights[0];
+  flights[0] = flights[1];
+  --inFlight;
+  if (self.watch)
+    watch->endStep();
+  self.watch = nullptr;
+  // The device may have begun the step when the one before it ended.
+  m.seconds = end - std::max(flight.start, lastEnd);
+  lastEnd = end;
+  if (tracing() && flight.step == options.traceLast)
+    if (std::vector<std::string> texts = connection.peers->gather(traceText(rendezvous.rank));
+        rendezvous.rank == 0)
+      writeTrace(texts, options.traceFile);
+  auto metric = [&](const char *name, float missing) {
+    int i = findName(program.metrics, program.metric_count, name);
+    return i < 0 ? missing : metrics[i];
+  };
+  m.step = flight.step;
+  m.loss = metric("loss", 0);
+  m.gradNorm = metric("grad_norm", 0);
+  m.lr = learningRate(options, flight.step);
+  m.tokens = program.tokens_per_step;
+  m.memoryBytes = residentBytes();
+  m.commBytes = flight.commBytes;
+  m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
+  m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
+  bool enabled = metric("enable", 1) != 0;
+  bool applied = enabled && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
+  // The step itself halves a scale that is too large. With a scale this small, the
+  // non-finite values have another cause.
+  constexpr float smallestScale = 1.0f / 65536;
+  m.scaled = findName(program.metrics, program.metric_count, "loss_scale") >= 0;
+  m.lossScale = metric("loss_scale", 1);
+  m.skipped = m.scaled && !applied;
+  bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
+  ++current;
+  updates += enabled;
+  bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
+  if (applied && evalData && (due || current == options.end())) {
+    m.evaluated = true;
+    m.evalLoss = evaluate(options.evalBatches).loss;
+  }
+  record(m);
+  return goesOn;
+}
+
+void Training::record(StepMetrics &m) {
+  if (rendezvous.rank != 0)
+    return;
+  log->record(m);
+  if (board)
+    board->record(m);
+  if (m.skipped || m.evaluated)
+    progress.clear();
+  progress.step(m, options.steps, now());
+  if (m.skipped || m.evaluated)
+    progress.clear();
+  if (m.skipped)
+    printf("step %lld skipped: gradients are not finite at loss scale %g\n", (long long)m.step + 1,
+           m.lossScale);
+  if (m.evaluated)
+    printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
+  fflush(stdout);
+}
+
+/// Ends the run after an update that was not applied.
+int Training::stopNonFinite() {
+  device->finish(); // the steps in flight, which change nothing
+  progress.clear();
+  fflush(stdout);
+  report("stopped: the loss or the gradient norm was not finite");
+  if (rendezvous.rank == 0)
+    complain("error", format("step %lld: the loss or the gradient norm is "
+                             "not finite; the update was not applied",
+                             (long long)current));
+  connection.peers->barrier();
+  return SHALE_EXIT_NON_FINITE;
+}
+
+int Training::requestedByAny() {
+  try {
+    return static_cast<int>(connection.peers->agree(requestedExit()));
+  } catch (const Error &) {
+    // A rank that hangs before a collective of a step in flight does not come here.
+    connection.collectives->awaitDiagnosis();
+    throw;
+  }
+}
+
+std::optional<int> Training::train() {
+  while (current + static_cast<int64_t>(inFlight) < options.end()) {
+    if (!step())
+      return stopNonFinite();
+    if (int code = requestedByAny()) {
+      if (!settle(0))
+        return stopNonFinite();
+      progress.clear();
+      save(true);
+      report("stopped by a signal");
+      if (rendezvous.rank == 0)
+        printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
+               (long long)options.steps);
+      connection.peers->barrier();
+      return code;
+    }
+    if (inFlight == 0 && options.saveEvery > 0 && current % options.saveEvery == 0 &&
+        current < options.end())
+      save(false);
+  }
+  return std::nullopt;
+}
+
+} // namespace shale::rt
