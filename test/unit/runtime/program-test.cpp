@@ -290,6 +290,20 @@ TEST_F(Program, RunsAheadWithTheSameFiles) {
           << folder << "/" << file;
 }
 
+// A signal ends the run after the step that is in flight.
+TEST_F(Program, ASignalSavesAfterTheStepInFlight) {
+  Result result = train("1-far", "r", "--steps 10", "BIGRAM_TERM=0:4");
+  EXPECT_EQ(result.code, 75) << result.text;
+  // The signal arrives while step 4 runs. Step 5 is in flight then.
+  EXPECT_NE(result.text.find("stopped by a signal after step 6/10"), std::string::npos)
+      << result.text;
+  EXPECT_EQ(metrics("r").size(), 6u);
+  EXPECT_TRUE(exists(work + "/r/checkpoints/step-00000006"));
+  ASSERT_EQ(train("1-far", "r", "--steps 10").code, 0);
+  ASSERT_EQ(train("1", "s", "--steps 10").code, 0);
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
 // An error in the data of a step comes after the lines of the steps before it.
 TEST_F(Program, BadDataOfTheNextStepComesAfterTheLineOfThisOne) {
   std::string tokens = bytes("data.txt");
