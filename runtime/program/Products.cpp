@@ -22,11 +22,15 @@ public:
   void multiply(const Product &product) override { products.push_back(product); }
   void attend(const Attention &) override {}
   void copy(void *, const void *, int64_t) override {}
+  void copyAcross(void *, const void *, int64_t) override {}
   void fill(void *, int, int64_t) override {}
   void store(int64_t *, int64_t) override {}
   void startCopy(int32_t, void *, const void *, int64_t) override {}
   void waitCopy(int32_t) override {}
   void finish() override {}
+  std::unique_ptr<Mark> makeMark() override {
+    fail(SHALE_EXIT_INTERNAL, "a function of the program waits for the device");
+  }
   void call(ShaleFunction, bool, const std::function<void()> &body) override { body(); }
 
   std::vector<Product> products;
