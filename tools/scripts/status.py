@@ -5,6 +5,8 @@ usage: status.py BUILD   (tools/scripts/docs calls it; llvm-tblgen and ctest are
 
 No list is written by hand. The operators are those that lib/Frontend/ONNX/Ops registers. The nn ops of an operator are those that its
 handler, and the functions that it calls, create. The properties of an nn op are its interfaces. The models are those of the build's tests.
+
+Fails if an op of a handler has no way to be compiled, if a differentiable op has no gradient check, or if an op has no evaluator or no test.
 """
 import ast
 import collections
@@ -108,8 +110,8 @@ def operators(ops):
             if (path.name, function) not in known:
                 sys.exit(f"status.py: finds no {function} in {path.name}")
             classes = created(path.name, handler + "(" + known[path.name, function], known, ops, {(path.name, function)})
-            if lacking := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
-                sys.exit(f"status.py: {name} becomes {', '.join(lacking)}, which nothing compiles")
+            if missing := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
+                sys.exit(f"status.py: {name} becomes {', '.join(missing)}, which nothing compiles")
             rows.append((domain, name, int(since), classes))
     return sorted(rows)
 
@@ -139,7 +141,7 @@ def bounds():
     return int(re.search(r'root\.opsets\[""\] < (\d+)', text)[1]), int(re.search(r'root\.opsets\[""\] > (\d+)', text)[1])
 
 
-def print_operators(ops):
+def print_operators(ops, handlers):
     low, high = bounds()
     print(f"""## ONNX operators
 
@@ -149,26 +151,58 @@ truth values); *handed on* where a tensor stays what it is. Operators of other n
 
 | operator | from | becomes | gradient | compiled to |
 |---|---|---|---|---|""")
-    for domain, name, since, classes in operators(ops):
+    for domain, name, since, classes in handlers:
         names = ", ".join(f"`{ops[c]['name']}`" for c in sorted(classes, key=lambda c: ops[c]["name"]))
         words = sorted({word for c in classes for word in compiled(ops[c])})
         since = f"{max(since, low)}" if not domain else f"{since}"
         print(f"| {domain + '.' if domain else ''}{name} | {since} | {names or 'nothing'} | {gradient(classes, ops)} | {', '.join(words) or '-'} |")
 
 
-def print_ops(ops):
+def evaluated():
+    """Classes of nn ops with an evaluator in the interpreter."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "lib" / "Interpreter" / "NN").glob("*.cpp")))
+    return set(re.findall(r"\b(?:add|addLockstep|addUpdate|unary|binary)<nn::(\w+)>", text))
+
+
+def test_of(op, tests):
+    """The file that tests an op: its gradient check, which a differentiable op must have in a file of its name, or one that has the op."""
+    uses = {path: text for path, text in tests.items() if re.search(rf"\bnn\.{op['name']}\b", text)}
+    checks = [path for path, text in uses.items() if path.stem == op["name"] and re.search(r"^// RUN: .*--check-gradient", text, re.M)]
+    if "DifferentiableOpInterface" in op["has"] and not checks:
+        sys.exit(f"status.py: nn.{op['name']} is differentiable, but no {op['name']}.mlir under test/dialects/nn checks its gradient "
+                 "(shale-run --check-gradient)")
+    if not uses:
+        sys.exit(f"status.py: no file under test/dialects/nn has nn.{op['name']}")
+    return (checks or sorted(uses, key=lambda path: (path.stem != op["name"], path)))[0]
+
+
+def print_ops(ops, handlers):
+    folder = ROOT / "test" / "dialects" / "nn"
+    tests = {path: path.read_text() for path in sorted(folder.rglob("*.mlir")) if not path.stem.endswith("-invalid")}
+    evaluators = evaluated()
+    imported = collections.defaultdict(list)
+    for domain, name, _, classes in handlers:
+        for each in classes:
+            imported[each].append(f"{domain}.{name}" if domain else name)
     print("""
 ## nn ops
 
-*Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule how its dimensions may be split. *Compiled to*: a product of the
-target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units` builds, or part of a generated kernel.
+*Imported from*: ONNX operators that may become the op. *Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule for how
+its dimensions may be split. *Compiled to*: a product of the target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units`
+builds, or part of a generated kernel. *Test*: a file of `test/dialects/nn`; for an op with a gradient, the one that compares it with central differences.
+The interpreter has an evaluator for every op.
 
-| op | gradient | sharding | compiled to |
-|---|---|---|---|""")
-    for op in sorted(ops.values(), key=lambda op: op["name"]):
-        if compiled(op):
-            print(f"| `{op['name']}` | {'yes' if 'DifferentiableOpInterface' in op['has'] else '-'} | {'yes' if 'ShardingRuleOpInterface' in op['has'] else '-'} | "
-                  f"{', '.join(compiled(op))} |")
+| op | imported from | gradient | sharding | compiled to | test |
+|---|---|---|---|---|---|""")
+    for each, op in sorted(ops.items(), key=lambda item: item[1]["name"]):
+        if not compiled(op):
+            continue
+        if each not in evaluators:
+            sys.exit(f"status.py: the interpreter has no evaluator for nn.{op['name']}")
+        names = sorted(set(imported[each]))
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        print(f"| `{op['name']}` | {shown or '-'} | {'yes' if 'DifferentiableOpInterface' in op['has'] else '-'} | "
+              f"{'yes' if 'ShardingRuleOpInterface' in op['has'] else '-'} | {', '.join(compiled(op))} | `{test_of(op, tests).relative_to(folder)}` |")
 
 
 def option(command, name, default):
@@ -248,8 +282,9 @@ def main():
 
 What Shale reads, differentiates and compiles, and which models it trains as PyTorch does. The page is made from the sources and the tests.
 """)
-    print_operators(ops)
-    print_ops(ops)
+    handlers = operators(ops)
+    print_operators(ops, handlers)
+    print_ops(ops, handlers)
     print_models(pathlib.Path(sys.argv[1]))
     print_exported()
 
