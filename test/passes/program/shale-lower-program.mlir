@@ -12,7 +12,7 @@
 // RUN: sed 's:nn.optimizer = "adamw", ::' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: a program needs the attribute 'nn.optimizer', set by --shale-autodiff
 // RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lamb":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: 'nn.optimizer' must be one of adamw, sgd, lion, adafactor, on a module
+// UNKNOWN: 'nn.optimizer' must be one of adamw, sgd, {{.*}}, on a module
 // RUN: sed 's:"adamw":"sgd":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: 'rt.func' op reads 'beta1', which is no hyper-parameter of optimizer 'sgd'
 // RUN: sed 's:"lr", "beta1":"lr", "beta2":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BASE
