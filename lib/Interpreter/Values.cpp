@@ -36,11 +36,11 @@ uint64_t hashName(StringRef name) {
 /// Returns hyper-parameters under which a training step is well conditioned and every term of an
 /// update counts: the defaults, or a half where they are 0.
 double hyperValue(StringRef name) {
-  if (name == "lr")
-    return 1e-3;
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter &hyper : optimizer->hypers)
       if (hyper.name == name) {
+        if (hyper.source == nn::HyperSource::LearningRate)
+          return 1e-3;
         if (hyper.source == nn::HyperSource::StepPower)
           return hyper.text.empty() ? 5e-4 : 0.5;      // a bound of the learning rate; a weight
         if (hyper.low > 0 && hyper.value == hyper.low) // a bound, which is out of reach by default

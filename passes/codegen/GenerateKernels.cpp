@@ -1,4 +1,5 @@
 //===- GenerateKernels.cpp - Native functions of the plan's kernels -------===//
+#include "dialects/mem/Mem.h"
 #include "dialects/rt/RT.h"
 #include "lib/Analysis/KernelReport.h"
 #include "lib/Target/Target.h"
@@ -35,17 +36,18 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
     const Target *target = targetOf(module);
     if (!target)
       return signalPassFailure();
-    if (failed(generate(module, *target, /*host=*/false)) ||
-        (&target->getHost() != target && failed(generate(module, target->getHost(), true))))
+    if (failed(generate(module, *target, mem::Memory::Device)) ||
+        (&target->getHost() != target &&
+         failed(generate(module, target->getHost(), mem::Memory::Host))))
       return signalPassFailure();
   }
 
-  /// Generates the kernels of the device, or those of its host.
-  static LogicalResult generate(ModuleOp module, const Target &target, bool host) {
+  /// Generates the kernels whose buffers are in `memory`.
+  static LogicalResult generate(ModuleOp module, const Target &target, mem::Memory memory) {
     llvm::StringMap<std::pair<rt::KernelOp, KernelInfo>> infos; // by the name of the code
     OwningOpRef<ModuleOp> generated = ModuleOp::create(module.getLoc());
     for (auto kernel : module.getOps<rt::KernelOp>()) {
-      if (kernel.getHost() != host)
+      if (kernel.getHost() != (memory == mem::Memory::Host))
         continue;
       std::string name = ("kernel." + kernel.getSymName()).str();
       FailureOr<KernelInfo> info = target.generateKernel(*generated, name, kernel.getBody());
