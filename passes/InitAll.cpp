@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
@@ -40,6 +41,37 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registerCudaKernels(registry);
 }
 
+/// Registers the pipeline of each stage of a compilation, with default options.
+static void registerStages() {
+  using namespace shale;
+  using mlir::OpPassManager;
+  mlir::PassPipelineRegistration<>("shale-stage-recover", "The stage recover",
+                                   [](OpPassManager &pm) { buildImportPipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-annotate", "The stage annotate",
+                                   [](OpPassManager &pm) { buildAnnotatePipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-autodiff", "The stage autodiff",
+                                   [](OpPassManager &pm) { buildAutodiffPipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-precision", "The stage precision",
+                                   buildPrecisionPipeline);
+  mlir::PassPipelineRegistration<>("shale-stage-partition", "The stage partition",
+                                   [](OpPassManager &pm) { buildShardingPipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-policies", "The stage policies",
+                                   [](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-memory", "The stage memory",
+                                   [](OpPassManager &pm) { buildMemoryPipeline(pm); });
+  mlir::PassPipelineRegistration<>("shale-stage-fusion", "The stage fusion",
+                                   [](OpPassManager &pm) { buildFusionPipeline(pm); });
+  mlir::PassPipelineRegistration<ScheduleOptions>("shale-stage-schedule", "The stage schedule",
+                                                  buildSchedulePipeline);
+  mlir::PassPipelineRegistration<PlanOptions>("shale-stage-plan", "The stage plan",
+                                              buildPlanPipeline);
+  mlir::PassPipelineRegistration<>("shale-stage-codegen", "The stage codegen",
+                                   [](OpPassManager &pm) {
+                                     pm.addPass(createGenerateKernelsPass());
+                                     pm.addPass(createLowerProgramPass());
+                                   });
+}
+
 void shale::registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
@@ -56,4 +88,5 @@ void shale::registerAllPasses() {
   registerFusionPasses();
   registerCodegenPasses();
   registerShardingPasses();
+  registerStages();
 }

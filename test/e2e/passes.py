@@ -53,7 +53,7 @@ UNIT = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
 
 def program(path):
     """The text of a dump without the flags and the stage that --save-temps records."""
-    text = re.sub(r"^// To go on: .*\n", "", path.read_text())
+    text = re.sub(r"^(// To .*\n)+", "", path.read_text())
     return re.sub(r',\s*shale\.flags = \[[^\]]*\],\s*shale\.stage = "[a-z]*"', "", text, count=1)
 
 

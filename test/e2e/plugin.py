@@ -110,7 +110,7 @@ def check_operator(tools, plugin, work):
             raise Deviates(f"losses on {ranks} ranks are {got}, numpy's are {want}")
     # The first line of a dump is the command that continues from it.
     dump = next((work / "dumps2").glob("*-autodiff.mlir"))
-    words = dump.read_text().splitlines()[0].removeprefix("// To go on: shalec ").replace("PROGRAM", str(work / "again")).split()
+    words = dump.read_text().splitlines()[0].removeprefix("// To continue: shalec ").replace("PROGRAM", str(work / "again")).split()
     run([tools / "shalec", *words], "shalec --compile-from")
     run([work / "again", *train[1:], "--out", work / "again-run"], "the program of a dump")
     first, second = (read_safetensors(work / name / "model.safetensors") for name in ("run2", "again-run"))
@@ -145,7 +145,7 @@ def check_errors(tools, prefix, plugin, work):
             fails([*command, f"--load-pass-plugin={work / name}"], 69, text)
     load = [*shalec, "--load-pass-plugin", plugin]
     fails([*load, "--insert-pass", "autodiff"], 64, "expects after:STAGE:PASSES; got 'autodiff'")
-    fails([*load, "--insert-pass", "after:lunch:acme-clip-gradients"], 64, "stage 'lunch' is none of import, recover")
+    fails([*load, "--insert-pass", "after:lunch:acme-clip-gradients"], 64, "stage 'lunch' is not one of import, recover")
     fails([*load, "--insert-pass", "after:autodiff:acme-clip"], 64, "'acme-clip' does not refer to a registered pass")
     fails([*shalec, "--insert-pass", "after:autodiff:acme-clip-gradients"], 64, "--load-pass-plugin=FILE adds passes")
     fails([*load, "--insert-pass", "after:autodiff:acme-clip-gradients{limit=-1}"], 65, "limit must be positive")

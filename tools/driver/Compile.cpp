@@ -93,7 +93,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
     int64_t &size = import.dims[dim.name] = *dim.size;
     if (dim.perRank && llvm::MulOverflow(*dim.size, ranks, size))
       return usageError("--dim " + dim.name + ": " + llvm::Twine(*dim.size) + " on each of " +
-                        llvm::Twine(ranks) + " ranks is no size");
+                        llvm::Twine(ranks) + " ranks overflows 64 bits");
   }
   for (const auto &[name, value] : options.binds)
     if (std::string wrong = onnx::parseImportFlag("bind", name + "=" + value, import);
@@ -268,12 +268,13 @@ private:
       reached |= known && stage.last && stage.level == options.emit;
     }
     if (!known)
-      return usageError("--compile-from: '" + options.compileFrom + "' is none of " + names);
+      return usageError("--compile-from: '" + options.compileFrom + "' is not one of " + names);
     if (!reached)
       return usageError("--emit: no stage from " + options.compileFrom + " on makes this IR");
     if (options.describe)
       return usageError("--describe needs the model, not a dump: leave --compile-from out");
     stageNumber = number;
+    lastDump = options.model;
     chosen = options.compileFrom != "import" && options.compileFrom != "recover";
     if (options.compileFrom != "plan")
       return SHALE_EXIT_OK;
@@ -452,7 +453,7 @@ private:
     if (StringRef(stage.name) == "partition")
       if (int code = writeNumerics(*module))
         return code;
-    return saveStage(stage.name);
+    return saveStage(stage.name, options.saveTemps.empty() ? "" : describeStage(stage));
   }
 
   int writeNumerics(ModuleOp partitioned) {
@@ -475,7 +476,7 @@ private:
     return writeNumerics(*module);
   }
 
-  int saveStage(StringRef name) {
+  int saveStage(StringRef name, std::string passes = "") {
     if (options.saveTemps.empty())
       return SHALE_EXIT_OK;
     if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps)) {
@@ -485,7 +486,8 @@ private:
     }
     std::string path = stagePath(name);
     ++stageNumber;
-    return writeDump(*module, path, name, options, chosen);
+    DumpOrigin origin{std::move(passes), std::exchange(lastDump, path + ".mlirbc")};
+    return writeDump(*module, path, name, origin, options, chosen);
   }
 
   /// Returns the path prefix of the files that the current stage writes.
@@ -559,6 +561,7 @@ private:
   std::optional<Planner> planner; // for advice, if a program is made
   ProgramSummary summary;
   int stageNumber = 1;
+  std::string lastDump; // the file of the module before the current stage
   llvm::StringSet<> said;
 };
 

@@ -56,7 +56,18 @@ void shale::printModule(ModuleOp module, int64_t maxElements, raw_ostream &os) {
   printForPeople(module, maxElements, argumentName, os);
 }
 
-int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
+/// Returns a word as a shell reads it: in quotes if it has other characters than those of paths.
+static std::string shellWord(StringRef word) {
+  if (llvm::all_of(word,
+                   [](char c) { return llvm::isAlnum(c) || StringRef("_-+=:,./").contains(c); }))
+    return word.str();
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage, const DumpOrigin &origin,
                      const CompileOptions &options, bool chosen) {
   Builder builder(module.getContext());
   std::vector<std::string> flags = flagsOf(options, chosen);
@@ -65,10 +76,18 @@ int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage,
   module->setAttr(kStageAttr, builder.getStringAttr(stage));
   std::string text = prefix.str() + ".mlir", code = prefix.str() + ".mlirbc";
   int failed = writeOutput(text, [&](raw_ostream &os) {
-    os << "// To go on: shalec";
-    for (const std::string &plugin : options.plugins) // its ops must parse
-      os << " --load-pass-plugin=" << plugin;
-    os << " --compile-from=" << stage << " " << code << " -o PROGRAM\n";
+    std::string plugins; // their ops must parse
+    for (const std::string &plugin : options.plugins)
+      plugins += " " + shellWord("--load-pass-plugin=" + plugin);
+    auto comment = [&](const std::string &text) {
+      if (!StringRef(text).contains('\n')) // a comment ends with its line
+        os << "// " << text << "\n";
+    };
+    comment("To continue: shalec" + plugins + " --compile-from=" + stage.str() + " " +
+            shellWord(code) + " -o PROGRAM");
+    if (!origin.passes.empty())
+      comment("To repeat the stage: shale-opt" + plugins + " " + shellWord(origin.before) + " " +
+              shellWord("--pass-pipeline=" + origin.passes));
     printModule(module, kShownElements, os);
   });
   if (!failed)

@@ -2,7 +2,7 @@
 //
 // --save-temps writes the module after each stage twice: as text to read, without
 // locations and large constants, and as bytecode, with both. Each records its stage and
-// the flags of the compilation. --compile-from goes on from either.
+// the flags of the compilation. --compile-from continues from either.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_DRIVER_DUMPS_H
@@ -18,10 +18,17 @@ namespace shale {
 /// elided.
 void printModule(mlir::ModuleOp module, int64_t maxElements, llvm::raw_ostream &os);
 
-/// Writes PREFIX.mlir and PREFIX.mlirbc for the module after `stage`. With `chosen` the recorded
-/// flags hold the values that the planner chose. Returns an exit code.
+/// How a stage made a module: its passes, as text for --pass-pipeline, and the dump that they ran
+/// on. Empty for the imported module.
+struct DumpOrigin {
+  std::string passes, before;
+};
+
+/// Writes PREFIX.mlir and PREFIX.mlirbc for the module after `stage`. The text begins with the
+/// commands that continue from it and that repeat the stage. With `chosen` the recorded flags hold
+/// the values that the planner chose. Returns an exit code.
 int writeDump(mlir::ModuleOp module, llvm::StringRef prefix, llvm::StringRef stage,
-              const CompileOptions &options, bool chosen);
+              const DumpOrigin &origin, const CompileOptions &options, bool chosen);
 
 /// Reads the dump that `options.model` names and adds the flags that it records to `options`; typed
 /// flags come first. Returns an exit code after an error.

@@ -56,12 +56,8 @@ int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef f
 
 std::string shale::describeStages(const CompileOptions &options, StringRef from, StringRef to) {
   std::string text;
-  llvm::raw_string_ostream os(text);
-  for (const Stage &stage : stagesBetween(options, from, to)) {
-    OpPassManager manager(ModuleOp::getOperationName());
-    stage.build(manager);
-    manager.printAsTextualPipeline(os);
-  }
+  for (const Stage &stage : stagesBetween(options, from, to))
+    text += describeStage(stage);
   return text;
 }
 

@@ -94,8 +94,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
   for (const Output &output : outputs) {
     if (output.path == "-") {
       if (output.flag == "-o" && makesProgram(options))
-        return refuse(output,
-                      "a program does not go to standard output; name a file, or --emit a text");
+        return refuse(
+            output, "a program cannot be written to standard output; name a file, or --emit text");
       continue;
     }
     for (const std::string &input : inputs)
@@ -112,7 +112,7 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
                                           : "its folder takes no new file");
     if (isSpecial(output.path)) {
       if (output.flag == "-o" && makesProgram(options))
-        return refuse(output, "is no regular file, and a program goes to one");
+        return refuse(output, "is not a regular file, and a program must be one");
       continue;
     }
     for (const Output &other : outputs)

@@ -150,6 +150,15 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
   return stages;
 }
 
+std::string shale::describeStage(const Stage &stage) {
+  OpPassManager manager(mlir::ModuleOp::getOperationName());
+  stage.build(manager);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  manager.printAsTextualPipeline(os);
+  return text;
+}
+
 int shale::checkInsertedPasses(const CompileOptions &options) {
   auto error = [](const llvm::Twine &message) {
     llvm::errs() << "shalec: error: --insert-pass: " << message << "\n";
@@ -160,7 +169,7 @@ int shale::checkInsertedPasses(const CompileOptions &options) {
     names.push_back(stage.name);
   for (const auto &[after, passes] : options.inserted) {
     if (!llvm::is_contained(names, after))
-      return error("stage '" + after + "' is none of " + llvm::join(names, ", "));
+      return error("stage '" + after + "' is not one of " + llvm::join(names, ", "));
     std::string message;
     llvm::raw_string_ostream os(message);
     OpPassManager manager(mlir::ModuleOp::getOperationName());

@@ -22,6 +22,9 @@ struct Stage {
 /// must outlive them.
 std::vector<Stage> stagesFor(const CompileOptions &options);
 
+/// Returns the passes of a stage with their options, as text for --pass-pipeline.
+std::string describeStage(const Stage &stage);
+
 /// Checks stages and passes of --insert-pass. Passes must be registered. Returns an exit code.
 int checkInsertedPasses(const CompileOptions &options);
 
