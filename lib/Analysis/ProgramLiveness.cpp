@@ -44,7 +44,7 @@ LogicalResult ProgramLiveness::run(rt::FuncOp function, bool strict) {
         continue;
       rt::BufferOp buffer = rt::allocationOf(instance.getValue());
       if (!buffer)
-        return op.emitOpError("accesses what is no rt.buffer");
+        return op.emitOpError("accesses a value that is not an rt.buffer");
       auto it = found.find(buffer);
       if (it == found.end()) {
         if (strict && isa<MemoryEffects::Read>(instance.getEffect()) &&

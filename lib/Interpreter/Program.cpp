@@ -192,7 +192,7 @@ LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name, Interpreter &
         nn::tensorBytes(tensor) > interpreter.options.maxBytes / ranks / 8)
       return function.emitError("argument ")
              << i << " of type " << type
-             << " is no static tensor that the interpreter has room for";
+             << " is not a static tensor that fits in the interpreter's memory";
     auto packed = packArgument(function, i, ranks, inputs);
     if (failed(packed))
       return failure();

@@ -72,7 +72,7 @@ std::string shale::parseMemoryLimit(StringRef text, MemoryLimit &limit) {
     StringRef number = plain ? part : size;
     *slot = parseByteSize(number);
     if (!*slot)
-      return ("'" + number + "' is no size, such as 40GiB or 500MB").str();
+      return ("'" + number + "' is not a size, such as 40GiB or 500MB").str();
   }
   return "";
 }

@@ -56,7 +56,7 @@ static std::string parseWord(const Word<E> (&words)[N], StringRef text, E &value
       value = word.value;
       return "";
     }
-  return ("'" + text + "' is none of ").str() +
+  return ("'" + text + "' is not one of ").str() +
          llvm::join(llvm::map_range(words, [](const Word<E> &word) { return word.text; }), ", ");
 }
 
@@ -145,7 +145,7 @@ std::string shale::parseText(StringRef text, UnitPolicy &policy) {
   }
   policy.kind = word.consume_front("class:") ? UnitPolicy::Class : UnitPolicy::Match;
   if (policy.kind == UnitPolicy::Match && !word.consume_front("match:"))
-    return ("'" + text + "' is none of block, class:NAME, size:N, match:REGEX").str();
+    return ("'" + text + "' is not one of block, class:NAME, size:N, match:REGEX").str();
   policy.name = word.str();
   return "";
 }
@@ -189,7 +189,7 @@ std::string shale::parseText(StringRef text, RecomputePolicy &policy) {
       return "";
   }
   return ("'" + text +
-          "' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX")
+          "' is not one of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX")
       .str();
 }
 
@@ -241,7 +241,7 @@ std::string shale::parseText(StringRef text, OffloadPolicy &policy) {
       return kind == "none"
                  ? "'none' stands alone; got '" + text.str() + "'"
                  : "'" + part.str() +
-                       "' is none of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
+                       "' is not one of none, all, params, grads, optimizer, activations, each with :FRACTION or without";
     policy.*known->second = fraction;
   }
   return "";

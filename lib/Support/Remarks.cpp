@@ -25,7 +25,7 @@ llvm::Error shale::showRemarks(MLIRContext &context, StringRef filter) {
   std::string all = filter.empty() ? ".*" : filter.str();
   remark::RemarkCategories categories{std::nullopt, all, all, all, all};
   if (!llvm::Regex(all).isValid(message))
-    return llvm::createStringError("'" + filter + "' is no regular expression: " + message);
+    return llvm::createStringError("'" + filter + "' is not a regular expression: " + message);
   if (failed(remark::enableOptimizationRemarks(context, std::make_unique<Diagnostics>(),
                                                std::make_unique<remark::RemarkEmittingPolicyAll>(),
                                                categories)))

@@ -20,7 +20,7 @@ namespace shale {
 void emitDecision(mlir::Location location, llvm::StringRef category, const llvm::Twine &text);
 
 /// Makes remarks diagnostics, "TEXT [CATEGORY]", where the regular expression `filter` matches the
-/// whole category; an empty one matches all. Fails if `filter` is no regular expression.
+/// whole category; an empty one matches all. Fails if `filter` is not a regular expression.
 llvm::Error showRemarks(mlir::MLIRContext &context, llvm::StringRef filter);
 
 } // namespace shale

@@ -25,7 +25,8 @@ FailureOr<SmallVector<nn::StateOp>> matchParameters(ModuleOp module, StringRef r
   llvm::Regex pattern(regex);
   std::string reason;
   if (!pattern.isValid(reason))
-    return module.emitError(option) << ": '" << regex << "' is no regular expression: " << reason;
+    return module.emitError(option)
+           << ": '" << regex << "' is not a regular expression: " << reason;
   SmallVector<nn::StateOp> matched;
   for (auto state : module.getOps<nn::StateOp>())
     if (state.getRole() == nn::Role::Param &&

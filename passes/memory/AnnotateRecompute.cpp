@@ -90,7 +90,7 @@ FailureOr<std::vector<std::string>> matchScopes(ModuleOp module, StringRef regex
   std::string reason;
   if (!pattern.isValid(reason))
     return emitError(module.getLoc(), "--recompute match:")
-           << regex << ": no regular expression: " << reason;
+           << regex << ": not a regular expression: " << reason;
   llvm::SetVector<StringRef> found, all;
   for (auto state : module.getOps<nn::StateOp>())
     all.insert_range(scopesOf(state.getSymName(), false));

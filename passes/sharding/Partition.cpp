@@ -93,7 +93,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
       nn::StateOp state = nn::getState(function, symbol);
       if (!state)
         return function.emitError("argument ")
-               << argument.getArgNumber() << " refers to " << symbol << ", which is no state";
+               << argument.getArgNumber() << " refers to " << symbol << ", which is not a state";
       Layout layout = *getLayout(argument);
       if (!layout.partial.empty())
         return function.emitError("state ") << symbol << " cannot be partial";

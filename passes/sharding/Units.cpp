@@ -124,7 +124,7 @@ LogicalResult UnitsBuilder::readFunctions() {
         continue;
       if (!symbols.lookup<nn::StateOp>(symbol.getAttr()))
         return function.emitError("argument ")
-               << argument.getArgNumber() << " refers to " << symbol << ", which is no state";
+               << argument.getArgNumber() << " refers to " << symbol << ", which is not a state";
       auto [use, first] = used.try_emplace(symbol.getValue(), usedType(argument));
       if (!first && use->second != usedType(argument))
         use->second = Type();

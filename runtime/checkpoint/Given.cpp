@@ -85,8 +85,9 @@ std::string renamed(std::string name, const std::vector<std::string> &renames) {
                                 std::regex_constants::match_continuous |
                                     std::regex_constants::format_first_only);
     } catch (const std::regex_error &error) {
-      fail(SHALE_EXIT_USAGE, "--init-map '%s': what is before '=' is no regular expression (%s)",
-           rule.c_str(), error.what());
+      fail(SHALE_EXIT_USAGE,
+           "--init-map '%s': the part before '=' is not a regular expression (%s)", rule.c_str(),
+           error.what());
     }
     if (name.empty())
       return name;
@@ -137,7 +138,8 @@ void GivenWeights::openIndex(const std::string &path) {
     for (const auto &[name, file] : index.at("weight_map").items())
       fileOf[name] = file.get<std::string>();
   } catch (const std::exception &error) {
-    fail(SHALE_EXIT_DATA, "'%s' is no index of safetensors files: %s", path.c_str(), error.what());
+    fail(SHALE_EXIT_DATA, "'%s' is not an index of safetensors files: %s", path.c_str(),
+         error.what());
   }
   std::map<std::string, SafetensorsReader *> readers;
   for (const auto &[name, file] : fileOf) {

@@ -178,11 +178,11 @@ void checkTiling(const std::string &path, std::map<std::string, TensorInfo> &tab
 SafetensorsReader::SafetensorsReader(const std::string &path) : input(path) {
   uint64_t length = 0;
   if (input.size() < 8)
-    fail(SHALE_EXIT_DATA, "'%s' is no safetensors file: %lld bytes", path.c_str(),
+    fail(SHALE_EXIT_DATA, "'%s' is not a safetensors file: %lld bytes", path.c_str(),
          (long long)input.size());
   input.readAt(0, &length, 8);
   if (length > headerLimit || length > static_cast<uint64_t>(input.size()) - 8)
-    fail(SHALE_EXIT_DATA, "'%s' is no safetensors file: a header of %llu bytes in %lld",
+    fail(SHALE_EXIT_DATA, "'%s' is not a safetensors file: a header of %llu bytes in %lld",
          path.c_str(), (unsigned long long)length, (long long)input.size());
   std::string header(length, '\0');
   input.readAt(8, header.data(), length);

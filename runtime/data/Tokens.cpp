@@ -26,7 +26,7 @@ TokenFile::TokenFile(const std::string &path, const TokenOptions &options) : fil
   bool bytes = options.vocabulary > 0 && options.vocabulary <= 256;
   if (!options.typed && !bytes)
     fail(SHALE_EXIT_DATA,
-         "'%s' is no .bin, .npy or .safetensors file, and its bytes are no tokens "
+         "'%s' is not a .bin, .npy or .safetensors file, and its bytes are not tokens "
          "of a model with %s: tokenize it first. A file of tokens under this name "
          "needs --token-dtype (uint8 for bytes)",
          path.c_str(),
@@ -144,10 +144,10 @@ void TokenFile::openNpy() {
   const char *name = file.path().c_str();
   unsigned char head[12] = {0};
   if (file.size() < 12)
-    fail(SHALE_EXIT_DATA, "'%s' is no .npy file: %lld bytes", name, (long long)file.size());
+    fail(SHALE_EXIT_DATA, "'%s' is not a .npy file: %lld bytes", name, (long long)file.size());
   file.readAt(0, head, 12);
   if (std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
-    fail(SHALE_EXIT_DATA, "'%s' is no .npy file of version 1 to 3", name);
+    fail(SHALE_EXIT_DATA, "'%s' is not a .npy file of version 1 to 3", name);
   bool shortForm = head[6] == 1;
   int64_t length = head[8] | head[9] << 8;
   if (!shortForm)

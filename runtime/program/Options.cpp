@@ -280,7 +280,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   if (!extra.empty()) {
     std::string flag = extra.front().substr(0, extra.front().find('='));
     if (flag.empty() || flag[0] != '-')
-      return refuse("'" + flag + "' is no flag; see --help");
+      return refuse("'" + flag + "' is not a flag; see --help");
     std::string answer = answerToFlag(flag);
     if (!answer.empty())
       return refuse(flag + " " + answer + ". See --help");

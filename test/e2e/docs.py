@@ -100,7 +100,7 @@ class Block:
         note = re.fullmatch(r"exit (\d+)|not run: (.+)|(prints)|file: (\S+)", self.note)
         # Other comments are ignored, but a malformed comment for this test is an error.
         if not note and re.match(r"(exit|not run|prints|file)\b", self.note):
-            raise Deviates(f"{self.where}: '{self.note}' is no note of this test")
+            raise Deviates(f"{self.where}: '{self.note}' is not a note of this test")
         code, self.left_out, self.printed, self.file = note.groups() if note else (None, None, None, None)
         self.code = int(code or 0)
 
@@ -304,7 +304,7 @@ WRONG = {  # pages that the test must refuse, with a part of its message
     "a message of nobody": ("| message | remedy |\n|---|---|\n| `the moon is in the wrong house` | wait |\n", "nobody says"),
     "an answer of nobody": ("| typed | answer |\n|---|---|\n| `shalec --lr 1` | `the moon` |\n", "ends with 64 and says"),
     "a page that is not there": ("See [this](no-such-page.md).\n", "there is no no-such-page.md"),
-    "a note that is none": ("<!-- exit soon -->\n```sh\ntrue\n```\n", "is no note of this test"),
+    "a note that is none": ("<!-- exit soon -->\n```sh\ntrue\n```\n", "is not a note of this test"),
     "a fence without an end": ("```sh\ntrue\n", "fences"),
 }
 

@@ -57,7 +57,7 @@ def rows_of(files, length, shift, count, shuffled):
     for epoch in range(count // len(windows) + 1):
         places = permutation(SEED, epoch, len(windows)) if shuffled else list(range(len(windows)))
         if sorted(places) != list(range(len(windows))):
-            raise Deviates(f"the order of {len(windows)} windows is no permutation")
+            raise Deviates(f"the order of {len(windows)} windows is not a permutation")
         order += places
     picked = [windows[place] for place in order[:count]]
     return [np.stack([file[at + more:at + more + length] for file, at in picked]).astype(np.int64) for more in (0, shift)]

@@ -100,7 +100,7 @@ class Weights:
         index.write_text(json.dumps({"weight_map": {**weight_map, "more": file}}))
         self.refused(65, ["no tensor 'more'"], "--init", folder)
         index.write_text("{\"weight_map\": [")
-        self.refused(65, ["no index"], "--init", folder)
+        self.refused(65, ["not an index"], "--init", folder)
         self.refused(66, ["nowhere"], "--init", self.work / "nowhere")
         self.refused(66, ["model.safetensors"], "--init", self.work)
 

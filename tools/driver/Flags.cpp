@@ -38,7 +38,7 @@ template <auto Member> std::string setBool(O &o, StringRef v) {
   std::string word = v.lower();
   o.*Member = llvm::is_contained({"true", "on", "yes", "1"}, word);
   bool known = o.*Member || llvm::is_contained({"false", "off", "no", "0"}, word);
-  return known ? "" : ("'" + v + "' is none of true, false").str();
+  return known ? "" : ("'" + v + "' is not one of true, false").str();
 }
 template <auto Member> std::string getBool(const O &o) { return o.*Member ? "true" : "false"; }
 
@@ -114,7 +114,7 @@ std::string setMesh(O &o, StringRef v) {
 std::string setOptimizer(O &o, StringRef v) {
   const nn::Optimizer *found = nn::findOptimizer(v);
   if (!found)
-    return ("'" + v + "' is none of " + nn::listOptimizers(", ")).str();
+    return ("'" + v + "' is not one of " + nn::listOptimizers(", ")).str();
   o.optimizer = found;
   return "";
 }
@@ -122,7 +122,7 @@ std::string setOptimizer(O &o, StringRef v) {
 std::string setMachine(O &o, StringRef v) {
   o.machine = ratesNamed(v);
   auto names = llvm::map_range(knownRates(), [](const Rates &rates) { return rates.name; });
-  return o.machine ? "" : ("'" + v + "' is none of " + llvm::join(names, ", ")).str();
+  return o.machine ? "" : ("'" + v + "' is not one of " + llvm::join(names, ", ")).str();
 }
 
 std::string setBucketSize(O &o, StringRef v) {
@@ -137,7 +137,7 @@ template <typename E> using Words = llvm::ArrayRef<std::pair<StringRef, E>>;
 template <typename E> std::string parseWord(Words<E> words, StringRef v, E &value) {
   auto known = llvm::find_if(words, [&](const auto &word) { return word.first == v; });
   if (known == words.end())
-    return ("'" + v + "' is none of ").str() + llvm::join(llvm::make_first_range(words), ", ");
+    return ("'" + v + "' is not one of ").str() + llvm::join(llvm::make_first_range(words), ", ");
   value = known->second;
   return "";
 }

@@ -120,7 +120,7 @@ static std::string checkValue(const Knob &knob, StringRef value) {
   CompileOptions trial;
   std::string wrong = knob.flag->set(trial, value);
   if (wrong.empty() && trial.recompute.kind == RecomputePolicy::Auto)
-    wrong = "'auto' is no one plan: name the policies to compare";
+    wrong = "'auto' is not a single plan: name the policies to compare";
   return wrong.empty() ? "" : (knob.flag->name + (" '" + value + "': ") + wrong).str();
 }
 
@@ -149,7 +149,7 @@ std::string shale::parseComparison(StringRef list, std::vector<Comparison> &comp
     }
     if (!knob) {
       auto names = llvm::map_range(allKnobs(), [](const Knob &each) { return each.flag->name; });
-      return ("'" + name + "' is none of ").str() + llvm::join(names, ", ");
+      return ("'" + name + "' is not one of ").str() + llvm::join(names, ", ");
     }
     if (llvm::any_of(comparisons, [&](const Comparison &each) { return each.knob == knob; }))
       return ("'" + name + "' is named twice").str();

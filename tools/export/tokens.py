@@ -73,7 +73,7 @@ class Tokenizer:
             self.own = AutoTokenizer.from_pretrained(name)
         except Exception as error:  # any exception of the library
             local = pathlib.Path(name).exists()
-            raise Failure(DATA if local else NO_INPUT, f"'{name}' is no tokenizer: {brief(error, 300)}\n  a folder with tokenizer.json, or bytes") from error
+            raise Failure(DATA if local else NO_INPUT, f"'{name}' is not a tokenizer: {brief(error, 300)}\n  a folder with tokenizer.json, or bytes") from error
         self.count, self.end = len(self.own), self.own.eos_token_id
 
     def tokens(self, text):

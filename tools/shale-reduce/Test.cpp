@@ -83,7 +83,7 @@ llvm::Expected<Test> Test::fromOpt(StringRef program, std::vector<std::string> a
                                    std::optional<std::string> expect) {
   std::string why, path = program.str();
   if (expect && !llvm::Regex(*expect).isValid(why))
-    return llvm::createStringError("--expect=" + *expect + " is no regular expression: " + why);
+    return llvm::createStringError("--expect=" + *expect + " is not a regular expression: " + why);
   if (path.empty()) {
     static int inThisProgram;
     std::string self = llvm::sys::fs::getMainExecutable(nullptr, &inThisProgram);

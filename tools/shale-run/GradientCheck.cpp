@@ -59,7 +59,7 @@ Tensor randomOf(RankedTensorType type, std::string name, uint64_t seed,
 
 LogicalResult Checker::makeArguments() {
   if (function.isExternal() || !function.getBody().hasOneBlock())
-    return function.emitError("is no function of one block");
+    return function.emitError("is not a function with one block");
   auto usable = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.hasStaticShape() && elementOf(tensor.getElementType()) &&
@@ -69,7 +69,7 @@ LogicalResult Checker::makeArguments() {
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     if (!usable(type))
       return function.emitError("argument ")
-             << i << " of type " << type << " is no static tensor of at most a MiB";
+             << i << " of type " << type << " is not a static tensor of at most 1 MiB";
     arguments.push_back(
         randomOf(cast<RankedTensorType>(type), "arg" + std::to_string(i), options.seed, ranges[i]));
     if (arguments.back().isFloat() && !function.getArgAttr(i, nn::kRoleAttr))
@@ -78,7 +78,7 @@ LogicalResult Checker::makeArguments() {
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     if (!usable(type))
       return function.emitError("result ")
-             << i << " of type " << type << " is no static tensor of at most a MiB";
+             << i << " of type " << type << " is not a static tensor of at most 1 MiB";
     Tensor weight =
         randomOf(cast<RankedTensorType>(type), "weight" + std::to_string(i), options.seed, {});
     weights.push_back(weight.isFloat() ? weight : Tensor());

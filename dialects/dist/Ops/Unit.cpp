@@ -70,7 +70,7 @@ LogicalResult UnitOp::verifySymbolUses(SymbolTableCollection &symbols) {
       if (!name || mesh.getSize(name) == 0 ||
           (getAxis() && *getAxis() == name.getValue())) // unit_c5
         return emitOpError("group '") << group.getName().getValue() << "' names " << axis
-                                      << ", which is no other axis of the mesh";
+                                      << ", which is not another axis of the mesh";
     }
   }
   return success();

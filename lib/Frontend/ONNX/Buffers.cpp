@@ -47,7 +47,7 @@ void Importer::describeBuffers() {
         llvm::consumeError(type.takeError());
         continue;
       }
-      auto place = model.place(*tensor, *type);
+      auto place = model.fileRange(*tensor, *type);
       if (!place) {
         llvm::consumeError(place.takeError());
         continue;

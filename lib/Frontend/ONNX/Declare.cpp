@@ -92,8 +92,8 @@ LogicalResult Importer::chooseLoss() {
                    SHALE_EXIT_USAGE),
              failure();
     if (!hasOutput(first))
-      return error("--loss: '" + displayName(first) + "' is no output of the graph; outputs are " +
-                       outputs,
+      return error("--loss: '" + displayName(first) +
+                       "' is not an output of the graph; outputs are " + outputs,
                    SHALE_EXIT_USAGE),
              failure();
     lossKind = kind.str();
@@ -104,7 +104,7 @@ LogicalResult Importer::chooseLoss() {
   if (!options.lossOutput.empty()) {
     if (!hasOutput(options.lossOutput))
       return error("--loss-output: '" + displayName(options.lossOutput) +
-                       "' is no output of the graph; outputs are " + outputs,
+                       "' is not an output of the graph; outputs are " + outputs,
                    SHALE_EXIT_USAGE),
              failure();
     lossName = options.lossOutput;
@@ -305,7 +305,7 @@ LogicalResult Importer::declareInputs() {
       continue;
     }
     if (!input.type().has_tensor_type() || !tensor.has_shape())
-      return error("input '" + shown + "' is no tensor of known rank"), failure();
+      return error("input '" + shown + "' is not a tensor of known rank"), failure();
     std::string why;
     Type element = elementType(context, tensor.elem_type(), why);
     if (!element)
@@ -462,7 +462,7 @@ LogicalResult Importer::declareStates() {
       type = *declared;
       if (!parameter.isParameter && nn::tensorBytes(type) <= kConstantLimit)
         continue; // a constant where it is read
-      auto place = model.place(*parameter.initializer, type);
+      auto place = model.fileRange(*parameter.initializer, type);
       if (!place)
         return error("initializer '" + displayName(parameter.initializer->name()) +
                      "' of parameter '" + shown + "': " + llvm::toString(place.takeError())),

@@ -29,7 +29,7 @@ static const char *refuseLocation(StringRef location) {
   if (location.empty())
     return "external data has no location";
   if (location.contains('\0') || location.contains('\\'))
-    return "a location has a character that paths have not";
+    return "a location has a character that is not allowed in paths";
   if (location.starts_with("/") || (location.size() > 1 && location[1] == ':'))
     return "a location is an absolute path";
   for (auto it = path::begin(location, path::Style::posix), end = path::end(location); it != end;

@@ -430,7 +430,7 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions
   }
   int64_t number;
   if (rest.getAsInteger(10, number) || number < (colon ? 0 : 1) || number > INT32_MAX)
-    return ("--" + flag + " '" + value + "': '" + rest + "' is no size").str();
+    return ("--" + flag + " '" + value + "': '" + rest + "' is not a size").str();
   (colon ? options.batchDims : options.dims)[key] = number;
   return "";
 }

@@ -39,7 +39,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
       return failure();
     loss = *value;
     if (tensor(loss).getNumElements() != 1 || !isa<FloatType>(tensor(loss).getElementType()))
-      return error("'" + displayName(lossName) + "' is no loss: its type is " +
+      return error("'" + displayName(lossName) + "' cannot be the loss: its type is " +
                        Node::name(loss.getType()),
                    SHALE_EXIT_USAGE),
              failure();

@@ -94,7 +94,7 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
 
   Expected<std::string> skeleton = scanModel(bytes);
   if (!skeleton)
-    return fail(SHALE_EXIT_DATA, "no ONNX model: " + llvm::toString(skeleton.takeError()));
+    return fail(SHALE_EXIT_DATA, "not an ONNX model: " + llvm::toString(skeleton.takeError()));
   if (skeleton->size() > size_t(1) << 30)
     return fail(SHALE_EXIT_DATA, "more than 1 GiB beside its tensors");
   google::protobuf::io::ArrayInputStream array(skeleton->data(), skeleton->size());
@@ -102,9 +102,9 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
   stream.SetRecursionLimit(200);
   stream.SetTotalBytesLimit(INT32_MAX);
   if (!result->model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
-    return fail(SHALE_EXIT_DATA, "no ONNX model: a field has a wrong type");
+    return fail(SHALE_EXIT_DATA, "not an ONNX model: a field has a wrong type");
   if (!result->model.has_graph())
-    return fail(SHALE_EXIT_DATA, "no ONNX model: it has no graph");
+    return fail(SHALE_EXIT_DATA, "not an ONNX model: it has no graph");
   return result;
 }
 
@@ -125,7 +125,7 @@ Expected<RankedTensorType> Model::type(MLIRContext *context, const TensorProto &
   return type;
 }
 
-Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
+Expected<FileRange> Model::fileRange(const TensorProto &tensor, RankedTensorType type) {
   int64_t bytes = nn::tensorBytes(type);
   if (tensor.data_location() == 1) {
     StringRef location;
@@ -135,9 +135,9 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
       if (key == "location")
         location = value;
       else if (key == "offset" && value.getAsInteger(10, offset))
-        return createStringError("external offset '" + displayName(value) + "' is no number");
+        return createStringError("external offset '" + displayName(value) + "' is not a number");
       else if (key == "length" && value.getAsInteger(10, length))
-        return createStringError("external length '" + displayName(value) + "' is no number");
+        return createStringError("external length '" + displayName(value) + "' is not a number");
     }
     if (offset > uint64_t(INT64_MAX) - bytes)
       return createStringError("external offset " + Twine(offset) + " overflows 64 bits");
@@ -153,14 +153,14 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
         return file.takeError();
       llvm::consumeError(file.takeError());
       missing.insert(path);
-      return Place{path, int64_t(offset), bytes};
+      return FileRange{path, int64_t(offset), bytes};
     }
     uint64_t size = (*file)->getBufferSize();
     if (offset > size || length > size - offset)
       return createStringError("external data [" + Twine(offset) + ", +" + Twine(length) +
                                ") is beyond the end of '" + displayName(location) +
                                "', which has " + Twine(size) + " bytes: is the file complete?");
-    return Place{path, int64_t(offset), bytes};
+    return FileRange{path, int64_t(offset), bytes};
   }
   if (tensor.data_location() != 0)
     return createStringError("unknown data location " + Twine(tensor.data_location()));
@@ -168,9 +168,9 @@ Expected<Place> Model::place(const TensorProto &tensor, RankedTensorType type) {
     if (tensor.place_length() != bytes)
       return createStringError("it has " + Twine(tensor.place_length()) +
                                " bytes, but its shape needs " + Twine(bytes));
-    return Place{filePath, tensor.place_offset(), bytes};
+    return FileRange{filePath, tensor.place_offset(), bytes};
   }
-  return Place{};
+  return FileRange{};
 }
 
 /// Returns the bytes of elements that are stored as a list of numbers.
@@ -219,7 +219,7 @@ Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto 
   if (bytes > maxBytes)
     return createStringError("it has " + Twine(bytes) + " bytes, more than " + Twine(maxBytes) +
                              " bytes that a constant may have");
-  Expected<Place> place = this->place(tensor, *type);
+  Expected<FileRange> place = this->fileRange(tensor, *type);
   if (!place)
     return place.takeError();
   std::string list;

@@ -16,7 +16,7 @@ namespace shale::onnx {
 /// Where a tensor's data lies: bytes [offset, offset + length) of a file,
 /// row-major, little-endian. The path is empty if the data is not one range of
 /// bytes of a file (small data, stored as numbers).
-struct Place {
+struct FileRange {
   std::string path;
   int64_t offset = 0;
   int64_t length = 0;
@@ -56,7 +56,7 @@ public:
   llvm::Expected<mlir::RankedTensorType> type(mlir::MLIRContext *context,
                                               const TensorProto &tensor) const;
   /// Returns where its data lies; checks file, offset and length.
-  llvm::Expected<Place> place(const TensorProto &tensor, mlir::RankedTensorType type);
+  llvm::Expected<FileRange> fileRange(const TensorProto &tensor, mlir::RankedTensorType type);
   /// Reads its data as a constant; fails if it has more than `maxBytes`.
   llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
                                                const TensorProto &tensor, int64_t maxBytes);

@@ -130,7 +130,7 @@ std::optional<SmallVector<int64_t>> Node::intsAttr(StringRef name) {
 
 LogicalResult Node::normalize(int64_t &axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
-    return error("axis " + Twine(axis) + " is no dimension of a tensor of rank " + Twine(rank));
+    return error("axis " + Twine(axis) + " is out of range for a tensor of rank " + Twine(rank));
   axis += axis < 0 ? rank : 0;
   return success();
 }

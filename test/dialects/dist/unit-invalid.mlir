@@ -72,7 +72,7 @@ dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 
 // unit_c5
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
-// expected-error@+1 {{which is no other axis of the mesh}}
+// expected-error@+1 {{which is not another axis of the mesh}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = ["fsdp"], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----

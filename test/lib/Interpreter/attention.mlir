@@ -37,7 +37,7 @@ func.func @masked() -> (tensor<1x1x1x1xf64>, tensor<1x1x1x1xf64>) {
 }
 
 // Equal scores: padded keys do not count; a row that sees nothing is zero, its lse 0, or NaN without a guard. A number in
-// the place of all scores of a row, or added to them, makes them count alike.
+// place of all scores of a row, or added to them, gives all keys the same weight.
 // CHECK-LABEL: @seen
 // CHECK: result0: 1x1x3x1xf64 {{.*}} [0, 2, 4]
 // CHECK: result1: 1x1x3xf64 {{.*}} [0, 0, 0.693147181]

@@ -39,7 +39,7 @@ func.func @gathers() -> (tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tens
   return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<1x1x3xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
-// Out of range there is nothing that could be mistaken for a number.
+// Floats that are read out of range are NaN, integers are 0.
 // CHECK-LABEL: @out_of_range
 // CHECK: result0: 3xf32 {{.*}} [5, {{-?}}nan, {{-?}}nan]
 // CHECK: result1: 3xi64 {{.*}} [5, 0, 0]

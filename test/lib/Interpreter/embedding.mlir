@@ -1,6 +1,6 @@
 // RUN: shale-run %s | FileCheck %s
 
-// An index out of range reads zeros, and its gradient goes nowhere.
+// An index out of range reads zeros, and its gradient is dropped.
 // CHECK-LABEL: @embedding
 // CHECK: result0: 4x2xf32 {{.*}} [3, 4, 1, 2, 0, 0, 0, 0]
 // CHECK: result1: 2x2xf32 {{.*}} [1, 2, 10, 12]

@@ -1,5 +1,5 @@
-// A planned kernel that writes over what it reads does so row by row: half of the rows are written before the
-// others are read. What its place allows keeps its bits; what reads elsewhere does not.
+// A planned kernel that overwrites its input is run row by row: half of the rows are written before the
+// others are read. A kernel that reads only its own rows keeps its bits, another one does not.
 // RUN: shale-opt %s --shale-plan -o %t.mlir
 // RUN: grep -c aliases %t.mlir | FileCheck %s --check-prefix=PLANNED
 // RUN: not shale-run %s --exact --compare %t.mlir | FileCheck %s

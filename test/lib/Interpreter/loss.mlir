@@ -1,7 +1,7 @@
 // RUN: shale-run %s | FileCheck %s
 
 // Rows: log(4) of four equal logits; one of probability 3/4; ignored; a label
-// out of range, which counts and picks nothing (its lse is log(2)).
+// out of range, which is counted and adds nothing (its lse is log(2)).
 // CHECK-LABEL: @cross_entropy
 // CHECK: result0: f64 {{.*}} [1.67397643]
 // CHECK: result1: f64 {{.*}} [3]

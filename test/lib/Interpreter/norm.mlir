@@ -1,6 +1,6 @@
 // RUN: shale-run %s | FileCheck %s
 
-// Of -inf alone the softmax is NaN.
+// The softmax of a row of -inf is NaN.
 // CHECK-LABEL: @softmax
 // CHECK: result0: 3x2xf64 {{.*}} [0.5, 0.5, 0.75, 0.25, {{-?}}nan, {{-?}}nan]
 func.func @softmax() -> tensor<3x2xf64> {

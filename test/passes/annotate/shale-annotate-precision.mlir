@@ -9,8 +9,8 @@
 // CHECK: module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>}
 // ALL: nn.precision = #nn.precision<param = f16, reduce = bf16, buffer = f16, master = f16, optimizer = bf16>
 // FULL-NOT: nn.precision
-// PARAM: for the --param option: 'f64' is none of f32, bf16, f16
-// REDUCE: for the --reduce option: 'fp8' is none of f32, bf16, f16
-// MASTER: for the --master option: 'bf16' is none of f32, none
-// OPTIMIZER: for the --optimizer option: 'f16' is none of f32, bf16
+// PARAM: for the --param option: 'f64' is not one of f32, bf16, f16
+// REDUCE: for the --reduce option: 'fp8' is not one of f32, bf16, f16
+// MASTER: for the --master option: 'bf16' is not one of f32, none
+// OPTIMIZER: for the --optimizer option: 'f16' is not one of f32, bf16
 module {}

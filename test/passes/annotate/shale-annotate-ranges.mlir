@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-annotate-ranges --split-input-file | FileCheck %s
 
-// Tokens index a table, their shifted copies are classes: what both take.
+// Tokens index a table, and shifted they are classes. The range is the smaller one.
 // CHECK-LABEL: @tied
 // CHECK-SAME: %[[X:.*]]: tensor<2x8xi64> {nn.bound = 32 : i64, nn.role = #nn.role<input>}
 func.func @tied(%x: tensor<2x8xi64> {nn.role = #nn.role<input>}, %table: tensor<40x4xf32>, %logits: tensor<14x32xf32>) -> (tensor<2x8x4xf32>, tensor<f32>) {
@@ -13,7 +13,7 @@ func.func @tied(%x: tensor<2x8xi64> {nn.role = #nn.role<input>}, %table: tensor<
 
 // -----
 
-// Labels that are padded, shifted and converted; one value is ignored.
+// Labels that are padded, shifted and converted, with an ignored value.
 // CHECK-LABEL: @labels
 // CHECK-SAME: {nn.bound = 32 : i64, nn.ignored = -100 : i64, nn.role = #nn.role<label>}
 func.func @labels(%y: tensor<2x8xi32> {nn.role = #nn.role<label>}, %logits: tensor<16x32xf32>) -> tensor<f32> {
@@ -27,7 +27,7 @@ func.func @labels(%y: tensor<2x8xi32> {nn.role = #nn.role<label>}, %logits: tens
 
 // -----
 
-// A column is an index and another is not: nothing is known of the whole.
+// One column is an index and another is not, so the input has no range.
 // CHECK-LABEL: @packed
 // CHECK-SAME: %{{.*}}: tensor<2x2xi64> {nn.role = #nn.role<input>}
 // CHECK-SAME: %{{.*}}: tensor<2xi64> {nn.role = #nn.role<input>}
@@ -42,7 +42,7 @@ func.func @packed(%x: tensor<2x2xi64> {nn.role = #nn.role<input>}, %n: tensor<2x
 
 // -----
 
-// A mask is not part of what selects; a gather takes indices.
+// A mask is not an index; the operand of a gather is.
 // CHECK-LABEL: @select
 // CHECK-SAME: {nn.bound = 9 : i64, nn.role = #nn.role<input>}
 func.func @select(%x: tensor<2xi64> {nn.role = #nn.role<input>}, %m: tensor<2xi1>, %t: tensor<9xf32>) -> tensor<2xf32> {

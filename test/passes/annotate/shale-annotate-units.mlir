@@ -6,7 +6,7 @@
 // RUN: shale-opt %s --shale-annotate-units=policy=size:60 | FileCheck %s --check-prefix=SIZE
 
 // Blocks are the outermost scopes that repeat; a Sequential inside a block is
-// part of it; what is tied across units is in root.
+// part of it. A parameter that is tied across units is in root.
 // CHECK: @t.h.0.w role = param type = tensor<4x8xf32> {unit = "t.h.0"}
 // CHECK: @t.h.0.mlp.0.w {{.*}}unit = "t.h.0"
 // CHECK: @t.h.1.w {{.*}}unit = "t.h.1"
@@ -20,7 +20,7 @@
 // BLOCK: @t.h.0.mlp.0.w {{.*}}unit = "t.h.0"
 // BLOCK: @t.h.1.w {{.*}}unit = "t.h.1"
 // NONE: unit policy class: no module is of class 'lock'; there are Block, Mlp
-// The layers of a small head repeat too, but are no blocks.
+// The layers of a small head repeat, too, but are not blocks.
 // CHECK: @t.head.0.b {{.*}}unit = "root"
 // SIZE: @t.h.0.w {{.*}}unit = "t.h.0"
 // SIZE: @t.h.0.mlp.0.w {{.*}}unit = "t.h.0"

@@ -2,13 +2,13 @@
 // RUN: not shale-opt %s --shale-no-decay='regex=lm_haed' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not shale-opt %s --shale-no-decay='regex=(' 2>&1 | FileCheck %s --check-prefix=BAD
 
-// Any of a parameter's names counts; buffers are no parameters.
+// Each name of a tied parameter matches. Buffers do not match.
 // CHECK: @h.0.ln.w {{.*}}decay = 0.000000e+00
 // CHECK: @h.0.w role = param type = tensor<4xf32>{{$}}
 // CHECK: @lm_head.w {{.*}}decay = 0.000000e+00
 // CHECK: @ln.mask role = buffer type = tensor<4xf32>{{$}}
 // NONE: no-decay: 'lm_haed' matches no parameter; near it are 'lm_head.w'
-// BAD: no-decay: '(' is no regular expression: parentheses not balanced
+// BAD: no-decay: '(' is not a regular expression: parentheses not balanced
 nn.state @"h.0.ln.w" role = param type = tensor<4xf32>
 nn.state @"h.0.w" role = param type = tensor<4xf32>
 nn.state @"lm_head.w" role = param type = tensor<4xf32> {names = ["tied.w"]}

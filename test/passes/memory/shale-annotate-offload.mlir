@@ -5,12 +5,12 @@
 // RUN: not shale-opt %s --shale-annotate-offload=policy=params:2 2>&1 | FileCheck %s --check-prefix=FRACTION
 // RUN: not shale-opt %s --shale-annotate-offload=policy=weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // FRACTION: for the --policy option: expects a fraction from 0 to 1 after ':'; got 'params:2'
-// UNKNOWN: for the --policy option: 'weights' is none of none, all, params, grads, optimizer, activations
+// UNKNOWN: for the --policy option: 'weights' is not one of none, all, params, grads, optimizer, activations
 
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
-// The largest first, until they have the fraction: of 96 the 64 are half, not three quarters.
+// The largest first, until they have the fraction: 64 of 96 is more than half, less than three quarters.
 // ALL: nn.state @a.f32 {{.*}}mem.space = "host"
 // HALF: nn.state @a.f32 {{.*}}mem.space = "host"
 // MOST: nn.state @a.f32 {{.*}}mem.space = "host"
@@ -27,7 +27,7 @@ nn.state @a.f32.momentum role = moment("momentum") type = tensor<64xf32> {of = @
 func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %b: tensor<16xf32> {nn.state = @b.f32},
                 %m: tensor<32xf32> {nn.state = @a.f32.momentum}, %g: tensor<64xf32>, %enable: tensor<i1>, %s: tensor<f32>)
     -> (tensor<32xf32> {nn.state = @a.f32}, tensor<32xf32> {nn.state = @a.f32.momentum}, tensor<64x64xf32>) {
-  // Two products part the first one's last use from its next.
+  // Two products lie between a use of the first tensor and its next use.
   // ALL: nn.exp %{{.*}} {mem.offload
   %0 = nn.exp %x {nn.phase = #nn.phase<forward>} : tensor<64x64xf32>
   %1 = nn.matmul %0, %x {nn.phase = #nn.phase<forward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

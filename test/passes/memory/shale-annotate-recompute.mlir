@@ -10,18 +10,18 @@
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=match:[ 2>&1 | FileCheck %s --check-prefix=REGEX
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=everything 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // NOTHING: --recompute match:zzz matches no module scope
-// REGEX: --recompute match:[: no regular expression
+// REGEX: --recompute match:[: not a regular expression
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=class:Foo 2>&1 | FileCheck %s --check-prefix=CLASS
 // CLASS: --recompute
-// UNKNOWN: for the --policy option: 'everything' is none of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX
+// UNKNOWN: for the --policy option: 'everything' is not one of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX
 // RUN: not shale-opt %s --shale-annotate-recompute=policy=auto 2>&1 | FileCheck %s --check-prefix=AUTO
 // AUTO: error: --recompute auto: shalec's planner chooses the policy; name the policy that this pass applies
 
 nn.state @h.0.w role = param type = tensor<64x64xf32>
 nn.state @h.1.w role = param type = tensor<64x64xf32>
 
-// A block's result is read by the next block, through a view too: it is kept. What
-// no scope names belongs to its users' block.
+// The result of a block that the next block reads is kept, also if it is read through a view. An op
+// without a scope belongs to the block of its users.
 // BLOCK-LABEL: func.func @step
 // SELECT-LABEL: func.func @step
 // MATCH-LABEL: func.func @step
@@ -63,7 +63,7 @@ func.func @step(%x: tensor<64x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64
   return %11 : tensor<64x64xf32>
 }
 
-// What the model itself computes in front of a block is the block's input, kept by all policies.
+// A value that the model computes in front of a block is the block's input, which all policies keep.
 // BLOCK-LABEL: func.func @input
 // SELECT-LABEL: func.func @input
 func.func @input(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {

@@ -1,4 +1,4 @@
-// When packed gradients are reduced.
+// The place at which packed gradients are reduced.
 // RUN: shale-opt %s --shale-split-collectives --shale-order-ops -o %t.mlir
 // RUN: shale-opt %t.mlir --shale-bucket-reductions | FileCheck %s
 // RUN: shale-opt %t.mlir --shale-bucket-reductions -o %t.reduced.mlir
@@ -8,7 +8,7 @@
 // RUN: shale-opt %t.mlir --shale-bucket-reductions="bucket-size=128" | FileCheck %s --check-prefix=ALONE
 // RUN: shale-opt %t.mlir --shale-bucket-reductions="order=memory" | FileCheck %s --check-prefix=EARLY
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="order=late" 2>&1 | FileCheck %s --check-prefix=ORDER
-// ORDER: for the --order option: 'late' is none of overlap, memory
+// ORDER: for the --order option: 'late' is not one of overlap, memory
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
 // BAD: bucket-size must be at least 0; got -1
 
@@ -39,7 +39,7 @@ module attributes {dist.strategy = #dist.strategy<full>} {
   // CHECK: dist.wait %[[RB]]
   // CHECK: nn.sum_squares
 
-  // Both gradients, 128 bytes each, are one bucket: it starts where the second is packed. One that fills a bucket is alone.
+  // Both gradients, 128 bytes each, are one bucket, which starts where the second is packed. A gradient that fills a bucket is alone.
   // BUCKET-LABEL: func.func @step
   // BUCKET: dist.unit_pack @c[0]
   // BUCKET-NOT: dist.start

@@ -1,4 +1,4 @@
-// Input that is wrong, or means harm, is one error and an exit code.
+// Wrong or hostile input is one error and an exit code.
 // RUN: split-file %s %t
 // RUN: not shale-run %t/missing.mlir 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: %python -c "print('module {' * 300 + '}' * 300)" > %t/deep.mlir
@@ -30,11 +30,11 @@
 // MISSING: shale-run: error: cannot open input file
 // DEEP: shale-run: error: {{.*}}.mlir:1:{{[0-9]+}}: brackets nest more than 256 deep
 // HUGE: error: a result of type 'tensor<1073741824x1073741824xf32>' on 1 ranks exceeds the interpreter's 16384 MiB
-// ARGUMENT: error: argument 0 of type 'tensor<?xf32>' is no static tensor that the interpreter has room for
+// ARGUMENT: error: argument 0 of type 'tensor<?xf32>' is not a static tensor that fits in the interpreter's memory
 // RECURSION: error: calls nest more than 64 deep
 // GATHER: error: reads index 5 of 4
 // EMPTY: error: does not fit into memory
-// STATE: error: argument 0 of type 'tensor<4294967296x4xf32>' is no static tensor that the interpreter has room for
+// STATE: error: argument 0 of type 'tensor<4294967296x4xf32>' is not a static tensor that fits in the interpreter's memory
 // UNIT: error: {{.*}}exceeds the interpreter's 16384 MiB
 // CONSTANT: error: needs more memory than the interpreter's 16384 MiB
 // FILE: error: initial value of 'w': {{.*}}nowhere.bin: No such file

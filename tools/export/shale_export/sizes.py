@@ -26,7 +26,7 @@ def parse_input(text):
         raise Failure(USAGE, f"--input expects NAME=TYPE[DIM,..], for example tokens=int64[batch,sequence]; got '{text}'")
     name, kind, dims = found.groups()
     if kind not in TYPES:
-        raise Failure(USAGE, f"--input {name}: type '{kind}' is none of {', '.join(TYPES)}")
+        raise Failure(USAGE, f"--input {name}: type '{kind}' is not one of {', '.join(TYPES)}")
     dims = [word.strip() for word in dims.split(",")] if dims.strip() else []
     if "" in dims:
         raise Failure(USAGE, f"--input {name}: a dimension is missing in '{text}'")

@@ -124,7 +124,7 @@ LogicalResult Windows::readPads() {
       node.intsAttr("pads").value_or(SmallVector<int64_t>(axes.size() * 2, 0));
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
     return node.error("auto_pad '" + displayName(mode) +
-                      "' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER");
+                      "' is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER");
   if (pads.size() != axes.size() * 2)
     return node.error("pads has " + Twine(pads.size()) + " values for " + Twine(axes.size()) +
                       " spatial dimensions");

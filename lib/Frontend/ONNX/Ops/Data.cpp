@@ -187,7 +187,7 @@ static LogicalResult importTranspose(Node &node) {
   SmallVector<int64_t> sorted(perm);
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, rank)))
-    return node.error("perm is no permutation of " + Twine(rank) + " dimensions");
+    return node.error("perm is not a permutation of " + Twine(rank) + " dimensions");
   Value value = node.input(0);
   // Two transposes are one.
   if (auto inner = value.getDefiningOp<nn::TransposeOp>()) {

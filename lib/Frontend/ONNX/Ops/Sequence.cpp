@@ -68,7 +68,7 @@ static LogicalResult importSequenceAt(Node &node) {
   const Binding *sequence = node.sequence(0);
   SmallVector<int64_t> at;
   if (!sequence)
-    return node.error("operand 0 is no sequence");
+    return node.error("operand 0 is not a sequence");
   if (!node.input(1) || failed(node.constantInts(1, at)) || at.size() != 1)
     return node.error("needs one position");
   int64_t size = sequence->items.size();
@@ -81,7 +81,7 @@ static LogicalResult importSequenceAt(Node &node) {
 static LogicalResult importConcatFromSequence(Node &node) {
   const Binding *sequence = node.sequence(0);
   if (!sequence || sequence->items.empty())
-    return node.error("operand 0 is no sequence, or empty");
+    return node.error("operand 0 is not a sequence, or is empty");
   auto type = Node::type(sequence->items.front());
   bool stack = node.intAttr("new_axis", 0) != 0;
   int64_t axis = node.intAttr("axis", 0);

@@ -54,7 +54,7 @@ BAD = [  # shapes of input and weight, attributes, shape of the bias, part of th
     (X, W, {"pads": [-1, 0, 0, 0]}, None, "pads are negative or too large"),
     (X, W, {"pads": [0, 1 << 62, 0, 0]}, None, "pads are negative or too large"),
     (X, W, {"pads": [(1 << 31) - 1] * 4}, None, "the result's size overflows 64 bits"),
-    (X, W, {"auto_pad": "EVEN"}, None, "auto_pad 'EVEN' is none of"),
+    (X, W, {"auto_pad": "EVEN"}, None, "auto_pad 'EVEN' is not one of"),
     (X, W, {"auto_pad": 3}, None, "attribute 'auto_pad' must be a string"),
     (X, W, {}, (5,), "the bias is tensor<5xf32> for 6 channels"),
     (X, W, {}, (6, 1), "the bias is tensor<6x1xf32> for 6 channels"),
