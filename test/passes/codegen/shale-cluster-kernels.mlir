@@ -2,8 +2,8 @@
 // RUN: shale-opt %s --shale-cluster-kernels=lower=true 2>/dev/null | FileCheck %s --check-prefix=LLVM
 
 func.func @f(%x: tensor<4x20xf32>, %y: tensor<20x4xf32>) -> (tensor<4x20xf32>, tensor<20xf32>, tensor<4x20xf32>) {
-  // Rows in parallel; a pass for the sum, its lanes folded by halves, and one
-  // for the outputs; the rest of a row under a mask.
+  // Rows in parallel: a loop for the sum, whose lanes are added in pairs, and a loop
+  // for the outputs. The rest of a row is masked.
   // CHECK-LABEL: func.func @kernel_0
   // CHECK: scf.for
   // CHECK: %[[SUM:.*]] = scf.for {{.*}} iter_args
@@ -20,7 +20,7 @@ func.func @f(%x: tensor<4x20xf32>, %y: tensor<20x4xf32>) -> (tensor<4x20xf32>, t
     %3 = nn.div %a, %2 : tensor<4x20xf32>
     nn.yield %3 : tensor<4x20xf32>
   }
-  // Columns along lanes, rows in order inside.
+  // Columns along lanes, rows in order in the inner loop.
   // CHECK-LABEL: func.func @kernel_1
   // CHECK: scf.for
   // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>)
@@ -38,7 +38,7 @@ func.func @f(%x: tensor<4x20xf32>, %y: tensor<20x4xf32>) -> (tensor<4x20xf32>, t
     %1 = nn.exp %a : tensor<4x20xf32>
     nn.yield %1 : tensor<4x20xf32>
   }
-  // Equal clusters are one kernel.
+  // Equal clusters share one kernel.
   // CHECK-NOT: func.func @kernel_3
   %6 = nn.cluster (%a = %0 : tensor<4x20xf32>) -> tensor<4x20xf32> {
     %1 = nn.exp %a : tensor<4x20xf32>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-generate-kernels | FileCheck %s
 // RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 --shale-generate-kernels | FileCheck %s --check-prefix=NARROW
 
-// A kernel of the plan gets a native function with the runtime's ABI, and says how many rows it has.
+// A kernel of the plan becomes a native function with the runtime's ABI, and records its number of rows.
 // CHECK-LABEL: rt.kernel @scale
 // CHECK-SAME: function = @kernel.scale
 // CHECK-SAME: grain =

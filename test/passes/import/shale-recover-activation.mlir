@@ -19,7 +19,7 @@ func.func @tanh(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %8 : tensor<8xf32>
 }
 
-// The half comes last.
+// The factor one half comes last.
 // CHECK-LABEL: func.func @erf
 // CHECK: nn.gelu %arg0 :
 func.func @erf(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -42,7 +42,7 @@ func.func @silu(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %1 : tensor<8xf32>
 }
 
-// Another factor, another operand: none of these.
+// Another factor or another operand is not an activation.
 // CHECK-LABEL: func.func @not_erf
 // CHECK: nn.erf
 // CHECK-NOT: nn.gelu

@@ -20,7 +20,7 @@ func.func @causal(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1
   return %8 : tensor<1x2x3x4xf32>
 }
 
-// Repeated keys and values are read once; a mask that hides nothing goes.
+// Repeated keys and values are read once. A mask without effect is removed.
 // CHECK-LABEL: func.func @groups
 // CHECK: nn.attention %arg0, %arg1, %arg2 scale = 1.000000e+00
 // CHECK-SAME: tensor<1x4x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
@@ -40,7 +40,7 @@ func.func @groups(%q: tensor<1x4x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1
   return %10 : tensor<1x4x3x4xf32>
 }
 
-// A mask that is something else stays an operand.
+// Any other mask stays an operand.
 // CHECK-LABEL: func.func @other_mask
 // CHECK: %[[M:.*]] = nn.reshape %{{.*}} : tensor<3x3xf32> -> tensor<1x1x3x3xf32>
 // CHECK: nn.attention %arg0, %arg1, %arg2 mask %[[M]] : tensor<1x1x3x3xf32> scale = 5.000000e-01
@@ -56,7 +56,7 @@ func.func @other_mask(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
   return %5 : tensor<1x2x3x4xf32>
 }
 
-// The first row is hidden wholly, and the guard makes it zero.
+// All keys of the first row are hidden, and the guard makes it zero.
 // CHECK-LABEL: func.func @hidden_row
 // CHECK: nn.attention %arg0, %arg1, %arg2 mask %{{.*}} : tensor<1x1x3x3xf32> guard scale = 1.000000e+00
 func.func @hidden_row(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
@@ -72,7 +72,7 @@ func.func @hidden_row(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
   return %8 : tensor<1x2x3x4xf32>
 }
 
-// What is dropped of the probabilities is dropped inside.
+// Dropout of the probabilities becomes part of the op.
 // CHECK-LABEL: func.func @dropout
 // CHECK: nn.attention %arg0, %arg1, %arg2 scale = 5.000000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3>(%arg3, %arg4, %arg4 : tensor<i64>, tensor<i64>, tensor<i64>)
 // CHECK-NOT: nn.dropout
@@ -86,7 +86,7 @@ func.func @dropout(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<
   return %4 : tensor<1x2x3x4xf32>
 }
 
-// Padding that is known at run time, and a causal mask: no tensor of all pairs. What may hide a row as a whole is guarded.
+// Padding from an input, and a causal mask: no tensor of all pairs. A mask that may hide all keys of a row needs the guard.
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[M:.*]] = nn.cast %arg3
 // CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[M]] : tensor<2x1x1x3xi1> guard causal scale = 1.000000e+00
@@ -153,7 +153,7 @@ func.func @lowest_without_guard(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>
   return %5 : tensor<2x2x3x4xf32>
 }
 
-// A finite number hides: rows may be hidden as a whole by both masks, so both stay together. A bias goes in before.
+// Keys are hidden by a finite number. Both masks together may hide all keys of a row, so they stay one mask. A bias is added before.
 // CHECK-LABEL: func.func @finite
 // CHECK: %[[BOTH:.*]] = nn.and
 // CHECK: nn.attention %arg0, %arg1, %arg2 mask %arg4 : tensor<1x2x1x3xf32> seen %[[BOTH]] : tensor<2x1x3x3xi1> hidden = -1.000000e+09 scale = 1.000000e+00
@@ -173,7 +173,7 @@ func.func @finite(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2
   return %4 : tensor<2x2x3x4xf32>
 }
 
-// A choice of what is hidden rather than seen; later positions are chosen by another one.
+// The mask selects hidden keys instead of visible ones. Another mask selects later positions.
 // CHECK-LABEL: func.func @hides
 // CHECK: %[[M:.*]] = nn.not %arg3
 // CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[M]] : tensor<2x1x1x3xi1> causal scale = 1.000000e+00
@@ -190,7 +190,7 @@ func.func @hides(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x
   return %4 : tensor<2x2x3x4xf32>
 }
 
-// Negative: later positions hidden by a finite number, before padding is: a row that both hide would be another.
+// Negative: later positions are hidden by a finite number before padding is. A row hidden by both would change.
 // CHECK-LABEL: func.func @two_numbers
 // CHECK-NOT: nn.attention
 func.func @two_numbers(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>, %m: tensor<2x1x1x3xi1>) -> tensor<2x2x3x4xf32> {
@@ -207,7 +207,7 @@ func.func @two_numbers(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: ten
   return %4 : tensor<2x2x3x4xf32>
 }
 
-// Negative: a mask that is trained would get no gradient.
+// Negative: a trained mask would get no gradient.
 // CHECK-LABEL: func.func @trained_mask
 // CHECK-NOT: nn.attention
 nn.state @bias role = param type = tensor<1x2x3x3xf32> {init = #nn.fill<0.0 : f64>}

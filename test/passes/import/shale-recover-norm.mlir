@@ -21,7 +21,7 @@ func.func @rms(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
   return %10 : tensor<4x8xf32>
 }
 
-// The sum is divided by another number: no mean.
+// The sum is divided by another number, so it is not a mean.
 // CHECK-LABEL: func.func @not_mean
 // CHECK-NOT: nn.rms_norm
 func.func @not_mean(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
@@ -40,7 +40,7 @@ func.func @not_mean(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
   return %9 : tensor<4x8xf32>
 }
 
-// As a quotient, with the centred operand twice.
+// Written as a quotient, with the centred operand twice.
 // CHECK-LABEL: func.func @layer
 // CHECK: nn.layer_norm %arg0, %arg1, %arg2 epsilon = 9.99{{.*}}E-6 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
 func.func @layer(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {

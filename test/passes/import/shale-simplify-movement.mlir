@@ -10,7 +10,7 @@ func.func @through_reshape(%x: tensor<2x3x5x7xf32>) -> tensor<2x3x7x5xf32> {
   return %2 : tensor<2x3x7x5xf32>
 }
 
-// The second reshape merges what the transpose turned: nothing to simplify.
+// The second reshape merges transposed dimensions, so nothing is simplified.
 // CHECK-LABEL: func.func @merges_turned
 // CHECK: nn.reshape
 // CHECK: nn.transpose

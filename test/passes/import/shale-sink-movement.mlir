@@ -1,10 +1,10 @@
 // RUN: shale-opt --shale-sink-movement %s | FileCheck %s
 // RUN: shale-opt --shale-sink-movement --shale-sink-movement %s | FileCheck %s
 // RUN: shale-opt --shale-sink-movement %s -o %t.after.mlir
-// Arguments of one place have one type in all functions: the interpreter draws their values once.
+// Arguments at the same position have the same type in all functions, since the interpreter draws their values once.
 // RUN: shale-run --as=f64 %s --compare=%t.after.mlir
 
-// torch.nn.MultiheadAttention's input: [B, T, E] is turned, multiplied, given a bias, cut into heads, turned back.
+// The input of torch.nn.MultiheadAttention: [B, T, E] is transposed, multiplied, given a bias, cut into heads and transposed back.
 // CHECK-LABEL: func.func @attention_input
 // CHECK: %[[ROWS:.*]] = nn.reshape %arg0 : tensor<2x5x6xf32> -> tensor<10x6xf32>
 // CHECK: %[[P:.*]] = nn.matmul %[[ROWS]], %arg1
@@ -24,7 +24,7 @@ func.func @attention_input(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %w: t
   return %8 : tensor<2x3x5x2xf32>
 }
 
-// A norm of turned rows, and a sum with what is turned in the same way.
+// A norm of transposed rows, and a sum with a value that is transposed in the same way.
 // CHECK-LABEL: func.func @norm
 // CHECK: %[[S:.*]] = nn.add %arg0, %arg3 : tensor<2x5x6xf32>
 // CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = nn.layer_norm %[[S]]
@@ -38,7 +38,7 @@ func.func @norm(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf
   return %4 : tensor<2x5x6xf32>
 }
 
-// A half of what was brought to the front is sliced where it stands.
+// A slice of the dimension that was moved to the front is taken before it is moved.
 // CHECK-LABEL: func.func @halves
 // CHECK: %[[S:.*]] = nn.slice %{{.*}} starts = [0, 0, 1, 0] limits = [2, 5, 2, 3]
 // CHECK-NOT: nn.transpose
@@ -51,7 +51,7 @@ func.func @halves(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<2x5x
   return %3 : tensor<2x5x3xf32>
 }
 
-// What is added is not turned: nothing moves. Neither does a slice that cuts through two merged dimensions.
+// The other operand of the sum is not transposed, so nothing moves. Neither does a slice that cuts through two merged dimensions.
 // CHECK-LABEL: func.func @stays
 // CHECK-NEXT: nn.transpose
 // CHECK-NEXT: nn.add
@@ -65,7 +65,7 @@ func.func @stays(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6x
   return %3 : tensor<7x6xf32>
 }
 
-// The batch is brought to the front here, and stays.
+// Here the batch is moved to the front, and stays there.
 // CHECK-LABEL: func.func @to_front
 // CHECK-NEXT: nn.transpose
 // CHECK-NEXT: nn.reshape

@@ -1,4 +1,4 @@
-// A fraction takes the largest first, until it has that share of the bytes.
+// A fraction takes the largest tensors first, until it has that share of the bytes.
 // RUN: shale-opt %s --shale-annotate-offload=policy=activations:0.5 | FileCheck %s --check-prefix=HALF
 // RUN: shale-opt %s --shale-annotate-offload=policy=activations:0.6 | FileCheck %s --check-prefix=MORE
 // RUN: shale-opt %s --shale-annotate-offload=policy=activations:0 | FileCheck %s --check-prefix=NOTHING --implicit-check-not=mem.offload
@@ -19,7 +19,7 @@ nn.state @b.f32 role = param type = tensor<64xf32> {dist.group = 0 : i64, dist.u
 // OPTIMIZER-NOT: mem.space
 // OPTIMIZER: nn.state @b.moment1 {{.*}}mem.space = "host"
 // OPTIMIZER-NEXT: nn.state @b.moment2 {{.*}}mem.space = "host"
-// Nor are those of the smaller one parted where one of them would be enough.
+// The moments of the smaller group stay together, too, although one would be enough.
 // PAIRS: nn.state @a.moment1 {{.*}}mem.space = "host"
 // PAIRS-NEXT: nn.state @a.moment2 {{.*}}mem.space = "host"
 // PAIRS-NEXT: nn.state @b.moment1 {{.*}}mem.space = "host"
@@ -29,7 +29,7 @@ nn.state @a.moment2 role = moment("moment2") type = tensor<32xf32> {of = @a.f32,
 nn.state @b.moment1 role = moment("moment1") type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
 nn.state @b.moment2 role = moment("moment2") type = tensor<64xf32> {of = @b.f32, dist.group = 0 : i64, dist.unit = @b}
 
-// Three activations of 16, 64 and 32 KiB: a half is the middle one, more are the two largest.
+// Three activations of 16, 64 and 32 KiB: for a half one is enough, for more the two largest are taken.
 // HALF-LABEL: func.func @step
 // HALF: nn.exp %{{[^ ]*}} {nn.phase
 // HALF-NOT: mem.offload

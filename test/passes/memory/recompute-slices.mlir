@@ -1,9 +1,9 @@
-// What --shale-materialize-recompute makes of annotated slices: behind one barrier a block that also takes a gradient, in
-// front of the first reader, no more than is read.
+// --shale-materialize-recompute on annotated slices: the clones of a block are behind one barrier, which also takes a gradient,
+// in front of the first reader. Only ops that are read are cloned.
 // RUN: shale-opt %s --shale-annotate-recompute=policy=block --shale-materialize-recompute --shale-verify-memory -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
-// Without its barrier a clone is what it clones, and would be merged with it: deleting any is noticed.
+// Without its barrier a clone would be merged with the original. Deleting any barrier is found.
 // RUN: %python %S/mutate.py shale-opt %t.mlir | FileCheck %s --check-prefix=MUTANTS
 // EQUAL: 0 differ in their bits
 // MUTANTS: 2 of mem{{..}}barrier, each is missed

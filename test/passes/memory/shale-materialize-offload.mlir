@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-annotate-offload=policy=all --shale-materialize-offload --shale-verify-memory -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
-// Every copy is needed where it is.
+// Every copy is needed.
 // RUN: %python %S/mutate.py shale-opt %t.mlir "mem\.(?:offload|reload)" "memory; it must be in" | FileCheck %s --check-prefix=MUTANTS
 // MUTANTS: 5 of {{.*}}, each is missed
 
@@ -24,7 +24,7 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   // SCHEDULE: dist.start %[[S]]
   %w = dist.unit_gather %a @a[0] over "fsdp" {nn.phase = #nn.phase<forward>} : tensor<32xf32> -> tensor<64xf32>
   %c = nn.broadcast %w dims = [0] {nn.phase = #nn.phase<forward>} : tensor<64xf32> -> tensor<64x64xf32>
-  // The activation leaves at once and comes back for its first reader, a view of it made again.
+  // The activation is offloaded at once and reloaded for its first reader. A view of it is created again.
   // CHECK: %[[E:.*]] = nn.exp
   // CHECK-NEXT: %[[H:.*]] = mem.offload %[[E]]
   // SCHEDULE: mem.start %{{.*}} to host {{.*}}64x64
@@ -40,8 +40,8 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   // CHECK: %[[G:.*]] = dist.reduce_scatter
   // CHECK-NEXT: %[[GH:.*]] = mem.offload %[[G]]
   %5 = dist.reduce_scatter sum %g over "fsdp" dim = 0 {nn.phase = #nn.phase<backward>} : tensor<64xf32> -> tensor<32xf32>
-  // What adds up its elements and the update run where they are.
-  // The sum, a scalar of host memory, comes back like a tensor; the runtime has the hyper-parameters in both memories.
+  // The sum of its elements and the update run in host memory.
+  // The sum, a scalar in host memory, is reloaded like a tensor. The runtime keeps hyper-parameters in both memories.
   // CHECK: %[[Q:.*]] = nn.sum_squares %[[GH]]
   // CHECK-NEXT: mem.reload %[[Q]]
   // CHECK-NEXT: nn.sgd %[[A]], %[[GH]], %arg2

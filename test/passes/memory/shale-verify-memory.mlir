@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-verify-memory --split-input-file --verify-diagnostics
 
-// A unit that is to stay whole is gathered once.
+// A unit that stays whole must be gathered once.
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = []>]
 func.func @step(%a: tensor<16xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
@@ -12,7 +12,7 @@ func.func @step(%a: tensor<16xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
 
 // -----
 
-// What was to be computed again is kept after all.
+// A value that should be recomputed is kept.
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-note@+1 {{made here}}
   %0 = nn.exp %x {mem.recompute, nn.phase = #nn.phase<forward>} : tensor<4xf32>

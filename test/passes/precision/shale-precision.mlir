@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-precision --shale-verify-precision --split-input-file | FileCheck %s
 
-// Products and what follows them in bf16, sums of gradients and the loss in f32; the
+// Products and the ops after them are in bf16, sums of gradients and the loss in f32. The
 // parameter is cast once for all its uses but the update.
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>
@@ -23,7 +23,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
   %a = nn.gelu %y {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   // CHECK: %[[Z:.*]] = nn.matmul {{.*}} -> tensor<4x8xbf16>
   %z = nn.matmul %a, %w transpose_rhs {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  // The loss is wide from the last product on.
+  // From the last product on the loss is in f32.
   // CHECK: %[[ZF:.*]] = nn.cast %[[Z]] {{.*}} -> tensor<4x8xf32>
   // CHECK: nn.mul %[[ZF]], %[[ZF]] {{.*}} : tensor<4x8xf32>
   %s = nn.mul %z, %z {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
@@ -42,7 +42,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
 
 // -----
 
-// No master, moments and reduction in bf16; a norm's statistics stay wide.
+// No master, moments and reduction in bf16. The statistics of a norm stay in f32.
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = bf16, master = bf16, optimizer = bf16>} {
 // CHECK: nn.state @w role = param type = tensor<8xbf16> {init = #nn.file<"f", offset = 0, length = 32, transposed = false>}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"f", offset = 0, length = 32, transposed = false>}
@@ -72,8 +72,8 @@ func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state
 
 // -----
 
-// Several micro-batches a step: products and sums reach the accumulator in f32 as they would reach the update, whatever is
-// reduced; the sum of all is rounded to the reduce type.
+// Several micro-batches per step: products and sums reach the accumulator in f32, whatever the reduce type
+// is. The complete sum is rounded to the reduce type.
 module attributes {nn.accumulate = 2 : i64, nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>
 nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}

@@ -1,4 +1,4 @@
-// Schedule and plan change no bits; a planned program runs on bytes, where what is freed reads as NaN.
+// Schedule and plan change no bits. A planned program runs on bytes, and freed bytes read as NaN.
 // RUN: shale-opt %s --shale-autodiff > %t.step.mlir
 // RUN: shale-opt %t.step.mlir --shale-schedule > %t.scheduled.mlir
 // RUN: shale-opt %t.scheduled.mlir --shale-plan --shale-verify-plan > %t.planned.mlir

@@ -1,4 +1,4 @@
-// What makes memory waits for what frees some, where that lowers the largest sum of live bytes between the two.
+// An op that allocates memory is delayed past one that frees some, if this lowers the largest sum of live bytes between them.
 // RUN: shale-opt %s --shale-schedule --shale-verify-scheduled -o %t.scheduled.mlir
 // RUN: FileCheck %s --input-file %t.scheduled.mlir
 // RUN: shale-opt %t.scheduled.mlir --shale-plan --shale-verify-plan -o %t.planned.mlir
@@ -31,7 +31,7 @@ module attributes {dist.strategy = #dist.strategy<full>} {
     return %s, %r : tensor<f32>, tensor<512xf32>
   }
 
-  // No weight is gathered, and what the gradient is made of, 512 bytes, would have to stay: the order is the program's.
+  // No weight is gathered, and the operands of the gradient, 512 bytes, would have to stay live: the order does not change.
   // CHECK-LABEL: func.func @kept
   // CHECK: nn.matmul {{.*}} transpose_lhs
   // CHECK: nn.matmul {{.*}} transpose_rhs
@@ -44,7 +44,7 @@ module attributes {dist.strategy = #dist.strategy<full>} {
     return %s, %dw : tensor<f32>, tensor<16x64xf32>
   }
 
-  // Not past what takes the place of an operand.
+  // Not past an op that overwrites an operand.
   // CHECK-LABEL: func.func @overwritten
   // CHECK: nn.matmul {{.*}} transpose_lhs
   // CHECK: nn.tanh

@@ -1,4 +1,4 @@
-// Gathers ahead of use: one unit by default, as many as may be whole at once.
+// Gathers ahead of use: one unit by default, at most as many as may be whole at once.
 // RUN: shale-opt %s --shale-split-collectives --shale-order-ops -o %t.mlir
 // RUN: shale-opt %t.mlir --shale-prefetch-gathers | FileCheck %s
 // RUN: shale-opt %t.mlir --shale-prefetch-gathers="prefetch=0" | FileCheck %s --check-prefix=LAZY

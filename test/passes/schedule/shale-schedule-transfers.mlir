@@ -1,4 +1,4 @@
-// When copies between the memories run.
+// The place at which copies between memories start.
 // RUN: shale-opt %s --shale-annotate-offload=policy=params,optimizer --shale-materialize-offload -o %t.mlir
 // RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s
 // RUN: shale-opt %t.mlir --shale-schedule=prefetch=0 | FileCheck %s --check-prefix=LAZY
@@ -17,7 +17,7 @@ nn.state @fc role = param type = tensor<16xf32> {dist.group = 0 : i64, dist.unit
 nn.state @ma role = moment("momentum") type = tensor<16xf32> {of = @fa, dist.group = 0 : i64, dist.unit = @a}
 nn.state @mb role = moment("momentum") type = tensor<16xf32> {of = @fb, dist.group = 0 : i64, dist.unit = @b}
 
-// Units that are read whole come one ahead of use; with two at most, the third not before the first one's last reader.
+// Units that are read whole are copied one ahead of use. With two at most, the third starts after the last reader of the first.
 // CHECK-LABEL: func.func @step
 // CHECK: mem.start %arg1
 // CHECK: mem.start %arg2
@@ -26,7 +26,7 @@ nn.state @mb role = moment("momentum") type = tensor<16xf32> {of = @fb, dist.gro
 // CHECK-NEXT: mem.start %arg3
 // CHECK: mem.wait
 // CHECK: nn.matmul
-// With three it starts when the second is waited for.
+// With three, it starts when the program waits for the second.
 // THREE-LABEL: func.func @step
 // THREE: mem.start %arg1
 // THREE: mem.start %arg2
@@ -44,8 +44,8 @@ nn.state @mb role = moment("momentum") type = tensor<16xf32> {of = @fb, dist.gro
 // LAZY: mem.start %arg3
 // LAZY-NEXT: mem.wait
 
-// The update runs on the host, a bucket at a time: the first one's gradient starts while ranks exchange the norm, the
-// second's before the first is waited for.
+// The update runs on the host, one bucket after the other. The copy of the first gradient starts while ranks exchange the norm, the
+// second copy before the wait for the first.
 // CHECK: dist.start
 // CHECK-NOT: dist.wait
 // CHECK: mem.start %{{.*}} to host
@@ -80,7 +80,7 @@ func.func @step(%x: tensor<4x4xf32>, %fa: tensor<16xf32> {nn.state = @fa}, %fb: 
   return %a#0, %a#1, %b#0, %b#1 : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
 }
 
-// A copy that nobody reads is not made.
+// A copy without a reader is removed.
 // CHECK-LABEL: func.func @unread
 // CHECK-NEXT: return
 func.func @unread(%x: tensor<16xf32>) -> tensor<16xf32> {

@@ -1,4 +1,4 @@
-// Collectives get two ends; what nothing uses goes.
+// Collectives are split into start and wait. Unused ones are removed.
 // RUN: shale-opt %s --shale-split-collectives | FileCheck %s
 // RUN: shale-opt %s --shale-split-collectives -o %t.mlir
 // RUN: shale-opt %t.mlir --shale-split-collectives --shale-verify-scheduled | FileCheck %s

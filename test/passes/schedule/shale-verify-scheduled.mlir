@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-verify-scheduled --split-input-file --verify-diagnostics
 
-// A collective that nobody started.
+// A collective outside of a dist.start.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @step(%x: tensor<f32>) -> tensor<f32> {
   // expected-error @+1 {{is not scheduled: it must stand in a dist.start}}

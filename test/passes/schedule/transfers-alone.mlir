@@ -1,4 +1,4 @@
-// The pass by itself, on a program that no other pass has ordered: copies that only unread copies read are gone, and no bit changes.
+// The pass alone, on a program that no other pass has ordered. Copies that only unread copies read are removed, and no bit changes.
 // RUN: shale-opt %s --shale-schedule-transfers -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL

@@ -1,9 +1,9 @@
-// Whatever is built for an op is of its phase and module scope: policies of recomputation and offload ask for these.
+// Ops that are built for an op have its phase and module scope, which policies of recomputation and offload read.
 // RUN: shale-opt %s --shale-propagate --shale-verify-sharded --shale-partition -o %t
 // RUN: FileCheck %s --implicit-check-not=dist.shardings < %t
 // RUN: grep -E "^ *%%.* = " %t | not grep -v 'nn.phase = #forward, nn.scope = "block"'
 
-// Rows are split over fsdp, the table's rows and the classes over tp: each of these builds a local form of its own.
+// Rows are split over fsdp, the rows of the table and the classes over tp. Each of these ops builds its own local form.
 // CHECK: nn.iota dim = 0 {{.*}}tensor<2x8xi64>
 // CHECK: nn.slice {{.*}}tensor<2x8xi64> -> tensor<2x4xi64>
 // CHECK: nn.embedding {{.*}}tensor<2x4x16xf32>

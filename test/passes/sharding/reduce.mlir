@@ -1,7 +1,7 @@
 // RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>/' %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units --split-input-file | FileCheck %s --check-prefixes=CHECK,EACH
 // RUN: sed 's/STRATEGY/dist.strategy = #dist.strategy<full>, dist.reduce_once/' %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units --split-input-file | FileCheck %s --check-prefixes=CHECK,ONCE
 
-// What rounds a gradient in front of its update rounds the flat group's parts instead: they are reduced in bf16, at once.
+// A cast of a gradient before its update becomes a cast of the parts of the flat group, which is reduced in bf16 as a whole.
 module attributes {STRATEGY} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
@@ -27,7 +27,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
 
 // -----
 
-// Micro-batches are added up in f32: each one's reduced slice, or the whole sums, which are rounded when all are in them.
+// Micro-batches are added in f32: reduced slices, or whole sums, which are rounded when they are complete.
 module attributes {STRATEGY, nn.accumulate = 2 : i64} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}

@@ -45,7 +45,7 @@ module {
 
 // -----
 
-// A gradient that is added up, and an update that reads the last micro-batch's alone.
+// A gradient is accumulated, but the update reads only that of the last micro-batch.
 module attributes {nn.accumulate = 2 : i64} {
   dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @a role = param type = tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --shale-propagate --shale-verify-sharded --shale-partition --shale-materialize-units | FileCheck %s
 
-// One rank of two under `full`: 9 elements are padded to 10, a slice of 5 rests.
+// One rank of two under `full`: 9 elements are padded to 10, and the rank stores a slice of 5.
 // CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], decay = 1.000000e-01 : f64>]>]
 // CHECK: nn.state @root.f32 role = param type = tensor<10xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root
 // CHECK: nn.state @root.f32.momentum role = moment("momentum") type = tensor<10xf32> {dist.axis = "fsdp"
@@ -37,7 +37,7 @@ func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", n
 
 // -----
 
-// What else reads an all-reduced gradient keeps it; the group is packed from the gradient before its sum.
+// The group is packed from the gradient before its sum. The all-reduce stays for its other readers.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[X:.*]] = nn.exp %{{.*}} : tensor<4xf32>
 // CHECK: dist.unit_pack @root[0] [@w](%[[X]])

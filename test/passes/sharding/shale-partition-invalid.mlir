@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-propagate --shale-partition --split-input-file --verify-diagnostics
 
-// How a parameter is stored is no sharding at use.
+// The storage of a parameter is not a sharding of its uses.
 module {
   dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @w role = param type = tensor<4xf32>

@@ -23,7 +23,7 @@ module {
 
 // -----
 
-// An argument that is no tensor.
+// An argument that is not a tensor.
 module {
   dist.mesh @mesh <[shard "fsdp"=2]>
   // expected-error@+1 {{argument 0 has no sharding}}

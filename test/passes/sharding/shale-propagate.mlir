@@ -25,10 +25,10 @@ func.func @layers(%x: tensor<4x3x8xf32> {nn.role = #nn.role<input>, nn.name = "x
   // Linear: the sum stays partial.
   // CHECK: nn.neg {{.*}}[#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]
   %4 = nn.neg %3 : tensor<12x8xf32>
-  // Not linear: it must be whole.
+  // Not linear: the operand must be summed first.
   // CHECK: nn.tanh {{.*}}[#dist.sharding<[{"fsdp"}, {}]>]
   %5 = nn.tanh %4 : tensor<12x8xf32>
-  // What is made for the batch is made in slices.
+  // Constants of batch size are built as slices.
   // CHECK: nn.constant {{.*}}[#dist.sharding<[{"fsdp"}, {}]>]
   %6 = nn.constant dense<2.0> : tensor<12x8xf32>
   // CHECK: nn.mul {{.*}}[#dist.sharding<[{"fsdp"}, {}]>]
@@ -38,7 +38,7 @@ func.func @layers(%x: tensor<4x3x8xf32> {nn.role = #nn.role<input>, nn.name = "x
   return %8 : tensor<f32>
 }
 
-// A constraint holds against what would be propagated.
+// A constraint takes precedence over propagation.
 // CHECK-LABEL: func.func @constrained
 func.func @constrained(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}) -> tensor<4x8xf32> {
   // CHECK: nn.neg {{.*}}[#dist.sharding<[{"fsdp"}, {"tp"}]>]

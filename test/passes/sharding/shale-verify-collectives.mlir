@@ -1,4 +1,4 @@
-// Sums and pieces along the first dimension are what ranks exchange.
+// Ranks exchange only sums, and slices along the first dimension.
 // RUN: shale-opt %s --split-input-file --shale-verify-collectives --verify-diagnostics
 
 dist.mesh @mesh <[shard "fsdp"=2]>

@@ -23,7 +23,7 @@ func.func @op(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
 
 // -----
 
-// A sum over a split dimension is partial, whoever says otherwise.
+// A sum over a split dimension must be partial.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}], partial = {}>}) {
   // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}], partial = {"fsdp": sum}> from its operands}}
@@ -33,7 +33,7 @@ func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}],
 
 // -----
 
-// The dimension that a softmax runs over is whole.
+// The dimension of a softmax must be whole.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @whole(%a: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp"}]>}) {
   // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}, {"fsdp"}]> from its operands}}

@@ -3,7 +3,7 @@
 // RUN: sed s/STRATEGY/none/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefix=NONE
 
 // Every use of @w but the update casts it to bf16, and its gradient is reduced in bf16: the group is sent in bf16 and
-// reduced in bf16. With full the gather converts; else uses read a copy, which the update makes anew.
+// reduced in bf16. With full the gather converts; otherwise uses read a copy, which the update rewrites.
 module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}

@@ -9,7 +9,7 @@
 // MESSAGE-NOT: nn.tanh
 // AGAIN: error: {{.*}}no gradient: nn.gather lies on a path
 
-// A crash is one of the process; arguments are split as a shell does.
+// Only a crash of the process counts. Arguments are split as in a shell.
 // RUN: shale-reduce module.mlir --shale-opt=./crash.sh --opt="--shale-partition 'two words'" -o crash.mlir
 // RUN: FileCheck %s --input-file=crash.mlir --check-prefix=CRASH
 // CRASH:      func.func @forward() {
@@ -17,7 +17,7 @@
 // CRASH-NEXT:   %{{.*}} = nn.tanh %[[ZERO]]
 // CRASH-NEXT:   return
 
-// With --expect, another crash is another fault.
+// With --expect, a crash with another message is not interesting.
 // RUN: shale-reduce module.mlir --shale-opt=./crash.sh --opt="--shale-partition 'two words'" --expect='^of tanh and exp$' -o expected.mlir
 // RUN: FileCheck %s --input-file=expected.mlir --check-prefix=EXPECTED
 // EXPECTED-DAG: nn.tanh
@@ -28,7 +28,7 @@
 // RUN: shale-reduce failed.mlir --expect='no gradient' -o reproduced.mlir
 // RUN: FileCheck %s --input-file=reproduced.mlir --check-prefix=MESSAGE
 
-// A fault of a verifier: candidates need not verify, nor the input.
+// A fault of a verifier: neither input nor candidates need to verify.
 // RUN: not shale-reduce invalid.mlir --opt= --expect='undefined symbol|names no nn.state' 2>&1 | FileCheck %s --check-prefix=INVALID
 // INVALID: error: cannot read 'invalid.mlir'; if a verifier is at fault, add --allow-invalid
 // RUN: shale-reduce invalid.mlir --opt= --expect='names no nn.state' --allow-invalid -o invalid-out.mlir

@@ -1,4 +1,4 @@
-// What only one kind of reduction can remove.
+// Each part can be removed by only one kind of reduction.
 // RUN: split-file %s %t && cd %t && chmod +x *.sh
 // RUN: shale-reduce module.mlir --allow-unregistered-dialect --test=./test.sh -o out.mlir
 // RUN: FileCheck %s --input-file=out.mlir
@@ -8,7 +8,7 @@
 // One attribute of an argument.
 // CHECK-NEXT: func.func @f(%[[X:.*]]: tensor<4xf32> {nn.name = "x"}) {
 // CHECK-NEXT: %[[ZERO:.*]] = nn.constant dense<0.000000e+00> : tensor<4xf32>
-// An op that another value of its type cannot stand for: nn.tanh must not read the argument.
+// An op that no other value of its type can replace: nn.tanh must not read the argument.
 // CHECK-NEXT: %{{.*}} = nn.tanh %[[ZERO]] : tensor<4xf32>
 // CHECK-NEXT: %{{.*}} = nn.exp %[[X]] : tensor<4xf32>
 // An operand of an op that takes any number.

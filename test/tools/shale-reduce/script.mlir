@@ -1,4 +1,4 @@
-// A script decides: what stays is the op that it looks for, and what that op needs.
+// A script decides: the op that it looks for stays, with its operands.
 // RUN: split-file %s %t && cd %t && chmod +x *.sh
 // RUN: shale-reduce module.mlir --test=./tanh.sh -o out.mlir 2> log
 // RUN: FileCheck %s --input-file=out.mlir --check-prefix=TANH
@@ -48,7 +48,7 @@
 // CLUSTER-NEXT:   }
 // CLUSTER-NEXT:   return
 
-// Locations go, unless the fault depends on them.
+// Locations are removed, unless the fault depends on them.
 // RUN: shale-reduce located.mlir --test=./tanh.sh -o unlocated.mlir
 // RUN: FileCheck %s --input-file=unlocated.mlir --check-prefix=TANH --implicit-check-not=loc
 // RUN: shale-reduce located.mlir --test=./place.sh -o located-out.mlir
@@ -56,7 +56,7 @@
 // PLACE: nn.tanh {{.*}} loc({{.*}})
 // PLACE: loc("place")
 
-// Standard output takes the result alone.
+// Standard output has only the result.
 // RUN: shale-reduce module.mlir --test=./tanh.sh -o - 2>/dev/null | FileCheck %s --check-prefix=TANH
 
 //--- module.mlir

@@ -2,9 +2,9 @@
 // RUN: not shale-run --check-gradient --function=nothing %s 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: has no function 'nothing'
 
-// A gradient that is not there, one that is wrong (it jumps between the two
+// A missing gradient, a wrong one (the function jumps between the two
 // points of the difference),
-// and nothing to differentiate.
+// and a function without anything to differentiate.
 // CHECK: error: no gradient: nn.gather lies on a path from a trained parameter to the loss
 func.func @none(%x: tensor<4xf64>, %i: tensor<2xi64>) -> tensor<2xf64> {
   %0 = nn.gather %x, %i dim = 0 : (tensor<4xf64>, tensor<2xi64>) -> tensor<2xf64>

@@ -20,14 +20,14 @@
 // EMPTY-NEXT: all functions: 0 values
 // EMPTY: 3 programs, 3 pairs, 2 differ
 
-// A function that one of them lacks is a difference.
+// A function that is missing in one program is a difference.
 // RUN: not shale-run --as f64 %t/a.mlir --compare %t/two.mlir | FileCheck %s --check-prefix=NEW
 // RUN: not shale-run --as f64 %t/two.mlir --compare %t/a.mlir | FileCheck %s --check-prefix=GONE
 // NEW: @f: 2 values, 0 differ in value
 // NEW-NEXT: @g: is new
 // GONE: @g: is gone
 
-// A tensor below the floor is held as if it were that large.
+// The error of a tensor below the floor is relative to the floor.
 // RUN: shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 1e9 | FileCheck %s --check-prefix=SAME
 // RUN: not shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 0.1 | FileCheck %s --check-prefix=OTHER
 

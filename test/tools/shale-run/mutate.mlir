@@ -1,4 +1,4 @@
-// A collective that nobody misses is found; one that is needed is not reported.
+// A collective without effect is reported, a needed one is not.
 // RUN: not shale-run --as=f64 --ranks=2 --mutate %s | FileCheck %s
 // CHECK: @step: nothing notices that this is gone: %{{.*}} = dist.all_reduce max
 // CHECK-NOT: dist.all_reduce sum
