@@ -5,7 +5,7 @@
 // get_n_padd; AVX-512 blocking of gemm_info.cpp: bm 9984, bn 384, bk 384).
 // On one thread a call of at most SHALE_GEMM_COLUMNS columns takes
 //   4 * (SHALE_GEMM_COLUMNS * 384 + 384 * 384) bytes and two pages
-// for any shape (productWorkspace in lib/Analysis/Footprint.h). An uncut
+// for any shape (productWorkspace in lib/Target/CPU/Footprint.h). An uncut
 // call takes up to 16 MB per thread, and the heap keeps twice that. Packing
 // again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product, too little to
 // measure. Pieces depend on the shape, not on the number of threads.
@@ -13,7 +13,7 @@
 // 16-bit floats are widened one piece at a time in the thread's scratch buffer, so
 // that no whole f32 copy of an operand or a result is in memory: SHALE_GEMM_PANEL
 // rows and columns, SHALE_GEMM_BLOCK deep (productPanels in
-// lib/Analysis/Footprint.h). The cuts of the depth depend on k alone, so that the
+// lib/Target/CPU/Footprint.h). The cuts of the depth depend on k alone, so that the
 // bits do not depend on the number of threads.
 //
 // The C library keeps just one such buffer per thread only if it does not cache the
