@@ -13,7 +13,7 @@ LogicalResult MeshOp::verify() {
     return emitOpError("must have at least one axis, and one kind and size per axis"); // mesh_c1
   for (int32_t kind : getKinds())
     if (!symbolizeAxisKind(kind)) // mesh_c1
-      return emitOpError("has an axis of kind ") << kind << ", which is none";
+      return emitOpError("has an axis of unknown kind ") << kind;
   if (llvm::count(getKinds(), int32_t(AxisKind::Shard)) > 1) // mesh_c1
     return emitOpError("has several axes of kind shard");
   llvm::StringSet<> names;
