@@ -1,5 +1,6 @@
 //===- Duplicate.cpp - Clones ops that are cheaper to recompute than to store ===//
 #include "dialects/nn/NN.h"
+#include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
 
 using namespace mlir;
@@ -30,6 +31,8 @@ public:
         cloneForEach(&op);
       else if (isCheap(&op))
         cloneForOtherPhases(&op);
+      else
+        cloneForReductions(&op);
     }
   }
 
@@ -145,6 +148,67 @@ private:
       OpBuilder builder(use->getOwner());
       use->set(cloneFor(use->getOwner(), op, builder)->getResult(0));
     }
+  }
+
+  /// Returns the size of the last dimension, 0 for a scalar.
+  static int64_t rowSize(Value value) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+    return shape.empty() ? 0 : shape.back();
+  }
+
+  /// Whether all readers, perhaps after a reshape, reduce columns: each result has an element of
+  /// several rows. An example are the products of which a norm's weight gets its gradient.
+  static bool isOnlyReduced(Value value) {
+    return !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (isAlias(user))
+        return rowSize(user->getResult(0)) == rowSize(value) && isOnlyReduced(user->getResult(0));
+      return isFusible(user) && accessOf(user, use.getOperandNumber()) == Access::Folds &&
+             rowSize(user->getResult(0)) == rowSize(value);
+    });
+  }
+
+  /// Finds the ops that compute `op`'s elements from stored values, in order, and these values:
+  /// what other phases and ops without kernels make. Returns false if there are other ops or too
+  /// many.
+  static bool collectChain(Operation *op, SetVector<Operation *> &chain, SetVector<Value> &stored) {
+    constexpr unsigned most = 16;
+    for (Value operand : op->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      if (!source || !isFusible(source) || phaseOf(source) != phaseOf(op))
+        stored.insert(operand);
+      else if (!(isa<ElementwiseOpInterface>(source) || isAlias(source) || isRepetition(source) ||
+                 isFree(source)) ||
+               !collectChain(source, chain, stored))
+        return false;
+    }
+    chain.insert(op);
+    return chain.size() <= most;
+  }
+
+  /// Clones the ops that compute a value for its readers, if these reduce columns, the op's kernel
+  /// works on rows, and the clones read fewer bytes than writing and reading the value takes.
+  void cloneForReductions(Operation *op) {
+    if (!isa<ElementwiseOpInterface>(op) || !isOnlyReduced(op->getResult(0)))
+      return;
+    SetVector<Operation *> chain;
+    SetVector<Value> stored;
+    if (!collectChain(op, chain, stored))
+      return;
+    int64_t bytes = 0;
+    for (Value value : stored)
+      bytes += nn::tensorBytes(value);
+    bool onRows = llvm::any_of(chain, [](Operation *member) { return isRepetition(member); });
+    if (!onRows || bytes >= 2 * nn::tensorBytes(op->getResult(0)))
+      return;
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    IRMapping mapping;
+    for (Operation *member : chain)
+      if (Operation *copy = builder.clone(*member, mapping); light.contains(member))
+        light.insert(copy);
+    op->replaceAllUsesWith(mapping.lookup(op->getResult(0)).getDefiningOp());
+    op->erase();
   }
 
   DenseSet<Operation *> light;

@@ -267,7 +267,7 @@ std::vector<Flag> makeFlags() {
        "auto | off | N: rows of logits in memory at once; auto: as many as cost no speed, where all take 64 MiB or more (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
   add({"attention", "HOW", plan, Effect::Plan,
-       "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto)",
+       "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto, if Shale was built with cuDNN)",
        set<&O::attention>, get<&O::attention>});
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",

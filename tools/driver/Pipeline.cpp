@@ -91,12 +91,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       {"fusion",
        [&o](OpPassManager &pm) {
          FusionOptions fusion;
-    // Without cuDNN's headers the runtime cannot call it.
-#ifdef SHALE_WITH_CUDNN
          fusion.callAttention = o.attention == AttentionKind::Auto;
-#else
-         fusion.callAttention = false;
-#endif
          fusion.deterministic = o.deterministic;
          buildFusionPipeline(pm, fusion);
        },

@@ -5,6 +5,7 @@
 // EQUAL-DAG: @pieces: 2 values, 0 differ in their bits
 // EQUAL-DAG: @activation: 2 values, 0 differ in their bits
 // EQUAL-DAG: @kept: 3 values, 0 differ in their bits
+// EQUAL-DAG: @columns: 2 values, 0 differ in their bits
 
 // A bias of 16 bits is added where the pieces of a product are read: two kernels, neither of which stores the sum.
 // CHECK-LABEL: @pieces
@@ -61,4 +62,28 @@ func.func @kept(%x: tensor<4x8xf32> {nn.name = "kept.x"}, %w: tensor<8x8xf32> {n
   %dw = nn.matmul %y, %dy transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %dx = nn.select %positive, %dy, %zero {nn.phase = #nn.phase<backward>} : tensor<4x8xi1>, tensor<4x8xf32>
   return %y, %dw, %dx : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
+}
+
+// The gradient of a norm's weight reduces columns, so its kernel is not that of the rows. It computes the products from what is stored in 16
+// bits, and they are never written. In f32 it would read as much as it saves.
+// CHECK-LABEL: @columns
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<2x8x4xbf16>, %{{.*}} = %{{.*}} : tensor<2x8x4xbf16>, %{{.*}} = %{{.*}} : tensor<2x8xf32>) -> tensor<4x4xf32>
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<2x8x4xbf16>, %{{.*}} = %{{.*}} : tensor<2x8xf32>) -> tensor<2x8x4xf32>
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @columns(%w: tensor<4x4xbf16> {nn.name = "columns.w"}, %x: tensor<16x4xbf16> {nn.name = "columns.x"}, %m: tensor<2x8xf32> {nn.name = "columns.m"}) -> (tensor<4x4xf32>, tensor<2x8x4xf32>) {
+  %product = nn.matmul %x, %w : (tensor<16x4xbf16>, tensor<4x4xbf16>) -> tensor<16x4xbf16>
+  %dy = nn.reshape %product : tensor<16x4xbf16> -> tensor<2x8x4xbf16>
+  %rows = nn.reshape %x : tensor<16x4xbf16> -> tensor<2x8x4xbf16>
+  %a = nn.cast %dy : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
+  %b = nn.cast %rows : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
+  %c = nn.broadcast %m dims = [0, 1] : tensor<2x8xf32> -> tensor<2x8x4xf32>
+  %d = nn.mul %b, %c : tensor<2x8x4xf32>
+  %v = nn.mul %a, %d : tensor<2x8x4xf32>
+  %r = nn.reshape %v : tensor<2x8x4xf32> -> tensor<4x4x4xf32>
+  %s = nn.reduce sum %r dims = [1] : tensor<4x4x4xf32> -> tensor<4x4xf32>
+  %s1 = nn.reduce sum %d dims = [2] : tensor<2x8x4xf32> -> tensor<2x8xf32>
+  %s2 = nn.broadcast %s1 dims = [0, 1] : tensor<2x8xf32> -> tensor<2x8x4xf32>
+  %o = nn.mul %s2, %d : tensor<2x8x4xf32>
+  return %s, %o : tensor<4x4xf32>, tensor<2x8x4xf32>
 }

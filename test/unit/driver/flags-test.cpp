@@ -38,6 +38,8 @@ const std::map<std::string, std::string> kSamples = {
     {"sync-every-microbatch", "false"},
     {"recompute", "block:0.25"},
     {"loss-chunk", "512"},
+    {"attention", "generated"},
+    {"deterministic", "false"},
     {"offload", "grads:0.5,activations"},
     {"threads", "3"},
     {"memory-limit", "device=1GiB,host=2GiB"},
@@ -57,11 +59,9 @@ const std::map<std::string, std::string> kSamples = {
 
 /// Options under which every flag of the table has an effect.
 CompileOptions base() {
-  static const std::pair<const char *, const char *> kBase[] = {{"mesh", "fsdp=4"},
-                                                                {"shard", "full"},
-                                                                {"offload", "all"},
-                                                                {"accumulate", "2"},
-                                                                {"threads", "2"}};
+  static const std::pair<const char *, const char *> kBase[] = {
+      {"mesh", "fsdp=4"},  {"shard", "full"},     {"offload", "all"},
+      {"accumulate", "2"}, {"attention", "auto"}, {"threads", "2"}};
   CompileOptions options;
   for (auto [flag, value] : kBase)
     EXPECT_EQ(flagNamed(flag)->set(options, value), "");
