@@ -16,6 +16,7 @@
 #include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sdpa.h"
+#include "dialects/nn/Ops/Sort.h"
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -58,6 +59,7 @@ void NNDialect::initialize() {
   registerAttentionOps(*this);
   registerSdpaOps(*this);
   registerEmbeddingOps(*this);
+  registerSortOps(*this);
   registerLossOps(*this);
   registerOptimizerOps(*this);
   registerRandomOps(*this);

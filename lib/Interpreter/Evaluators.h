@@ -13,6 +13,7 @@ void registerNorm(Registry &registry);
 void registerAttention(Registry &registry);
 void registerSdpa(Registry &registry);
 void registerEmbedding(Registry &registry);
+void registerSort(Registry &registry);
 void registerLoss(Registry &registry);
 void registerOptimizer(Registry &registry);
 void registerFactored(Registry &registry);

@@ -29,6 +29,7 @@ Registry &getRegistry() {
     registerAttention(result);
     registerSdpa(result);
     registerEmbedding(result);
+    registerSort(result);
     registerLoss(result);
     registerOptimizer(result);
     registerFactored(result);

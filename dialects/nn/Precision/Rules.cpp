@@ -14,6 +14,7 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sdpa.h"
+#include "dialects/nn/Ops/Sort.h"
 
 using namespace mlir;
 using namespace shale;
@@ -33,6 +34,7 @@ bool ConcatOp::movesOnly() { return true; }
 bool GatherOp::movesOnly() { return true; }
 bool GatherNdOp::movesOnly() { return true; }
 bool EmbeddingOp::movesOnly() { return true; }
+bool ArgsortOp::movesOnly() { return true; }
 
 // ---- sums
 
@@ -46,6 +48,8 @@ OPERAND(CumsumOp) { return Numeric::Full; }
 RESULT(CumsumOp) { return Numeric::Full; }
 OPERAND(EmbeddingGradOp) { return Numeric::Any; }
 RESULT(EmbeddingGradOp) { return Numeric::Full; }
+OPERAND(SortedEmbeddingGradOp) { return number == 2 ? Numeric::Any : Numeric::Full; }
+RESULT(SortedEmbeddingGradOp) { return Numeric::Full; }
 OPERAND(GatherNdGradOp) { return Numeric::Any; }
 RESULT(GatherNdGradOp) { return Numeric::Full; }
 

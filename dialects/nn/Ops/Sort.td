@@ -1,0 +1,55 @@
+//===- Sort.td - Sums over sorted indices ---------------------------------===//
+#ifndef SHALE_NN_SORT_TD
+#define SHALE_NN_SORT_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_ArgsortOp : NN_Op<"argsort", [Pure, NN_AnyNumeric]> {
+  let summary = "Stable order of indices";
+  let description = [{
+    `order` lists the positions of the N elements of `indices`, counted in row-major
+    order, by value. Positions of equal values keep their order. `starts[v]` is the
+    number of values below v, so that the positions of v are
+    `order[starts[v]]` to `order[starts[v + 1] - 1]`. Values outside of [0, `bound`)
+    are at the end, from `starts[bound]` on, in the order of their positions.
+
+    Life: made by `shale-sort-lookups`; lives up to codegen.
+
+    Constraints:
+    - (C1) `bound` is at least 0; it and the number of indices are below 2^31 - 1.
+    - (C2) `order` has one element for each index, `starts` has `bound` + 1 elements; both are 1-D, of type i32.
+
+    Example: `%order, %starts = nn.argsort %0 bound = 256 : tensor<4x8xi64> -> tensor<32xi32>, tensor<257xi32>`
+  }];
+  let arguments = (ins NN_IntTensor:$indices, I64Attr:$bound);
+  let results = (outs NN_IntTensor:$order, NN_IntTensor:$starts);
+  let assemblyFormat = "$indices `bound` `=` $bound attr-dict `:` type($indices) `->` type($order) `,` type($starts)";
+  let hasVerifier = 1;
+}
+
+def NN_SortedEmbeddingGradOp : NN_Op<"sorted_embedding_grad", [Pure, NN_Numeric]> {
+  let summary = "Gradient of a table lookup whose indices are sorted";
+  let description = [{
+    result[v, :] = sum of grad[order[i], :] over i from starts[v] to
+    starts[v + 1] - 1, in this order, in the result's type. Whole pieces, 32 positions
+    i from a multiple of 32 on, are not added again: pieces[p, :] is the sum of
+    piece p. The operands but `grad` and `pieces` are the results of `nn.argsort`.
+    Starts are clamped to [0, N], and an element of `order` outside of [0, N) adds
+    nothing.
+
+    Life: made by `shale-sort-lookups`; lives up to codegen.
+
+    Constraints:
+    - (C1) the result is 2-D [V, D] and `starts` has V + 1 elements.
+    - (C2) grad is 2-D [N, D] and has the result's element type, or a 16-bit float type if that is f32; `order` has N elements.
+    - (C3) pieces is [N floordiv 32, D], of the result's element type.
+
+    Example: `%1 = nn.sorted_embedding_grad %order, %starts, %dy, %pieces : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> tensor<256x64xf32>`
+  }];
+  let arguments = (ins NN_IntTensor:$order, NN_IntTensor:$starts, NN_FloatTensor:$grad, NN_FloatTensor:$pieces);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$order `,` $starts `,` $grad `,` $pieces attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_SORT_TD
