@@ -86,6 +86,12 @@ public:
     (void)element;
     return size;
   }
+  /// Whether the gradient of a table of `rows` rows, to which `indices` rows are added, sorts the
+  /// indices first.
+  virtual bool sortsLookups(int64_t rows, int64_t indices) const {
+    (void)rows, (void)indices;
+    return false;
+  }
   /// Returns the rows of logits that a loss is computed for at once: as few as cost no speed.
   virtual int64_t lossChunkRows() const { return 1024; }
 

@@ -234,6 +234,46 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def SortLookupsPass : Pass<"shale-sort-lookups", "::mlir::ModuleOp"> {
+  let summary = "Sorts the indices of lookups' gradients";
+  let description = [{
+    Where the target asks for it (`Target::sortsLookups`), an `nn.embedding_grad` becomes a
+    stable sort of its indices, the sums of each 32 sorted rows, and the sum of each table
+    row from its sorted rows and those sums. The order of each sum is fixed, and so are its
+    bits. A frequent word then takes many threads, while the kernel of `nn.embedding_grad`
+    adds its rows one after another. Lookups by the same indices in one phase share the
+    sort. On a CPU the pass changes nothing.
+
+    Before:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @gradient(%ids: tensor<2x1024xi64>, %dy: tensor<2x1024x64xbf16>) -> tensor<500x64xf32> {
+        %0 = nn.embedding_grad %ids, %dy : (tensor<2x1024xi64>, tensor<2x1024x64xbf16>) -> tensor<500x64xf32>
+        return %0 : tensor<500x64xf32>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @gradient(%ids: tensor<2x1024xi64>, %dy: tensor<2x1024x64xbf16>) -> tensor<500x64xf32> {
+        %order, %starts = nn.argsort %ids bound = 500 : tensor<2x1024xi64> -> tensor<2048xi32>, tensor<501xi32>
+        %0 = nn.reshape %dy : tensor<2x1024x64xbf16> -> tensor<2048x64xbf16>
+        %1 = nn.embedding %0, %order : (tensor<2048x64xbf16>, tensor<2048xi32>) -> tensor<2048x64xbf16>
+        %2 = nn.cast %1 : tensor<2048x64xbf16> -> tensor<2048x64xf32>
+        %3 = nn.reshape %2 : tensor<2048x64xf32> -> tensor<64x32x64xf32>
+        %4 = nn.reduce sum %3 dims = [1] : tensor<64x32x64xf32> -> tensor<64x64xf32>
+        %5 = nn.sorted_embedding_grad %order, %starts, %0, %4
+            : (tensor<2048xi32>, tensor<501xi32>, tensor<2048x64xbf16>, tensor<64x64xf32>) -> tensor<500x64xf32>
+        return %5 : tensor<500x64xf32>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def SplitReductionsPass : Pass<"shale-split-reductions", "::mlir::ModuleOp"> {
   let summary = "Reduces in two stages where a target needs more parallel work";
   let description = [{

@@ -18,6 +18,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createPadProductsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.
   pm.addPass(createWidenPass());
+  // Gradients of large lookups sort their indices where the target wants that.
+  pm.addPass(createSortLookupsPass());
   // Norms, losses and the like become elementwise ops and reductions.
   pm.addPass(createDecomposePass());
   // Reductions with too few results for the target's parallel work become two stages.

@@ -81,6 +81,13 @@ int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
   return llvm::alignTo(size, size >= large ? tile : vector);
 }
 
+bool CudaTarget::sortsLookups(int64_t rows, int64_t indices) const {
+  // The kernel of nn.embedding_grad adds one occurrence of a row after another; three launches cost
+  // more than that of few indices. Sorted positions are 32-bit numbers.
+  constexpr int64_t least = 1024;
+  return indices >= least && indices < INT32_MAX && rows < INT32_MAX;
+}
+
 bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }
 
 static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
@@ -127,6 +134,8 @@ void shale::registerCudaKernels(DialectRegistry &registry) {
     // Passes that generate kernels do not depend on the dialects of a target.
     context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect>();
     cuda::attachFactoredKernels(*context);
+    cuda::attachSortKernels(*context);
+    cuda::attachSortedSumKernels(*context);
     cuda::attachTableKernels(*context);
     cuda::attachUpdateKernels(*context);
   });

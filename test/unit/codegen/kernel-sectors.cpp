@@ -16,6 +16,7 @@
 #include "KernelRunner.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
 #include "dialects/rt/RT.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/CUDA/GpuSchedule.h"
@@ -132,8 +133,23 @@ int64_t boundOf(rt::KernelOp kernel) {
       bound = lookup.getTable().getType().getDimSize(0);
     if (auto sum = mlir::dyn_cast<nn::EmbeddingGradOp>(op))
       bound = sum.getResult().getType().getDimSize(0);
+    if (auto sort = mlir::dyn_cast<nn::ArgsortOp>(op))
+      bound = sort.getBound();
+    if (auto sum = mlir::dyn_cast<nn::SortedEmbeddingGradOp>(op))
+      bound = sum.getGrad().getType().getDimSize(0);
   });
   return bound;
+}
+
+/// Lets the sorted indices of a sum be spread evenly over the rows of the table.
+void fillStarts(rt::KernelOp kernel, llvm::ArrayRef<Buffer> buffers) {
+  kernel.getBody().walk([&](nn::SortedEmbeddingGradOp op) {
+    auto *starts = reinterpret_cast<int32_t *>(
+        buffers[mlir::cast<mlir::BlockArgument>(op.getStarts()).getArgNumber()].start);
+    int64_t rows = op.getType().getDimSize(0), count = op.getGrad().getType().getDimSize(0);
+    for (int64_t row = 0; row <= rows; ++row)
+      starts[row] = int32_t(row * count / rows);
+  });
 }
 
 /// Returns how often a row must be read that does not fit in registers: the reductions of the
@@ -187,6 +203,7 @@ double measure(rt::KernelOp kernel, const Target &target, const Target &host) {
     buffers.push_back(makeBuffer(type, bound));
   for (mlir::Type type : kernel.getFunctionType().getResults())
     buffers.push_back(makeBuffer(type, bound));
+  fillStarts(kernel, buffers);
   std::vector<void *> args;
   emulation::Options options;
   for (const Buffer &buffer : buffers) {

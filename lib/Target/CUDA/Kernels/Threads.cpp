@@ -2,6 +2,7 @@
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale::cuda;
@@ -20,7 +21,12 @@ Value Threads::select(Value condition, Value yes, Value no) {
 }
 Value Threads::block() { return gpu::BlockIdOp::create(b, loc, gpu::Dimension::x); }
 Value Threads::thread() { return gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x); }
-Value Threads::load(Value memref, Value at) { return memref::LoadOp::create(b, loc, memref, at); }
+Value Threads::load(Value memref, Value at) {
+  // LLVM IR before it has the data layout of the GPU aligns integers of 8 bytes to 4.
+  int64_t bits = cast<MemRefType>(memref.getType()).getElementTypeBitWidth();
+  return memref::LoadOp::create(b, loc, memref, at, /*nontemporal=*/false,
+                                llvm::MaybeAlign(llvm::divideCeil(bits, 8)));
+}
 void Threads::store(Value value, Value memref, Value at) {
   memref::StoreOp::create(b, loc, value, memref, at);
 }
@@ -41,6 +47,15 @@ void Threads::forRange(Value lower, Value upper, Value step, llvm::function_ref<
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   body(loop.getInductionVar());
+}
+
+Threads::Values Threads::fold(Value lower, Value upper, Value step, const Values &initial,
+                              llvm::function_ref<Values(Value, ValueRange)> body) {
+  auto loop = scf::ForOp::create(b, loc, lower, upper, step, initial);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(loop.getBody());
+  scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
+  return Values(loop.getResults());
 }
 
 Value Threads::shared(int64_t elements, Type element) {

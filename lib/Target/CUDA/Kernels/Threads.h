@@ -36,6 +36,11 @@ public:
   void when(mlir::Value condition, llvm::function_ref<void()> body);
   void forRange(mlir::Value lower, mlir::Value upper, mlir::Value step,
                 llvm::function_ref<void(mlir::Value)> body);
+  /// As forRange; `body` gets the values of the last iteration, `initial` at first, and returns
+  /// those of this one. Returns the last ones.
+  using Values = llvm::SmallVector<mlir::Value>;
+  Values fold(mlir::Value lower, mlir::Value upper, mlir::Value step, const Values &initial,
+              llvm::function_ref<Values(mlir::Value, mlir::ValueRange)> body);
 
   /// Returns memory that the block's threads share.
   mlir::Value shared(int64_t elements, mlir::Type element);

@@ -1,8 +1,9 @@
 // RUN: shale-opt %s --shale-cluster-kernels | FileCheck %s
 
 module attributes {nn.target = "cuda:sm_90a"} {
-func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150xf32>, %m: tensor<8xf32>, %i: tensor<300xi64>, %g: tensor<300x40xbf16>)
-    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>) {
+func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150xf32>, %m: tensor<8xf32>, %i: tensor<300xi64>, %g: tensor<300x40xbf16>,
+    %j: tensor<9000xi64>, %h: tensor<9000x40xbf16>, %s: tensor<281x40xf32>)
+    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>) {
   // A warp per row, four rows per block. The row is loaded once, in accesses of 16 bytes, and stays in registers. Rows 6 and 7
   // of the last block do not exist: their loads and stores are guarded.
   // CHECK-LABEL: gpu.func @kernel_0(
@@ -58,8 +59,31 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %1 = nn.embedding_grad %a, %b : (tensor<300xi64>, tensor<300x40xbf16>) -> tensor<70x40xf32>
     nn.yield %1 : tensor<70x40xf32>
   }
-  // A transposition: neighbours are stored together, and loaded one by one.
+  // The order of 9000 indices: a block of two has 128 values, and its 64 threads have 160 indices each, in five tiles. Then the sums of
+  // rows: four threads per row, in accesses of 4 columns, several terms at a time.
   // CHECK-LABEL: gpu.func @kernel_4(
+  // CHECK-SAME: workgroup(%[[COUNTS:.*]] : memref<8256xi32, #gpu.address_space<workgroup>>
+  // CHECK-SAME: known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
+  // CHECK-NOT: atomic
+  // CHECK-COUNT-5: gpu.barrier
+  // CHECK-NOT: gpu.barrier
+  // CHECK-LABEL: gpu.func @kernel_5(
+  // CHECK-SAME: known_block_size = array<i32: 128, 1, 1>, known_grid_size = array<i32: 7, 1, 1>
+  // CHECK-COUNT-4: vector.load %arg2[%{{.*}}] {alignment = 8 : i64} : memref<360000xi16>, vector<4xi16>
+  // CHECK: arith.addf
+  // CHECK-COUNT-4: vector.load %arg3[%{{.*}}] {alignment = 16 : i64} : memref<11240xf32>, vector<4xf32>
+  // CHECK: vector.store %{{.*}}, %arg4[%{{.*}}] {alignment = 16 : i64} : memref<8000xf32>, vector<4xf32>
+  // CHECK-NOT: gpu.barrier
+  %10:2 = nn.cluster (%a = %j : tensor<9000xi64>) -> (tensor<9000xi32>, tensor<201xi32>) {
+    %1, %2 = nn.argsort %a bound = 200 : tensor<9000xi64> -> tensor<9000xi32>, tensor<201xi32>
+    nn.yield %1, %2 : tensor<9000xi32>, tensor<201xi32>
+  }
+  %11 = nn.cluster (%a = %10#0 : tensor<9000xi32>, %b = %10#1 : tensor<201xi32>, %c = %h : tensor<9000x40xbf16>, %d = %s : tensor<281x40xf32>) -> tensor<200x40xf32> {
+    %1 = nn.sorted_embedding_grad %a, %b, %c, %d : (tensor<9000xi32>, tensor<201xi32>, tensor<9000x40xbf16>, tensor<281x40xf32>) -> tensor<200x40xf32>
+    nn.yield %1 : tensor<200x40xf32>
+  }
+  // A transposition: neighbours are stored together, and loaded one by one.
+  // CHECK-LABEL: gpu.func @kernel_6(
   // CHECK-COUNT-4: memref.load %arg0
   // CHECK: vector.store {{.*}} vector<4xf32>
   %8 = nn.cluster (%a = %r : tensor<8x150xf32>) -> tensor<150x8xf32> {
@@ -68,7 +92,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
   }
   // Sums of columns: a block takes a strip of 32 columns, 4 threads of 8 columns each, and 64 threads share a column. Their
   // sums meet in shared memory.
-  // CHECK-LABEL: gpu.func @kernel_5(
+  // CHECK-LABEL: gpu.func @kernel_7(
   // CHECK-SAME: workgroup(%[[PARTS:.*]] : memref<2048xf32, #gpu.address_space<workgroup>>) kernel
   // CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
   // CHECK: scf.for {{.*}} iter_args
@@ -81,6 +105,6 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %2 = nn.reduce sum %1 dims = [0] : tensor<300x40xf32> -> tensor<40xf32>
     nn.yield %2 : tensor<40xf32>
   }
-  return %0, %4, %5#0, %5#1, %7, %8, %9 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>
+  return %0, %4, %5#0, %5#1, %7, %8, %9, %11 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>
 }
 }

@@ -1,0 +1,119 @@
+//===- SortLookups.cpp - Sorts the indices of lookups' gradients ----------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
+#include "lib/Support/OpCopies.h"
+#include "lib/Support/Remarks.h"
+#include "lib/Target/Target.h"
+#include "passes/fusion/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace shale {
+#define GEN_PASS_DEF_SORTLOOKUPSPASS
+#include "passes/fusion/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+namespace {
+
+/// Rewrites the gradients of one block, in order.
+class LookupSorter {
+public:
+  LookupSorter(const Target &target, MLIRContext *context)
+      : target(target), b(context, &listener) {}
+  void run(Block &block);
+
+private:
+  void rewrite(nn::EmbeddingGradOp op);
+  nn::ArgsortOp sorted(nn::EmbeddingGradOp op, int64_t rows);
+  Value sumPieces(Location loc, Value rows, Value order, Type element);
+
+  const Target &target;
+  CopyAttributes listener;
+  OpBuilder b;
+  /// Orders by indices, number of rows and phase.
+  DenseMap<std::tuple<Value, int64_t, Attribute>, nn::ArgsortOp> orders;
+};
+
+} // namespace
+
+nn::ArgsortOp LookupSorter::sorted(nn::EmbeddingGradOp op, int64_t rows) {
+  nn::ArgsortOp &order = orders[{op.getIndices(), rows, op->getAttr(nn::kPhaseAttr)}];
+  if (!order) {
+    auto list = [&](int64_t size) { return RankedTensorType::get({size}, b.getI32Type()); };
+    order = nn::ArgsortOp::create(b, op.getLoc(), list(nn::elements(op.getIndices())),
+                                  list(rows + 1), op.getIndices(), b.getI64IntegerAttr(rows));
+  }
+  return order;
+}
+
+/// Returns the sums of whole pieces of the rows in their order, in `element`.
+Value LookupSorter::sumPieces(Location loc, Value rows, Value order, Type element) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  int64_t width = type.getDimSize(1), pieces = type.getDimSize(0) / nn::kSortedPiece;
+  int64_t count = pieces * nn::kSortedPiece;
+  if (count != type.getDimSize(0)) {
+    auto part = RankedTensorType::get({count}, b.getI32Type());
+    order = nn::SliceOp::create(b, loc, part, order, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{count},
+                                ArrayRef<int64_t>{1});
+  }
+  Value terms =
+      nn::EmbeddingOp::create(b, loc, type.clone({count, width}), rows, order, IntegerAttr());
+  if (type.getElementType() != element)
+    terms =
+        nn::CastOp::create(b, loc, cast<RankedTensorType>(terms.getType()).clone(element), terms);
+  auto parted = RankedTensorType::get({pieces, nn::kSortedPiece, width}, element);
+  terms = nn::ReshapeOp::create(b, loc, parted, terms);
+  return nn::ReduceOp::create(b, loc, RankedTensorType::get({pieces, width}, element),
+                              nn::ReduceKind::Sum, terms, ArrayRef<int64_t>{1});
+}
+
+void LookupSorter::rewrite(nn::EmbeddingGradOp op) {
+  auto table = cast<RankedTensorType>(op.getType());
+  auto grad = cast<RankedTensorType>(op.getGrad().getType());
+  int64_t rows = table.getDimSize(0), count = nn::elements(op.getIndices());
+  if (!target.sortsLookups(rows, count))
+    return;
+  emitDecision(op.getLoc(), "sort-lookups",
+               llvm::formatv("{0} indices of a table of {1} rows are sorted, and their gradients "
+                             "summed in {2} pieces of {3}",
+                             count, rows, count / nn::kSortedPiece, nn::kSortedPiece)
+                   .str());
+  listener.current = op;
+  b.setInsertionPoint(op);
+  Location loc = op.getLoc();
+  nn::ArgsortOp order = sorted(op, rows);
+  Value terms = op.getGrad();
+  RankedTensorType flat = grad.clone({count, table.getDimSize(1)});
+  if (flat != grad)
+    terms = nn::ReshapeOp::create(b, loc, flat, terms);
+  Value pieces = sumPieces(loc, terms, order.getOrder(), table.getElementType());
+  op.replaceAllUsesWith(nn::SortedEmbeddingGradOp::create(b, loc, table, order.getOrder(),
+                                                          order.getStarts(), terms, pieces)
+                            .getResult());
+  op.erase();
+}
+
+void LookupSorter::run(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (auto gradient = dyn_cast<nn::EmbeddingGradOp>(op))
+      rewrite(gradient);
+}
+
+namespace {
+struct SortLookupsPass : shale::impl::SortLookupsPassBase<SortLookupsPass> {
+  using SortLookupsPassBase::SortLookupsPassBase;
+  void runOnOperation() override {
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Block &block : function.getBody())
+        LookupSorter(*target, &getContext()).run(block);
+  }
+};
+} // namespace

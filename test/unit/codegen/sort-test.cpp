@@ -1,0 +1,138 @@
+//===- sort-test.cpp - Sorted indices and their sums, emulated ------------===//
+//
+// The kernels run in the emulator, in several orders of their threads and without each
+// of their barriers, on indices that are in no order, out of range, or all the same.
+//
+//===----------------------------------------------------------------------===//
+#include "KernelRunner.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace shale;
+using namespace shale::test;
+using interp::Tensor;
+
+namespace {
+
+/// Runs @f on a GPU's kernels, `kernels` in number, and in the interpreter. With `exact` the
+/// results are the same numbers. `change` may change the arguments.
+void check(
+    const std::string &text, int kernels, bool exact, int64_t bound,
+    llvm::function_ref<void(std::vector<Tensor> &)> change = [](std::vector<Tensor> &) {}) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module) << text;
+  std::vector<Tensor> arguments = randomArguments(*module, 1, bound);
+  change(arguments);
+  std::vector<Tensor> expected = interpret(*module, arguments);
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  int made = 0;
+  std::vector<Tensor> found = runNative(*module, arguments, options, &made);
+  EXPECT_EQ(made, kernels);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].shape(), expected[i].shape());
+    double scale = 1, worst = 0;
+    for (int64_t at = 0; at < found[i].size(); ++at) {
+      scale = std::max(scale, std::abs(expected[i].number(at)));
+      worst = std::max(worst, std::abs(found[i].number(at) - expected[i].number(at)));
+      ASSERT_FALSE(std::isnan(found[i].number(at))) << "element " << at << " of result " << i;
+    }
+    EXPECT_LE(worst, exact ? 0 : 3e-6 * scale) << "result " << i << " of\n" << text;
+  }
+}
+
+std::string sort(int64_t count, int64_t bound, const std::string &type = "i64") {
+  std::string in = "tensor<" + std::to_string(count) + "x" + type + ">";
+  std::string order = "tensor<" + std::to_string(count) + "xi32>";
+  std::string starts = "tensor<" + std::to_string(bound + 1) + "xi32>";
+  return "func.func @f(%i: " + in + ") -> (" + order + ", " + starts + ") {\n" +
+         "  %o, %s = nn.argsort %i bound = " + std::to_string(bound) + " : " + in + " -> " + order +
+         ", " + starts + "\n  return %o, %s : " + order + ", " + starts + "\n}";
+}
+
+TEST(Argsort, OneTile) {
+  // One block and several; the number of values ends in a block, with it, and one before.
+  check(sort(1, 1), 1, true, 1);
+  check(sort(70, 3), 1, true, 5);
+  check(sort(300, 127), 1, true, 128);
+  check(sort(300, 128), 1, true, 129);
+  check(sort(2048, 400), 1, true, 401);
+  check(sort(500, 90, "i32"), 1, true, 95);
+}
+
+TEST(Argsort, Tiles) {
+  check(sort(2049, 150), 1, true, 151);
+  check(sort(5000, 300), 1, true, 320);
+  check(sort(4500, 1), 1, true, 1);
+}
+
+TEST(Argsort, NothingInRange) { check(sort(100, 0), 1, true, 9); }
+
+TEST(Argsort, NoIndices) { check(sort(0, 200), 1, true, 1); }
+
+TEST(Argsort, HostileIndices) {
+  // Numbers that would be in range if they were cut to 32 bits, or if a sum of them overflowed.
+  check(sort(900, 40), 1, true, 40, [](std::vector<Tensor> &arguments) {
+    int64_t *indices = arguments[0].mutableInts();
+    int64_t hostile[] = {INT64_MAX, INT64_MIN, (int64_t(1) << 32) + 3,
+                         40,        -2,        -(int64_t(1) << 32) + 3,
+                         INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < std::size(hostile); ++i)
+      indices[i * 100 + 7] = hostile[i];
+  });
+}
+
+std::string gradient(const std::string &shape, int64_t rows, int64_t width,
+                     const std::string &type) {
+  std::string indices = "tensor<" + shape + "xi64>";
+  std::string rowsType = "tensor<" + shape + "x" + std::to_string(width) + "x" + type + ">";
+  std::string table = "tensor<" + std::to_string(rows) + "x" + std::to_string(width) + "xf32>";
+  return "func.func @f(%i: " + indices + ", %g: " + rowsType + ") -> " + table + " {\n" +
+         "  %0 = nn.embedding_grad %i, %g : (" + indices + ", " + rowsType + ") -> " + table +
+         "\n  return %0 : " + table + "\n}";
+}
+
+TEST(SortedGradient, Widths) {
+  // Accesses of one, two and four columns; several rows per block; a last vector that lanes share.
+  for (int64_t width : {1, 6, 33, 64, 132})
+    check(gradient("4x256", 50, width, "f32"), 3, false, 51);
+}
+
+TEST(SortedGradient, LongRuns) {
+  // All indices are two rows and one out of range: whole pieces, and rests at both ends.
+  check(gradient("1100", 2, 12, "f32"), 3, false, 2);
+  check(gradient("2100", 1, 4, "f32"), 3, false, 1);
+}
+
+TEST(SortedGradient, HalfWords) {
+  check(gradient("1030", 9, 20, "bf16"), 3, false, 10);
+  check(gradient("1024", 9, 7, "f16"), 3, false, 10);
+}
+
+TEST(SortedGradient, FewIndicesAreNotSorted) {
+  check(gradient("1023", 50, 8, "f32"), 1, false, 51);
+}
+
+TEST(SortedGradient, HostileOrder) {
+  // Starts in no order and beyond the gradient, positions beyond it. 5000 columns are two strips.
+  const char *text = R"(
+func.func @f(%o: tensor<100xi32>, %s: tensor<41xi32>, %g: tensor<100xWxf32>, %p: tensor<3xWxf32>) -> tensor<40xWxf32> {
+  %0 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<100xi32>, tensor<41xi32>, tensor<100xWxf32>, tensor<3xWxf32>) -> tensor<40xWxf32>
+  return %0 : tensor<40xWxf32>
+})";
+  for (const char *width : {"5", "5000"}) {
+    std::string sized = text;
+    for (size_t at; (at = sized.find("xWx")) != std::string::npos;)
+      sized.replace(at + 1, 1, width);
+    check(sized, 1, false, 130, [](std::vector<Tensor> &arguments) {
+      arguments[1].mutableInts()[3] = INT32_MIN;
+      arguments[1].mutableInts()[4] = INT32_MAX;
+      arguments[0].mutableInts()[5] = INT32_MIN;
+    });
+  }
+}
+
+} // namespace
