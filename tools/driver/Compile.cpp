@@ -173,7 +173,6 @@ public:
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
           << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
-    onnx::ImportOptions import;
     if (int code = readImportOptions(options, import))
       return code;
     if (int code = checkPlanOptions(options))
@@ -182,52 +181,28 @@ public:
       return code;
     if (int code = checkOutputs(options, {}))
       return code;
-    std::vector<std::string> assumed;
-    if (module) {
-      if (int code = goOn())
-        return code;
-    } else if (int code = importModel(import, assumed)) {
+    stages = stagesFor(options);
+    size_t done = 0; // stages that made the dump
+    if (int code = module ? goOn(done) : importModel())
       return code;
-    }
     if (int code = checkOutputs(options, *module))
       return code;
     followFileType(*module);
     if (options.compileFrom.empty())
       if (int code = saveStage("import"))
         return code;
-    // A dump is the module after its stage.
-    bool made = !options.compileFrom.empty() && options.compileFrom != "import";
-    for (const Stage &stage : stagesFor(options)) {
-      bool here = made && options.compileFrom == stage.name;
-      if (!made)
-        if (int code = runStage(stage))
-          return code;
-      made &= !here;
-      if (made)
-        continue;
-      if (StringRef(stage.name) == "recover") {
-        onnx::unbindVisibleLabels(*module, import);
-        if (int code = checkLowering())
-          return code;
-      }
-      if (options.describe) { // after recover, since that is the model that is trained
-        onnx::describeModel(*module, llvm::outs());
-        printCommands(assumed);
-        return SHALE_EXIT_OK;
-      }
-      if (StringRef(stage.name) == "recover") {
-        if (failed(checkRecompute(*module,
-                                  options.recompute))) // before making plans that cannot be made
-          return SHALE_EXIT_USAGE;
-        if (int code = planFirst(*module, options, stop); code || stop)
-          return code ? code : reportNumericsOfPlan();
-        if (options.emit == Emit::Program)
-          planner.emplace(module->clone());
-        chosen = true;
-      }
-      if (stage.last && stage.level == options.emit)
-        return writeText(*module, options.output);
-    }
+    if (done > 0)
+      if (std::optional<int> code = continueAfter(stages[done - 1]))
+        return *code;
+    StageHooks hooks;
+    hooks.before = [this](const Stage &stage, PassManager &manager) { instrument(stage, manager); };
+    hooks.after = [this](const Stage &stage) -> std::optional<int> {
+      if (int code = writeResults(stage))
+        return code;
+      return continueAfter(stage);
+    };
+    if (std::optional<int> code = runStages(*module, ArrayRef(stages).drop_front(done), hooks))
+      return *code;
     return finish();
   }
 
@@ -244,45 +219,51 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  int importModel(onnx::ImportOptions &import, std::vector<std::string> &assumed) {
-    if (int code = chooseBatch(import))
+  int importModel() {
+    if (int code = chooseBatch())
       return code;
     import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark
                                           : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
-    module = options.describe ? importToDescribe(import, assumed, code)
+    module = options.describe ? importToDescribe(code)
                               : onnx::importOnnx(options.model, import, &context, &code);
     return module ? SHALE_EXIT_OK : code;
   }
 
-  /// Prepares to go on from a dump.
-  int goOn() {
-    std::string names = "import";
-    int number = 2;
-    bool known = options.compileFrom == "import";
-    bool reached = options.emit == Emit::Object || options.emit == Emit::Program;
-    for (const Stage &stage : stagesFor(options)) {
-      names += std::string(", ") + stage.name;
-      number += !known;
-      known |= options.compileFrom == stage.name;
-      reached |= known && stage.last && stage.level == options.emit;
+  /// Prepares to go on from a dump. Sets `done` to the number of stages up to the dump's.
+  int goOn(size_t &done) {
+    if (options.compileFrom != "import") {
+      done = llvm::find_if(stages, [&](const Stage &s) { return options.compileFrom == s.name; }) -
+             stages.begin() + 1;
+      if (done > stages.size())
+        return usageError("--compile-from: '" + options.compileFrom + "' is not one of " +
+                          namesOf(stages));
     }
-    if (!known)
-      return usageError("--compile-from: '" + options.compileFrom + "' is not one of " + names);
-    if (!reached)
+    size_t before = std::max<size_t>(done, 1) - 1; // stages before the dump's
+    if (options.emit < Emit::Object &&
+        llvm::none_of(
+            ArrayRef(stages).drop_front(before), [&](const Stage &s) { return emits(s); }))
       return usageError("--emit: no stage from " + options.compileFrom + " on makes this IR");
     if (options.describe)
       return usageError("--describe needs the model, not a dump: leave --compile-from out");
-    stageNumber = number;
+    stageNumber = done + 2;
     lastDump = options.model;
-    chosen = options.compileFrom != "import" && options.compileFrom != "recover";
-    if (options.compileFrom != "plan")
+    chosen = llvm::any_of(ArrayRef(stages).take_front(before),
+                          [](const Stage &s) { return s.after == AfterStage::ChooseFlags; });
+    if (done == 0 || stages[before].after != AfterStage::ReportPlan)
       return SHALE_EXIT_OK;
+    return summarize() ? SHALE_EXIT_OK : SHALE_EXIT_DATA;
+  }
+
+  /// Whether the compilation ends after a stage with its IR.
+  bool emits(const Stage &stage) const { return stage.last && stage.level == options.emit; }
+
+  /// Sets the summary of a planned module. Returns false after an error.
+  bool summarize() {
     FailureOr<ProgramSummary> planned = summarizeProgram(*module);
-    if (failed(planned))
-      return SHALE_EXIT_DATA;
-    summary = std::move(*planned);
-    return SHALE_EXIT_OK;
+    if (succeeded(planned))
+      summary = std::move(*planned);
+    return succeeded(planned);
   }
 
   /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside
@@ -332,15 +313,15 @@ private:
       return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
     });
     OwningOpRef<ModuleOp> trial = module->clone();
-    return runStages(*trial, options, "memory", "fusion");
+    return runStages(*trial, options, StageId::Memory, StageId::Fusion);
   }
 
   /// Imports a model for --describe without the flags that it needs: tries sizes until one is
   /// accepted.
-  OwningOpRef<ModuleOp> importToDescribe(onnx::ImportOptions import,
-                                         std::vector<std::string> &assumed, int &code) {
+  OwningOpRef<ModuleOp> importToDescribe(int &code) {
     std::string first;
-    for (import.assumedSize = 128; import.assumedSize > 1; import.assumedSize /= 2) {
+    onnx::ImportOptions sized = import;
+    for (sized.assumedSize = 128; sized.assumedSize > 1; sized.assumedSize /= 2) {
       std::string text;
       llvm::raw_string_ostream os(text);
       ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
@@ -348,8 +329,8 @@ private:
         return success();
       });
       assumed.clear();
-      import.assumed = &assumed;
-      OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, import, &context, &code);
+      sized.assumed = &assumed;
+      OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, sized, &context, &code);
       if (module) {
         llvm::errs() << text;
         return module;
@@ -363,7 +344,7 @@ private:
   }
 
   /// Prints the commands that compile and train the model, for copying.
-  void printCommands(ArrayRef<std::string> assumed) {
+  void printCommands() {
     llvm::outs() << "to compile and train it"
                  << (assumed.empty() ? "" : ", with sizes of your choice") << ":\n  shalec";
     for (StringRef word : options.words) {
@@ -383,7 +364,7 @@ private:
   }
 
   /// Finds the size of a dimension that is "max" under the memory limit.
-  int chooseBatch(onnx::ImportOptions &import) {
+  int chooseBatch() {
     std::string name;
     for (const DimSize &dim : options.dims)
       if (!dim.size) {
@@ -403,9 +384,7 @@ private:
       sized.dims[name] = size;
       sized.missingData = onnx::ImportOptions::MissingData::Remark;
       OwningOpRef<ModuleOp> module = onnx::importOnnx(options.model, sized, &context);
-      PassManager manager(&context);
-      stagesFor(options).front().build(manager);
-      if (module && failed(manager.run(*module)))
+      if (module && runStages(*module, ArrayRef(stages).take_front(), {}))
         return {};
       return module;
     };
@@ -424,10 +403,8 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  int runStage(const Stage &stage) {
-    PassManager manager(&context);
-    stage.build(manager);
-    int saved = SHALE_EXIT_OK, reported = SHALE_EXIT_OK;
+  /// Adds what flags ask of the passes of a stage: reports, dumps, crash reproducers.
+  void instrument(const Stage &stage, PassManager &manager) {
     writeKernelReports(manager, options, reported);
     if (options.savePasses)
       savePasses(manager, stagePath(stage.name), saved);
@@ -436,24 +413,58 @@ private:
                                [](Pass *, Operation *) { return true; });
     if (!options.crashReproducer.empty())
       manager.enableCrashReproducerGeneration(options.crashReproducer);
-    if (failed(manager.run(*module)))
-      return stage.exitCode;
+  }
+
+  /// Writes reports and the dump of a stage that ran. Returns an exit code.
+  int writeResults(const Stage &stage) {
     if (saved || reported)
       return saved ? saved : reported;
-    if (stage.last && stage.level == Emit::RT) { // codegen drops the information of the plan
-      FailureOr<ProgramSummary> planned = summarizeProgram(*module);
-      if (failed(planned))
+    if (stage.after == AfterStage::ReportPlan) {
+      if (!summarize())
         return SHALE_EXIT_INTERNAL;
-      summary = std::move(*planned);
-      if (int code = writeReports(*module, summary, options))
+      if (int code = writeReports(*module, *summary, options))
         return code;
     }
-    // It is now fixed where a gradient is rounded, accumulated and reduced: later stages lose its
-    // name.
-    if (StringRef(stage.name) == "partition")
+    if (stage.after == AfterStage::ReportNumerics)
       if (int code = writeNumerics(*module))
         return code;
     return saveStage(stage.name, options.saveTemps.empty() ? "" : describeStage(stage));
+  }
+
+  /// Goes on with the module after a stage, which ran or whose dump was read. Returns the exit code
+  /// if the compilation ends here.
+  std::optional<int> continueAfter(const Stage &stage) {
+    if (stage.after == AfterStage::ChooseFlags)
+      if (std::optional<int> code = chooseFlags())
+        return code;
+    if (emits(stage))
+      return writeText(*module, options.output);
+    return std::nullopt;
+  }
+
+  /// Checks and describes the model that is trained, and chooses flags by plans. Returns the exit
+  /// code if the compilation ends here.
+  std::optional<int> chooseFlags() {
+    onnx::unbindVisibleLabels(*module, import);
+    if (int code = checkLowering())
+      return code;
+    if (options.describe) {
+      onnx::describeModel(*module, llvm::outs());
+      printCommands();
+      return SHALE_EXIT_OK;
+    }
+    // Before making plans that cannot be made.
+    if (failed(checkRecompute(*module, options.recompute)))
+      return SHALE_EXIT_USAGE;
+    bool stop = false;
+    if (int code = planFirst(*module, options, stop))
+      return code;
+    if (stop)
+      return reportNumericsOfPlan();
+    if (options.emit == Emit::Program)
+      planner.emplace(module->clone());
+    chosen = true;
+    return std::nullopt;
   }
 
   int writeNumerics(ModuleOp partitioned) {
@@ -471,7 +482,7 @@ private:
     if (llvm::none_of(options.reports,
                       [](const Report &report) { return report.kind == ReportKind::Numerics; }))
       return SHALE_EXIT_OK;
-    if (int code = runStages(*module, options, "recover", "partition"))
+    if (int code = runStages(*module, options, StageId::Recover, StageId::Partition))
       return code;
     return writeNumerics(*module);
   }
@@ -540,8 +551,8 @@ private:
         return SHALE_EXIT_IO;
       }
     }
-    if (options.compileFrom != "codegen") // the plan is lost there
-      printSummary(summary, llvm::outs());
+    if (summary) // none for a dump after codegen
+      printSummary(*summary, llvm::outs());
     if (planner)
       if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
         printVerdict(*planner, *plan, llvm::outs());
@@ -552,14 +563,17 @@ private:
     return SHALE_EXIT_OK;
   }
 
-  CompileOptions options; // flags that were not typed may be chosen by a memory limit
-  bool stop = false;
+  CompileOptions options;    // flags that were not typed may be chosen by a memory limit
+  std::vector<Stage> stages; // refer to `options`
+  onnx::ImportOptions import;
+  std::vector<std::string> assumed; // flags that --describe lacks
   bool chosen = false; // whether flags that were not typed have the values that the planner chose
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   const Target *target = nullptr; // set by run()
   std::optional<Planner> planner; // for advice, if a program is made
-  ProgramSummary summary;
+  std::optional<ProgramSummary> summary;
+  int saved = SHALE_EXIT_OK, reported = SHALE_EXIT_OK; // set by instrumentation of passes
   int stageNumber = 1;
   std::string lastDump; // the file of the module before the current stage
   llvm::StringSet<> said;

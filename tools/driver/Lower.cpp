@@ -3,7 +3,6 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "shale/Runtime.h"
-#include "tools/driver/Pipeline.h"
 
 using namespace mlir;
 using namespace shale;
@@ -27,34 +26,20 @@ static void keepGathered(ModuleOp module) {
 }
 
 /// Returns the stages after `from`, up to and including `to`.
-static std::vector<Stage> stagesBetween(const CompileOptions &options, StringRef from,
-                                        StringRef to) {
-  std::vector<Stage> stages;
-  bool inside = false;
-  for (Stage &stage : stagesFor(options)) {
-    bool isFrom = from == stage.name, isTo = to == stage.name;
-    if (inside)
-      stages.push_back(std::move(stage));
-    inside |= isFrom;
-    if (isTo)
-      break;
-  }
+static std::vector<Stage> stagesBetween(const CompileOptions &options, StageId from, StageId to) {
+  std::vector<Stage> stages = stagesFor(options);
+  llvm::erase_if(stages, [&](const Stage &stage) { return stage.id <= from || stage.id > to; });
   return stages;
 }
 
-int shale::runStages(ModuleOp module, const CompileOptions &options, StringRef from, StringRef to,
+int shale::runStages(ModuleOp module, const CompileOptions &options, StageId from, StageId to,
                      bool verify) {
-  for (const Stage &stage : stagesBetween(options, from, to)) {
-    PassManager manager(module.getContext());
-    manager.enableVerifier(verify);
-    stage.build(manager);
-    if (failed(manager.run(module)))
-      return stage.exitCode;
-  }
-  return SHALE_EXIT_OK;
+  StageHooks hooks;
+  hooks.before = [&](const Stage &, PassManager &manager) { manager.enableVerifier(verify); };
+  return runStages(module, stagesBetween(options, from, to), hooks).value_or(SHALE_EXIT_OK);
 }
 
-std::string shale::describeStages(const CompileOptions &options, StringRef from, StringRef to) {
+std::string shale::describeStages(const CompileOptions &options, StageId from, StageId to) {
   std::string text;
   for (const Stage &stage : stagesBetween(options, from, to))
     text += describeStage(stage);
@@ -66,7 +51,7 @@ OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOpt
   OwningOpRef<ModuleOp> module = partitioned.clone();
   if (!options.reshardAfterForward)
     keepGathered(*module);
-  if (int code = runStages(*module, options, "partition", "fusion", verify)) {
+  if (int code = runStages(*module, options, StageId::Partition, StageId::Fusion, verify)) {
     if (exitCode)
       *exitCode = code;
     return {};
@@ -76,7 +61,8 @@ OwningOpRef<ModuleOp> shale::lowerToFused(ModuleOp partitioned, const CompileOpt
 
 std::string shale::fusedKey(const CompileOptions &o) {
   // lowerToFused() applies --reshard-after-forward itself.
-  return describeStages(o, "partition", "fusion") + (o.reshardAfterForward ? "" : "|keep gathered");
+  return describeStages(o, StageId::Partition, StageId::Fusion) +
+         (o.reshardAfterForward ? "" : "|keep gathered");
 }
 
 FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options,
@@ -84,7 +70,7 @@ FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptio
   Plan plan;
   plan.options = options;
   plan.module = std::move(fused);
-  if (runStages(*plan.module, options, "fusion", "plan", verify))
+  if (runStages(*plan.module, options, StageId::Fusion, StageId::Plan, verify))
     return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(*plan.module);
   if (failed(summary))

@@ -12,7 +12,7 @@
 #include "lib/Analysis/TimeModel.h"
 #include "lib/Support/ByteSize.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "tools/driver/Options.h"
+#include "tools/driver/Pipeline.h"
 
 namespace shale {
 
@@ -30,14 +30,14 @@ struct Plan {
   bool fits(const MemoryLimit &limit) const;
 };
 
-/// Runs the stages after the one named `from`, up to and including the one named `to`. Returns the
-/// exit code of the stage that fails, or 0.
-int runStages(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef from,
-              llvm::StringRef to, bool verify = true);
+/// Runs the stages after `from`, up to and including `to`. Returns the exit code of the stage that
+/// fails, or 0.
+int runStages(mlir::ModuleOp module, const CompileOptions &options, StageId from, StageId to,
+              bool verify = true);
 
 /// Returns the passes that runStages runs, with their options: equal texts give equal modules.
 /// Plans share work by it, so that no flag can be forgotten.
-std::string describeStages(const CompileOptions &options, llvm::StringRef from, llvm::StringRef to);
+std::string describeStages(const CompileOptions &options, StageId from, StageId to);
 
 /// The first half of planning: returns a clone of `partitioned` with memory policies
 /// materialized and ops fused; null after an error, with the exit code in `exitCode`.

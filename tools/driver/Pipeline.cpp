@@ -14,7 +14,6 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 
 using namespace shale;
@@ -41,15 +40,15 @@ static int64_t threadsARank(const CompileOptions &options) {
 static std::vector<Stage> ownStages(const CompileOptions &o) {
   return {
       // Folds shape arithmetic, and restores ops that exporters decomposed.
-      {"recover",
+      {StageId::Recover, "recover",
        [&o](OpPassManager &pm) {
          pm.addPass(createAnnotateTargetPass({o.target}));
          buildImportPipeline(pm, {o.recover});
        },
-       SHALE_EXIT_DATA, Emit::NN, false},
+       SHALE_EXIT_DATA, Emit::NN, false, AfterStage::ChooseFlags},
       // Policies are attributes from here on. They come from flags, so a failure here is a usage
       // error.
-      {"annotate",
+      {StageId::Annotate, "annotate",
        [&o](OpPassManager &pm) {
          AnnotateOptions annotate;
          annotate.mesh = o.mesh;
@@ -68,27 +67,29 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
-      {"autodiff",
+      {StageId::Autodiff, "autodiff",
        [&o](OpPassManager &pm) {
          buildAutodiffPipeline(pm, {o.optimizer->name.str(), o.accumulate});
        },
        SHALE_EXIT_DATA, Emit::NN, false},
       // Values and state get the types that the flags specify.
-      {"precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); }, SHALE_EXIT_DATA,
-       Emit::NN, true},
+      {StageId::Precision, "precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); },
+       SHALE_EXIT_DATA, Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
-      {"partition", [](OpPassManager &pm) { buildShardingPipeline(pm); }, SHALE_EXIT_USAGE,
-       Emit::Dist, false},
+      {StageId::Partition, "partition", [](OpPassManager &pm) { buildShardingPipeline(pm); },
+       SHALE_EXIT_USAGE, Emit::Dist, false, AfterStage::ReportNumerics},
       // Decides which values are kept and where. These policies come from flags.
-      {"policies", [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); },
+      {StageId::Policies, "policies",
+       [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); },
        SHALE_EXIT_USAGE, Emit::Dist, false},
       // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered
       // values.
-      {"memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); },
-       SHALE_EXIT_INTERNAL, Emit::Dist, true},
+      {StageId::Memory, "memory",
+       [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); }, SHALE_EXIT_INTERNAL,
+       Emit::Dist, true},
       // Every op is part of a kernel or a call from here on. Fails for an op that this target
       // cannot compute.
-      {"fusion",
+      {StageId::Fusion, "fusion",
        [&o](OpPassManager &pm) {
          FusionOptions fusion;
          fusion.callAttention = o.attention == AttentionKind::Auto;
@@ -97,7 +98,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_DATA, Emit::RT, false},
       // Fixes the order of ops.
-      {"schedule",
+      {StageId::Schedule, "schedule",
        [&o](OpPassManager &pm) {
          ScheduleOptions schedule;
          schedule.prefetch = o.prefetch;
@@ -108,14 +109,14 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_INTERNAL, Emit::RT, false},
       // Assigns every buffer an offset.
-      {"plan",
+      {StageId::Plan, "plan",
        [&o](OpPassManager &pm) {
          PlanOptions plan;
          plan.threads = threadsARank(o);
          buildPlanPipeline(pm, plan);
        },
-       SHALE_EXIT_INTERNAL, Emit::RT, true},
-      {"codegen",
+       SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},
+      {StageId::Codegen, "codegen",
        [](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
          pm.addPass(createLowerProgramPass());
@@ -130,7 +131,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
     auto insert = [&passes = passes](OpPassManager &pm) {
       (void)mlir::parsePassPipeline(passes, pm); // checkInsertedPasses() reports errors
     };
-    if (after == "import") // which is no stage of passes
+    if (after == "import") // it has no passes: insert before the first stage
       stages.front().build = [insert, build = stages.front().build](OpPassManager &pm) {
         insert(pm);
         build(pm);
@@ -143,6 +144,29 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
         };
   }
   return stages;
+}
+
+std::optional<int> shale::runStages(mlir::ModuleOp module, llvm::ArrayRef<Stage> stages,
+                                    const StageHooks &hooks) {
+  for (const Stage &stage : stages) {
+    mlir::PassManager manager(module.getContext());
+    stage.build(manager);
+    if (hooks.before)
+      hooks.before(stage, manager);
+    if (failed(manager.run(module)))
+      return stage.exitCode;
+    if (hooks.after)
+      if (std::optional<int> code = hooks.after(stage))
+        return code;
+  }
+  return std::nullopt;
+}
+
+std::string shale::namesOf(llvm::ArrayRef<Stage> stages) {
+  std::string names = "import";
+  for (const Stage &stage : stages)
+    names += std::string(", ") + stage.name;
+  return names;
 }
 
 std::string shale::describeStage(const Stage &stage) {
@@ -159,12 +183,11 @@ int shale::checkInsertedPasses(const CompileOptions &options) {
     llvm::errs() << "shalec: error: --insert-pass: " << message << "\n";
     return SHALE_EXIT_USAGE;
   };
-  llvm::SmallVector<llvm::StringRef> names{"import"};
-  for (const Stage &stage : ownStages(options))
-    names.push_back(stage.name);
+  std::vector<Stage> stages = ownStages(options);
   for (const auto &[after, passes] : options.inserted) {
-    if (!llvm::is_contained(names, after))
-      return error("stage '" + after + "' is not one of " + llvm::join(names, ", "));
+    auto isAfter = [&after = after](const Stage &stage) { return after == stage.name; };
+    if (after != "import" && llvm::none_of(stages, isAfter))
+      return error("stage '" + after + "' is not one of " + namesOf(stages));
     std::string message;
     llvm::raw_string_ostream os(message);
     OpPassManager manager(mlir::ModuleOp::getOperationName());

@@ -3,7 +3,6 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"
-#include "tools/driver/Pipeline.h"
 #include "llvm/Support/Threading.h"
 #include <chrono>
 #include <map>
@@ -21,7 +20,7 @@ static CompileOptions graphOptions(CompileOptions options) {
 
 /// Options with equal keys give the same partitioned module.
 static std::string graphKey(const CompileOptions &options) {
-  return describeStages(graphOptions(options), "recover", "partition");
+  return describeStages(graphOptions(options), StageId::Recover, StageId::Partition);
 }
 
 LogicalResult Planner::partition(const CompileOptions &options) {
@@ -30,7 +29,7 @@ LogicalResult Planner::partition(const CompileOptions &options) {
     return success();
   partitioned = {};
   OwningOpRef<ModuleOp> module = recovered->clone();
-  exitCode = runStages(*module, graphOptions(options), "recover", "partition");
+  exitCode = runStages(*module, graphOptions(options), StageId::Recover, StageId::Partition);
   if (exitCode)
     return failure();
   partitioned = std::move(module);

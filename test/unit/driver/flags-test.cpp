@@ -77,13 +77,13 @@ CompileOptions changed(const Flag &flag) {
 
 /// The stages that make a plan of a recovered module.
 std::string stages(const CompileOptions &options) {
-  return describeStages(options, "recover", "plan");
+  return describeStages(options, StageId::Recover, StageId::Plan);
 }
 
 /// The stages up to partition. Planning applies --reshard-after-forward after them.
 std::string graphStages(CompileOptions options) {
   options.reshardAfterForward = true;
-  return describeStages(options, "recover", "partition");
+  return describeStages(options, StageId::Recover, StageId::Partition);
 }
 
 TEST(Flags, HaveASample) {
