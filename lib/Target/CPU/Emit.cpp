@@ -1,5 +1,6 @@
 //===- Emit.cpp - Translates the LLVM dialect to object code --------------===//
 #include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Optimize.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -9,7 +10,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -37,24 +37,6 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
   return std::unique_ptr<llvm::TargetMachine>(
       backend->createTargetMachine(triple, level, "", options, llvm::Reloc::PIC_, std::nullopt,
                                    llvm::CodeGenOptLevel::Aggressive));
-}
-
-void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PipelineTuningOptions tuning;
-  // Kernels are already vectorised, with a fixed order of operations.
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
 }
 
 /// Rewrites masked stores of one known lane to scalar stores. LLVM 22's x86 instruction
@@ -117,7 +99,7 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool w
     function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
     function.addFnAttr("min-legal-vector-width", wide ? "512" : "256");
   }
-  optimize(*llvmModule, *machine);
+  optimizeModule(*llvmModule, *machine);
   scalarizeSingleLaneStores(*llvmModule);
   return llvmModule;
 }

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CUDA/GpuCode.h"
+#include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -75,13 +76,6 @@ private:
   Location loc;
   int32_t site = 0;
 };
-
-int64_t bytesOf(Type type) {
-  int64_t count = 1;
-  if (auto vector = dyn_cast<VectorType>(type))
-    count = vector.getNumElements(), type = vector.getElementType();
-  return count * type.getIntOrFloatBitWidth() / 8;
-}
 
 SmallVector<int64_t> KernelRewriter::placeShared(ArrayRef<BlockArgument> buffers) {
   SmallVector<int64_t> places{0};

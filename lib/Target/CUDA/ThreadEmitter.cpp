@@ -88,8 +88,11 @@ static VectorType vectorFor(Value memref, size_t width) {
   return VectorType::get({int64_t(width)}, cast<MemRefType>(memref.getType()).getElementType());
 }
 
-static int64_t bytesOf(VectorType type) {
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+int64_t shale::bytesOf(Type type) {
+  int64_t count = 1;
+  if (auto vector = dyn_cast<VectorType>(type))
+    count = vector.getNumElements(), type = vector.getElementType();
+  return count * type.getIntOrFloatBitWidth() / 8;
 }
 
 void ThreadEmitter::replaceLoads(const Key &key, ArrayRef<Access> group) {
