@@ -289,9 +289,7 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
           addState(group.copy, valuesOf(group).newCopy);
       }
   }
-  func::ReturnOp::create(builder, op->getLoc(), results);
-  SmallVector<Type> types(ValueRange(results).getTypes());
-  fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), types));
+  returnFrom(fresh, builder, op->getLoc(), results);
   fresh.setAllResultAttrs(attrs);
   return success();
 }
@@ -300,26 +298,19 @@ LogicalResult UnitRewriter::run() {
   if (failed(collectUpdates()))
     return failure();
   makeSignature();
-  for (Operation &op : function.getBody().front()) {
-    listener.current = &op;
-    LogicalResult result = success();
-    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op)) {
-      result = rewriteUpdate(update);
-    } else if (isa<ElementReductionOpInterface>(op)) {
-      result = rewriteReduction(&op);
-    } else if (op.hasTrait<OpTrait::IsTerminator>()) {
-      result = rewriteReturn(&op);
-    } else if (!isa<nn::AccumulateOp>(op) && !absorbed.contains(&op)) {
-      rewriteOp(&op);
-      result = noteGradients(&op);
-    } // else: built for the flat groups, once their gradients are complete
-    if (failed(result)) {
-      fresh.erase();
-      return failure();
-    }
-  }
-  function.erase();
-  return success();
+  return rebuildFunction(function, fresh, listener, [&](Operation *op) -> LogicalResult {
+    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
+      return rewriteUpdate(update);
+    if (isa<ElementReductionOpInterface>(op))
+      return rewriteReduction(op);
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      return rewriteReturn(op);
+    // These are built for the flat groups, once their gradients are complete.
+    if (isa<nn::AccumulateOp>(op) || absorbed.contains(op))
+      return success();
+    rewriteOp(op);
+    return noteGradients(op);
+  });
 }
 
 namespace {

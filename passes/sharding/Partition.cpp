@@ -268,35 +268,24 @@ void Partitioner::partitionReturn(Operation *op) {
     results.push_back(state ? converted(operand.get(), states.of(state))
                             : replicated(operand.get()));
   }
-  func::ReturnOp::create(builder, op->getLoc(), results);
-  SmallVector<Type> types(ValueRange(results).getTypes());
-  fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), types));
+  returnFrom(fresh, builder, op->getLoc(), results);
   if (ArrayAttr attrs = function.getAllResultAttrs())
     fresh.setAllResultAttrs(attrs);
 }
 
 LogicalResult Partitioner::run() {
   makeSignature();
-  for (Operation &op : function.getBody().front()) {
-    listener.current = &op;
-    LogicalResult result = success();
+  return rebuildFunction(function, fresh, listener, [&](Operation *op) -> LogicalResult {
     if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
-      result = partitionUpdate(update);
-    else if (auto accumulate = dyn_cast<nn::AccumulateOp>(op))
-      partitionAccumulate(accumulate);
-    else if (isa<ElementReductionOpInterface>(op))
-      partitionReduction(&op);
-    else if (op.hasTrait<OpTrait::IsTerminator>())
-      partitionReturn(&op);
-    else
-      result = partitionOp(&op);
-    if (failed(result)) {
-      fresh.erase();
-      return failure();
-    }
-  }
-  function.erase();
-  return success();
+      return partitionUpdate(update);
+    if (auto accumulate = dyn_cast<nn::AccumulateOp>(op))
+      return partitionAccumulate(accumulate), success();
+    if (isa<ElementReductionOpInterface>(op))
+      return partitionReduction(op), success();
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      return partitionReturn(op), success();
+    return partitionOp(op);
+  });
 }
 
 namespace {

@@ -15,6 +15,24 @@ dist::MeshOp meshOfFunctions(ModuleOp module) {
   return {};
 }
 
+LogicalResult rebuildFunction(func::FuncOp function, func::FuncOp fresh, CopyUnsharded &listener,
+                              llvm::function_ref<LogicalResult(Operation *)> rebuild) {
+  for (Operation &op : function.getBody().front()) {
+    listener.current = &op;
+    if (failed(rebuild(&op))) {
+      fresh.erase();
+      return failure();
+    }
+  }
+  function.erase();
+  return success();
+}
+
+void returnFrom(func::FuncOp fresh, OpBuilder &builder, Location loc, ValueRange results) {
+  func::ReturnOp::create(builder, loc, results);
+  fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), results.getTypes()));
+}
+
 Layout stateLayout(Type type, Type param, const Layout &layout) {
   auto state = cast<RankedTensorType>(type), of = cast<RankedTensorType>(param);
   return state.getShape() == of.getShape() ? layout : Layout::replicated(state.getRank());

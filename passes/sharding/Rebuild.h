@@ -25,6 +25,17 @@ struct CopyUnsharded : CopyAttributes {
 /// Returns the mesh of a module that has functions; null after an error.
 dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
 
+/// Rebuilds the ops of `function` in `fresh`, one by one in order by `rebuild`, and then erases
+/// `function`. New ops take the attributes of the old op through `listener`. After an error erases
+/// `fresh` instead.
+mlir::LogicalResult
+rebuildFunction(mlir::func::FuncOp function, mlir::func::FuncOp fresh, CopyUnsharded &listener,
+                llvm::function_ref<mlir::LogicalResult(mlir::Operation *)> rebuild);
+
+/// Ends the rebuilt function with a return of `results`, and sets its type.
+void returnFrom(mlir::func::FuncOp fresh, mlir::OpBuilder &builder, mlir::Location loc,
+                mlir::ValueRange results);
+
 /// Returns the layout of optimizer state of `type` whose parameter has type `param` and layout
 /// `layout`: state of another shape is whole on every rank.
 Layout stateLayout(mlir::Type type, mlir::Type param, const Layout &layout);
