@@ -50,8 +50,9 @@ static std::string nameOf(StringRef module, Block &block) {
   return module.empty() ? name : module.str() + "." + name;
 }
 
-FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, bool host,
+FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, mem::Memory memory,
                                       StringRef origin, Location loc) {
+  bool host = memory == mem::Memory::Host;
   Block &block = body.front();
   dropOrigin(block);
   uint64_t hash = hashKernel(body);
@@ -75,6 +76,8 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, b
 
 KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
   const Target &code = memory == mem::Memory::Host ? target.getHost() : target;
+  if (&code == &target) // one processor for both memories
+    memory = mem::Memory::Device;
   Use use;
   Region body;
   Block *block = builder.createBlock(&body);
@@ -116,7 +119,7 @@ KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
   rt::YieldOp::create(builder, op->getLoc(), results);
   if (llvm::all_of(aliases, [](int64_t alias) { return alias < 0; }))
     aliases.clear();
-  use.kernel = intern(body, aliases, &code != &target, moduleOf(op), op->getLoc());
+  use.kernel = intern(body, aliases, memory, moduleOf(op), op->getLoc());
   return use;
 }
 
@@ -129,6 +132,6 @@ KernelTable::Use KernelTable::addCast(Value scalar) {
   rt::YieldOp::create(builder, scalar.getLoc(), result);
   Use use;
   use.inputs.push_back(scalar);
-  use.kernel = intern(body, {}, /*host=*/false, "", scalar.getLoc());
+  use.kernel = intern(body, {}, mem::Memory::Device, "", scalar.getLoc());
   return use;
 }

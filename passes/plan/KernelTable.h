@@ -30,10 +30,10 @@ public:
   Use addCast(mlir::Value scalar);
 
 private:
-  /// Returns the kernel with this body, for the host of another device or not. A new one is named
+  /// Returns the kernel with this body, compiled for the processor of `memory`. A new one is named
   /// after `origin`, a module, and its ops.
-  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases, bool host,
-                                 llvm::StringRef origin, mlir::Location loc);
+  mlir::FlatSymbolRefAttr intern(mlir::Region &body, llvm::ArrayRef<int64_t> aliases,
+                                 mem::Memory memory, llvm::StringRef origin, mlir::Location loc);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
