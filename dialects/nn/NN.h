@@ -104,7 +104,7 @@ int64_t tensorBytes(mlir::TypeRange types);
 /// Number of elements of a value, which is a static tensor.
 int64_t elements(mlir::Value value);
 
-/// Returns the state that `symbol` refers to from `op`; null if it is no symbol of a state.
+/// Returns the state that `symbol` refers to from `op`; null if it names no state.
 StateOp getState(mlir::Operation *op, mlir::Attribute symbol);
 /// Returns the state that is bound to a function's argument, or null.
 StateOp getState(mlir::BlockArgument argument);

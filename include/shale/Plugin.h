@@ -47,7 +47,7 @@ struct PluginInfo {
 };
 
 /// Loads the plug-in at `path`, adds its dialects to the registry, and registers what else it adds
-/// once per process. Fails if the file is no plug-in, was built from other headers, or adds a
+/// once per process. Fails if the file is not a plug-in, was built from other headers, or adds a
 /// handler or evaluator where one exists. A plug-in stays loaded.
 llvm::Error loadPlugin(llvm::StringRef path, mlir::DialectRegistry &registry);
 

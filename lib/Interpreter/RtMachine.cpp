@@ -29,7 +29,8 @@ LogicalResult RtMachine::prepare() {
   for (auto constant : module.getOps<rt::ConstantOp>()) {
     int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
     if (bytes < 0 || !elementOf(constant.getValue().getElementType()))
-      return constant.emitError("is no constant that the interpreter has");
+      return constant.emitError("the interpreter does not support constants of type ")
+             << constant.getValue().getType();
     overflows |=
         bytes > interpreter.options.maxBytes / 8 || __builtin_add_overflow(total, bytes, &total);
   }

@@ -59,10 +59,10 @@ Expected<NamedTensors> readSafeTensors(StringRef path) {
     return bad(path, "the header is longer than the file");
   auto header = json::parse(bytes.substr(8, length));
   if (!header)
-    return bad(path, "the header is no JSON: " + toString(header.takeError()));
+    return bad(path, "the header is not JSON: " + toString(header.takeError()));
   const json::Object *entries = header->getAsObject();
   if (!entries)
-    return bad(path, "the header is no JSON object");
+    return bad(path, "the header is not a JSON object");
   NamedTensors tensors;
   for (const auto &[key, value] : *entries) {
     if (key == "__metadata__")

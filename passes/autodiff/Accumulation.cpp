@@ -18,8 +18,8 @@ void StepBuilder::findMean() {
   if (isMean(loss, sum, count))
     return;
   emitDecision(function.getLoc(), "autodiff",
-               "the loss is no sum over a count: the losses of the " + Twine(microbatches) +
-                   " micro-batches of a step are averaged");
+               "the loss is not a sum divided by a count, so the losses of the " +
+                   Twine(microbatches) + " micro-batches of a step are averaged");
   PhaseScope forward(builder, nn::Phase::Forward);
   sum = loss;
   count = nn::splat(builder, loss.getLoc(), cast<RankedTensorType>(loss.getType()), 1.0);

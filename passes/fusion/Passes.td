@@ -190,14 +190,14 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
 def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let summary = "Pads odd sizes of matrix products";
   let description = [{
-    Pads the operands of a matrix product with zeros, to the sizes that the target wants
+    Pads the operands of a matrix product with zeros, to the sizes that the target prefers
     (`Target::paddedSize`), and slices the result. On GPUs, products of 16-bit floats are
-    slow if rows are no multiple of 16 bytes. The products of a phase share padded
+    slow unless rows are a multiple of 16 bytes. The products of a phase share padded
     operands.
 
-    A loss reads padded logits with minus infinity in the added columns, which then are
-    classes that do not exist (trait `AbsentClasses`). Its gradient is 0 there, and needs no
-    padding as an operand of further products. Products of fewer than `least-work`
+    A loss reads padded logits with minus infinity in the added columns, which leaves its
+    results as they are (trait `AbsentClasses`). The gradient of these columns is 0 and
+    needs no padding as an operand of further products. Products of fewer than `least-work`
     operations stay as they are.
 
     Before (with `least-work=0`):
@@ -385,8 +385,8 @@ def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
     The exit contract of fusion: after the pass, code generation succeeds for every
     cluster and every op with a dedicated kernel. The pass generates the kernel of
     each distinct one as a trial. If no kernel can be generated for a cluster, the
-    cluster is split into one cluster per op. An op that has no kernel alone either
-    is an error. One error lists the first 21 such ops, each with the reason.
+    cluster is split into one cluster per op. An op without a kernel of its own is an
+    error. One error lists the first 21 such ops, each with the reason.
 
     The results have no rows in common, so no schedule computes both.
 

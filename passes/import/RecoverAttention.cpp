@@ -19,7 +19,7 @@ using namespace shale;
 using namespace shale::recover;
 
 /// Returns the keys or values [B, G, S, D] that are repeated to [B, H, S, D], or
-/// `value` if it is no such repetition.
+/// `value` if it is not such a repetition.
 static Value peelGroups(Value value) {
   auto merge = value.getDefiningOp<nn::ReshapeOp>();
   auto repeat = merge ? merge.getInput().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();

@@ -42,7 +42,7 @@ bool isCheap(Operation *op) {
 }
 
 /// Whether a later clone computes the same results: the op has no side effects and is
-/// no collective. Views, constants and ops with scalar results only are no candidates.
+/// no collective. Views, constants and ops with only scalar results are not candidates.
 bool isCandidate(Operation *op) {
   return isForward(op) && isMemoryEffectFree(op) && !isa<CollectiveOpInterface>(op) &&
          op->getNumResults() > 0 && op->getNumOperands() > 0 && !isView(op) &&

@@ -381,7 +381,7 @@ static LogicalResult appendConstant(rt::ConstantOp constant, std::string &data) 
   auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
   auto type = cast<RankedTensorType>(constant.getValue().getType());
   if (!elements || nn::tensorBytes(type) < 0)
-    return constant.emitOpError("is no dense constant");
+    return constant.emitOpError("expected dense elements of a fixed-size type");
   if (type.getElementType().isInteger(1)) { // bits are packed in the attribute
     for (bool value : elements.getValues<bool>())
       data.push_back(char(value));

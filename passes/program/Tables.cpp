@@ -239,7 +239,7 @@ FailureOr<Datum> Tables::groups() {
         auto it = parameterIndex.find(attr.getParam().getAttr());
         if (it == parameterIndex.end())
           return unit.emitOpError("has a segment of ")
-                     << attr.getParam() << ", which is no parameter",
+                     << attr.getParam() << ", but the module has no such parameter",
                  failure();
         segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(),
                                    attr.getCount()));
@@ -281,8 +281,8 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
   for (StringRef name : names) {
     const nn::HyperParameter *found = optimizer.find(name);
     if (!found)
-      return step.emitOpError("reads '") << name << "', which is no hyper-parameter of optimizer '"
-                                         << optimizer.name << "'",
+      return step.emitOpError("reads '") << name << "', but optimizer '" << optimizer.name
+                                         << "' has no such hyper-parameter",
              failure();
     const nn::HyperParameter &hyper = *found;
     int64_t source = SHALE_HYPER_FLAG, base = -1;

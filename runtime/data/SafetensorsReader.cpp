@@ -26,7 +26,7 @@ public:
   bool boolean(bool) override { return bad("a boolean"); }
   bool number_integer(number_integer_t) override { return bad("a negative number"); }
   bool number_float(number_float_t, const string_t &) override {
-    return bad("a number that is no 64-bit integer");
+    return bad("a number that is not a 64-bit integer");
   }
   bool binary(binary_t &) override { return bad("binary data"); }
   bool number_unsigned(number_unsigned_t value) override {

@@ -37,7 +37,7 @@ std::string shortText(const json &object, const char *name) {
 double microseconds(const json &object, const char *name) {
   double value = object.at(name).get<double>();
   if (!(value >= 0 && std::isfinite(value)))
-    throw std::runtime_error(format("'%s' is no time", name));
+    throw std::runtime_error(format("'%s' is not a time", name));
   return value;
 }
 

@@ -108,7 +108,7 @@ def pieces(path, tokenizer):
                 else:
                     wanted = len(rest)  # no place to split: tokenize a larger piece
     except UnicodeDecodeError as error:
-        raise Failure(DATA, f"'{path}' is no UTF-8 text ({error.reason}): convert it first, iconv -t UTF-8 -f ENCODING") from error
+        raise Failure(DATA, f"'{path}' is not UTF-8 text ({error.reason}): convert it first, iconv -t UTF-8 -f ENCODING") from error
     if rest:
         yield rest
 

@@ -20,7 +20,7 @@ static LogicalResult verifyBuffers(LaunchOp op, TypeRange buffers, ArrayRef<Type
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
-    return emitOpError() << getKernelAttr() << " is no rt.kernel";
+    return emitOpError() << "found no rt.kernel named " << getKernelAttr();
   FunctionType type = kernel.getFunctionType();
   if (failed(verifyBuffers(*this, getInputs().getTypes(), type.getInputs(), "input")))
     return failure();

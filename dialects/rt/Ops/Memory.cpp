@@ -83,7 +83,10 @@ LogicalResult ShardOp::verify() {
   MemRefType source = getSource().getType(), result = getType();
   if (source.getElementType() != result.getElementType() || result.getNumElements() == 0 ||
       source.getNumElements() % result.getNumElements()) // shard_c1
-    return emitOpError() << source << " is no whole multiple of " << result;
+    return emitOpError()
+           << "expected a source with a whole multiple of the result's elements, of the "
+              "same type; got "
+           << source << " and " << result;
   return success();
 }
 

@@ -106,7 +106,7 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
   bool tokens =
       llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
   bool path = program.contains('/'),
-       bytes = words == 256; // with fewer, most files have bytes that are no tokens
+       bytes = words == 256; // with fewer, most files have bytes that are not tokens
   os << "  " << (path ? "" : "./") << program << " --data "
      << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
      << " --steps 100 --lr 3e-4 --out run1\n";

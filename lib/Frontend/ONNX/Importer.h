@@ -33,7 +33,7 @@ struct Scope {
   const NodeProto *outerNode = nullptr;
 };
 
-/// A tensor that is no parameter and has at most this many bytes is a constant.
+/// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
 inline constexpr int kMaxCallDepth = 100;
@@ -117,7 +117,7 @@ private:
     bool isLabel = false;
     std::string binding = {};
     mlir::BlockArgument argument = {};
-    std::optional<nn::Role> role = {}; // set if it is no input of the graph
+    std::optional<nn::Role> role = {}; // set if it is not an input of the graph
     std::string sizes = {};            // "batch=4, 64": names as in the file
     bool isFixed = false;              // the file fixes the size of dimension 0
     bool folded = false;               // replaced by a constant of ones: no readers left

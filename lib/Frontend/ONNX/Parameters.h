@@ -93,7 +93,7 @@ bool isScalar(const TensorProto &tensor);
 void findByRule(Model &model, Parameters &out);
 
 /// Finds the parameters from the exporter's metadata if there is any, else by
-/// rule: every float initializer that is no scalar is a parameter, and one whose
+/// rule: every float initializer that is not a scalar is a parameter, and one whose
 /// elements are all equal and that several module scopes read is split, as it was
 /// merged.
 Parameters findParameters(Model &model, const ParameterOptions &options);

@@ -8,7 +8,7 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-/// Takes every float initializer that is no scalar as a parameter, except the
+/// Takes every float initializer that is not a scalar as a parameter, except the
 /// frequencies of rotary positions.
 static void takeInitializers(Model &model, Parameters &out) {
   llvm::StringMap<size_t> index;

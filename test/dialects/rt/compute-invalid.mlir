@@ -2,7 +2,7 @@
 
 // launch_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
-  // expected-error @+1 {{@none is no rt.kernel}}
+  // expected-error @+1 {{found no rt.kernel named @none}}
   rt.launch @none() to () : () -> ()
 }
 

@@ -68,7 +68,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 // shard_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<4xf32>
-  // expected-error @+1 {{is no whole multiple of}}
+  // expected-error @+1 {{expected a source with a whole multiple of the result's elements, of the same type; got 'memref<4xf32>' and 'memref<3xf32>'}}
   %1 = rt.shard %0 axis = "fsdp" : memref<4xf32> -> memref<3xf32>
 }
 

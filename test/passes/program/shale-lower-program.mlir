@@ -1,5 +1,5 @@
-// The tables and the step of a program, as a C compiler sees them.
-// Eight times 1 and eight times 3.
+// A C program reads the tables and runs the step.
+// The weights file holds 1, 3, 1, 3, ...: the mean is 2 and the deviation 1.
 // RUN: head -c 128 /dev/zero > %t.weights
 // RUN: for i in 1 2 3 4 5 6 7 8; do printf '\000\000\200\077\000\000\100\100'; done >> %t.weights
 // RUN: head -c 64 /dev/zero >> %t.weights
@@ -14,9 +14,13 @@
 // RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lamb":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: 'nn.optimizer' must be one of adamw, sgd, {{.*}}, on a module
 // RUN: sed 's:"adamw":"sgd":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=OTHER
-// OTHER: error: 'rt.func' op reads 'beta1', which is no hyper-parameter of optimizer 'sgd'
+// OTHER: error: 'rt.func' op reads 'beta1', but optimizer 'sgd' has no such hyper-parameter
 // RUN: sed 's:"lr", "beta1":"lr", "beta2":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BASE
 // BASE: error: 'rt.func' op reads 'bias1' without 'beta1', from which it is computed
+// RUN: sed '/nn.state @w /d' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=SEGMENT
+// SEGMENT: error: 'dist.unit' op has a segment of @w, but the module has no such parameter
+// RUN: sed 's:dense<.true, false.>:sparse<0, true>:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=SPARSE
+// SPARSE: error: 'rt.constant' op expected dense elements of a fixed-size type
 
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)

@@ -17,6 +17,8 @@
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run --steps=1 %t/state.mlir 2>&1 | FileCheck %s --check-prefix=STATE
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/unit.mlir 2>&1 | FileCheck %s --check-prefix=UNIT
 // RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/constant.mlir 2>&1 | FileCheck %s --check-prefix=CONSTANT
+// RUN: sed s:tensor.4294967296x4xf32.:tensor\<2xi7\>:\;s:1.0:1: %t/constant.mlir > %t/type.mlir
+// RUN: %python %S/../Inputs/exit_code.py 65 shale-run %t/type.mlir 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: not shale-run %t/file.mlir --steps=1 2>&1 | FileCheck %s --check-prefix=FILE
 // RUN: not shale-run %t/gather.mlir --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY
 // RUN: not shale-run %t/gather.mlir --as=f16 2>&1 | FileCheck %s --check-prefix=AS
@@ -37,6 +39,7 @@
 // STATE: error: argument 0 of type 'tensor<4294967296x4xf32>' is not a static tensor that fits in the interpreter's memory
 // UNIT: error: {{.*}}exceeds the interpreter's 16384 MiB
 // CONSTANT: error: needs more memory than the interpreter's 16384 MiB
+// TYPE: error: the interpreter does not support constants of type 'tensor<2xi7>'
 // FILE: error: initial value of 'w': {{.*}}nowhere.bin: No such file
 // NOBODY: error: there is no function @nobody
 // AS: shale-run: error: --as is declared or f64

@@ -122,7 +122,7 @@ def read_config(transformers, words):
         except FileNotFoundError as error:
             raise Failure(NO_INPUT, f"'{path}' does not exist: --config expects a config.json, its folder, or name=value pairs") from error
         except ValueError as error:
-            raise Failure(DATA, f"'{path}' is no JSON: {error}") from error
+            raise Failure(DATA, f"'{path}' is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise Failure(DATA, f"'{path}' holds no configuration: a JSON object is expected")
     values.update(settings)
