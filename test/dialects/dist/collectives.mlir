@@ -18,7 +18,7 @@ func.func @all(%a: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<2x8xf32>, tensor
   return %0, %1, %2, %3, %4 : tensor<8x8xf32>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>, tensor<4x4xf32>
 }
 
-// Along an axis of size one nothing is exchanged.
+// Along an axis of size one there is no exchange.
 // FOLD-LABEL: func.func @singleton
 // FOLD-SAME: (%[[A:.*]]: tensor<4x8xf32>)
 func.func @singleton(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -21,28 +21,28 @@ dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 
 // -----
 
-// unit_c3: not aligned
+// unit_c3: a segment is not aligned
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after the one before it, at a multiple of 64 bytes, and end within the group}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 48, segments = [#dist.segment<@w, offset = 4, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
-// unit_c3: too long
+// unit_c3: a segment is too long
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 
 // -----
 
-// unit_c3: overflow
+// unit_c3: the end of a segment overflows 64 bits
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'w' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@w, offset = 0, shape = [4611686018427387904, 8], decay = 1.0 : f64>]>]
 
 // -----
 
-// unit_c3: overlap
+// unit_c3: segments overlap
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{segment 'v' must begin after}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 16, shape = [4], decay = 1.0 : f64>]>]
@@ -56,7 +56,7 @@ dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 
 // -----
 
-// unit_c4: nor of a group of state
+// unit_c4: the same for a group of state
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 // expected-error@+1 {{parameter 'w' is in two segments}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [12], decay = 1.0 : f64>, #dist.segment<@w, offset = 32, shape = [4], decay = 1.0 : f64>], slot = "m">]
@@ -165,7 +165,7 @@ func.func @f(%a: tensor<8x4xf32>) {
 
 // -----
 
-// unit_pack_c2: neither what is reduced nor what is summed in
+// unit_pack_c2: neither the type of the reduction nor that of the sum
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = bf16, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 func.func @f(%a: tensor<4x8xf16>) {

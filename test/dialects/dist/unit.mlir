@@ -18,7 +18,7 @@ func.func @use(%shard: tensor<25xf32>) -> tensor<25xf32> {
   return %3 : tensor<25xf32>
 }
 
-// State of a shape of its own: the parameter is in a segment of this group, too.
+// State with another shape than its parameter: this group has a segment of the parameter, too.
 // CHECK: dist.unit @h.1 on @mesh["fsdp"] groups = [{{.*}}, #dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 12, segments = [#dist.segment<@v, offset = 0, shape = [12], decay = 1.000000e+00 : f64>], slot = "m">]
 dist.unit @h.1 on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [

@@ -12,7 +12,7 @@ func.func @kept(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// One that nobody reads is dead.
+// A barrier whose results are not read is removed.
 // CHECK-LABEL: func.func @unread
 func.func @unread(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: return

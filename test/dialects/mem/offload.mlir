@@ -19,7 +19,7 @@ func.func @halves(%0: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// Two copies of one value are two; one that nobody reads is dead.
+// Two copies of one value are not merged. A copy that is not read is removed.
 // MERGED-LABEL: func.func @two
 func.func @two(%0: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   // MERGED-COUNT-4: mem.{{offload|reload}}

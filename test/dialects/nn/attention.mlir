@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Causal and masked, two query heads to a key head.
+// Causal and masked attention, with two query heads per key head.
 // CHECK-LABEL: func.func @attention
 // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
 // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} : tensor<1x1x8x8xf32> scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
@@ -13,7 +13,7 @@ func.func @attention(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: ten
   return
 }
 
-// Hidden keys: by -inf with rows that see nothing, by a number in the place of scores, by one that is added.
+// Three ways to hide keys: scores of -inf, where a row may see no key; a number that replaces scores; a number that is added to scores.
 // CHECK-LABEL: func.func @seen
 // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} seen %{{.*}} : tensor<2x1x1x8xi1> guard causal scale = 2.500000e-01
 // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} : tensor<1x4x1x8xf32> seen %{{.*}} : tensor<2x1x1x8xi1> hidden = -1.000000e+09 scale = 2.500000e-01
@@ -25,7 +25,7 @@ func.func @seen(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: tensor<1
   return
 }
 
-// Both pairings, both ways.
+// Both pairings, forward and inverse.
 // CHECK-LABEL: func.func @rope
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<8x8xf32>
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} interleaved inverse : tensor<2x4x8x16xf32>, tensor<8x8xf32>
@@ -37,7 +37,7 @@ func.func @rope(%x: tensor<2x4x8x16xf32>, %h: tensor<2x8x4x16xf32>, %c: tensor<8
   return
 }
 
-// Dropped probabilities, whole and as a rank's part.
+// Dropout of probabilities, for the whole tensor and for a rank's part.
 // CHECK-LABEL: func.func @dropout
 // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3>(%{{.*}}, %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64>, tensor<i64>)
 // CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 dropout <ratio = 1.000000e-01 : f64, id = 3, of = [4, 2, 2, 8, 8]>(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>)

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// cast_shape: one shape
+// cast_shape: operand and result have different shapes
 func.func @cast_shape(%a: tensor<4xf32>) {
   // expected-error@+1 {{requires the same shape for all operands and results}}
   %0 = nn.cast %a : tensor<4xf32> -> tensor<5xi64>
@@ -9,7 +9,7 @@ func.func @cast_shape(%a: tensor<4xf32>) {
 
 // -----
 
-// cast_element: known element types
+// cast_element: an element type that nn does not have
 func.func @cast_element(%a: tensor<4xi8>) {
   // expected-error@+1 {{must be statically shaped tensor of}}
   %0 = nn.cast %a : tensor<4xi8> -> tensor<4xi64>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// A cluster prints its operands as block arguments, and which operand's buffer a result may take.
+// A cluster prints its operands as block arguments, and for each result the operand whose buffer it may take.
 // CHECK-LABEL: func.func @cluster
 // CHECK: nn.cluster (%[[X:.*]] = %arg0 : tensor<4xf32>) -> tensor<4xf32> aliases [0] {
 // CHECK-NEXT: %[[Y:.*]] = nn.exp %[[X]] : tensor<4xf32>

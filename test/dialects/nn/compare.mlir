@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Comparisons, and what uses their results.
+// Comparisons and ops that use their results.
 // CHECK-LABEL: func.func @compare
 // CHECK: nn.is_nan %{{.*}} : tensor<4xf32> -> tensor<4xi1>
 // CHECK: nn.compare  lt %{{.*}}, %{{.*}} : tensor<4xf32> -> tensor<4xi1>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Values without operands.
+// Ops without operands.
 // CHECK-LABEL: func.func @constants
 // CHECK: nn.constant dense<1.000000e+00> : tensor<4xf32>
 // CHECK: nn.iota dim = 1 : tensor<4x8xi64>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// The same elements at other places.
+// Ops that only move elements.
 // CHECK-LABEL: func.func @movement
 // CHECK: nn.reshape %{{.*}} : tensor<4x8xf32> -> tensor<32xf32>
 // CHECK: nn.transpose %{{.*}} perm = [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>

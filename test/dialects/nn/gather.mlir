@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Elements by index.
+// Gathers by index, and their gradients.
 // CHECK-LABEL: func.func @indexed
 // CHECK: nn.gather %{{.*}}, %{{.*}} dim = 0 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<2x8xf32>
 // CHECK: nn.gather_nd %{{.*}}, %{{.*}} batch_dims = 0 : (tensor<4x8xf32>, tensor<5x2xi64>) -> tensor<5xf32>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Sum, count, and its gradient.
+// The sum of losses, the count, and the gradient.
 // CHECK-LABEL: func.func @cross_entropy
 // CHECK: nn.cross_entropy %{{.*}}, %{{.*}} ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>
 // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} ignore_index = -100 : tensor<32x256xf32>, tensor<32xi64>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// matmul_c1: ranks
+// matmul_c1: operands of different ranks
 func.func @matmul_c1(%a: tensor<4xf32>) {
   // expected-error@+1 {{ranks must be equal and at least 2}}
   %0 = nn.matmul %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
@@ -9,7 +9,7 @@ func.func @matmul_c1(%a: tensor<4xf32>) {
 
 // -----
 
-// matmul_c1_types: element types
+// matmul_c1_types: operands of different element types
 func.func @matmul_c1_types(%a: tensor<6x4xf32>, %b: tensor<4x8xf64>) {
   // expected-error@+1 {{element types equal}}
   %0 = nn.matmul %a, %b : (tensor<6x4xf32>, tensor<4x8xf64>) -> tensor<6x8xf32>
@@ -18,7 +18,7 @@ func.func @matmul_c1_types(%a: tensor<6x4xf32>, %b: tensor<4x8xf64>) {
 
 // -----
 
-// matmul_c2: batch dimensions
+// matmul_c2: different batch dimensions
 func.func @matmul_c2(%a: tensor<2x6x4xf32>, %b: tensor<3x4x8xf32>) {
   // expected-error@+1 {{batch dimensions must be equal}}
   %0 = nn.matmul %a, %b : (tensor<2x6x4xf32>, tensor<3x4x8xf32>) -> tensor<2x6x8xf32>
@@ -27,7 +27,7 @@ func.func @matmul_c2(%a: tensor<2x6x4xf32>, %b: tensor<3x4x8xf32>) {
 
 // -----
 
-// matmul_c3: k agrees
+// matmul_c3: the operands differ in k
 func.func @matmul_c3(%a: tensor<6x4xf32>, %b: tensor<8x4xf32>) {
   // expected-error@+1 {{m, n and k must agree}}
   %0 = nn.matmul %a, %b : (tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>
@@ -36,7 +36,7 @@ func.func @matmul_c3(%a: tensor<6x4xf32>, %b: tensor<8x4xf32>) {
 
 // -----
 
-// matmul_c3_m: m agrees
+// matmul_c3_m: the result has another m
 func.func @matmul_c3_m(%a: tensor<6x4xf32>, %b: tensor<4x8xf32>) {
   // expected-error@+1 {{m, n and k must agree}}
   %0 = nn.matmul %a, %b transpose_lhs : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
@@ -45,7 +45,7 @@ func.func @matmul_c3_m(%a: tensor<6x4xf32>, %b: tensor<4x8xf32>) {
 
 // -----
 
-// matmul_add_c1: sums of bf16 products are f32
+// matmul_add_c1: the sum of bf16 products is not f32
 func.func @matmul_add_c1(%s: tensor<6x8xbf16>, %a: tensor<6x4xbf16>, %b: tensor<4x8xbf16>) {
   // expected-error@+1 {{the result must have the type in which products of 'tensor<6x4xbf16>' are summed; got 'tensor<6x8xbf16>'}}
   %0 = nn.matmul_add %s, %a, %b : (tensor<6x8xbf16>, tensor<6x4xbf16>, tensor<4x8xbf16>) -> tensor<6x8xbf16>
@@ -54,7 +54,7 @@ func.func @matmul_add_c1(%s: tensor<6x8xbf16>, %a: tensor<6x4xbf16>, %b: tensor<
 
 // -----
 
-// matmul_add_c1_k: k agrees, as in nn.matmul
+// matmul_add_c1_k: the operands differ in k
 func.func @matmul_add_c1_k(%s: tensor<6x8xf32>, %a: tensor<6x4xf32>, %b: tensor<8x4xf32>) {
   // expected-error@+1 {{m, n and k must agree}}
   %0 = nn.matmul_add %s, %a, %b : (tensor<6x8xf32>, tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>

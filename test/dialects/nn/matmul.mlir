@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// All flags, and batch dimensions.
+// All flags, with and without batch dimensions.
 // CHECK-LABEL: func.func @matmul
 // CHECK: nn.matmul %{{.*}}, %{{.*}} : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
 // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_rhs : (tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// softmax_c1: a rank of one
+// softmax_c1: a scalar
 func.func @softmax_c1(%x: tensor<f32>) {
   // expected-error@+1 {{input must have rank 1 or more}}
   %0 = nn.softmax %x : tensor<f32>
@@ -9,7 +9,7 @@ func.func @softmax_c1(%x: tensor<f32>) {
 
 // -----
 
-// layer_norm_c1: a rank of one
+// layer_norm_c1: a scalar
 func.func @layer_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{input must have rank 1 or more}}
   %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<f32>, tensor<8xf32> -> tensor<f32>
@@ -18,7 +18,7 @@ func.func @layer_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
 
 // -----
 
-// layer_norm_c2: scale over the last dimension
+// layer_norm_c2: a scale of another size than the last dimension
 func.func @layer_norm_c2(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
   // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
   %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<4xf32> -> tensor<4xf32>
@@ -27,7 +27,7 @@ func.func @layer_norm_c2(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// layer_norm_c3: a mean a row
+// layer_norm_c3: not one mean per row
 func.func @layer_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
   %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<8xf32>
@@ -36,7 +36,7 @@ func.func @layer_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
 
 // -----
 
-// layer_norm_c4: epsilon is not negative
+// layer_norm_c4: a negative epsilon
 func.func @layer_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{epsilon must be finite and not negative}}
   %y, %m, %r = nn.layer_norm %x, %s, %s epsilon = -1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
@@ -45,7 +45,7 @@ func.func @layer_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
 
 // -----
 
-// layer_norm_grad_c1: types as forward
+// layer_norm_grad_c1: types that differ from those of the forward op
 func.func @layer_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<4xf32>, %m: tensor<4xf32>) {
   // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
   %dx, %ds, %db = nn.layer_norm_grad %x, %s, %m, %m, %x : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>
@@ -54,7 +54,7 @@ func.func @layer_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<4xf32>, %m: tensor
 
 // -----
 
-// rms_norm_c1: a rank of one
+// rms_norm_c1: a scalar
 func.func @rms_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{input must have rank 1 or more}}
   %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<f32>, tensor<8xf32> -> tensor<f32>
@@ -63,7 +63,7 @@ func.func @rms_norm_c1(%x: tensor<f32>, %s: tensor<8xf32>) {
 
 // -----
 
-// rms_norm_c2: scale over the last dimension
+// rms_norm_c2: a scale of another size than the last dimension
 func.func @rms_norm_c2(%x: tensor<4x8xf32>, %s: tensor<8xf64>) {
   // expected-error@+1 {{scale and bias must be 'tensor<8xf32>'}}
   %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf64> -> tensor<4xf32>
@@ -72,7 +72,7 @@ func.func @rms_norm_c2(%x: tensor<4x8xf32>, %s: tensor<8xf64>) {
 
 // -----
 
-// rms_norm_c3: a rstd a row
+// rms_norm_c3: not one rstd per row
 func.func @rms_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
   %y, %r = nn.rms_norm %x, %s epsilon = 1.0 : tensor<4x8xf32>, tensor<8xf32> -> tensor<f32>
@@ -81,7 +81,7 @@ func.func @rms_norm_c3(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
 
 // -----
 
-// rms_norm_c4: epsilon is finite
+// rms_norm_c4: an epsilon that is not finite
 func.func @rms_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{epsilon must be finite and not negative}}
   %y, %r = nn.rms_norm %x, %s epsilon = 0x7FF0000000000000 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
@@ -90,7 +90,7 @@ func.func @rms_norm_c4(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
 
 // -----
 
-// rms_norm_grad_c1: types as forward
+// rms_norm_grad_c1: types that differ from those of the forward op
 func.func @rms_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) {
   // expected-error@+1 {{statistics must be 'tensor<4xf32>'}}
   %dx, %ds = nn.rms_norm_grad %x, %s, %m, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Over the last dimension.
+// Norms over the last dimension.
 // CHECK-LABEL: func.func @softmax
 // CHECK: nn.softmax %{{.*}} : tensor<4x8xf32>
 func.func @softmax(%x: tensor<4x8xf32>) {
@@ -9,7 +9,7 @@ func.func @softmax(%x: tensor<4x8xf32>) {
   return
 }
 
-// With what the gradient needs.
+// Norms that also return the statistics for the gradient.
 // CHECK-LABEL: func.func @norms
 // CHECK: nn.layer_norm %{{.*}}, %{{.*}}, %{{.*}} epsilon = 1.000000e-05 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
 // CHECK: nn.layer_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// One parameter.
+// The update of one parameter.
 // CHECK-LABEL: func.func @whole
 // CHECK: nn.sum_squares %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
 // CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
@@ -22,7 +22,7 @@ func.func @sums(%g: tensor<8xf32>) {
   return
 }
 
-// A local slice of a group.
+// The update of a rank's slice of a group.
 // CHECK-LABEL: func.func @flat
 // CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
 // CHECK: nn.sgd %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// A type that no parameter has.
+// A parameter type that is not supported.
 // expected-error@+1 {{param, reduce and buffer must be f32, bf16 or f16; got 'f64'}}
 module attributes {nn.precision = #nn.precision<param = f64, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {}
 
@@ -21,7 +21,7 @@ module attributes {nn.precision = "bf16"} {}
 
 // -----
 
-// matmul_c1: products of f32 are not rounded by the way.
+// matmul_c1: a product of f32 operands has a 16-bit result.
 func.func @narrow(%a: tensor<4x8xf32>, %b: tensor<8x2xf32>) {
   // expected-error@+1 {{element types equal}}
   %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xbf16>

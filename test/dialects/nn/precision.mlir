@@ -1,9 +1,9 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
-// 16-bit floats: what ops take and give beside one type for all.
+// 16-bit floats: ops whose operands and results have different element types.
 
 // CHECK: module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>}
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
-// A half state whose file holds f32 (state_c2).
+// A state of 16-bit floats whose file holds f32 (state_c2).
 // CHECK: nn.state @w role = param type = tensor<8xbf16>
 nn.state @w role = param type = tensor<8xbf16> {init = #nn.file<"w", offset = 0, length = 32, transposed = false>}
 // CHECK: nn.state @s role = loss_scale type = tensor<f32>

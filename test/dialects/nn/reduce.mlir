@@ -1,7 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 
-// Along dimensions.
+// Reductions along dimensions.
 // CHECK-LABEL: func.func @sums
 // CHECK: nn.cumsum %{{.*}} dim = 1 exclusive reverse : tensor<4x8xf32>
 // CHECK: nn.reduce  sum %{{.*}} dims = [1] : tensor<4x8xf32> -> tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// sdpa_c1: ranks
+// sdpa_c1: operands of wrong ranks
 func.func @sdpa_c1(%q: tensor<8x4x16xf32>) {
   // expected-error@+1 {{expects query [B, T, H, D], key [B, S, G, D]}}
   %o, %l = nn.sdpa %q, %q, %q scale = 1.0 : tensor<8x4x16xf32>, tensor<8x4x16xf32>, tensor<8x4x16xf32> -> tensor<8x4x16xf32>, tensor<4x8xf32>
@@ -9,7 +9,7 @@ func.func @sdpa_c1(%q: tensor<8x4x16xf32>) {
 
 // -----
 
-// sdpa_c1: heads before positions
+// sdpa_c1: heads stand before positions
 func.func @sdpa_c1_lse(%q: tensor<2x8x4x16xf32>) {
   // expected-error@+1 {{lse [B, H, T] of one element type; got 'tensor<2x8x4x16xf32>'}}
   %o, %l = nn.sdpa %q, %q, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4xf32>
@@ -54,7 +54,7 @@ func.func @sdpa_grad_c1(%q: tensor<2x8x4x16xf32>, %l: tensor<2x8x4xf32>) {
 
 // -----
 
-// sdpa_grad_c2: two results
+// sdpa_grad_c2: two results, not three or one
 func.func @sdpa_grad_c2(%q: tensor<2x8x4x16xf32>, %l: tensor<2x4x8xf32>) {
   // expected-error@+1 {{needs results of the types of query, key and value, or 'tensor<2x8x12x16xf32>' if all have one length and depth}}
   %dq, %dk = nn.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
@@ -63,7 +63,7 @@ func.func @sdpa_grad_c2(%q: tensor<2x8x4x16xf32>, %l: tensor<2x4x8xf32>) {
 
 // -----
 
-// sdpa_grad_c2: one result of other lengths
+// sdpa_grad_c2: one result, but query and key have different lengths
 func.func @sdpa_grad_c2_lengths(%q: tensor<2x8x4x16xf32>, %k: tensor<2x6x4x16xf32>, %l: tensor<2x4x8xf32>) {
   // expected-error@+1 {{if all have one length and depth}}
   %g = nn.sdpa_grad %q, %k, %k, %q, %l, %q scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x6x4x16xf32>, tensor<2x6x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x12x16xf32>

@@ -7,7 +7,7 @@
 // EQUAL-DAG: @full: 5 values, 0 differ in value
 // EQUAL-DAG: @packed: 1 values, 0 differ in value
 
-// Two query heads to a key head; its decomposition gives the same values.
+// Two query heads per key head. The decomposition gives the same values.
 // CHECK-LABEL: func.func @causal
 // CHECK: nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
 // CHECK: nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
@@ -34,7 +34,7 @@ func.func @full(%q: tensor<1x5x2x16xf32> {nn.name = "full.q"}, %k: tensor<1x8x2x
   return %o, %l, %dq, %dk, %dv : tensor<1x5x2x16xf32>, tensor<1x2x5xf32>, tensor<1x5x2x16xf32>, tensor<1x8x2x16xf32>, tensor<1x8x2x16xf32>
 }
 
-// The heads of all gradients in one tensor.
+// One result holds the heads of all gradients.
 // CHECK-LABEL: func.func @packed
 // CHECK: nn.sdpa_grad {{.*}} causal scale = 2.500000e-01 : {{.*}} -> tensor<2x8x8x16xf32>
 // SIMPLE-LABEL: func.func @packed

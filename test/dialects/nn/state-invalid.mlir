@@ -1,54 +1,54 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
-// state_c1: a role that state has.
+// state_c1: a role that does not exist.
 // expected-error@+1 {{role must be param, buffer, moment, grad_accumulator or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----
 
-// state_c2: init is a reference.
+// state_c2: init is not a reference or dense elements.
 // expected-error@+1 {{init must be #nn.file, #nn.fill or dense elements; got 1}}
 nn.state @w role = param type = tensor<8xf32> {init = 1 : i64}
 
 // -----
 
-// state_c2: dense elements of the state's shape.
+// state_c2: dense elements of another shape than the state's.
 // expected-error@+1 {{dense init must have the state's shape, floats for floats, and at most 4194304 bytes; got 'tensor<2xf32>'}}
 nn.state @w role = param type = tensor<8xf32> {init = dense<[1.0, 2.0]> : tensor<2xf32>}
 
 // -----
 
-// state_c2: dense floats for a state of floats.
+// state_c2: dense integers for a state of floats.
 // expected-error@+1 {{dense init must have the state's shape, floats for floats, and at most 4194304 bytes; got 'tensor<2xi32>'}}
 nn.state @w role = param type = tensor<2xbf16> {init = dense<[1, 2]> : tensor<2xi32>}
 
 // -----
 
-// state_c2: as many bytes as the type.
+// state_c2: not as many bytes as the type has.
 // expected-error@+1 {{init has 31 bytes, the type 'tensor<8xf32>' needs 32}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 31, transposed = false>}
 
 // -----
 
-// state_c2: as many bytes as the file's elements have.
+// state_c2: not as many bytes as the file's elements have.
 // expected-error@+1 {{init has 32 bytes, the type 'tensor<8xf32>' needs 16}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = bf16>}
 
 // -----
 
-// state_c2: said to be bf16, it is not taken for f32.
+// state_c2: the bytes fit f32, but the file's type is bf16.
 // expected-error@+1 {{init has 32 bytes, the type 'tensor<8xbf16>' needs 16}}
 nn.state @w role = param type = tensor<8xbf16> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = bf16>}
 
 // -----
 
-// state_c2: integers are what the file has.
+// state_c2: a file type for a state of integers.
 // expected-error@+1 {{init has elements of 'bf16' for a state of 'tensor<8xi32>'}}
 nn.state @w role = buffer type = tensor<8xi32> {init = #nn.file<"m", offset = 0, length = 16, transposed = false, type = bf16>}
 
 // -----
 
-// A file's elements are floats.
+// A file type that is not a float.
 // expected-error@+1 {{type must be f32, bf16 or f16; got 'i32'}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = false, type = i32>}
 
@@ -59,31 +59,31 @@ module attributes {nn.file_type = f32} {}
 
 // -----
 
-// state_c2: only two dimensions are transposed.
+// state_c2: a transposed state that is not 2-D.
 // expected-error@+1 {{only a 2-D state can be transposed in its file}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 0, length = 32, transposed = true>}
 
 // -----
 
-// A file's range is checked in 64 bits.
+// The end of a file's range overflows 64 bits.
 // expected-error@+1 {{offset and length must not be negative, nor their sum overflow}}
 nn.state @w role = param type = tensor<8xf32> {init = #nn.file<"m", offset = 9223372036854775807, length = 32, transposed = false>}
 
 // -----
 
-// state_c3: a moment belongs to a parameter.
+// state_c3: a moment without a parameter.
 // expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
 nn.state @w role = moment("moment1") type = tensor<8xf32>
 
 // -----
 
-// state_c3: a parameter belongs to nobody.
+// state_c3: a parameter that belongs to a state.
 // expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
 nn.state @w role = param type = tensor<8xf32> {of = @w}
 
 // -----
 
-// An attribute that nobody knows.
+// An unknown attribute.
 // expected-error@+1 {{unknown attribute 'nn.nobody'}}
 func.func @f(%a: tensor<f32> {nn.nobody = 1 : i64}) {
   return
@@ -91,7 +91,7 @@ func.func @f(%a: tensor<f32> {nn.nobody = 1 : i64}) {
 
 // -----
 
-// A buffer of the model has a type where it has a file, and a place in the state_dict or none.
+// A buffer with a type and no file, and one with a file and no flag 'persistent'.
 // expected-error@+1 {{'nn.buffers' must be a dictionary of {persistent = bool} or}}
 module attributes {nn.buffers = {mask = {persistent = true, type = tensor<4xf32>}}} {}
 
@@ -102,7 +102,7 @@ module attributes {nn.buffers = {mask = {type = tensor<4xf32>, init = #nn.file<"
 
 // -----
 
-// A state that is not there.
+// A reference to a state that does not exist.
 // expected-error@+1 {{'nn.state' names no nn.state: @w}}
 func.func @f(%a: tensor<f32> {nn.state = @w}) {
   return
@@ -110,7 +110,7 @@ func.func @f(%a: tensor<f32> {nn.state = @w}) {
 
 // -----
 
-// A dimension that the value has not.
+// A dimension that the value does not have.
 // expected-error@+1 {{'nn.batch_dim' must be a dimension of the value}}
 func.func @f(%a: tensor<4xf32> {nn.batch_dim = 1 : i64}) {
   return
@@ -126,24 +126,24 @@ func.func @f(%a: tensor<4xf32>) {
 
 // -----
 
-// state_c4: a moment names its slot.
+// state_c4: a moment without a slot.
 // expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got ''}}
 nn.state @m role = moment type = tensor<8xf32> {of = @w}
 
 // -----
 
-// state_c4: a parameter has none.
+// state_c4: a parameter with a slot.
 // expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got 'm'}}
 nn.state @m role = param("m") type = tensor<8xf32>
 
 // -----
 
-// state_c4: a name that checkpoints can hold.
+// state_c4: a slot name that checkpoints cannot store.
 // expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got '../x'}}
 nn.state @m role = moment("../x") type = tensor<8xf32> {of = @w}
 
 // -----
 
-// state_c4: a name of its own in checkpoints.
+// state_c4: a slot name that is already used in checkpoints.
 // expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got 'param'}}
 nn.state @m role = moment("param") type = tensor<8xf32> {of = @w}

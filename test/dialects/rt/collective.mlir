@@ -1,6 +1,6 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 
-// In place: what is sent is a slice of what is received, or the other way round.
+// In place: the sent buffer is a slice of the received one, or the received buffer is a slice of the sent one.
 // CHECK-LABEL: rt.func @step
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %a = rt.buffer arena activations "a" : memref<32xf32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 
-// A kernel without results, and a batch of products.
+// A kernel without results, and a batch of matrix products.
 rt.kernel @nothing(%a: tensor<2x4x8xf32>) -> () {
 }
 // CHECK-LABEL: rt.func @step
@@ -16,7 +16,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   rt.gemm %a, %b transpose_a to %c accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
 }
 
-// Attention with two query heads to a key head, and its gradient.
+// Attention with two query heads per key head, and its gradient.
 // CHECK-LABEL: rt.func @attention
 rt.func @attention inputs = [] hyper = [] metrics = [] {
   %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>

@@ -44,7 +44,7 @@ rt.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32> aliases [1] {
 
 // -----
 
-// A mesh axis, a slot or a constant is named elsewhere; here an attribute nobody knows.
+// An unknown attribute.
 // expected-error @+1 {{unknown attribute 'rt.speed'}}
 module attributes {rt.speed = 4 : i64} {}
 

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-autodiff="optimizer=sgd accumulate=2" --shale-verify-step | FileCheck %s
 
-// The gradients of two micro-batches' sums over 12 labels pass through f16 as large as those of the step's mean: 2 and the power
-// of two above 12 are taken out of the seed and put back with the loss scale.
+// The sum over two micro-batches of 12 labels each could overflow f16. So the first gradient is divided by 2 and by the power of two
+// above 12, and unscaling by the loss scale corrects for it: gradients in f16 are as large as those of the mean of the step.
 module attributes {nn.precision = #nn.precision<param = f16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<12x5xf32>
 

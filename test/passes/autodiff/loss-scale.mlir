@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-autodiff="optimizer=sgd" --shale-verify-step | FileCheck %s
 
-// Gradients pass through f16: the loss' gradient begins at the scale, norm and clipping undo it, and the scale is halved
-// where the update is skipped and doubled after 2000 steps that were not.
+// Gradients are f16: the gradient of the loss starts with the scale, and norm and clipping divide by it. The scale is halved
+// when an update is skipped, and doubled after 2000 steps without a skip.
 module attributes {nn.precision = #nn.precision<param = f16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8xf32>
 
@@ -25,7 +25,7 @@ nn.state @w role = param type = tensor<8xf32>
 // CHECK: %[[GROWN:.*]] = nn.select %[[GROWS]], %[[TWICE]], %[[S]]
 // CHECK: %[[HALF:.*]] = nn.mul %[[S]]
 // CHECK: %[[NEXT:.*]] = nn.select %[[ENABLE]], %[[GROWN]], %[[HALF]]
-// Steps in a row: none are left after one that was skipped, nor where the scale has grown.
+// The count of steps without a skip restarts at 0 after a skipped step and after the scale was doubled.
 // CHECK: %[[NONE:.*]] = nn.constant dense<0.000000e+00>
 // CHECK: %[[ZERO:.*]] = nn.constant dense<0.000000e+00>
 // CHECK: %[[ROW:.*]] = nn.select %[[GROWS]], %[[ZERO]], %[[GOOD]]

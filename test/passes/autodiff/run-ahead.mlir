@@ -3,7 +3,7 @@
 // RUN: sed -e s/cuda:sm_90a/cuda:sm_1/ %s | not shale-opt --split-input-file --shale-autodiff 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: error: {{.*}}sm_1
 
-// A step for GPUs starts before the process knows whether the one before it was applied: if not, it is not applied either.
+// A step on a GPU starts before the process knows whether the previous step was applied. If that one was not, this one is not applied either.
 module attributes {nn.target = "cuda:sm_90a"} {
 nn.state @w role = param type = tensor<8xf32>
 
@@ -26,7 +26,7 @@ func.func @forward(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"},
 
 // -----
 
-// Not with a loss scale, where a run goes on after a step that was not applied, nor on the CPU.
+// There is no such check on the CPU, nor with a loss scale, where a run continues after a step that was not applied.
 module attributes {nn.target = "cuda:sm_90a", nn.precision = #nn.precision<param = f16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8xf32>
 

@@ -6,7 +6,7 @@ module {
 
 // -----
 
-// Nothing is to be trained.
+// No parameter is trained.
 nn.state @w role = param type = tensor<4xf32> {trained = false}
 // expected-error@+1 {{there is no parameter to train}}
 func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
@@ -16,7 +16,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f3
 
 // -----
 
-// A loss alone: evaluation lacks its sum and count.
+// The function returns only the loss, without the sum and count that evaluation needs.
 nn.state @w role = param type = tensor<4xf32>
 // expected-error@+1 {{must return three scalars: loss, loss_sum and count}}
 func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> tensor<f32> {
@@ -26,7 +26,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> tensor<f32> {
 
 // -----
 
-// A loss that is no scalar.
+// The loss is not a scalar.
 nn.state @w role = param type = tensor<4xf32>
 // expected-error@+1 {{expected @forward to return float scalars, got 'tensor<4xf32>'}}
 func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
@@ -35,7 +35,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<4xf32>, tensor<
 
 // -----
 
-// An op on the way has no gradient: the path is named.
+// An op between a parameter and the loss has no gradient: the error names the path.
 nn.state @w role = param type = tensor<4xf32>
 func.func @forward(
     %w: tensor<4xf32> {nn.state = @w},
@@ -50,7 +50,7 @@ func.func @forward(
 
 // -----
 
-// All ops without a gradient are in one error, those behind others too.
+// One error lists all ops without a gradient, including those further from the loss.
 nn.state @v role = param type = tensor<9xf32>
 nn.state @w role = param type = tensor<4xf32>
 func.func @forward(
@@ -68,7 +68,7 @@ func.func @forward(
 
 // -----
 
-// A parameter that nothing reads.
+// A parameter that is not read.
 nn.state @w role = param type = tensor<4xf32>
 // expected-error@+1 {{the loss does not depend on the trained parameter 'v': nothing uses it}}
 nn.state @v role = param type = tensor<4xf32>
@@ -79,7 +79,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.stat
 
 // -----
 
-// A parameter whose only way to the loss lets no gradient through.
+// The only path from a parameter to the loss has no gradient.
 nn.state @w role = param type = tensor<4xf32>
 // expected-error@+1 {{the loss does not depend on the trained parameter 'v': no gradient passes its only path: nn.floor -> nn.mul -> nn.reduce}}
 nn.state @v role = param type = tensor<4xf32>
@@ -92,7 +92,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.stat
 
 // -----
 
-// A parameter that the loss does not see.
+// A parameter on which the loss does not depend.
 nn.state @w role = param type = tensor<4xf32>
 // expected-error@+1 {{the loss does not depend on the trained parameter 'v': its influence ends at nn.exp -> nn.log}}
 nn.state @v role = param type = tensor<4xf32>
@@ -105,7 +105,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.stat
 
 // -----
 
-// A moment's name is taken.
+// The name of a moment is already used.
 // expected-error@+1 {{its moment1 is to be named @"w.moment1", which is taken}}
 nn.state @w role = param type = tensor<4xf32>
 nn.state @w.moment1 role = param type = tensor<4xf32>

@@ -3,7 +3,7 @@
 // RUN: shale-opt %s --shale-autodiff=accumulate=3 --shale-verify-step | FileCheck %s --check-prefix=SUMS
 // RUN: shale-opt %s --shale-autodiff=accumulate=2 --shale-verify-step | FileCheck %s --check-prefix=TWO
 
-// A tied table, a frozen bias: two trained parameters, one gradient each.
+// A tied table and a frozen bias: two parameters are trained, with one gradient each.
 nn.state @wte role = param type = tensor<8x4xf32> {decay = 0.0 : f64}
 nn.state @w role = param type = tensor<4x4xf32>
 nn.state @b role = param type = tensor<4xf32> {trained = false}
@@ -40,7 +40,7 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK-SAME: -> (tensor<f32> {nn.name = "loss_sum", nn.role = #nn.role<metric>}, tensor<f32> {nn.name = "count", nn.role = #nn.role<metric>})
 // CHECK-NOT: nn.div
 // CHECK-NOT: func.func @forward
-// Three micro-batches: gradients are those of the sum of losses, the update divides by the step's count.
+// Three micro-batches: gradients are those of the sum of losses, and the update divides them by the count of the step.
 // SUMS: module attributes {nn.accumulate = 3 : i64, nn.optimizer = "adamw"}
 // SUMS: nn.state @wte.grad_accumulator role = grad_accumulator type = tensor<8x4xf32> {of = @wte}
 // SUMS-NOT: @b.grad_accumulator

@@ -43,7 +43,7 @@ module {
 
 // -----
 
-// A trained parameter stays behind.
+// A trained parameter is not updated.
 module {
   // expected-error@+1 {{is to be updated, but @step does not return it}}
   nn.state @w role = param type = tensor<f32>
@@ -54,7 +54,7 @@ module {
 
 // -----
 
-// A frozen one changes.
+// A frozen parameter is updated.
 module {
   // expected-error@+1 {{must not change, but @step returns it}}
   nn.state @w role = param type = tensor<f32> {trained = false}
@@ -65,7 +65,7 @@ module {
 
 // -----
 
-// What accumulates returns accumulators, all of them.
+// A function that accumulates must return all accumulators.
 module attributes {nn.accumulate = 2 : i64} {
   nn.state @w role = param type = tensor<f32> {trained = false}
   nn.state @s role = grad_accumulator type = tensor<f32>

@@ -6,7 +6,7 @@
 nn.state @w role = param type = tensor<4x5xf32>
 
 // CHECK-LABEL: func.func @step
-// Three slices along columns: no sum, and no zeros.
+// Three slices along columns become one concatenation, without sums and zeros.
 // CHECK-NOT: nn.pad
 // CHECK: nn.concat %{{.*}}, %{{.*}}, %{{.*}} dim = 1 {nn.phase = #backward} : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<4x2xf32>) -> tensor<4x5xf32>
 // CHECK-NOT: nn.pad

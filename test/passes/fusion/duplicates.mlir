@@ -7,7 +7,7 @@
 // EQUAL-DAG: @kept: 3 values, 0 differ in their bits
 // EQUAL-DAG: @columns: 2 values, 0 differ in their bits
 
-// A bias of 16 bits is added where the pieces of a product are read: two kernels, neither of which stores the sum.
+// Two kernels read slices of a product and each add the 16-bit bias. Neither stores the sum.
 // CHECK-LABEL: @pieces
 // CHECK: %[[PRODUCT:.*]] = nn.matmul
 // CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<8xbf16>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xbf16>) -> tensor<4x4xbf16>
@@ -26,7 +26,7 @@ func.func @pieces(%x: tensor<4x8xbf16> {nn.name = "pieces.x"}, %w: tensor<8x8xbf
   return %0, %1 : tensor<4x4xbf16>, tensor<4x4xbf16>
 }
 
-// The backward pass adds the bias to the product again. The forward kernel writes its result alone, the backward one reads the product once.
+// The backward pass adds the bias to the product again. The forward kernel writes only its result, and the backward kernel reads the product once.
 // CHECK-LABEL: @activation
 // CHECK: %[[PRODUCT:.*]] = nn.matmul
 // CHECK: %[[Y:.*]] = nn.cluster (%{{.*}} = %{{.*}} : tensor<8xf32>, %{{.*}} = %[[PRODUCT]] : tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -48,7 +48,7 @@ func.func @activation(%x: tensor<4x8xf32> {nn.name = "activation.x"}, %w: tensor
   return %out, %dx : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Values that a product of the backward pass reads are stored, and so are those that are smaller than what they are computed from.
+// Values that a product of the backward pass reads are stored. So are values that are smaller than their operands.
 // CHECK-LABEL: @kept
 // CHECK: nn.cluster {{.*}} -> tensor<4x8xf32> aliases [0] attributes {nn.phase = #forward}
 // CHECK: nn.cluster {{.*}} -> tensor<4x8xi1> attributes {nn.phase = #forward}

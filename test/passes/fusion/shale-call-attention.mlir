@@ -6,7 +6,7 @@
 // EQUAL-DAG: @others: 5 values, 0 differ in value
 // EQUAL-DAG: @packed: 1 values, 0 differ in value
 // EQUAL-DAG: @swapped: 1 values, 0 differ in value
-// Remarks give the reason why attention stays.
+// Remarks give the reason why attention is not a library call.
 // RUN: shale-opt %s --shale-call-attention --remarks-filter=call-attention 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // REMARK: attention is computed by products and generated kernels: it has a mask other than the causal one
 // REMARK: it has a mask other than the causal one
@@ -17,7 +17,7 @@
 // RUN: shale-opt %s --shale-call-attention=deterministic=false | FileCheck %s --check-prefix=FAST
 // FAST: nn.sdpa_grad {{.*}} causal scale
 // FAST-NOT: deterministic
-// Other targets change nothing, and say nothing.
+// On other targets the pass changes nothing and emits no remark.
 // RUN: sed s/cuda:sm_90a/cpu:x86-64-v3/ %s > %t.cpu.mlir
 // RUN: shale-opt %t.cpu.mlir --shale-call-attention --remarks-filter=call-attention 2>&1 | FileCheck %s --check-prefix=CPU --implicit-check-not=remark
 // CPU-NOT: nn.sdpa
@@ -26,7 +26,7 @@
 // UNKNOWN: error: {{.*}}unknown GPU architecture 'sm_1'
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// Transpositions before and after disappear, also those of gradients. Phase and scope stay.
+// Transpositions before and after disappear, those of gradients, too. Phase and scope are kept.
 // CHECK-LABEL: @step
 // CHECK-NOT: nn.transpose
 // CHECK: %[[O:.*]], %[[L:.*]] = nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 {nn.phase = #forward}
@@ -51,8 +51,8 @@ func.func @step(%q32: tensor<2x8x4x16xf32>, %k32: tensor<2x8x2x16xf32>, %do32: t
   return %o1, %dq1, %dk1, %dv1 : tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>
 }
 
-// Rotations of positions exchange heads and positions, before and after. A value that is no transposition is exchanged once. A result that
-// is also read as it was is exchanged back.
+// Rotary positions work on both orders of heads and positions. An operand that is not a transposition is transposed once. A result that
+// is also read in the old order is transposed back.
 // CHECK-LABEL: @rotated
 // CHECK: %[[K:.*]] = nn.transpose %{{.*}} perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
 // CHECK-NOT: nn.transpose
@@ -79,7 +79,7 @@ func.func @rotated(%x32: tensor<2x8x4x16xf32> {nn.name = "rotated.x"}, %c: tenso
   return %o1, %o, %o, %dx1 : tensor<2x8x4x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x8x4x16xbf16>
 }
 
-// Gradients that are only joined become one tensor.
+// Gradients that are only concatenated become one tensor.
 // CHECK-LABEL: @packed
 // CHECK: %[[G:.*]] = nn.sdpa_grad {{.*}} -> tensor<2x8x8x16xbf16>
 // CHECK: %[[X:.*]] = nn.reshape %[[G]] : tensor<2x8x8x16xbf16> -> tensor<2x8x128xbf16>
@@ -99,7 +99,7 @@ func.func @packed(%q32: tensor<2x4x8x16xf32> {nn.name = "packed.q"}, %k32: tenso
   return %x : tensor<2x8x128xbf16>
 }
 
-// Joined in another order they stay apart.
+// Gradients that are concatenated in another order stay separate.
 // CHECK-LABEL: @swapped
 // CHECK: nn.sdpa_grad {{.*}} -> tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>
 func.func @swapped(%k32: tensor<2x2x8x16xf32> {nn.name = "swapped.k"}) -> tensor<2x8x6x16xbf16> {
@@ -113,7 +113,7 @@ func.func @swapped(%k32: tensor<2x2x8x16xf32> {nn.name = "swapped.k"}) -> tensor
   return %x : tensor<2x8x6x16xbf16>
 }
 
-// Masks, hidden keys, dropout, f32, odd depths, and causal attention to more keys stay.
+// Attention with masks, hidden keys, dropout, f32 or odd depths, and causal attention with more keys than queries, is not replaced.
 // CHECK-LABEL: @others
 // CHECK-NOT: nn.sdpa
 // CHECK: return

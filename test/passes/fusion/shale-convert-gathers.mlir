@@ -13,7 +13,7 @@ func.func @gather(%shard: tensor<16xf32>) -> tensor<4x8xbf16> {
 
 // -----
 
-// Alone, a rank only casts.
+// With one rank only the cast remains.
 dist.mesh @mesh <[shard "fsdp"=1]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
 // CHECK-LABEL: @alone

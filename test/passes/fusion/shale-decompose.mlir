@@ -10,7 +10,7 @@ func.func @norm(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>) -> te
   return %y : tensor<4x8xf32>
 }
 
-// What nobody reads is not computed: no gradient of the scale here.
+// Unused results are not computed: there is no gradient of the scale here.
 // CHECK-LABEL: @norm_grad
 // CHECK-NOT: -> tensor<8xf32>
 // CHECK: return
@@ -19,7 +19,7 @@ func.func @norm_grad(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %m: tensor<4xf32>, 
   return %dx : tensor<4x8xf32>
 }
 
-// Attention has a kernel of its own.
+// Attention has a dedicated kernel.
 // CHECK-LABEL: @attention
 // CHECK: nn.attention
 // ALL-LABEL: @attention

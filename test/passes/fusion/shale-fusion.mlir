@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-fusion | FileCheck %s
 // RUN: shale-opt %s --shale-fusion=singletons | FileCheck %s --check-prefix=ALONE
 
-// A chain, its row statistics and what they are for: one kernel, in place.
+// A chain of elementwise ops, its row statistics and the ops that read them are one kernel, in place.
 // CHECK-LABEL: @rows
 // CHECK: nn.cluster ({{.*}}) -> (tensor<4xf32>, tensor<4x8xf32>) aliases [-1, 0]
 // CHECK-NOT: nn.cluster
@@ -16,7 +16,7 @@ func.func @rows(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
   return %3, %1 : tensor<4x8xf32>, tensor<4xf32>
 }
 
-// The product between them keeps two chains apart: no cycle.
+// A matrix product between two chains keeps them in separate clusters, since one cluster would be a cycle.
 // CHECK-LABEL: @detour
 // CHECK: nn.cluster
 // CHECK: nn.matmul
@@ -29,7 +29,7 @@ func.func @detour(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %2 : tensor<4x4xf32>
 }
 
-// A product's bias is added where its pieces are read.
+// The bias of a product is added by the kernels that read slices of the sum.
 // CHECK-LABEL: @pieces
 // CHECK-COUNT-2: nn.cluster
 // CHECK-NOT: nn.cluster
@@ -42,7 +42,7 @@ func.func @pieces(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x4xf32>, t
   return %2, %3 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// The backward pass does not make the forward pass keep more.
+// Fusion in the backward pass does not make the forward pass store more values.
 // CHECK-LABEL: @phases
 // CHECK-COUNT-2: nn.cluster
 func.func @phases(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
@@ -51,7 +51,7 @@ func.func @phases(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 
-// Reshapes stay outside, where they cost nothing; so do products and constants.
+// Reshapes stay outside of clusters, where they are free. Products and constants stay outside, too.
 // CHECK-LABEL: @outside
 // CHECK: nn.constant
 // CHECK: nn.reshape
@@ -64,7 +64,7 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
   return %1 : tensor<16xf32>
 }
 
-// A half value is stored as it is and widened by each kernel that reads it; what is moved is the 16-bit float type.
+// A 16-bit value is stored as it is, and each kernel that reads it widens it. Ops that move elements move 16-bit floats.
 // CHECK-LABEL: @halves
 // CHECK: nn.cluster
 // CHECK: nn.yield {{.*}} : tensor<4x8xbf16>
@@ -83,7 +83,7 @@ func.func @halves(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
   return %3, %5 : tensor<f32>, tensor<8x4xf32>
 }
 
-// %0 is read in its place and, shifted, in another one: the sum must not take the place of %x.
+// %0 is read at the same element and at a shifted one, so the sum must not overwrite %x.
 // CHECK-LABEL: @shift
 // CHECK: nn.cluster
 // CHECK-NOT: aliases

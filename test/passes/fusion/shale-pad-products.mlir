@@ -3,7 +3,7 @@
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @step: 3 values, 0 differ in value
 // EQUAL-DAG: @sizes: 6 values, 0 differ in value
-// A CPU's target pads nothing, and by default small products stay.
+// A CPU target pads nothing. By default small products are not padded.
 // RUN: sed s/cuda:sm_90a/cpu:x86-64-v3/ %s > %t.cpu.mlir
 // RUN: shale-opt %t.cpu.mlir --shale-pad-products=least-work=0 | FileCheck %s --check-prefix=NONE
 // RUN: shale-opt %s --shale-pad-products | FileCheck %s --check-prefix=NONE
@@ -13,7 +13,7 @@
 // UNKNOWN: error: {{.*}}unknown GPU architecture 'sm_1'
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// Logits and their gradient are padded as they are made. The weight is copied once per phase, and sums of its gradient are cut once.
+// Logits and their gradient are computed with padding. The weight is padded once per phase, and the sum of its gradient is sliced once.
 // CHECK-LABEL: @step
 // CHECK: %[[W:.*]] = nn.pad %{{.*}} low = [0, 0] high = [7, 0] interior = [0, 0] value = 0.000000e+00 {nn.phase = #backward} : tensor<65x64xbf16> -> tensor<72x64xbf16>
 // CHECK: %[[L:.*]] = nn.matmul %{{.*}}, %[[W]] transpose_rhs {nn.phase = #backward} : (tensor<64x64xbf16>, tensor<72x64xbf16>) -> tensor<64x72xbf16>
@@ -45,8 +45,8 @@ func.func @step(%x32: tensor<64x64xf32>, %w32: tensor<65x64xf32>, %labels: tenso
   return %sum, %dx, %twice : tensor<f32>, tensor<64x64xbf16>, tensor<65x64xf32>
 }
 
-// Each size along which neighbours lie: n; k of lhs; k of rhs transposed; m of lhs transposed. From 1024 on to multiples of 128, small ones
-// not at all. Products of f32 stay.
+// Each size that is contiguous in memory is padded: n; k of lhs; k of a transposed rhs; m of a transposed lhs. Sizes from 1024 on are padded to
+// multiples of 128. Small products and products of f32 are not padded.
 // CHECK-LABEL: @sizes
 // CHECK: nn.matmul %{{.*}}, %{{.*}} : (tensor<2x3x72xbf16>, tensor<2x72x1152xbf16>) -> tensor<2x3x1152xbf16>
 // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_lhs : (tensor<65x72xbf16>, tensor<65x8xbf16>) -> tensor<72x8xbf16>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-split-clusters --split-input-file --verify-diagnostics
 
-// One error for all ops without a kernel, alone in a cluster, split off, or with a kernel of their own.
+// One error lists all ops without a kernel: those alone in a cluster, those split from a cluster, and those outside of clusters.
 func.func @refused(%x: tensor<4x4xf32>, %q: tensor<1x1x4x8xf64>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<1x1x4x8xf64>) {
   %0 = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
     // expected-error@+1 {{'nn.matmul' has no kernel on this target: 'nn.matmul' op cannot be part of a kernel}}

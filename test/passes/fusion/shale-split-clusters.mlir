@@ -4,7 +4,7 @@
 // EQUAL: @different: 2 values, 0 differ in their bits
 // EQUAL: @kept: 1 values, 0 differ in their bits
 
-// Outputs without common rows: no schedule, so each op has a cluster of its own.
+// The outputs have no rows in common, so there is no schedule, and each op becomes a cluster.
 // CHECK-LABEL: func.func @different
 func.func @different(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
   // CHECK: nn.cluster

@@ -1,9 +1,9 @@
 // RUN: shale-opt %s --shale-split-reductions -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
-// Sums in another order agree in f64; maxima to the bit.
+// Sums in another order are compared in f64. Maxima have the same bits.
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL: @split: 8 values, 0 differ in value
-// A CPU's target wants one part: the pass changes nothing.
+// A CPU target uses one part, so the pass changes nothing.
 // RUN: shale-opt %s --shale-annotate-target=target=cpu:x86-64-v3 --shale-split-reductions | FileCheck %s --check-prefix=CPU
 // CPU-NOT: nn.reshape
 // A module for an unknown target is an error.
@@ -16,7 +16,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-SAME: (%[[X:.*]]: tensor<4x256x96xf32>, %[[Y:.*]]: tensor<2x24568xf32>, %[[Z:.*]]: tensor<64x512xf32>,
 func.func @split(%x: tensor<4x256x96xf32>, %y: tensor<2x24568xf32>, %z: tensor<64x512xf32>, %middle: tensor<3x4096x5xf32>, %few: tensor<96x8xf32>, %many: tensor<1024x4096xf32>,
     %prime: tensor<20011xf32>, %none: tensor<0x8xf32>) -> (tensor<96xf32>, tensor<2xf32>, tensor<f32>, tensor<3x5xf32>, tensor<8xf32>, tensor<1024xf32>, tensor<f32>, tensor<8xf32>) {
-  // At least 64 rows per part. The phase stays.
+  // At least 64 rows per part. The phase is kept.
   // CHECK-NEXT: %[[PARTS:.*]] = nn.reshape %[[X]] {nn.phase = #backward} : tensor<4x256x96xf32> -> tensor<16x64x96xf32>
   // CHECK-NEXT: %[[SUMS:.*]] = nn.reduce sum %[[PARTS]] dims = [1] {nn.phase = #backward} : tensor<16x64x96xf32> -> tensor<16x96xf32>
   // CHECK-NEXT: %[[SUM:.*]] = nn.reduce sum %[[SUMS]] dims = [0] {nn.phase = #backward} : tensor<16x96xf32> -> tensor<96xf32>

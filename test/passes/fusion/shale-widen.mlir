@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-widen | FileCheck %s
 
-// What computes by itself in a kernel or by a library reads and writes 16-bit floats; the rest computes between casts.
+// Library calls and dedicated kernels read and write 16-bit floats. Other ops compute in f32 between casts.
 // CHECK-LABEL: @widen
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>, %[[W:.*]]: tensor<8x8xbf16>, %[[I:.*]]: tensor<4xi64>
 func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>) {
@@ -15,13 +15,13 @@ func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>
   %2 = nn.matmul %x, %1 transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
   // CHECK: nn.embedding_grad %[[I]], %[[SH]]
   %3 = nn.embedding_grad %ids, %1 {nn.phase = #nn.phase<backward>} : (tensor<4xi64>, tensor<4x8xbf16>) -> tensor<8x8xf32>
-  // Moving elements needs no width.
+  // Ops that only move elements are not widened.
   // CHECK: nn.transpose %[[X]] {{.*}} : tensor<4x8xbf16> -> tensor<8x4xbf16>
   %4 = nn.transpose %x perm = [1, 0] {nn.phase = #nn.phase<forward>} : tensor<4x8xbf16> -> tensor<8x4xbf16>
   return %0, %1, %2, %3, %4 : tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>
 }
 
-// A product that is only read rounded is rounded as it is written; another type, or another reader, needs the sum itself.
+// A product whose only reader rounds it is rounded as it is written. If there is another reader or another type, the f32 sum is kept.
 // CHECK-LABEL: @rounded
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>
 func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>) {
@@ -44,7 +44,7 @@ func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf1
   return %1, %3, %5, %4, %7 : tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>
 }
 
-// Updates read and write 16-bit floats themselves.
+// Optimizer updates read and write 16-bit floats directly.
 // CHECK-LABEL: @update
 // CHECK-NOT: nn.cast
 // CHECK: nn.sgd

@@ -1,4 +1,4 @@
-// A slice of rows that begins at a multiple of 64 bytes is a view, which kernels read as it is. Other slices are part of kernels.
+// A slice of rows that begins at a multiple of 64 bytes is a view, which kernels read directly. Other slices become part of kernels.
 // RUN: shale-opt %s --shale-fusion -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
@@ -6,7 +6,7 @@
 // EQUAL-DAG: @unaligned: 1 values, 0 differ in their bits
 // EQUAL-DAG: @strided: 2 values, 0 differ in their bits
 
-// Both halves have kernels of the same form, and what makes them is computed once.
+// Both halves have kernels of the same form, and their common source is computed once.
 // CHECK-LABEL: @rows
 // CHECK: %[[H:.*]] = nn.cluster
 // CHECK: nn.tanh
@@ -24,7 +24,7 @@ func.func @rows(%x: tensor<64x16xf32>) -> (tensor<32x16xf32>, tensor<32xf32>) {
   return %0, %1 : tensor<32x16xf32>, tensor<32xf32>
 }
 
-// From byte 204 on.
+// A slice that begins at byte 204.
 // CHECK-LABEL: @unaligned
 // CHECK: nn.cluster (%{{.*}} = %arg1 : tensor<64x3xf32>)
 // CHECK: nn.slice {{.*}} starts = [17, 0]
@@ -35,7 +35,7 @@ func.func @unaligned(%x: tensor<64x16xf32>, %y: tensor<64x3xf32>) -> tensor<8x3x
   return %0 : tensor<8x3xf32>
 }
 
-// Every second row, and columns.
+// A slice of every second row, and a slice of columns.
 // CHECK-LABEL: @strided
 // CHECK: nn.cluster (%{{.*}} = %arg0 : tensor<64x16xf32>) -> tensor<32x16xf32>
 // CHECK: nn.cluster (%{{.*}} = %arg0 : tensor<64x16xf32>) -> tensor<64x8xf32>

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-plan | FileCheck %s
 // RUN: shale-opt %s --shale-plan -o %t && shale-run %s --compare=%t --exact
 
-// A mean that keeps its dimensions: the loss is a view of one element, which is copied into the metric's place.
+// A mean that keeps its dimensions: the loss is a view of one element, which is copied to the metric.
 // CHECK-LABEL: rt.func @step
 // CHECK-DAG: rt.buffer {{ *}}arena {{.*}} : memref<1x1xf32>
 // CHECK-DAG: %[[LOSS:.*]] = rt.buffer metric index = 0 {{.*}} : memref<f32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-plan --shale-verify-plan | FileCheck %s
 
-// One parameter in a unit, sharded over two ranks: the gathered unit, the packed gradient, its slice.
+// One parameter in a unit, sharded over two ranks: buffers of the gathered unit, of the packed gradient and of its slice.
 // CHECK: module attributes {dist.strategy = #dist.strategy<full>, rt.arena_bytes = {{[0-9]+}} : i64, rt.state_bytes = 64 : i64, rt.threads = 1 : i64}
 module attributes {dist.strategy = #dist.strategy<full>} {
   dist.mesh @mesh <[shard "fsdp"=2]>
@@ -20,20 +20,20 @@ module attributes {dist.strategy = #dist.strategy<full>} {
   // CHECK: rt.wait %[[T]]
   // CHECK: %[[W:.*]] = rt.view %[[U]] offset = 0 : memref<32xf32> -> memref<4x4xf32>
   // CHECK: rt.gemm %{{.*}}, %[[W]] to %[[Y:.*]] :
-  // In place: nobody reads y again.
+  // In place, since y is not read again.
   // CHECK: rt.launch @tanh_0(%[[Y]]) to (%[[Y]])
-  // The gradient is produced where it is packed.
+  // The gradient is written directly into the packed buffer.
   // CHECK: %[[DW:.*]] = rt.view %[[P]] offset = 0 : memref<32xf32> -> memref<4x4xf32>
   // CHECK: rt.gemm %{{.*}}, %[[Y]] transpose_a to %[[DW]]
   // CHECK: %[[GAP:.*]] = rt.view %[[P]] offset = 64 : memref<32xf32> -> memref<16xf32>
   // CHECK: rt.zero %[[GAP]]
   // CHECK: rt.reduce_scatter %[[P]] to %[[G]] site = 1
   // CHECK: rt.launch @sum_squares_1(%[[G]]) to (%[[LOSS]])
-  // New state is computed where the old one was.
+  // New state overwrites the old state.
   // CHECK: rt.launch @broadcast_mul_sub_2(%[[F]], %[[G]], %{{.*}}) to (%[[F]])
   // CHECK: rt.launch @cast_{{.*}} to (%[[ENABLE]])
   // CHECK: rt.slot @"f@slot" parameters offset = 0 axis = "fsdp" : tensor<16xf32>
-  // A constant of equal elements is part of the kernel.
+  // A constant whose elements are equal is part of the kernel.
   // CHECK: rt.kernel @tanh_0
   func.func @step(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.binding = "tokens", nn.batch_dim = 0 : i64},
                   %f: tensor<16xf32> {nn.state = @f}, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-verify-plan --split-input-file --verify-diagnostics
 
-// Two buffers that share bytes one after the other are right.
+// Two buffers may share bytes if one is dead before the other is written.
 rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   %a = rt.buffer arena activations "a" : memref<16xf32>
   %b = rt.buffer arena activations "b" : memref<16xf32>
@@ -23,7 +23,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
-// What is being sent is live up to the wait.
+// A buffer that is being sent is live until the wait.
 rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-note @+1 {{'a' at offset 0}}
   %a = rt.buffer arena activations "a" : memref<16xf32>
@@ -55,7 +55,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
-// A row's sum is complete before the row is written: the softmax of rows takes its input's place.
+// The sum of a row is complete before the row is written, so a softmax of rows may overwrite its input.
 rt.kernel @rows(%x: tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
   %0 = nn.exp %x : tensor<4x8xf32>
   %1 = nn.reduce sum %0 dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
@@ -71,7 +71,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
-// The input is read at the written element's place and one row before it.
+// The input is read at the written element and one row before it.
 // expected-note @+1 {{kernel @shift}}
 rt.kernel @shift(%x: tensor<4x8xf32>) -> tensor<4x8xf32> aliases [0] {
   %0 = nn.exp %x : tensor<4x8xf32>
@@ -89,7 +89,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
-// Within its row an element depends on another one that may be written already.
+// An element depends on another element of its row, which may be overwritten already.
 // expected-note @+1 {{kernel @reverse}}
 rt.kernel @reverse(%x: tensor<4x2xf32>) -> tensor<4x2xf32> aliases [0] {
   %0 = nn.reduce sum %x dims = [1] : tensor<4x2xf32> -> tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-verify-streams --split-input-file --verify-diagnostics
 
-// Accesses after the wait are ordered, and so is what only reads beside a copy that reads.
+// Accesses after the wait are ordered. An op that only reads may run beside a copy that reads.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena activations "a" : memref<16xf32>
@@ -16,7 +16,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
 
 // -----
 
-// A copy reads what is written.
+// An op writes the buffer that a copy is reading.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena activations "a" : memref<16xf32>
@@ -31,7 +31,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
 
 // -----
 
-// A kernel's input is still being received. The bytes are the same; the buffers are not.
+// An op reads bytes that are still being received, through another buffer.
 module attributes {rt.arena_bytes = 256 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena communication "a" : memref<32xf32>
@@ -48,7 +48,7 @@ module attributes {rt.arena_bytes = 256 : i64} {
 
 // -----
 
-// A gather reads the piece that another stream copies in.
+// A gather reads a slice that another stream is still copying.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %h = rt.buffer arena host parameters "piece" : memref<16xf32>
@@ -65,7 +65,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
 
 // -----
 
-// A shard is somewhere in its buffer.
+// The place of a shard in its buffer is unknown, so the whole buffer counts.
 module attributes {rt.arena_bytes = 256 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena gradients "a" : memref<32xf32>
@@ -81,7 +81,7 @@ module attributes {rt.arena_bytes = 256 : i64} {
 
 // -----
 
-// Copies out and in are on two streams: the host's buffer is read before it is filled.
+// Copies to and from the host are on two streams: the host's buffer is read before it is filled.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena activations "a" : memref<16xf32>
@@ -98,7 +98,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
 
 // -----
 
-// Copies of one direction are in order: the second may overwrite what the first one copied.
+// Copies of one direction run in order, so the second may overwrite the target of the first.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena activations "a" : memref<16xf32>
@@ -124,7 +124,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
 
 // -----
 
-// The first reduction is exchanged with the second one.
+// The two reductions are swapped.
 module attributes {rt.arena_bytes = 256 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena gradients "a" : memref<16xf32>

@@ -1,4 +1,4 @@
-// A slice of a slice, on two axes, is a place in what was sliced first.
+// A slice of a slice along another axis is placed in the buffer of the first slice's source.
 // RUN: shale-opt %s --shale-plan --shale-verify-plan > %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run %s --ranks 4 --compare=%t.mlir --exact | FileCheck %s --check-prefix=SAME

@@ -5,7 +5,7 @@ func.func @add(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.add %a, %b : tensor<2x3xf64>
   return %y : tensor<2x3xf64>
 }
-// One value on both sides: its gradient is the sum of both.
+// Both operands are the same value: its gradient is the sum of the two gradients.
 func.func @add_same(%a: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.add %a, %a : tensor<2x3xf64>
   return %y : tensor<2x3xf64>

@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Pieces of different sizes.
+// Operands of different sizes.
 func.func @concat(%a: tensor<2x3xf64>, %b: tensor<2x1xf64>, %c: tensor<2x2xf64>) -> tensor<2x6xf64> {
   %0 = nn.concat %a, %b, %c dim = 1 : (tensor<2x3xf64>, tensor<2x1xf64>, tensor<2x2xf64>) -> tensor<2x6xf64>
   return %0 : tensor<2x6xf64>

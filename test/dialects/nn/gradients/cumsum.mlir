@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// All four directions.
+// Inclusive and exclusive, forward and reverse.
 func.func @cumsum0(%a: tensor<2x4xf64>) -> tensor<2x4xf64> {
   %0 = nn.cumsum %a dim = 0 : tensor<2x4xf64>
   return %0 : tensor<2x4xf64>

@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Of a positive divisor.
+// The gradient for a positive divisor.
 func.func @div(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %h = nn.constant dense<0.5> : tensor<2x3xf64>
   %s = nn.mul %b, %b : tensor<2x3xf64>

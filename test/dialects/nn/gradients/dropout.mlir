@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// The gradient drops what the forward pass dropped.
+// The gradient drops the same elements as the forward pass.
 func.func @dropout(%a: tensor<5x7xf64>) -> tensor<5x7xf64> {
   %s = nn.constant dense<3> : tensor<i64>
   %t = nn.constant dense<1> : tensor<i64>

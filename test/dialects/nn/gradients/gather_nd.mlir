@@ -1,12 +1,12 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Elements that are read more than once.
+// Some elements are read more than once.
 func.func @tuples(%x: tensor<3x4xf64>) -> tensor<5xf64> {
   %i = nn.constant dense<[[0, 1], [2, 3], [0, 1], [1, 0], [0, 1]]> : tensor<5x2xi64>
   %0 = nn.gather_nd %x, %i batch_dims = 0 : (tensor<3x4xf64>, tensor<5x2xi64>) -> tensor<5xf64>
   return %0 : tensor<5xf64>
 }
-// Rows of slices, two to a batch row.
+// Each index selects a slice, two per batch row.
 func.func @batched(%x: tensor<2x3x4xf64>) -> tensor<2x2x4xf64> {
   %i = nn.constant dense<[[[2], [2]], [[0], [1]]]> : tensor<2x2x1xi64>
   %0 = nn.gather_nd %x, %i batch_dims = 1 : (tensor<2x3x4xf64>, tensor<2x2x1xi64>) -> tensor<2x2x4xf64>

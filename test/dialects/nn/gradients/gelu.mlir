@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Both forms.
+// The exact form and the tanh approximation.
 func.func @gelu(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.gelu %x : tensor<2x3xf64>
   return %y : tensor<2x3xf64>

@@ -5,7 +5,7 @@ func.func @min(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.min %a, %b : tensor<2x3xf64>
   return %y : tensor<2x3xf64>
 }
-// One value on both sides: its gradient is the sum of both.
+// Both operands are the same value: its gradient is the sum of the two gradients.
 func.func @min_same(%a: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.min %a, %a : tensor<2x3xf64>
   return %y : tensor<2x3xf64>

@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// All kinds, over dimensions that are not neighbours.
+// All kinds of reduction, over dimensions that are not adjacent.
 func.func @sum(%a: tensor<2x3x4xf64>) -> tensor<3xf64> {
   %0 = nn.reduce sum %a dims = [0, 2] : tensor<2x3x4xf64> -> tensor<3xf64>
   return %0 : tensor<3xf64>
@@ -17,7 +17,7 @@ func.func @prod(%a: tensor<2x3x4xf64>) -> tensor<3xf64> {
   %0 = nn.reduce prod %a dims = [0, 2] : tensor<2x3x4xf64> -> tensor<3xf64>
   return %0 : tensor<3xf64>
 }
-// With one zero only its own gradient is there; with two there is none.
+// A product with one zero has a gradient only for that element. With two zeros all gradients are zero.
 func.func @prod_zero(%a: tensor<2x3xf64>) -> tensor<2xf64> {
   %m = nn.constant dense<[[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]> : tensor<2x3xf64>
   %0 = nn.mul %a, %m : tensor<2x3xf64>

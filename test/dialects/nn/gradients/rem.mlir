@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Central differences of every element of both operands, in f64. The quotient jumps nowhere near these values.
+// Central differences of every element of both operands, in f64. The quotient is constant near these values.
 func.func @rem(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %seven = nn.constant dense<7.0> : tensor<2x3xf64>
   %x = nn.add %a, %seven : tensor<2x3xf64>

@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Rows of the last dimension.
+// Along the last dimension.
 func.func @softmax(%a: tensor<2x3x4xf64>) -> tensor<2x3x4xf64> {
   %0 = nn.softmax %a : tensor<2x3x4xf64>
   return %0 : tensor<2x3x4xf64>

@@ -1,6 +1,6 @@
 // RUN: shale-run --check-gradient %s | FileCheck %s
 
-// Of a positive argument, x^2 + 1/2.
+// The argument is positive: x^2 + 1/2.
 func.func @sqrt(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %h = nn.constant dense<0.5> : tensor<2x3xf64>
   %s = nn.mul %x, %x : tensor<2x3xf64>

@@ -5,7 +5,7 @@ func.func @sub(%a: tensor<2x3xf64>, %b: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.sub %a, %b : tensor<2x3xf64>
   return %y : tensor<2x3xf64>
 }
-// One value on both sides: its gradient is the sum of both.
+// Both operands are the same value: its gradient is the sum of the two gradients.
 func.func @sub_same(%a: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %y = nn.sub %a, %a : tensor<2x3xf64>
   return %y : tensor<2x3xf64>

@@ -52,7 +52,7 @@ func.func @group() -> (tensor<8xf64>, tensor<8xf64>, tensor<2xf64>, tensor<2xf64
 
 // -----
 
-// factor_means_c1: one dimension
+// factor_means_c1: operands that are not 1-D
 func.func @factor_means_c1(%g: tensor<2x4xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{needs 1-D tensors; got 'tensor<2x4xf32>' and 'tensor<8xf32>'}}
   %0 = nn.factor_means %g scale %s segments = [] : tensor<2x4xf32> -> tensor<8xf32>
@@ -61,7 +61,7 @@ func.func @factor_means_c1(%g: tensor<2x4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// factor_means_c1: segments do not overlap in the result, either
+// factor_means_c1: segments overlap in the result
 func.func @factor_means_c1_order(%g: tensor<8xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{begins before 4 or, in the moment, 4}}
   %0 = nn.factor_means %g scale %s segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 4, shape = [2], at = 3, decay = 1.0 : f64>] : tensor<8xf32> -> tensor<8xf32>
@@ -70,7 +70,7 @@ func.func @factor_means_c1_order(%g: tensor<8xf32>, %s: tensor<f32>) {
 
 // -----
 
-// factor_means_c1: within the result
+// factor_means_c1: a segment ends after the result
 func.func @factor_means_c1_end(%g: tensor<8xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{segments end at 5 of the moment, beyond 'tensor<4xf32>'}}
   %0 = nn.factor_means %g scale %s segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 1, decay = 1.0 : f64>] : tensor<8xf32> -> tensor<4xf32>
@@ -79,7 +79,7 @@ func.func @factor_means_c1_end(%g: tensor<8xf32>, %s: tensor<f32>) {
 
 // -----
 
-// factor_means_c1: a shape of more elements than 64 bits count
+// factor_means_c1: the number of elements of a shape overflows 64 bits
 func.func @factor_means_c1_overflow(%g: tensor<8xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{segments must ascend and not overlap}}
   %0 = nn.factor_means %g scale %s segments = [#nn.factored_range<offset = 0, shape = [4294967296, 4294967296, 4294967296], at = 0, decay = 1.0 : f64>] : tensor<8xf32> -> tensor<8xf32>
@@ -97,7 +97,7 @@ func.func @factor_means_c1_negative(%g: tensor<8xf32>, %s: tensor<f32>) {
 
 // -----
 
-// segment_means_c1: without an offset, within the input
+// segment_means_c1: a segment ends after the input
 func.func @segment_means_c1(%g: tensor<8xf32>) {
   // expected-error@+1 {{segments end at 12, beyond 'tensor<8xf32>'}}
   %0 = nn.segment_means %g segments = [#nn.factored_range<offset = 4, shape = [8], at = 0, decay = 1.0 : f64>] : tensor<8xf32> -> tensor<1xf32>
@@ -106,7 +106,7 @@ func.func @segment_means_c1(%g: tensor<8xf32>) {
 
 // -----
 
-// segment_means_c2: one element per segment
+// segment_means_c2: not one element per segment
 func.func @segment_means_c2(%g: tensor<8xf32>) {
   // expected-error@+1 {{has 1 segments and 'tensor<2xf32>' with one element per segment}}
   %0 = nn.segment_means %g segments = [#nn.factored_range<offset = 0, shape = [8], at = 0, decay = 1.0 : f64>] : tensor<8xf32> -> tensor<2xf32>
@@ -115,7 +115,7 @@ func.func @segment_means_c2(%g: tensor<8xf32>) {
 
 // -----
 
-// direction_means_c1: the moment is large enough
+// direction_means_c1: the moment is too small
 func.func @direction_means_c1(%g: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{segments end at 6 of the moment, beyond 'tensor<4xf32>'}}
   %0 = nn.direction_means %g scale %s moment %m epsilon %s segments = [#nn.factored_range<offset = 0, shape = [2, 4], at = 0, decay = 1.0 : f64>] : tensor<8xf32>, tensor<4xf32> -> tensor<1xf32>
@@ -124,7 +124,7 @@ func.func @direction_means_c1(%g: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f
 
 // -----
 
-// direction_means_c2: one element per segment
+// direction_means_c2: not one element per segment
 func.func @direction_means_c2(%g: tensor<8xf32>, %m: tensor<6xf32>, %s: tensor<f32>) {
   // expected-error@+1 {{has 1 segments and 'tensor<3xf32>' with one element per segment}}
   %0 = nn.direction_means %g scale %s moment %m epsilon %s segments = [#nn.factored_range<offset = 0, shape = [2, 4], at = 0, decay = 1.0 : f64>] : tensor<8xf32>, tensor<6xf32> -> tensor<3xf32>
@@ -133,7 +133,7 @@ func.func @direction_means_c2(%g: tensor<8xf32>, %m: tensor<6xf32>, %s: tensor<f
 
 // -----
 
-// factored_step_c1: one dimension
+// factored_step_c1: operands that are not 1-D
 func.func @factored_step_c1(%p: tensor<2x4xf32>, %m: tensor<6xf32>, %r: tensor<1xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{needs 1-D tensors; got 'tensor<2x4xf32>' and 'tensor<6xf32>'}}
   %0 = nn.factored_step %p, %p enable %e scale %s lr %s weight_decay %s epsilon %s moment %m rates %r segments = [#nn.factored_range<offset = 0, shape = [2, 4], at = 0, decay = 1.0 : f64>] : tensor<2x4xf32> grad tensor<2x4xf32>, tensor<6xf32>, tensor<1xf32>
@@ -142,7 +142,7 @@ func.func @factored_step_c1(%p: tensor<2x4xf32>, %m: tensor<6xf32>, %r: tensor<1
 
 // -----
 
-// factored_step_c2: one rate per segment
+// factored_step_c2: not one rate per segment
 func.func @factored_step_c2(%p: tensor<8xf32>, %m: tensor<6xf32>, %r: tensor<2xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{has 1 segments and 'tensor<2xf32>' with one element per segment}}
   %0 = nn.factored_step %p, %p enable %e scale %s lr %s weight_decay %s epsilon %s moment %m rates %r segments = [#nn.factored_range<offset = 0, shape = [2, 4], at = 0, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xf32>, tensor<6xf32>, tensor<2xf32>

@@ -30,7 +30,7 @@ func.func @lion() -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>) {
 
 // -----
 
-// lion_c1: 1-D operands
+// lion_c1: segments with operands that are not 1-D
 func.func @lion_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
   %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s betas %s, %s weight_decay %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
@@ -39,7 +39,7 @@ func.func @lion_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 
 // -----
 
-// lion_c2: an offset into segments
+// lion_c2: an offset without segments
 func.func @lion_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
   %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s betas %s, %s weight_decay %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
@@ -48,7 +48,7 @@ func.func @lion_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tenso
 
 // -----
 
-// The state has the parameter's shape.
+// The state has another shape than the parameter.
 func.func @lion_shape(%p: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{all of {param, grad, momentum} have same shape}}
   %p1, %m1 = "nn.lion"(%p, %p, %m, %e, %s, %s, %s, %s, %s) <{decay = 1.0 : f64}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)

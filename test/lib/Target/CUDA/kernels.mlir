@@ -5,7 +5,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %j: tensor<9000xi64>, %h: tensor<9000x40xbf16>, %s: tensor<281x40xf32>)
     -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>) {
   // A warp per row, four rows per block. The row is loaded once, in accesses of 16 bytes, and stays in registers. Rows 6 and 7
-  // of the last block do not exist: their loads and stores are guarded.
+  // of the last block are past the end: their loads and stores are guarded.
   // CHECK-LABEL: gpu.func @kernel_0(
   // CHECK-SAME: known_block_size = array<i32: 128, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
   // CHECK: arith.cmpi ult, %{{.*}}, %c6
@@ -20,7 +20,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %3 = nn.div %a, %2 : tensor<6x1024xf32>
     nn.yield %3 : tensor<6x1024xf32>
   }
-  // 512 threads per row of 40000: a loop. The sums of the warps meet in shared memory.
+  // 512 threads per row of 40000 elements, in a loop. The sums of the warps are added in shared memory.
   // CHECK-LABEL: gpu.func @kernel_1(
   // CHECK-SAME: workgroup(%[[SUMS:.*]] : memref<16xf32, #gpu.address_space<workgroup>>) kernel
   // CHECK-SAME: known_block_size = array<i32: 512, 1, 1>, known_grid_size = array<i32: 3, 1, 1>
@@ -34,7 +34,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %2 = nn.reduce sum %1 dims = [1] : tensor<3x40000xf32> -> tensor<3xf32>
     nn.yield %2 : tensor<3xf32>
   }
-  // Rows of 150 allow 8 bytes. The last chunk of a row is guarded. A result that takes the place of an input with one element
+  // Rows of 150 elements allow accesses of 8 bytes. The last chunk of a row is guarded. A result that overwrites an input with one element
   // per row is stored after a barrier.
   // CHECK-LABEL: gpu.func @kernel_2(
   // CHECK: scf.if
@@ -49,7 +49,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %6 = nn.add %3, %b : tensor<8xf32>
     nn.yield %2, %6 : tensor<8x150xf32>, tensor<8xf32>
   }
-  // A block owns 64 rows of a table; it lists the indices of its rows in order.
+  // A block computes 64 rows of a table. It lists the indices of its rows in order.
   // CHECK-LABEL: gpu.func @kernel_3(
   // CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
   // CHECK: gpu.shuffle up
@@ -82,7 +82,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %1 = nn.sorted_embedding_grad %a, %b, %c, %d : (tensor<9000xi32>, tensor<201xi32>, tensor<9000x40xbf16>, tensor<281x40xf32>) -> tensor<200x40xf32>
     nn.yield %1 : tensor<200x40xf32>
   }
-  // A transposition: neighbours are stored together, and loaded one by one.
+  // A transposition: adjacent elements are stored together and loaded one by one.
   // CHECK-LABEL: gpu.func @kernel_6(
   // CHECK-COUNT-4: memref.load %arg0
   // CHECK: vector.store {{.*}} vector<4xf32>
@@ -91,7 +91,7 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     nn.yield %1 : tensor<150x8xf32>
   }
   // Sums of columns: a block takes a strip of 32 columns, 4 threads of 8 columns each, and 64 threads share a column. Their
-  // sums meet in shared memory.
+  // sums are added in shared memory.
   // CHECK-LABEL: gpu.func @kernel_7(
   // CHECK-SAME: workgroup(%[[PARTS:.*]] : memref<2048xf32, #gpu.address_space<workgroup>>) kernel
   // CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
