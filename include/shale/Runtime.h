@@ -19,18 +19,18 @@ extern "C" {
 
 #define SHALE_ABI_VERSION 12
 
-/* Limits on the pieces into which the runtime cuts an f32 matrix product. oneDNN
- * packs each piece into buffers that it allocates: at most SHALE_GEMM_COLUMNS
- * columns per call, in blocks of at most SHALE_GEMM_BLOCK rows and that depth.
- * The memory plan depends on both. */
+/* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
+ * host's matrix library packs each piece into buffers that it allocates: at most
+ * SHALE_GEMM_COLUMNS columns per call, in blocks of at most SHALE_GEMM_BLOCK rows and
+ * that depth. The memory plan depends on both. */
 #define SHALE_GEMM_COLUMNS 2016
 #define SHALE_GEMM_BLOCK 384
 /* Products of 16-bit floats are widened to f32 piece by piece in a thread's scratch
  * buffer: at most this many rows and columns, SHALE_GEMM_BLOCK deep. */
 #define SHALE_GEMM_PANEL 768
 
-/* Bytes of device memory for cuBLASLt's workspace: more than its algorithms took in
- * docs/gpu-measurements.md, section D. */
+/* Bytes of device memory for the workspace of a GPU's matrix library: more than its
+ * algorithms took in docs/benchmarks.md, section D. */
 #define SHALE_BLAS_WORKSPACE (32 << 20)
 
 /* Exit codes of the program (and of shalec, where they apply). */

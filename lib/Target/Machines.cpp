@@ -8,7 +8,7 @@ using llvm::StringRef;
 // cpu: measured on two cores with AVX-512 (oneDNN 2.6 sgemm 300-410 GFLOP/s; bf16 is only a
 // storage type; memory bandwidth 12 GB/s; ranks communicate over loopback).
 // GPUs: dense rates of vendor data sheets, at 60 % of peak for products, 40 % for attention (cuDNN
-// on an H200: 25 to 60 %, docs/gpu-measurements.md, section E) and 80 % for memory and link.
+// on an H200: 25 to 60 %, docs/benchmarks.md, section E) and 80 % for memory and link.
 // Products of f32 do not use TF32. Host memory is an eighth of the bandwidth of two sockets with
 // eight channels each (DDR4-3200, DDR5-4800), as in DGX machines.
 static const Rates kRates[] = {

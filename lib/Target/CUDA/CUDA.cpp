@@ -64,7 +64,7 @@ int64_t CudaTarget::workspaceBytes(Operation *op) const {
 
 int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing) const {
   // The rates of column reductions are constant from about 400 to 1500 blocks
-  // (docs/gpu-measurements.md, section C). A launch costs more than a few thousand elements.
+  // (docs/benchmarks.md, section C). A launch costs more than a few thousand elements.
   constexpr int64_t blocks = 512, strip = 128, leastRow = 4096, leastColumn = 64;
   int64_t alone = trailing ? results : llvm::divideCeil(results, strip);
   int64_t most = each / (trailing ? leastRow : leastColumn);
@@ -73,7 +73,7 @@ int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing)
 
 int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
   // Products of 16-bit floats whose rows do not begin at multiples of 16 bytes take two to six
-  // times as long, and large ones are fastest at multiples of 128 (docs/gpu-measurements.md,
+  // times as long, and large ones are fastest at multiples of 128 (docs/benchmarks.md,
   // section D).
   constexpr int64_t vector = 8, small = 64, large = 1024, tile = 128;
   if (!is16BitFloat(element) || size % vector == 0 || size < small)

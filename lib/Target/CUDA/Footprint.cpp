@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace shale;
 
-// Measured on an H200 (docs/gpu-measurements.md, sections F and I). A communicator's memory depends
+// Measured on an H200 (docs/benchmarks.md, sections F and I). A communicator's memory depends
 // on the number of its channels, not on that of its ranks.
 static constexpr int64_t kMiB = 1 << 20;
 static constexpr int64_t kContextBytes = 527 * kMiB;

@@ -28,7 +28,7 @@ struct GpuSchedule {
 
 /// Chooses the schedule of a kernel from its form and the types and sizes of its inputs and
 /// outputs. The choice depends on shapes and types only, so that the order of every sum does, too.
-/// The rules are measurements on an H200: docs/gpu-measurements.md, section B.
+/// The rules are measurements on an H200: docs/benchmarks.md, section B.
 GpuSchedule chooseSchedule(const RowForm &form, mlir::Region &body);
 
 } // namespace shale::cuda

@@ -54,7 +54,7 @@ uint32_t alignmentOf(const void *address) {
   return static_cast<uint32_t>(bits & -bits);
 }
 
-// The heuristic returned at most 8 when it was asked for 16 (docs/gpu-measurements.md, D).
+// The heuristic returned at most 8 when it was asked for 16 (docs/benchmarks.md, D).
 constexpr int kCandidates = 8;
 
 /// Key of a prepared product, with the same parts as Blas::keyOf.
