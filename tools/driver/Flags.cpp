@@ -200,7 +200,7 @@ std::vector<Flag> makeFlags() {
   add({"assume-autocast", nullptr, in, Effect::Model,
        "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
        setOn<&O::assumeAutocast>});
-  add({"no-recover", nullptr, in, Effect::Model,
+  add({"no-recover", nullptr, kExtendGroup, Effect::Model,
        "do not recover attention, norms and activations from their parts",
        setOn<&O::recover, false>});
 
@@ -306,7 +306,7 @@ std::vector<Flag> makeFlags() {
        setOn<&O::bundle>});
   add({"save-temps", "DIR", out, Effect::Report,
        "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
-  add({"compile-from", "STAGE", out, Effect::Report,
+  add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
        "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
        setString<&O::compileFrom>});
   add({"remarks", nullptr, out, Effect::Report,
