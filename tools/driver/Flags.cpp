@@ -200,9 +200,6 @@ std::vector<Flag> makeFlags() {
   add({"assume-autocast", nullptr, in, Effect::Model,
        "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
        setOn<&O::assumeAutocast>});
-  add({"no-recover", nullptr, kExtendGroup, Effect::Model,
-       "do not recover attention, norms and activations from their parts",
-       setOn<&O::recover, false>});
 
   const char *train = "Training";
   add({"optimizer", "NAME", train, Effect::Graph,
@@ -306,9 +303,6 @@ std::vector<Flag> makeFlags() {
        setOn<&O::bundle>});
   add({"save-temps", "DIR", out, Effect::Report,
        "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
-  add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
-       "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
-       setString<&O::compileFrom>});
   add({"remarks", nullptr, out, Effect::Report,
        "print what passes decided, and every repair of the model", setOn<&O::remarks>});
   add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
@@ -316,6 +310,12 @@ std::vector<Flag> makeFlags() {
   add({"describe", nullptr, out, Effect::Report,
        "print what the model is, and the commands that compile and train it", setOn<&O::describe>});
 
+  add({"no-recover", nullptr, kExtendGroup, Effect::Model,
+       "do not recover attention, norms and activations from their parts",
+       setOn<&O::recover, false>});
+  add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
+       "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
+       setString<&O::compileFrom>});
   add({"save-temps-passes", nullptr, kExtendGroup, Effect::Report,
        "with --save-temps: after each pass too", setOn<&O::savePasses>});
   add({"load-pass-plugin", "FILE", kExtendGroup, Effect::Model,
