@@ -165,7 +165,8 @@ struct DeviceOptions {
   bool graphs = true;    // whether calls may be replayed
 };
 
-/// Throws with exit code 69 if this machine cannot run the program.
+/// Throws with exit code 69 if this machine cannot run the program, and 64 if the program has no
+/// code for the device.
 void checkDevice(const ShaleProgram &program, const DeviceOptions &options);
 
 /// Opens the device that the program was compiled for.

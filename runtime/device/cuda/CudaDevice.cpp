@@ -96,11 +96,15 @@ void CudaDevice::loadKernels() {
   if (program.device_kernel_count == 0)
     return;
   CUmodule code = nullptr;
-  if (CUresult result = cu.cuModuleLoadData(&code, program.device_code); result != CUDA_SUCCESS)
-    fail(SHALE_EXIT_UNAVAILABLE,
-         "%s does not load the program's kernels, which are for %s: %s; compile it with --target "
-         "cuda:ARCHITECTURE for this GPU",
-         name.c_str(), program.target, cu.explain(result).c_str());
+  if (CUresult result = cu.cuModuleLoadData(&code, program.device_code); result != CUDA_SUCCESS) {
+    bool foreign = result == CUDA_ERROR_NO_BINARY_FOR_GPU;
+    fail(foreign                              ? SHALE_EXIT_USAGE
+         : result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT
+                                              : SHALE_EXIT_UNAVAILABLE,
+         "%s does not load the program's kernels, which are for %s: %s%s", name.c_str(),
+         program.target, cu.explain(result).c_str(),
+         foreign ? "; compile it with --target cuda:ARCHITECTURE for this GPU" : "");
+  }
   for (int64_t i = 0; i < program.device_kernel_count; ++i) {
     const ShaleDeviceKernel *kernel = program.device_kernels[i];
     CUfunction function = nullptr;

@@ -33,7 +33,8 @@ public:
 
 class CudaDevice final : public Device {
 public:
-  /// Opens GPU number `ordinal` and loads the program's kernels. Throws with exit code 69.
+  /// Opens GPU number `ordinal` and loads the program's kernels. Throws with exit code 69, 64 if
+  /// the program has no code for this GPU, and 78 if memory is too small.
   CudaDevice(const ShaleProgram &program, int ordinal, bool graphs);
 
   std::string describe() const override;

@@ -50,7 +50,7 @@ void checkDevice(const ShaleProgram &program, const DeviceOptions &options) {
       return program.attends ? Dnn::check() : void();
     begin = end + 1;
   }
-  fail(SHALE_EXIT_UNAVAILABLE,
+  fail(SHALE_EXIT_USAGE,
        "this program was compiled for %s, which does not run on this GPU of compute capability "
        "%d.%d; compile it with another --target",
        program.target, major, minor);
