@@ -5,8 +5,11 @@
 #include "shale/Runtime.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace shale::rt {
+
+class Memory;
 
 /// A collective of compiled code, as Collectives::start takes it.
 struct Request {
@@ -30,6 +33,11 @@ public:
   /// Bytes that this rank has sent for a site, counted where they are sent. Read between steps,
   /// when all collectives have been waited for.
   virtual int64_t bytesSent(int32_t site) const = 0;
+  /// Says which blocks of device memory hold the operands of collectives. Every rank calls it at
+  /// most once, before the first collective. Blocks must live until withdrawMemory().
+  virtual void announceMemory(const std::vector<const Memory *> &) {}
+  /// Called when all collectives are complete and none follows.
+  virtual void withdrawMemory() {}
   /// An exchange between the processes has failed. If a collective is in flight, gives its watchdog
   /// time to end the process with a message that names the collective.
   virtual void awaitDiagnosis() {}

@@ -41,7 +41,8 @@ public:
   ResultSlots(Device &device, int64_t bytes);
 
   /// Where compiled functions write.
-  char *compiled() const { return theirs ? theirs->data() : ours[0]->data(); }
+  const Memory &memory() const { return theirs ? *theirs : *ours[0]; }
+  char *compiled() const { return memory().data(); }
   void pull();
   /// Waits for the first results that were not read, and returns them. They stay until the second
   /// pull() after theirs.

@@ -14,6 +14,7 @@ public:
   /// Addresses for compiled code.
   char *deviceData() const { return deviceBlock->data(); }
   char *hostData() const { return hostBlock->data(); }
+  const Memory &deviceMemory() const { return *deviceBlock; }
 
   /// Copy `bytes` at `offset` to memory of the process, or back.
   void read(int64_t offset, void *target, int64_t bytes) const;

@@ -260,6 +260,12 @@ void Training::report(const char *end) {
 }
 
 int Training::run() {
+  int code = runToEnd();
+  connection.collectives->withdrawMemory();
+  return code;
+}
+
+int Training::runToEnd() {
   openFolder();
   watchSignals();
   device = openDevice(program, deviceOptions(options, rendezvous));
@@ -274,6 +280,7 @@ int Training::run() {
   self.hostState = state->hostData();
   self.hostArena = hostArena->data();
   placeValues();
+  connection.collectives->announceMemory({&state->deviceMemory(), arena.get(), &results->memory()});
   if (!options.reportBuffers.empty())
     watch.emplace(
         program, rendezvous.rank,

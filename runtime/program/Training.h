@@ -32,6 +32,7 @@ public:
   int run();
 
 private:
+  int runToEnd();
   void openFolder();
   void openData();
   void restore();

@@ -112,7 +112,7 @@ CUresult cuDriverGetVersion(int *version) {
   if (int error = injected("cuDriverGetVersion", parseError))
     return static_cast<CUresult>(error);
   SHALE_REQUIRE(version, CUDA_ERROR_INVALID_VALUE);
-  *version = CUDA_VERSION;
+  *version = std::stoi(setting("SHALE_STUB_DRIVER_VERSION", std::to_string(CUDA_VERSION).c_str()));
   return CUDA_SUCCESS;
 }
 

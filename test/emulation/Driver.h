@@ -157,6 +157,8 @@ public:
   CUresult allocatePinned(void **made, size_t bytes);
   CUresult releasePinned(void *address);
   bool isDevice(CUdeviceptr address) const;
+  /// Whether the range is within one allocation of device memory.
+  bool isAllocated(CUdeviceptr address, size_t bytes) const;
   bool isPinned(CUdeviceptr address) const;
   /// The host's address of device or pinned memory within one allocation, else null.
   char *resolve(CUdeviceptr address, size_t bytes) const;

@@ -140,6 +140,10 @@ bool Driver::isDevice(CUdeviceptr address) const {
   return deviceStart && address - number(deviceStart) < regionBytes;
 }
 
+bool Driver::isAllocated(CUdeviceptr address, size_t bytes) const {
+  return holds(device, address, bytes);
+}
+
 bool Driver::isPinned(CUdeviceptr address) const { return holds(pinned, address, 0); }
 
 char *Driver::resolve(CUdeviceptr address, size_t bytes) const {
@@ -159,6 +163,13 @@ const std::vector<std::pair<const void *, int64_t>> &Driver::ranges() {
   std::sort(kernelRanges.begin(), kernelRanges.end());
   rangesValid = true;
   return kernelRanges;
+}
+
+CUresult shale_stub_check_device(CUdeviceptr address, size_t bytes) {
+  SHALE_ENTER("shale_stub_check_device");
+  if (CUresult failed = driver.checkUnsafe())
+    return failed;
+  return driver.isAllocated(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemAlloc(CUdeviceptr *made, size_t bytes) {

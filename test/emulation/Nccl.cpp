@@ -186,6 +186,33 @@ ncclResult_t checkCall(const Link &link, const Call &call) {
   return ncclSuccess;
 }
 
+/// Whether [start, start + bytes) is in one registered range. `mutex` is held.
+bool isRegistered(const Communicator &communicator, CUdeviceptr start, uint64_t bytes) {
+  return std::any_of(communicator.registered.begin(), communicator.registered.end(),
+                     [&](const auto &entry) {
+                       auto [from, size] = entry.second;
+                       return start >= from && bytes <= size && start - from <= size - bytes;
+                     });
+}
+
+/// Whether all memory that a call reads and writes is registered.
+bool isRegistered(const Communicator &communicator, const Call &call) {
+  uint64_t bytes = call.count * sizeOf(call.type), ranks = communicator.link->ranks;
+  bool reads = call.kind != Kind::Receive, writes = call.kind != Kind::Send;
+  std::lock_guard<std::mutex> lock(mutex);
+  return (!reads || isRegistered(communicator, call.from,
+                                 call.kind == Kind::ReduceScatter ? bytes * ranks : bytes)) &&
+         (!writes || isRegistered(communicator, call.to,
+                                  call.kind == Kind::AllGather ? bytes * ranks : bytes));
+}
+
+/// Prints the number of registered blocks. `mutex` is held.
+void tellRegistered(const Communicator &communicator) {
+  if (setting("SHALE_STUB_REGISTERED", "0") == "1")
+    std::fprintf(stderr, "shale stub: NCCL rank %d of %d: registered blocks: %zu\n",
+                 communicator.link->rank, communicator.link->ranks, communicator.registered.size());
+}
+
 ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
   std::shared_ptr<Communicator> communicator = find(handle);
   ncclResult_t result = ncclSuccess;
@@ -195,6 +222,11 @@ ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
     result = fail(ncclInvalidUsage, "the communicator has failed or has not connected");
   else
     result = checkCall(*communicator->link, call);
+  if (result == ncclSuccess) {
+    call.registered = isRegistered(*communicator, call);
+    if (!call.registered && setting("SHALE_STUB_REGISTERED", "0") == "1")
+      result = fail(ncclInvalidUsage, "the memory is not registered");
+  }
   if (result != ncclSuccess) {
     groupError = groupDepth ? result : groupError;
     return result;
@@ -240,7 +272,8 @@ ncclResult_t forget(ncclComm_t handle) {
 ncclResult_t ncclGetVersion(int *version) {
   ENTER("ncclGetVersion");
   REQUIRE(version, "the pointer is null");
-  *version = NCCL_VERSION_CODE;
+  *version =
+      std::stoi(setting("SHALE_STUB_NCCL_VERSION", std::to_string(NCCL_VERSION_CODE).c_str()));
   return ncclSuccess;
 }
 
@@ -383,15 +416,31 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 
 ncclResult_t ncclCommRegister(const ncclComm_t handle, void *memory, size_t bytes, void **made) {
   ENTER("ncclCommRegister");
-  REQUIRE(find(handle) && memory && bytes && made, "the communicator does not exist");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator && memory && bytes && made, "a pointer is null, or there are no bytes");
+  if (setting("SHALE_STUB_UNREGISTERED", "-1") == std::to_string(worldRank))
+    return fail(ncclSystemError, "SHALE_STUB_UNREGISTERED names this rank");
+  REQUIRE(shale_stub_check_device(number(memory), bytes) == CUDA_SUCCESS,
+          "the memory is not in one allocation of device memory, or the thread captures");
+  std::lock_guard<std::mutex> lock(mutex);
   *made = new char;
+  communicator->registered[*made] = {number(memory), bytes};
+  tellRegistered(*communicator);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t handle, void *made) {
   ENTER("ncclCommDeregister");
-  REQUIRE(find(handle), "the communicator does not exist");
+  std::shared_ptr<Communicator> communicator = find(handle);
+  REQUIRE(communicator, "the communicator does not exist");
+  std::lock_guard<std::mutex> lock(mutex);
+  if (communicator->registered.erase(made) == 0) {
+    std::fprintf(stderr, "shale stub: NCCL rank %d: ncclCommDeregister of an unknown handle\n",
+                 communicator->link->rank);
+    return fail(ncclInvalidArgument, "the handle is not of memory registered here");
+  }
   delete static_cast<char *>(made);
+  tellRegistered(*communicator);
   return ncclSuccess;
 }
 

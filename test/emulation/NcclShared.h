@@ -19,7 +19,7 @@ constexpr uint64_t kSlots = 8;
 
 /// A call of one rank, with the place of its data.
 struct Message {
-  int32_t kind, type, op, root;
+  int32_t kind, type, op, root, registered;
   uint64_t count;         ///< elements, as the caller states them
   uint64_t offset, bytes; ///< in the sender's outbox
 };

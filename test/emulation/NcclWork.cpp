@@ -106,13 +106,15 @@ std::string describe(const Message &message) {
     text += ", op " + std::to_string(message.op);
   if (kind == Kind::Broadcast)
     text += ", root " + std::to_string(message.root);
+  if (message.registered)
+    text += ", on registered memory";
   return text;
 }
 
 /// Compares the fields that must be equal on all ranks.
 bool agree(const Message &x, const Message &y) {
   return x.kind == y.kind && x.type == y.type && x.op == y.op && x.root == y.root &&
-         x.count == y.count;
+         x.count == y.count && x.registered == y.registered;
 }
 
 /// A call that runs.
@@ -207,7 +209,7 @@ private:
     item.posted = true;
     if (call.kind == Kind::Receive)
       return CUDA_SUCCESS;
-    Message message = {int32_t(call.kind), call.type, 0, 0, call.count, 0, 0};
+    Message message = {int32_t(call.kind), call.type, 0, 0, call.registered, call.count, 0, 0};
     if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter)
       message.op = call.op;
     message.root = call.kind == Kind::Broadcast ? call.peer : 0;
@@ -264,9 +266,11 @@ private:
 
   CUresult receive(const Call &call) {
     const Message &message = link.receive(call.peer);
-    if (message.count != call.count || message.type != call.type) {
+    if (message.count != call.count || message.type != call.type ||
+        message.registered != int32_t(call.registered)) {
       communicator.fail(ncclInvalidUsage, "ncclRecv of " + std::to_string(call.count) +
                                               " elements of type " + std::to_string(call.type) +
+                                              (call.registered ? ", on registered memory," : "") +
                                               " from rank " + std::to_string(call.peer) +
                                               ", which calls " + describe(message));
       return CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #include <nccl.h>
 #pragma GCC visibility pop
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct Communicator {
   std::atomic<bool> aborted{false};
   std::atomic<ncclResult_t> error{ncclSuccess}; ///< asynchronous; ncclInProgress: not connected
   uint64_t splits = 0;
+  std::map<void *, std::pair<CUdeviceptr, uint64_t>> registered; ///< start and bytes, by handle
   // Operations of a communicator run one after the other, whatever their streams.
   std::atomic<uint64_t> begun{0}, finished{0};
 
@@ -35,8 +37,9 @@ struct Call {
   uint64_t count;       ///< as the caller states it
   ncclDataType_t type;
   ncclRedOp_t op = ncclSum;
-  int peer = 0;        ///< or the root
-  bool silent = false; ///< never posts
+  int peer = 0;            ///< or the root
+  bool silent = false;     ///< never posts
+  bool registered = false; ///< whether all memory of this rank is
 };
 
 /// Bytes of an element, or 0 if the type is not known.

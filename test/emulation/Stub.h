@@ -32,6 +32,10 @@ CUresult shale_stub_enqueue(CUstream stream, const ShaleStubWork *work);
 /// one allocation. To be called in ShaleStubWork::run.
 void *shale_stub_address(CUdeviceptr address, size_t bytes);
 
+/// Whether [address, address + bytes) is within one allocation of device memory: CUDA_SUCCESS, or
+/// an error. Fails while this thread captures, too. Takes the driver's lock.
+CUresult shale_stub_check_device(CUdeviceptr address, size_t bytes);
+
 /// Runs work of streams until done(data) is not 0.
 CUresult shale_stub_wait(int (*done)(void *), void *data);
 }

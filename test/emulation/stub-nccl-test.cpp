@@ -343,6 +343,72 @@ TEST(StubNccl, RejectsBadCalls) {
   });
 }
 
+TEST(StubNccl, RegistersMemory) {
+  onRanks(2, {{"SHALE_STUB_REGISTERED", "1"}}, [](Rank &r) {
+    CUdeviceptr from = r.send(16), to = r.gpu.allocate(128);
+    auto gather = [&] {
+      return ncclAllGather(pointer(from), pointer(to), 16, ncclFloat32, r.world, r.stream);
+    };
+    void *source = nullptr, *target = nullptr;
+    CHECK_NCCL(ncclCommRegister(r.world, pointer(from), 64, &source));
+    EXPECT_EQ(gather(), ncclInvalidUsage); // its result is not registered
+    CHECK_NCCL(ncclCommRegister(r.world, pointer(to), 124, &target));
+    EXPECT_EQ(gather(), ncclInvalidUsage); // nor is its end
+    CHECK_NCCL(ncclCommDeregister(r.world, target));
+    CHECK_NCCL(ncclCommRegister(r.world, pointer(to), 128, &target));
+    CHECK_NCCL(gather());
+    r.synchronize();
+    EXPECT_EQ(r.gpu.download<float>(to, 32)[17], Rank::value(1, 1));
+    CHECK_NCCL(ncclCommDeregister(r.world, source));
+    EXPECT_EQ(ncclCommDeregister(r.world, source), ncclInvalidArgument);
+    CHECK_NCCL(ncclCommDeregister(r.world, target));
+  });
+}
+
+TEST(StubNccl, RejectsBadRegistrations) {
+  onRanks(2, {}, [](Rank &r) {
+    CUdeviceptr memory = r.gpu.allocate(64);
+    void *handle = nullptr, *pinned = nullptr;
+    EXPECT_EQ(ncclCommRegister(r.world, pointer(memory), 65, &handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommRegister(r.world, pointer(memory), 0, &handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommRegister(nullptr, pointer(memory), 64, &handle), ncclInvalidArgument);
+    CHECK_CU(cuMemHostAlloc(&pinned, 64, 0));
+    EXPECT_EQ(ncclCommRegister(r.world, pinned, 64, &handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDeregister(r.world, &handle), ncclInvalidArgument);
+    // Not while a stream captures. It ends the capture.
+    CUstream stream = r.gpu.streams[0];
+    CHECK_CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    EXPECT_EQ(ncclCommRegister(r.world, pointer(memory), 64, &handle), ncclInvalidArgument);
+    CUgraph graph;
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  });
+}
+
+TEST(StubNccl, FindsRanksThatDisagreeAboutRegistration) {
+  for (bool pairs : {false, true})
+    onRanks(2, {{"SHALE_STUB_UNREGISTERED", "1"}}, [&](Rank &r) {
+      CUdeviceptr memory = r.send(64);
+      void *handle = nullptr;
+      EXPECT_EQ(ncclCommRegister(r.world, pointer(memory), 256, &handle),
+                r.rank == 1 ? ncclSystemError : ncclSuccess);
+      if (!pairs)
+        CHECK_NCCL(ncclAllReduce(pointer(memory), pointer(memory), 64, ncclFloat32, ncclSum,
+                                 r.world, r.stream));
+      else if (r.rank == 1)
+        CHECK_NCCL(ncclRecv(pointer(memory), 64, ncclFloat32, 0, r.world, r.stream));
+      else
+        CHECK_NCCL(ncclSend(pointer(memory), 64, ncclFloat32, 1, r.world, r.stream));
+      if (pairs && r.rank == 0) { // the receiver finds it, and never takes the message
+        EXPECT_EQ(cuStreamQuery(r.gpu.streams[0]), CUDA_ERROR_NOT_READY);
+        CHECK_NCCL(ncclCommAbort(r.world));
+        r.world = nullptr;
+        return;
+      }
+      r.synchronize();
+      EXPECT_EQ(r.asyncError(), ncclInvalidUsage);
+    });
+}
+
 TEST(StubNccl, FindsStrayBuffers) {
   onRanks(2, {}, [](Rank &r) {
     CUdeviceptr from = r.send(16), to = r.gpu.allocate(63);

@@ -14,6 +14,8 @@ namespace shale::rt {
   X(ncclGetUniqueId)                                                                               \
   X(ncclCommInitRank)                                                                              \
   X(ncclCommGetAsyncError)                                                                         \
+  X(ncclCommRegister)                                                                              \
+  X(ncclCommDeregister)                                                                            \
   X(ncclAllGather)                                                                                 \
   X(ncclReduceScatter)                                                                             \
   X(ncclAllReduce)                                                                                 \

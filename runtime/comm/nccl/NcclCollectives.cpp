@@ -10,6 +10,7 @@
 // product with a row of ones: sums in f32, rounded once.
 #include "runtime/comm/Connection.h"
 #include "runtime/comm/nccl/Library.h"
+#include "runtime/comm/nccl/Registration.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/cuda/CudaDevice.h"
@@ -62,6 +63,8 @@ public:
   void wait(int32_t site) override;
   int64_t bytesSent(int32_t site) const override { return sent[site]; }
   void awaitDiagnosis() override;
+  void announceMemory(const std::vector<const Memory *> &blocks) override;
+  void withdrawMemory() override { registration.clear(); }
 
   void beginCapture(ShaleFunction function) override;
   void endCapture() override { capture = nullptr; }
@@ -127,6 +130,7 @@ private:
   std::vector<int64_t> sent; // bytes, by site
   std::vector<Request> bucket;
   std::unique_ptr<Memory> scratch;
+  Registration registration{nccl()};
   cuda::Blas sums{/*workspace=*/0, /*bytes=*/0};
   std::unique_ptr<Memory> ones; // a 16-bit float per rank of an axis
   int64_t number = 0;
@@ -214,6 +218,29 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
     peers.receive(rankAt(0), &id, sizeof(id));
   }
   need(library.ncclCommInitRank(&axis.comm, axis.size, id, axis.own), "connect the ranks");
+}
+
+/// Registers the blocks and the scratch buffer with every communicator, or, if that fails on any
+/// rank, nothing on all ranks: NCCL does not define collectives of which some ranks are registered.
+void NcclCollectives::announceMemory(const std::vector<const Memory *> &blocks) {
+  std::vector<const Memory *> all = blocks;
+  all.push_back(scratch.get());
+  ncclResult_t result = ncclSuccess;
+  for (const Axis &axis : axes)
+    for (const Memory *block : all)
+      if (axis.comm && block->size() > 0 && result == ncclSuccess)
+        result = registration.add(axis.comm, *block);
+  if (peers.agree(result) == ncclSuccess)
+    return;
+  registration.clear();
+  std::string own = result == ncclSuccess ? "" : library.ncclGetErrorString(result);
+  std::vector<std::string> texts = peers.gather(own);
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty())
+      return warn(
+          "NCCL registers no buffers, because that failed on rank %zu: %s; collectives copy "
+          "through NCCL's own buffers, with the same results",
+          rank, texts[rank].c_str());
 }
 
 void NcclCollectives::must(ncclResult_t result, int32_t site) const {
