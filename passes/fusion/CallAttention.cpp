@@ -42,14 +42,18 @@ public:
     Operation *source = value.getDefiningOp();
     if (isExchange(source))
       return source->getOperand(0);
-    Value &made = known[value];
-    if (made)
+    if (Value made = known.lookup(value))
       return made;
-    if (auto rope = dyn_cast_or_null<nn::RopeOp>(source); rope && !rope.getHeaded())
-      return made = rotate(rope, operand(rope, rope.getInput()));
-    listener.current = source ? source : op;
-    b.setInsertionPointAfterValue(value);
-    return made = transpose(value);
+    Value made;
+    if (auto rope = dyn_cast_or_null<nn::RopeOp>(source); rope && !rope.getHeaded()) {
+      made = rotate(rope, operand(rope, rope.getInput()));
+    } else {
+      listener.current = source ? source : op;
+      b.setInsertionPointAfterValue(value);
+      made = transpose(value);
+    }
+    known[value] = made;
+    return made;
   }
 
   /// Lets the users of `old` read `value`, which is `old` exchanged.
@@ -61,6 +65,7 @@ public:
       } else if (auto rope = dyn_cast<nn::RopeOp>(user);
                  rope && !rope.getHeaded() && rope.getInput() == old) {
         replace(rope, rotate(rope, value));
+        known.erase(rope.getResult());
         rope.erase();
       }
     }

@@ -1,5 +1,6 @@
 //===- Duplicate.cpp - Clones ops that are cheaper to recompute than to store ===//
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Aliases.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
 
@@ -88,10 +89,8 @@ private:
       else
         use.set(cloneFor(use.getOwner(), op, builder)->getResult(0));
     }
-    if (op->use_empty()) {
-      light.erase(op);
-      op->erase();
-    }
+    if (op->use_empty())
+      erase(op);
   }
 
   /// Clones an op for a reader, and into its phase: phases do not share kernels.
@@ -133,6 +132,25 @@ private:
     return base;
   }
 
+  /// Whether the ops between `base` and the op's result, and what they repeat, read part of a value
+  /// that an op of the block makes, such as a gathered unit: a clone in a later phase would keep
+  /// the whole of it alive.
+  static bool readsPartOfMade(Operation *op, Value base) {
+    SmallVector<Value> work(op->getOperands());
+    DenseSet<Value> seen;
+    while (!work.empty()) {
+      Value value = work.pop_back_val();
+      Operation *source = value.getDefiningOp();
+      if (value == base || !source || !seen.insert(value).second)
+        continue;
+      if (isFusible(source))
+        llvm::append_range(work, source->getOperands());
+      else if (isView(source) && viewed(value).getDefiningOp())
+        return true;
+    }
+    return false;
+  }
+
   /// Clones an op for its readers in other phases, which then read the result of a product instead
   /// of a value that would be written for them alone. An example is a product with its bias, which
   /// the gradient of the activation reads.
@@ -142,7 +160,7 @@ private:
       return;
     Value base = baseOf(op);
     if (!base.getDefiningOp() || !isa<CostOpInterface>(base.getDefiningOp()) ||
-        nn::tensorBytes(base) > nn::tensorBytes(op->getResult(0)))
+        nn::tensorBytes(base) > nn::tensorBytes(op->getResult(0)) || readsPartOfMade(op, base))
       return;
     for (OpOperand *use : others) {
       OpBuilder builder(use->getOwner());
@@ -179,7 +197,7 @@ private:
         stored.insert(operand);
       else if (!(isa<ElementwiseOpInterface>(source) || isAlias(source) || isRepetition(source) ||
                  isFree(source)) ||
-               !collectChain(source, chain, stored))
+               (!chain.contains(source) && !collectChain(source, chain, stored)))
         return false;
     }
     chain.insert(op);
@@ -208,6 +226,13 @@ private:
       if (Operation *copy = builder.clone(*member, mapping); light.contains(member))
         light.insert(copy);
     op->replaceAllUsesWith(mapping.lookup(op->getResult(0)).getDefiningOp());
+    erase(op);
+  }
+
+  /// Erases an op, and what is known of it: another one may get its address.
+  void erase(Operation *op) {
+    light.erase(op);
+    onlyMoved.erase(op->getResult(0));
     op->erase();
   }
 

@@ -27,7 +27,7 @@ private:
   LogicalResult emitLibraryCall(Operation *op);
   void emitProduct(nn::MatmulOp op);
   void emitProduct(nn::MatmulAddOp op);
-  /// Returns the buffer that the library call of an op may overwrite.
+  /// Returns the buffer that the library call of an op may overwrite, or null after an error.
   Value workspaceBuffer(Operation *op);
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
@@ -335,8 +335,12 @@ void Emitter::emitProduct(nn::MatmulAddOp op) {
 }
 
 Value Emitter::workspaceBuffer(Operation *op) {
-  Place place = *placement.workspaceOf(op);
-  return bufferAt(place, rt::bufferType(placement.allocations[place.allocation].type),
+  std::optional<Place> place = placement.workspaceOf(op);
+  if (!place) {
+    op->emitOpError("needs a workspace, and the target plans none (Target::workspaceBytes)");
+    return {};
+  }
+  return bufferAt(*place, rt::bufferType(placement.allocations[place->allocation].type),
                   op->getLoc());
 }
 
@@ -344,14 +348,20 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<nn::MatmulOp, nn::MatmulAddOp>(
           [&](auto product) { return emitProduct(product), success(); })
-      .Case([&](nn::SdpaOp sdpa) {
+      .Case([&](nn::SdpaOp sdpa) -> LogicalResult {
+        Value workspace = workspaceBuffer(op);
+        if (!workspace)
+          return failure();
         rt::SdpaOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
                            bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
                            bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspaceBuffer(op),
                            sdpa.getCausalAttr(), sdpa.getScaleAttr());
         return success();
       })
-      .Case([&](nn::SdpaGradOp sdpa) {
+      .Case([&](nn::SdpaGradOp sdpa) -> LogicalResult {
+        Value workspace = workspaceBuffer(op);
+        if (!workspace)
+          return failure();
         rt::SdpaGradOp::create(
             builder, op->getLoc(), bufferOf(sdpa.getQuery()), bufferOf(sdpa.getKey()),
             bufferOf(sdpa.getValue()), bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
