@@ -92,6 +92,9 @@ public:
     (void)rows, (void)indices;
     return false;
   }
+  /// Whether kernels need every buffer to start at a multiple of 64 bytes, also the slice of a flat
+  /// group that belongs to a rank. The group is padded for that.
+  virtual bool alignsSlices() const { return false; }
   /// Returns the rows of logits that a loss is computed for at once: as few as cost no speed.
   virtual int64_t lossChunkRows() const { return 1024; }
 

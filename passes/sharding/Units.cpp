@@ -2,6 +2,7 @@
 #include "passes/sharding/Units.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Target/Target.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -16,8 +17,8 @@ static constexpr int64_t kSegmentAlignment = 64;
 
 class UnitsBuilder {
 public:
-  UnitsBuilder(ModuleOp module, dist::MeshOp mesh)
-      : module(module), mesh(mesh), symbols(module), builder(module.getContext()) {}
+  UnitsBuilder(ModuleOp module, dist::MeshOp mesh, const Target &target)
+      : module(module), mesh(mesh), target(target), symbols(module), builder(module.getContext()) {}
   FailureOr<Units> build();
 
 private:
@@ -37,6 +38,9 @@ private:
   LogicalResult readFunctions();
   LogicalResult readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function);
   LogicalResult place(nn::StateOp state);
+  /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
+  /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
+  int64_t paddedCount(int64_t end, int64_t alignment) const;
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, size_t number);
   FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
@@ -45,6 +49,7 @@ private:
 
   ModuleOp module;
   dist::MeshOp mesh;
+  const Target &target;
   SymbolTable symbols;
   OpBuilder builder;
   Units units;
@@ -200,14 +205,17 @@ public:
   }
 
   SmallVector<Attribute> list;
-  int64_t end = 0; ///< elements
-
-private:
+  int64_t end = 0;       ///< elements
   int64_t alignment = 1; ///< elements
 };
 } // namespace
 
-/// Assigns each parameter its offset. Pads the group to a multiple of the axis' size.
+int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment) const {
+  bool aligned = units.axisSize > 1 && target.alignsSlices();
+  return llvm::alignTo(end, units.axisSize * (aligned ? alignment : 1));
+}
+
+/// Assigns each parameter its offset.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   Segments segments({group.type, group.wire, group.reduce});
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
@@ -221,8 +229,9 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
                               group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-                              llvm::alignTo(segments.end, units.axisSize),
-                              builder.getArrayAttr(segments.list), /*slot=*/StringAttr());
+                              paddedCount(segments.end, segments.alignment),
+                              builder.getArrayAttr(segments.list),
+                              /*slot=*/StringAttr());
 }
 
 /// Assigns each parameter's state of the given number its offset in a group of its own.
@@ -239,7 +248,7 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, 
   return dist::GroupAttr::get(module.getContext(),
                               builder.getStringAttr(group.name + "." + first.getSlot()->str()),
                               element, element, element, /*trained=*/true, builder.getArrayAttr({}),
-                              llvm::alignTo(segments.end, units.axisSize),
+                              paddedCount(segments.end, segments.alignment),
                               builder.getArrayAttr(segments.list), first.getSlotAttr());
 }
 
@@ -358,7 +367,10 @@ FailureOr<Units> UnitsBuilder::build() {
 }
 
 FailureOr<Units> Units::build(ModuleOp module, dist::MeshOp mesh) {
-  return UnitsBuilder(module, mesh).build();
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
+  return UnitsBuilder(module, mesh, *target).build();
 }
 
 std::pair<Group *, int64_t> Units::find(StringRef param) {

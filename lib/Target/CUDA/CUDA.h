@@ -43,6 +43,7 @@ public:
   }
   bool hasFast16BitFloats() const override { return true; }
   int64_t paddedSize(int64_t size, mlir::Type element) const override;
+  bool alignsSlices() const override { return true; }
   int64_t lossChunkRows() const override { return 4096; }
   int64_t workspaceBytes(mlir::Operation *op) const override;
   bool sortsLookups(int64_t rows, int64_t indices) const override;
