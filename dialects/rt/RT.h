@@ -4,6 +4,7 @@
 
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/AttentionSizes.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -27,14 +28,6 @@
 #include "dialects/rt/RTTypes.h.inc"
 
 #include "dialects/rt/RTInterfaces.h.inc"
-
-namespace shale::rt {
-/// Sizes of attention: query [batch, length, heads, depth], key [batch, keyLength, keyHeads,
-/// depth], value [batch, keyLength, keyHeads, valueDepth].
-struct SdpaShape {
-  int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
-};
-} // namespace shale::rt
 
 #define GET_OP_CLASSES
 #include "dialects/rt/RTOps.h.inc"

@@ -57,7 +57,7 @@ private:
   void lowerGemm(rt::GemmOp op);
   /// Returns the arguments that attention and its gradient share: rank, sizes, mask, scale, type.
   template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value query) {
-    rt::SdpaShape shape = op.getShape();
+    nn::AttentionSizes shape = op.getSizes();
     SmallVector<Value> arguments{function.getArgument(Rank)};
     for (int64_t size : {shape.batch, shape.heads, shape.keyHeads, shape.length, shape.keyLength,
                          shape.depth, shape.valueDepth})

@@ -1,5 +1,6 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
 #include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/AttentionSizes.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 
@@ -57,51 +58,39 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
   auto q = cast<RankedTensorType>(query.getType());
   auto k = cast<RankedTensorType>(key.getType());
   auto v = cast<RankedTensorType>(value.getType());
-  Type element = q.getElementType();
-  auto fail = [&]() {
+  std::optional<AttentionSizes> sizes = matchAttention(
+      q, k, v, cast<ShapedType>(result), cast<ShapedType>(lse), HeadOrder::HeadsFirst);
+  if (!sizes) // attention_c1
     return op->emitOpError()
            << "expects query [B, H, T, D], key [B, G, S, D], value [B, G, S, E], result "
               "[B, H, T, E] and lse [B, H, T] of one element type; got "
            << q << ", " << k << ", " << v << ", " << result << " and " << lse;
-  };
-  if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4) // attention_c1
-    return fail();
-  int64_t b = q.getDimSize(0), h = q.getDimSize(1), t = q.getDimSize(2), d = q.getDimSize(3);
-  int64_t g = k.getDimSize(1), s = k.getDimSize(2), e = v.getDimSize(3);
-  if (k != RankedTensorType::get({b, g, s, d}, element) ||
-      v != RankedTensorType::get({b, g, s, e}, element) ||
-      result != RankedTensorType::get({b, h, t, e}, element) ||
-      (lse != RankedTensorType::get({b, h, t}, element) &&
-       lse != RankedTensorType::get({b, h, t}, shale::accumulatorType(element)))) // attention_c1
-    return fail();
-  if (g == 0 || h == 0 || h % g != 0) // attention_c2
-    return op->emitOpError() << "query heads must be a positive multiple of key heads; got " << h
-                             << " and " << g;
+  if (!sizes->sharesHeads()) // attention_c2
+    return op->emitOpError() << "query heads must be a positive multiple of key heads; got "
+                             << sizes->heads << " and " << sizes->keyHeads;
+  int64_t whole[] = {sizes->batch, sizes->heads, sizes->length, sizes->keyLength};
   for (Value each : {mask, seen}) { // attention_c3
     if (!each)
       continue;
     auto m = cast<RankedTensorType>(each.getType());
     bool fits = m.getRank() == 4;
-    int64_t whole[] = {b, h, t, s};
     for (int64_t i = 0; fits && i < 4; ++i)
       fits = m.getDimSize(i) == 1 || m.getDimSize(i) == whole[i];
     if (!fits)
-      return op->emitOpError() << (each == seen ? "seen" : "mask") << " must broadcast to [" << b
-                               << ", " << h << ", " << t << ", " << s << "]; got " << m;
+      return op->emitOpError() << (each == seen ? "seen" : "mask") << " must broadcast to ["
+                               << whole[0] << ", " << whole[1] << ", " << whole[2] << ", "
+                               << whole[3] << "]; got " << m;
   }
   if (!std::isfinite(scale)) // attention_c4
     return op->emitOpError() << "scale must be finite; got " << scale;
   return success();
 }
 
-/// Returns the operations of the products q k^T and p v of a forward pass, over visible pairs only.
+/// Returns the operations of a forward pass.
 static int64_t attentionFlops(Value query, Value key, Value value, bool causal) {
-  auto q = cast<RankedTensorType>(query.getType());
-  auto k = cast<RankedTensorType>(key.getType());
-  auto v = cast<RankedTensorType>(value.getType());
-  int64_t pairs = q.getDimSize(0) * q.getDimSize(1) * q.getDimSize(2) * k.getDimSize(2);
-  int64_t flops = 2 * pairs * (q.getDimSize(3) + v.getDimSize(3));
-  return causal ? flops / 2 : flops;
+  return AttentionSizes::get(cast<ShapedType>(query.getType()), cast<ShapedType>(key.getType()),
+                             cast<ShapedType>(value.getType()), HeadOrder::HeadsFirst)
+      .getFlops(causal);
 }
 
 LogicalResult AttentionOp::verify() {

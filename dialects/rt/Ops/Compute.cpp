@@ -2,6 +2,7 @@
 #include "dialects/rt/RT.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::rt;
 
 /// Checks that buffers hold the tensors `types` (launch_c1).
@@ -76,54 +77,33 @@ LogicalResult GemmOp::verify() {
   return success();
 }
 
-/// Returns the sizes of attention, from the buffers of query, key and value.
-static SdpaShape shapeOf(MemRefType query, MemRefType key, MemRefType value) {
-  ArrayRef<int64_t> q = query.getShape(), k = key.getShape();
-  return {q[0], q[2], k[2], q[1], k[1], q[3], value.getShape()[3]};
-}
-
-/// Returns the operations of the two products of attention, over visible pairs only.
-static int64_t flopsOf(const SdpaShape &s, bool causal) {
-  int64_t flops = 2 * s.batch * s.heads * s.length * s.keyLength * (s.depth + s.valueDepth);
-  return causal ? flops / 2 : flops;
-}
-
 /// Checks the buffers that attention and its gradient share.
 static LogicalResult verifySdpa(Operation *op, MemRefType query, MemRefType key, MemRefType value,
                                 MemRefType result, MemRefType lse, MemRefType workspace,
                                 bool causal) {
-  auto fail = [&]() {
+  std::optional<nn::AttentionSizes> sizes =
+      nn::matchAttention(query, key, value, result, lse, nn::HeadOrder::PositionsFirst);
+  if (!sizes || !is16BitFloat(query.getElementType()) || !lse.getElementType().isF32() ||
+      workspace.getRank() != 1) // sdpa_c1
     return op->emitOpError()
            << "needs query [B, T, H, D], key [B, S, G, D], value [B, S, G, E] and "
               "result [B, T, H, E] of one 16-bit float type, lse [B, H, T] of f32 "
               "and a one-dimensional workspace; got "
            << query << ", " << key << ", " << value << ", " << result << ", " << lse << " and "
            << workspace;
-  };
-  Type element = query.getElementType();
-  if (!shale::is16BitFloat(element) || query.getRank() != 4 || key.getRank() != 4 ||
-      value.getRank() != 4 || workspace.getRank() != 1) // sdpa_c1
-    return fail();
-  SdpaShape s = shapeOf(query, key, value);
-  if (key != MemRefType::get({s.batch, s.keyLength, s.keyHeads, s.depth}, element) ||
-      value != MemRefType::get({s.batch, s.keyLength, s.keyHeads, s.valueDepth}, element) ||
-      result != MemRefType::get({s.batch, s.length, s.heads, s.valueDepth}, element) ||
-      lse != MemRefType::get({s.batch, s.heads, s.length},
-                             Float32Type::get(op->getContext()))) // sdpa_c1
-    return fail();
-  if (s.keyHeads == 0 || s.heads == 0 || s.heads % s.keyHeads != 0 ||
-      (causal && s.length != s.keyLength)) // sdpa_c2
+  if (!sizes->sharesHeads() || (causal && sizes->length != sizes->keyLength)) // sdpa_c2
     return op->emitOpError() << "needs a positive multiple of key heads, and as many queries as "
                                 "keys if it is causal; got "
                              << query << " and " << key;
   return success();
 }
 
-SdpaShape SdpaOp::getShape() {
-  return shapeOf(getQuery().getType(), getKey().getType(), getValue().getType());
+nn::AttentionSizes SdpaOp::getSizes() {
+  return nn::AttentionSizes::get(getQuery().getType(), getKey().getType(), getValue().getType(),
+                                 nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaOp::getFlops() { return flopsOf(getShape(), getCausal()); }
+int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal()); }
 
 LogicalResult SdpaOp::verify() {
   return verifySdpa(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
@@ -131,18 +111,19 @@ LogicalResult SdpaOp::verify() {
                     getCausal());
 }
 
-SdpaShape SdpaGradOp::getShape() {
-  return shapeOf(getQuery().getType(), getKey().getType(), getValue().getType());
+nn::AttentionSizes SdpaGradOp::getSizes() {
+  return nn::AttentionSizes::get(getQuery().getType(), getKey().getType(), getValue().getType(),
+                                 nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaGradOp::getFlops() { return flopsOf(getShape(), getCausal()) * 5 / 2; }
+int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal()) * 5 / 2; }
 
 LogicalResult SdpaGradOp::verify() {
   MemRefType query = getQuery().getType(), key = getKey().getType(), value = getValue().getType();
   if (failed(verifySdpa(*this, query, key, value, getOutput().getType(), getLse().getType(),
                         getWorkspace().getType(), getCausal()))) // sdpa_grad_c1
     return failure();
-  SdpaShape s = getShape();
+  nn::AttentionSizes s = getSizes();
   Type packed = MemRefType::get({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth},
                                 query.getElementType());
   bool apart = TypeRange(getGradients()) == TypeRange{query, key, value};

@@ -81,7 +81,7 @@ def RT_SdpaOp : RT_Op<"sdpa", [DeclareOpInterfaceMethods<CostInterface>]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    SdpaShape getShape();
+    ::shale::nn::AttentionSizes getSizes();
   }];
 }
 
@@ -111,7 +111,7 @@ def RT_SdpaGradOp : RT_Op<"sdpa_grad", [AllTypesMatch<["output", "grad"]>, Decla
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    SdpaShape getShape();
+    ::shale::nn::AttentionSizes getSizes();
     /// Whether the heads of all gradients are in one buffer.
     bool isPacked() { return getGradients().size() == 1; }
   }];

@@ -1,7 +1,7 @@
 //===- AttentionBytes.h - The workspace of cuDNN's attention --------------===//
 //
-// What a program plans. It depends on no other header: test/emulation compares it with what the
-// real cuDNN needs.
+// Computes the bytes of workspace that a program plans for a call. The file includes no header of
+// LLVM, so that test/emulation can compare these bytes with those that the real cuDNN needs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_TARGET_CUDA_ATTENTIONBYTES_H

@@ -45,10 +45,11 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
 
 int64_t CudaTarget::workspaceBytes(Operation *op) const {
   auto most = [&](auto sdpa, bool gradient, bool deterministic) {
-    ArrayRef<int64_t> q = cast<RankedTensorType>(sdpa.getQuery().getType()).getShape(),
-                      k = cast<RankedTensorType>(sdpa.getKey().getType()).getShape(),
-                      v = cast<RankedTensorType>(sdpa.getValue().getType()).getShape();
-    AttentionSizes sizes{q[0], q[2], k[2], q[1], k[1], q[3], v[3]};
+    auto s = nn::AttentionSizes::get(
+        cast<ShapedType>(sdpa.getQuery().getType()), cast<ShapedType>(sdpa.getKey().getType()),
+        cast<ShapedType>(sdpa.getValue().getType()), nn::HeadOrder::PositionsFirst);
+    AttentionSizes sizes{s.batch,     s.heads, s.keyHeads,  s.length,
+                         s.keyLength, s.depth, s.valueDepth};
     int64_t bytes = 0;
     for (const Architecture &architecture : architectures)
       bytes =

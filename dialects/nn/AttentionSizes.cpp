@@ -1,0 +1,40 @@
+//===- AttentionSizes.cpp - Sizes of attention, from its types ------------===//
+#include "dialects/nn/AttentionSizes.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace shale::nn;
+
+AttentionSizes AttentionSizes::get(ShapedType query, ShapedType key, ShapedType value,
+                                   HeadOrder order) {
+  unsigned head = order == HeadOrder::HeadsFirst ? 1 : 2, position = 3 - head;
+  ArrayRef<int64_t> q = query.getShape(), k = key.getShape();
+  return {q[0], q[head], k[head], q[position], k[position], q[3], value.getShape()[3]};
+}
+
+int64_t AttentionSizes::getFlops(bool causal) const {
+  int64_t flops = 2 * batch * heads * length * keyLength * (depth + valueDepth);
+  return causal ? flops / 2 : flops;
+}
+
+std::optional<AttentionSizes> shale::nn::matchAttention(ShapedType query, ShapedType key,
+                                                        ShapedType value, ShapedType result,
+                                                        ShapedType lse, HeadOrder order) {
+  if (query.getRank() != 4 || key.getRank() != 4 || value.getRank() != 4)
+    return std::nullopt;
+  AttentionSizes s = AttentionSizes::get(query, key, value, order);
+  Type element = query.getElementType(), summed = lse.getElementType();
+  auto isOf = [&](ShapedType type, int64_t heads, int64_t positions, int64_t features) {
+    bool headsFirst = order == HeadOrder::HeadsFirst;
+    int64_t shape[] = {s.batch, headsFirst ? heads : positions, headsFirst ? positions : heads,
+                       features};
+    return type.getShape() == ArrayRef<int64_t>(shape) && type.getElementType() == element;
+  };
+  int64_t rows[] = {s.batch, s.heads, s.length};
+  bool fits = isOf(key, s.keyHeads, s.keyLength, s.depth) &&
+              isOf(value, s.keyHeads, s.keyLength, s.valueDepth) &&
+              isOf(result, s.heads, s.length, s.valueDepth) &&
+              lse.getShape() == ArrayRef<int64_t>(rows) &&
+              (summed == element || summed == accumulatorType(element));
+  return fits ? std::optional(s) : std::nullopt;
+}
