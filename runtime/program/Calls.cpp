@@ -9,6 +9,7 @@
 #include "runtime/program/Watch.h"
 
 #include <cstdio>
+#include <vector>
 
 using namespace shale::rt;
 
@@ -130,17 +131,36 @@ private:
   }
 };
 
-Attention describe(const AttentionSizes &sizes, int32_t causal, float scale, int32_t type) {
+/// What attention and its gradient have in common.
+Attention describe(const AttentionSizes &sizes, int32_t causal, float scale, int32_t type,
+                   const void *query, const void *key, const void *value, const void *result,
+                   const float *lse, void *workspace, int64_t workspaceBytes) {
   Attention attention{};
   attention.batch = sizes.batch, attention.heads = sizes.heads, attention.keyHeads = sizes.keyHeads;
   attention.length = sizes.length, attention.keyLength = sizes.keyLength;
   attention.depth = sizes.depth, attention.valueDepth = sizes.valueDepth;
   attention.causal = causal != 0, attention.scale = scale;
   attention.type = static_cast<Dtype>(type);
+  attention.query = sizes.ofQueries(query, sizes.depth);
+  attention.key = sizes.ofKeys(key, sizes.depth);
+  attention.value = sizes.ofKeys(value, sizes.valueDepth);
+  attention.output = sizes.ofQueries(result, sizes.valueDepth);
+  attention.lse = const_cast<float *>(lse);
+  attention.workspace = workspace, attention.workspaceBytes = workspaceBytes;
   return attention;
 }
 
-void attend(ShaleRank *rank, const Attention &attention) {
+/// Watches and enqueues a call that reads and writes these buffers.
+void attend(ShaleRank *rank, const Attention &attention, const std::vector<const void *> &reads,
+            const std::vector<const void *> &writes) {
+  if (rank->watch) {
+    std::vector<void *> args;
+    for (const std::vector<const void *> *buffers : {&reads, &writes})
+      for (const void *buffer : *buffers)
+        args.push_back(const_cast<void *>(buffer));
+    rank->watch->launch(args.data(), static_cast<int32_t>(reads.size()),
+                        static_cast<int32_t>(writes.size()));
+  }
   record(
       {attention.isGradient() ? "gradient of attention" : "attention", rank->node},
       [&](char *text, size_t size) {
@@ -160,24 +180,11 @@ extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, i
                                 int64_t value_depth, int32_t causal, float scale, int32_t type,
                                 const void *query, const void *key, const void *value, void *result,
                                 float *lse, void *workspace, int64_t workspace_bytes) {
-  if (rank->watch) {
-    void *const args[] = {const_cast<void *>(query),
-                          const_cast<void *>(key),
-                          const_cast<void *>(value),
-                          result,
-                          lse,
-                          workspace};
-    rank->watch->launch(args, 3, 3);
-  }
   AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
-  Attention attention = describe(sizes, causal, scale, type);
-  attention.query = sizes.ofQueries(query, depth);
-  attention.key = sizes.ofKeys(key, depth);
-  attention.value = sizes.ofKeys(value, value_depth);
-  attention.output = sizes.ofQueries(result, value_depth);
-  attention.lse = lse;
-  attention.workspace = workspace, attention.workspaceBytes = workspace_bytes;
-  attend(rank, attention);
+  attend(rank,
+         describe(sizes, causal, scale, type, query, key, value, result, lse, workspace,
+                  workspace_bytes),
+         {query, key, value}, {result, lse, workspace});
 }
 
 extern "C" void shale_attention_gradient(
@@ -186,39 +193,23 @@ extern "C" void shale_attention_gradient(
     int32_t type, int32_t deterministic, const void *query, const void *key, const void *value,
     const void *result, const float *lse, const void *result_gradient, void *query_gradient,
     void *key_gradient, void *value_gradient, void *workspace, int64_t workspace_bytes) {
-  if (rank->watch) {
-    void *const args[] = {const_cast<void *>(query),
-                          const_cast<void *>(key),
-                          const_cast<void *>(value),
-                          const_cast<void *>(result),
-                          const_cast<float *>(lse),
-                          const_cast<void *>(result_gradient),
-                          query_gradient,
-                          key_gradient,
-                          value_gradient,
-                          workspace};
-    rank->watch->launch(args, 6, 4);
-  }
   AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
-  Attention attention = describe(sizes, causal, scale, type);
+  Attention attention = describe(sizes, causal, scale, type, query, key, value, result, lse,
+                                 workspace, workspace_bytes);
   attention.deterministic = deterministic != 0;
-  attention.query = sizes.ofQueries(query, depth);
-  attention.key = sizes.ofKeys(key, depth);
-  attention.value = sizes.ofKeys(value, value_depth);
-  attention.output = sizes.ofQueries(result, value_depth);
   attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);
+  std::vector<const void *> writes{workspace, query_gradient};
   if (key_gradient) {
     attention.queryGradient = sizes.ofQueries(query_gradient, depth);
     attention.keyGradient = sizes.ofKeys(key_gradient, depth);
     attention.valueGradient = sizes.ofKeys(value_gradient, value_depth);
+    writes.insert(writes.end(), {key_gradient, value_gradient});
   } else {
     attention.queryGradient = sizes.packed(query_gradient, 0, attention.type);
     attention.keyGradient = sizes.packed(query_gradient, heads, attention.type);
     attention.valueGradient = sizes.packed(query_gradient, heads + key_heads, attention.type);
   }
-  attention.lse = const_cast<float *>(lse);
-  attention.workspace = workspace, attention.workspaceBytes = workspace_bytes;
-  attend(rank, attention);
+  attend(rank, attention, {query, key, value, result, lse, result_gradient}, writes);
 }
 
 extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {

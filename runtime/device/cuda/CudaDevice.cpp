@@ -84,10 +84,9 @@ CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
   loadKernels();
   workspace = allocate(SHALE_SPACE_DEVICE, SHALE_BLAS_WORKSPACE, "cuBLASLt's workspace");
   blas = std::make_unique<Blas>(address(workspace->data()), workspace->size());
-  int major = 0, minor = 0;
-  for (auto [attribute, value] : {std::pair{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
-                                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor}})
-    require(cu.cuDeviceGetAttribute(value, attribute, device), "query the GPU");
+  if (program.attends)
+    dnn = std::make_unique<Dnn>(device);
+  auto [major, minor] = computeCapability(device);
   products = std::make_unique<BlasTuner>(
       *blas, compute, format("%s, compute capability %d.%d", name.c_str(), major, minor));
 }
@@ -217,15 +216,7 @@ void CudaDevice::launch(const Launch &launch) {
 
 void CudaDevice::multiply(const Product &product) { blas->multiply(product, compute); }
 
-void CudaDevice::attend(const Attention &attention) {
-  try {
-    if (!dnn)
-      dnn = std::make_unique<Dnn>(device);
-  } catch (const Error &error) {
-    die(error.code, error.what());
-  }
-  dnn->attend(attention, compute);
-}
+void CudaDevice::attend(const Attention &attention) { dnn->attend(attention, compute); }
 
 void CudaDevice::copy(void *target, const void *source, int64_t bytes) {
   if (isHost(target))

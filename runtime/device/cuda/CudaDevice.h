@@ -88,7 +88,7 @@ private:
   CUstream compute = nullptr, toDevice = nullptr, toHost = nullptr;
   std::unique_ptr<Memory> workspace;
   std::unique_ptr<Blas> blas;
-  std::unique_ptr<Dnn> dnn; // null until the program attends
+  std::unique_ptr<Dnn> dnn; // null unless the program attends
   std::unique_ptr<BlasTuner> products;
   std::unordered_map<const void *, CUfunction> kernels; // by ShaleDeviceKernel
   std::vector<Transfer> transfers;                      // by index

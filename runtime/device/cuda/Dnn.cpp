@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-// Where the frontend looks for cuDNN's functions.
+// The library in which the frontend looks up cuDNN's functions.
 void *cudnn_frontend::cudnn_dlhandle = nullptr;
 
 namespace shale::rt::cuda {
@@ -160,13 +160,7 @@ struct Dnn::State {
 void Dnn::check() { dnnLibrary(); }
 
 Dnn::Dnn(CUdevice device) : state(std::make_unique<State>()) {
-  int major = 0, minor = 0;
-  require(
-      driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-      "query the GPU");
-  require(
-      driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-      "query the GPU");
+  auto [major, minor] = computeCapability(device);
   state->architecture = major * 10 + minor;
   if (cudnnStatus_t status = state->library.cudnnCreate(&state->handle);
       status != CUDNN_STATUS_SUCCESS)

@@ -1,6 +1,8 @@
 // Opens NVIDIA's driver.
 #include "runtime/device/cuda/Driver.h"
 
+#include <utility>
+
 namespace shale::rt::cuda {
 
 namespace {
@@ -40,6 +42,15 @@ const Driver &driver() {
 void require(CUresult result, const char *what) {
   if (result != CUDA_SUCCESS)
     fail(SHALE_EXIT_UNAVAILABLE, "cannot %s: %s", what, driver().explain(result).c_str());
+}
+
+ComputeCapability computeCapability(CUdevice device) {
+  ComputeCapability found;
+  for (auto [attribute, value] :
+       {std::pair{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &found.major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &found.minor}})
+    require(driver().cuDeviceGetAttribute(value, attribute, device), "query the GPU");
+  return found;
 }
 
 void must(CUresult result, const char *what) {

@@ -64,6 +64,13 @@ const Driver &driver();
 /// Throws with exit code 69 if a call failed; `what` completes "cannot ...".
 void require(CUresult result, const char *what);
 
+struct ComputeCapability {
+  int major = 0, minor = 0;
+};
+
+/// Throws with exit code 69.
+ComputeCapability computeCapability(CUdevice device);
+
 /// Ends the process with exit code 70 if a call of the step failed. Errors of a kernel appear at a
 /// later call.
 void must(CUresult result, const char *what);

@@ -35,14 +35,8 @@ void checkDevice(const ShaleProgram &program, const DeviceOptions &options) {
   checkCpu(program.host);
   setLibraryFolder(options.libraries);
   CUdevice device = 0;
-  int major = 0, minor = 0;
   require(driver().cuDeviceGet(&device, ordinalOf(options.localRank)), "open the GPU");
-  require(
-      driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-      "query the GPU");
-  require(
-      driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-      "query the GPU");
+  auto [major, minor] = computeCapability(device);
   std::string list = program.target;
   for (size_t begin = 0; begin <= list.size();) {
     size_t end = std::min(list.find(',', begin), list.size());
