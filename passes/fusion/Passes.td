@@ -237,12 +237,12 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
 def SortLookupsPass : Pass<"shale-sort-lookups", "::mlir::ModuleOp"> {
   let summary = "Sorts the indices of lookups' gradients";
   let description = [{
-    Where the target asks for it (`Target::sortsLookups`), an `nn.embedding_grad` becomes a
-    stable sort of its indices, the sums of each 32 sorted rows, and the sum of each table
-    row from its sorted rows and those sums. The order of each sum is fixed, and so are its
-    bits. A frequent word then takes many threads, while the kernel of `nn.embedding_grad`
-    adds its rows one after another. Lookups by the same indices in one phase share the
-    sort. On a CPU the pass changes nothing.
+    If the target asks for it (`Target::sortsLookups`), the pass replaces `nn.embedding_grad`
+    by a stable sort of the indices, the sums of each 32 sorted rows, and the sum of each
+    table row from its sorted rows and those sums. The order of each sum is fixed, and so are
+    its bits. Many threads then add the rows of a frequent word, which the kernel of
+    `nn.embedding_grad` adds one after another. Lookups by the same indices in one phase
+    share the sort. On a CPU the pass changes nothing.
 
     Before:
     ```mlir

@@ -80,7 +80,7 @@ struct Attention {
   /// f32 [batch, heads, length], dense: the natural logarithm of each row's sum of exponentials.
   /// The forward pass writes it, unless it is null; the gradient reads it.
   float *lse = nullptr;
-  /// Of the gradient. All null: the forward pass.
+  /// The gradients. They are null in a call of the forward pass.
   Tensor outputGradient, queryGradient, keyGradient, valueGradient;
   void *workspace; // device memory that the call may overwrite
   int64_t workspaceBytes;

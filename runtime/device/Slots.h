@@ -8,7 +8,8 @@
 
 namespace shale::rt {
 
-/// What the process passes to calls. For each call it fills slot(), then calls push().
+/// Memory for the values that the process passes to calls. For each call the process fills
+/// at(next()), then calls push().
 class ValueSlots {
 public:
   /// `mirrored`: kernels on the host read the values, too.
@@ -23,8 +24,9 @@ public:
   /// that address in the device's memory replace those at `offset`, as they are when the copy runs.
   void push(const char *word = nullptr, int64_t offset = 0);
 
-  /// Where compiled functions read, and where kernels on the host do (null unless mirrored).
+  /// Returns the address from which compiled functions read.
   char *compiled() const { return theirs ? theirs->data() : ours[0]->data(); }
+  /// Returns the address from which kernels on the host read; null unless `mirrored`.
   char *mirror() const { return theirs ? onHost->data() : ours[0]->data(); }
 
 private:
@@ -34,13 +36,13 @@ private:
   int current = 0;
 };
 
-/// What calls return. The process calls pull() after a call and read() later, once for each pull()
-/// and in the same order, at most two pulls behind.
+/// Memory for the values that calls return. The process calls pull() after each call, and later
+/// read() once per pull(), in the same order, at most two pulls behind.
 class ResultSlots {
 public:
   ResultSlots(Device &device, int64_t bytes);
 
-  /// Where compiled functions write.
+  /// Returns the memory to which compiled functions write.
   const Memory &memory() const { return theirs ? *theirs : *ours[0]; }
   char *compiled() const { return memory().data(); }
   void pull();

@@ -23,7 +23,7 @@ constexpr double kMostSeconds = 10;
 ProductFile productFile(const Options &options) {
   std::error_code error;
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  // Without /proc the file is in --out.
+  // If /proc is not mounted, the file is in --out.
   return ProductFile(error ? options.out + "/program" : program.string(), options.out);
 }
 

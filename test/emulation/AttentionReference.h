@@ -26,10 +26,11 @@ struct Tensor4 {
   }
 };
 
-/// What attention computes, and how far a result may be off that rounds to 16 bits with the unit
-/// roundoff `unit`: the probabilities and the gradients of the scores, once each, before they are
-/// multiplied; the gradients of keys and values per query head; and every result. Everything else
-/// is f32, whose errors are below kF32 of the sum of magnitudes here.
+/// The results of attention in f64, with bounds of the errors of output and gradients. They allow
+/// for one rounding to 16 bits, with unit roundoff `unit`, of each of these: the probabilities and
+/// the gradients of the scores before they are multiplied, the gradients of keys and values per
+/// query head, and every result. All else is computed in f32, with errors below kF32 of the sum of
+/// magnitudes.
 struct AttentionReference {
   static constexpr double kF32 = 2e-5;
 

@@ -22,7 +22,7 @@ struct Attribute {
   std::vector<Part> parts;
 };
 
-/// What a user's handle refers to. Descriptors that use it keep it.
+/// The object behind a descriptor handle. Descriptors that refer to it share its ownership.
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
