@@ -25,10 +25,10 @@ struct AttentionSizes {
   int64_t getFlops(bool causal) const;
 };
 
-/// Returns the sizes if tensors or buffers of these types fit together: query [batch, heads, length,
-/// depth], key [batch, keyHeads, keyLength, depth], value [batch, keyHeads, keyLength, valueDepth]
-/// and result [batch, heads, length, valueDepth] of one element type, in this order of dimensions,
-/// and lse [batch, heads, length] of that type or of the type in which it is summed.
+/// Returns the sizes if tensors or buffers of these types fit together: query [batch, heads,
+/// length, depth], key [batch, keyHeads, keyLength, depth], value [batch, keyHeads, keyLength,
+/// valueDepth] and result [batch, heads, length, valueDepth] of one element type, in this order of
+/// dimensions, and lse [batch, heads, length] of that type or of the type in which it is summed.
 std::optional<AttentionSizes> matchAttention(mlir::ShapedType query, mlir::ShapedType key,
                                              mlir::ShapedType value, mlir::ShapedType result,
                                              mlir::ShapedType lse, HeadOrder order);
