@@ -102,11 +102,95 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
   return mask;
 }
 
-const ConstantMask &MaskCache::classify(DenseElementsAttr attr, int64_t queries, int64_t keys) {
-  auto [it, fresh] = known.try_emplace(std::make_tuple(attr.getAsOpaquePointer(), queries, keys));
-  if (fresh)
-    it->second = classifyConstant(attr, queries, keys);
-  return it->second;
+/// Whether the elements of a table hide scores, add nothing, and are -inf.
+namespace {
+struct TableMask {
+  SmallVector<bool> hidden;
+  bool plain = true, infinite = true;
+};
+} // namespace
+
+static TableMask readTable(DenseElementsAttr table, bool negated) {
+  TableMask mask;
+  if (table.getElementType().isInteger(1)) {
+    for (bool shown : table.getValues<bool>())
+      mask.hidden.push_back(shown == negated);
+    return mask;
+  }
+  for (APFloat number : table.getValues<APFloat>()) {
+    bool inexact;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+    double value = number.convertToDouble();
+    mask.hidden.push_back(value <= kHidden);
+    mask.plain &= value <= kHidden || value == 0;
+    mask.infinite &= value > kHidden || std::isinf(value);
+  }
+  return mask;
+}
+
+/// Whether a mask hides all keys of some query. `factors`: of the query's and the key's position.
+static bool hidesRow(const TableMask &mask, int64_t low, std::pair<int64_t, int64_t> factors,
+                     int64_t queries, int64_t keys) {
+  // Entries are visited in order of `t`; shown[i] counts those before entry i that are shown.
+  SmallVector<int64_t> shown{0};
+  for (bool hidden : mask.hidden)
+    shown.push_back(shown.back() + !hidden);
+  auto [query, key] = factors;
+  if (std::abs(key) > 1) // the keys of a query are not neighbours in the table
+    return llvm::is_contained(mask.hidden, true);
+  for (int64_t row = 0; row < (query == 0 ? 1 : queries); ++row) {
+    int64_t first = query * row - low, last = first + key * (keys - 1);
+    if (first > last)
+      std::swap(first, last);
+    if (shown[last + 1] == shown[first])
+      return true;
+  }
+  return false;
+}
+
+/// Classifies a mask [.., T, S] that depends on positions alone.
+static ConstantMask classifyForm(const PositionForm &form, RankedTensorType type, bool negated,
+                                 int64_t queries, int64_t keys) {
+  ConstantMask mask;
+  int64_t rank = type.getRank();
+  int64_t rows = rank >= 2 ? type.getDimSize(rank - 2) : 1;
+  int64_t columns = rank >= 1 ? type.getDimSize(rank - 1) : 1;
+  if ((rows != queries && rows != 1) || (columns != keys && columns != 1))
+    return mask;
+  TableMask table = readTable(form.table, negated);
+  mask.infinite = table.infinite;
+  ArrayRef<int64_t> direction = form.direction;
+  bool isBatched = llvm::any_of(direction.drop_back(std::min<int64_t>(rank, 2)),
+                                [](int64_t factor) { return factor != 0; });
+  bool hides = llvm::is_contained(table.hidden, true);
+  std::pair<int64_t, int64_t> factors{rank >= 2 ? direction[rank - 2] : 0,
+                                      rank >= 1 ? direction[rank - 1] : 0};
+  mask.hidesRows = hides && (isBatched || hidesRow(table, form.low, factors, rows, columns));
+  // Later keys are those with query - key < T - S.
+  bool causal = table.plain && !isBatched && factors == std::pair<int64_t, int64_t>(1, -1) &&
+                rows == queries && columns == keys && !mask.hidesRows;
+  for (auto [i, hidden] : llvm::enumerate(table.hidden))
+    causal &= hidden == (form.low + int64_t(i) < queries - keys);
+  mask.kind = !hides && table.plain ? ConstantMask::Nothing
+              : causal              ? ConstantMask::Causal
+                                    : ConstantMask::Other;
+  return mask;
+}
+
+std::optional<ConstantMask> MaskCache::classify(Value value, bool isNegated, int64_t queries,
+                                                int64_t keys) {
+  if (DenseElementsAttr attr = constantOf(value); attr && !attr.isSplat()) {
+    if (isNegated)
+      attr = negated(attr);
+    auto [it, fresh] = known.try_emplace(std::make_tuple(attr.getAsOpaquePointer(), queries, keys));
+    if (fresh)
+      it->second = classifyConstant(attr, queries, keys);
+    return it->second;
+  }
+  std::optional<PositionForm> form = forms.of(value);
+  if (!form)
+    return std::nullopt;
+  return classifyForm(*form, tensor(value), isNegated, queries, keys);
 }
 
 DenseElementsAttr MaskCache::negated(DenseElementsAttr attr) {
@@ -178,6 +262,7 @@ private:
   bool takeHidden(Value condition, bool negated, double hidden, bool added);
   bool takeInfinite(Value condition, bool negated);
   Value rank4(Value value);
+  Value withSign(Value value, bool negated);
   Value joined(Value a, Value b, bool sum);
 
   bool guarded;
@@ -220,6 +305,15 @@ Value Layers::rank4(Value value) {
   return nn::ReshapeOp::create(rewriter, loc, tensor(value).clone(shape), value);
 }
 
+/// Returns a boolean value or its negation.
+Value Layers::withSign(Value value, bool negated) {
+  if (!negated)
+    return value;
+  if (DenseElementsAttr attr = constantOf(value))
+    return nn::ConstantOp::create(rewriter, loc, cache.negated(attr));
+  return nn::NotOp::create(rewriter, loc, value.getType(), value);
+}
+
 /// Combines two masks into one, broadcast to a common shape.
 Value Layers::joined(Value a, Value b, bool sum) {
   if (!a)
@@ -243,22 +337,14 @@ bool Layers::takeInfinite(Value condition, bool negated) {
     return takeInfinite(no.getInput(), !negated);
   if ((isa_and_nonnull<nn::AndOp>(op) && !negated) || (isa_and_nonnull<nn::OrOp>(op) && negated))
     return takeInfinite(op->getOperand(0), negated) && takeInfinite(op->getOperand(1), negated);
-  if (DenseElementsAttr attr = constantOf(source)) {
-    if (negated)
-      attr = cache.negated(attr);
-    const ConstantMask &mask = cache.classify(attr, queries, keys);
-    if (mask.kind == ConstantMask::Unfit)
-      return false;
-    result.mayHideRows |= mask.hidesRows;
-    if (mask.kind == ConstantMask::Other)
-      conditions.push_back(rank4(nn::ConstantOp::create(rewriter, loc, attr)));
-    result.causal |= mask.kind == ConstantMask::Causal;
-    return true;
-  }
-  if (negated)
-    source = nn::NotOp::create(rewriter, loc, source.getType(), source);
-  conditions.push_back(rank4(source));
-  result.mayHideRows = true;
+  std::optional<ConstantMask> mask = cache.classify(source, negated, queries, keys);
+  if (mask && mask->kind == ConstantMask::Unfit)
+    return false;
+  result.mayHideRows |= !mask || mask->hidesRows;
+  if (mask && mask->kind != ConstantMask::Other)
+    result.causal |= mask->kind == ConstantMask::Causal;
+  else
+    conditions.push_back(rank4(withSign(source, negated)));
   return true;
 }
 
@@ -276,20 +362,17 @@ bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added
     return takeInfinite(condition, negated);
   }
   Value source = behindBroadcast(condition);
-  if (DenseElementsAttr attr = constantOf(source)) {
-    const ConstantMask &mask = cache.classify(negated ? cache.negated(attr) : attr, queries, keys);
-    if (mask.kind == ConstantMask::Nothing)
+  if (std::optional<ConstantMask> mask = cache.classify(source, negated, queries, keys)) {
+    if (mask->kind == ConstantMask::Nothing)
       return true;
-    if (mask.kind == ConstantMask::Causal && hidden <= kHidden && !finiteCausal && !finite) {
+    if (mask->kind == ConstantMask::Causal && hidden <= kHidden && !finiteCausal && !finite) {
       finiteCausal = true;
       return true;
     }
   }
   if (finite)
     return false;
-  if (negated)
-    source = nn::NotOp::create(rewriter, loc, source.getType(), source);
-  finite = rank4(source);
+  finite = rank4(withSign(source, negated));
   result.hidden = hidden;
   result.added = added;
   return true;
@@ -305,18 +388,17 @@ bool Layers::takeAdded(Value added) {
     if (no == 0.0 && yes && *yes < 0)
       return takeHidden(choice.getCondition(), /*negated=*/true, *yes, /*added=*/true);
   }
-  if (DenseElementsAttr attr = constantOf(source)) {
-    const ConstantMask &mask = cache.classify(attr, queries, keys);
-    if (mask.kind == ConstantMask::Unfit)
+  if (std::optional<ConstantMask> mask = cache.classify(source, /*negated=*/false, queries, keys)) {
+    if (mask->kind == ConstantMask::Unfit)
       return false;
-    if (mask.kind == ConstantMask::Nothing && attr.isSplat())
+    if (mask->kind == ConstantMask::Nothing)
       return true;
-    if (mask.kind == ConstantMask::Causal && (mask.infinite || (!finiteCausal && !finite))) {
-      (mask.infinite ? result.causal : finiteCausal) = true;
+    if (mask->kind == ConstantMask::Causal && (mask->infinite || (!finiteCausal && !finite))) {
+      (mask->infinite ? result.causal : finiteCausal) = true;
       hidesInside |= bool(finite);
       return true;
     }
-    result.mayHideRows |= mask.hidesRows;
+    result.mayHideRows |= mask->hidesRows;
   } else {
     if (mayHaveGradient(source))
       return false;

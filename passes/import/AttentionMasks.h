@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "passes/import/Matchers.h"
+#include "passes/import/Positions.h"
 #include <map>
 #include <tuple>
 
@@ -21,15 +22,19 @@ struct ConstantMask {
   bool infinite = true;   ///< whether all elements that hide are -inf
 };
 
-/// Caches the classification of constants: the layers of a model share one mask,
+/// Caches the classification of masks: the layers of a model share one mask,
 /// whose elements are scanned once.
 class MaskCache {
 public:
-  const ConstantMask &classify(mlir::DenseElementsAttr attr, int64_t queries, int64_t keys);
+  /// Classifies a constant, or a value that depends on positions alone; none for other values.
+  /// `negated`: the mask is the negation of `value`, which is boolean.
+  std::optional<ConstantMask> classify(mlir::Value value, bool negated, int64_t queries,
+                                       int64_t keys);
   /// Returns the negation of a boolean constant.
   mlir::DenseElementsAttr negated(mlir::DenseElementsAttr attr);
 
 private:
+  PositionForms forms;
   std::map<std::tuple<const void *, int64_t, int64_t>, ConstantMask> known;
   llvm::DenseMap<const void *, mlir::DenseElementsAttr> negations;
 };

@@ -77,7 +77,7 @@ int parseDnnStatus(const std::string &name);
 #define SHALE_DNN_ENTER(function)                                                                  \
   if (int error = shale::stub::injected(function, shale::stub::parseDnnStatus))                    \
   return shale::stub::refuse(static_cast<cudnnStatus_t>(error),                                    \
-                             std::string("injected into ") + function)
+                             std::string("injected into ") + (function))
 #define SHALE_DNN_REQUIRE(condition, status, text)                                                 \
   if (!(condition))                                                                                \
   return shale::stub::refuse(CUDNN_STATUS_##status, text)

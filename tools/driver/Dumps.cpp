@@ -10,6 +10,7 @@
 #include "shale/Runtime.h"
 #include "tools/driver/Knobs.h"
 #include "tools/driver/Outputs.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 

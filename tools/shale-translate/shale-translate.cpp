@@ -25,6 +25,9 @@ Model:
   --keep-prefix           keep the first component that all names share
   --assume-autocast       blocks under no_grad or autocast are autocast
   --constant NAME         an initializer that depends on no parameter
+  --fold-limit BYTES      maximum size of a value that is computed at import
+                          (default: 64 MiB); larger ones stay ops
+  --missing-data          the files of weights need not exist
   --load-pass-plugin FILE a plug-in with operators and dialects of its own
 
 Output:
@@ -65,6 +68,8 @@ int main(int argc, char **argv) {
       import = true;
       if (hasValue)
         model = value.str();
+    } else if (arg == "--missing-data") {
+      options.missingData = shale::onnx::ImportOptions::MissingData::Remark;
     } else if (arg == "--keep-prefix" || arg == "--assume-autocast" || arg == "--describe" ||
                arg == "--locations" || arg == "--quiet") {
       (arg == "--keep-prefix"       ? options.parameters.keepPrefix
@@ -73,7 +78,8 @@ int main(int argc, char **argv) {
        : arg == "--locations"       ? locations
                                     : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
-               arg == "--loss-output" || arg == "--constant" || arg == "-o") {
+               arg == "--loss-output" || arg == "--constant" || arg == "--fold-limit" ||
+               arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -85,7 +91,10 @@ int main(int argc, char **argv) {
         options.lossOutput = value.str();
       else if (arg == "--constant")
         options.parameters.constants.insert(value);
-      else if (arg == "-o")
+      else if (arg == "--fold-limit") {
+        if (value.getAsInteger(10, options.foldLimit) || options.foldLimit < 0)
+          return usage("--fold-limit '" + value + "' is not a number of bytes");
+      } else if (arg == "-o")
         output = value.str();
       else if (std::string wrong = shale::onnx::parseImportFlag(arg.drop_front(2), value, options);
                !wrong.empty())

@@ -8,6 +8,9 @@
 #include "dialects/nn/Ops/Constant.h.inc"
 
 namespace shale::nn {
+/// Returns a constant with size 1 along every dimension in which its elements do not change.
+mlir::DenseElementsAttr reduceRepeated(mlir::DenseElementsAttr attr);
+
 /// Adds the ops of Constant.td to the dialect.
 void registerConstantOps(NNDialect &dialect);
 } // namespace shale::nn

@@ -3,6 +3,9 @@
 // A mask of a whole batch is the same for every row of the batch. So values are
 // stored and computed with size 1 along dimensions in which they do not change,
 // followed by a broadcast. A mask of 256 rows takes as long as a mask of one.
+// The sharding rule of an op says along which dimensions this is possible.
+//
+// Values that would be too large stay ops, which the program computes.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Constant.h"
@@ -14,12 +17,19 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-// Limits of all folded values together and of an operand of an op, as multiples
-// of the limit of one value.
-static constexpr int64_t kTotalFactor = 16;
+/// Limit of all folded values together.
+static constexpr int64_t kTotalBytes = int64_t(1) << 30;
+/// Limit of an operand of an op, as a multiple of the limit of a value.
 static constexpr int64_t kOperandFactor = 8;
+/// A value of more than kPairBytes bytes with kPairFactor times as many elements
+/// as each of its operands combines all pairs of positions. It stays an op: a
+/// mask of attention is recognized by the comparison that computes it.
+static constexpr int64_t kPairFactor = 256;
+static constexpr int64_t kPairBytes = int64_t(256) << 10;
 /// Values of at most this many bytes are not compacted.
 static constexpr int64_t kSmallBytes = int64_t(16) << 10;
+/// Values of at most this many bytes are always computed: shapes may need them.
+static constexpr int64_t kShapeBytes = 1024;
 /// Maximum bytes of operands and results of one op in the interpreter.
 static constexpr int64_t kInterpreterBytes = int64_t(1) << 40;
 
@@ -85,121 +95,146 @@ DenseElementsAttr Importer::compactOf(Value value) {
   return inner.reshape(RankedTensorType::get(shape, type.getElementType()));
 }
 
-/// Reduces every dimension in which the elements do not change to size 1.
-static DenseElementsAttr compact(DenseElementsAttr attr) {
-  auto type = cast<RankedTensorType>(attr.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  if (attr.isSplat()) {
-    shape.assign(shape.size(), 1);
-    return attr.resizeSplat(RankedTensorType::get(shape, type.getElementType()));
-  }
-  ArrayRef<char> raw = attr.getRawData();
-  int64_t element = raw.size() / std::max<int64_t>(1, attr.getNumElements());
-  if (element * attr.getNumElements() != int64_t(raw.size()))
-    return attr;
-  // From the outside in: [outer, size, inner] equals its first slice everywhere.
-  SmallVector<char> kept(raw.begin(), raw.end());
-  int64_t outer = 1;
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    int64_t size = shape[dim];
-    int64_t inner = int64_t(kept.size()) / std::max<int64_t>(1, outer * size);
-    bool same = size > 1 && inner > 0;
-    for (int64_t o = 0; o < outer && same; ++o)
-      for (int64_t i = 1; i < size && same; ++i)
-        same = std::memcmp(&kept[o * size * inner], &kept[(o * size + i) * inner], inner) == 0;
-    if (same) {
-      for (int64_t o = 0; o < outer; ++o)
-        std::memmove(&kept[o * inner], &kept[o * size * inner], inner);
-      kept.resize(outer * inner);
-      shape[dim] = 1;
-    }
-    outer *= shape[dim];
-  }
-  if (kept.size() == raw.size())
-    return attr;
-  return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(shape, type.getElementType()),
-                                             kept);
-}
-
-/// Returns the result of `op` on operands of other sizes. Results are cached,
-/// since each layer of a model computes the same mask.
-DenseElementsAttr Importer::compute(Operation *op, RankedTensorType result,
+/// Returns the result of `op` with factors of its rule reduced to size 1, on operands of these
+/// sizes. Results are cached, since each layer of a model computes the same mask.
+DenseElementsAttr Importer::compute(Operation *op, const Reduced &reduced,
                                     ArrayRef<DenseElementsAttr> operands) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
                                 op->getPropertiesAsAttribute().getAsOpaquePointer(),
-                                result.getAsOpaquePointer()};
+                                reduced.result.getAsOpaquePointer()};
   for (DenseElementsAttr operand : operands)
     key.push_back(operand.getAsOpaquePointer());
   DenseElementsAttr &known = answers[key];
   if (known)
     return known;
   Block block;
-  SmallVector<Value> arguments;
+  LocalForm local;
   for (DenseElementsAttr operand : operands)
-    arguments.push_back(block.addArgument(operand.getType(), op->getLoc()));
-  OperationState state(op->getLoc(), op->getName(), arguments, TypeRange{result}, op->getAttrs());
-  Operation *resized = Operation::create(state);
-  block.push_back(resized);
+    local.operands.push_back(block.addArgument(operand.getType(), op->getLoc()));
+  local.types.push_back(reduced.result);
+  local.axes = reduced.axes;
+  if (auto partitionable = dyn_cast<PartitionableOpInterface>(op)) {
+    OpBuilder inside(context);
+    inside.setInsertionPointToEnd(&block);
+    if (mlir::failed(partitionable.partition(inside, local)))
+      return {};
+  } else {
+    OperationState state(op->getLoc(), op->getName(), local.operands, local.types, op->getAttrs());
+    block.push_back(Operation::create(state));
+  }
+  if (!llvm::hasSingleElement(block) || block.front().getNumResults() != 1 ||
+      block.front().getNumOperands() != operands.size())
+    return {};
   SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
-  auto results = interp::interpretConstant(resized, inputs, kInterpreterBytes);
+  auto results = interp::interpretConstant(&block.front(), inputs, kInterpreterBytes);
   if (mlir::succeeded(results) && results->size() == 1)
     known = results->front();
   return known;
 }
 
-/// Computes an elementwise op with size 1 along dimensions in which no operand
-/// changes; null if that is not possible.
-DenseElementsAttr Importer::computeCompact(Operation *op) {
-  auto type = typeOf(op->getResult(0));
+/// Repeats a constant of rank equal to that of `shape` along dimensions of size 1.
+static DenseElementsAttr expand(DenseElementsAttr attr, ArrayRef<int64_t> shape, Location loc) {
+  auto wide = RankedTensorType::get(shape, attr.getElementType());
+  if (attr.getType() == wide)
+    return attr;
+  if (attr.isSplat())
+    return attr.resizeSplat(wide);
+  Block block;
+  Value argument = block.addArgument(attr.getType(), loc);
+  OpBuilder inside(loc.getContext());
+  inside.setInsertionPointToEnd(&block);
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+  auto broadcast = nn::BroadcastOp::create(inside, loc, wide, argument, all);
+  auto results = interp::interpretConstant(broadcast, {attr}, kInterpreterBytes);
+  return mlir::failed(results) ? DenseElementsAttr() : results->front();
+}
+
+/// Returns for each factor whether it can be reduced to size 1: it is parallel, no operand changes
+/// along it, and each dimension that has it consists of such factors. `sizes`: of the operands,
+/// with size 1 along dimensions in which they do not change.
+static SmallVector<bool> findReducible(const ShardingRule &rule,
+                                       ArrayRef<ArrayRef<int64_t>> sizes) {
+  SmallVector<bool> reducible;
+  for (const Factor &factor : rule.factors)
+    reducible.push_back(factor.kind == FactorKind::Parallel);
+  for (auto [operand, shape] : llvm::zip_equal(rule.operands, sizes))
+    for (auto [factors, size] : llvm::zip_equal(operand, shape))
+      for (int64_t factor : factors)
+        reducible[factor] = reducible[factor] && size == 1;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const TensorFactors &dims : llvm::concat<const TensorFactors>(rule.operands, rule.results))
+      for (const auto &factors : dims) {
+        if (llvm::all_of(factors, [&](int64_t factor) { return reducible[factor]; }))
+          continue;
+        for (int64_t factor : factors) {
+          changed |= reducible[factor];
+          reducible[factor] = false;
+        }
+      }
+  }
+  return reducible;
+}
+
+/// Computes an op with size 1 along dimensions in which no operand changes, as far as the op's
+/// sharding rule allows; null if that is not possible, or if the result is `tooLarge`.
+DenseElementsAttr Importer::computeCompact(Operation *op, bool &tooLarge) {
+  auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!sharded)
+    return {};
   SmallVector<DenseElementsAttr> operands;
-  SmallVector<int64_t> shape(type.getRank(), 1), all;
+  SmallVector<ArrayRef<int64_t>> sizes;
+  int64_t most = 1;
   for (Value operand : op->getOperands()) {
     operands.push_back(compactOf(operand));
-    if (!operands.back() || operands.back().getType().getRank() != type.getRank())
+    if (!operands.back() || operands.back().getType().getRank() != typeOf(operand).getRank())
       return {};
-    for (auto [size, other] : llvm::zip(shape, operands.back().getType().getShape()))
-      size = std::max(size, other);
+    sizes.push_back(operands.back().getType().getShape());
+    most = std::max(most, operands.back().getNumElements());
   }
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    all.push_back(dim);
-  for (DenseElementsAttr &operand : operands) {
-    auto wide = RankedTensorType::get(shape, operand.getElementType());
-    if (operand.getType() == wide)
-      continue;
-    if (nn::tensorBytes(wide) > options.foldLimit * kOperandFactor)
-      return {};
-    if (operand.isSplat()) {
-      operand = operand.resizeSplat(wide);
-      continue;
-    }
-    Block block;
-    Value argument = block.addArgument(operand.getType(), op->getLoc());
-    OpBuilder inside(context);
-    inside.setInsertionPointToEnd(&block);
-    auto broadcast = nn::BroadcastOp::create(inside, op->getLoc(), wide, argument, all);
-    auto results = interp::interpretConstant(broadcast, {operand}, kInterpreterBytes);
-    if (mlir::failed(results))
-      return {};
-    operand = results->front();
+  ShardingRule rule = sharded.getShardingRule();
+  SmallVector<bool> reducible = findReducible(rule, sizes);
+  Reduced reduced;
+  for (auto [factor, isReduced] : llvm::zip_equal(rule.factors, reducible)) {
+    reduced.axes.emplace_back();
+    if (isReduced && factor.size > 1)
+      reduced.axes.back().push_back({"", factor.size});
   }
-  auto result = RankedTensorType::get(shape, type.getElementType());
-  return nn::tensorBytes(result) > options.foldLimit ? DenseElementsAttr()
-                                                     : compute(op, result, operands);
+  auto shapeOf = [&](RankedTensorType type, const TensorFactors &dims) {
+    SmallVector<int64_t> shape(type.getShape());
+    for (auto [size, factors] : llvm::zip_equal(shape, dims))
+      if (!factors.empty() && reducible[factors.front()])
+        size = 1;
+    return shape;
+  };
+  auto type = typeOf(op->getResult(0));
+  reduced.result =
+      RankedTensorType::get(shapeOf(type, rule.results.front()), type.getElementType());
+  int64_t bytes = nn::tensorBytes(reduced.result);
+  tooLarge = bytes > options.foldLimit ||
+             (bytes > kPairBytes && reduced.result.getNumElements() / kPairFactor >= most);
+  for (auto [value, attr, dims] : llvm::zip_equal(op->getOperands(), operands, rule.operands)) {
+    SmallVector<int64_t> shape = shapeOf(typeOf(value), dims);
+    tooLarge |= nn::tensorBytes(RankedTensorType::get(shape, attr.getElementType())) >
+                options.foldLimit * kOperandFactor;
+    if (tooLarge)
+      return {};
+    attr = expand(attr, shape, op->getLoc());
+    if (!attr)
+      return {};
+  }
+  return compute(op, reduced, operands);
 }
 
 /// Replaces `op` by a constant, followed by a broadcast if that is smaller.
-FailureOr<Value> Importer::replaceFolded(Operation *op, DenseElementsAttr attr) {
+Value Importer::replaceFolded(Operation *op, DenseElementsAttr attr) {
   auto type = typeOf(op->getResult(0));
   int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(attr.getType()));
   if (bytes > kSmallBytes)
-    attr = compact(attr);
+    attr = nn::reduceRepeated(attr);
   if (!counted.insert(attr.getAsOpaquePointer()).second)
     bytes = 0;
   foldedBytes += bytes;
-  if (foldedBytes > options.foldLimit * kTotalFactor) {
-    refuse(foldedBytes);
-    return failure();
-  }
   Value value;
   if (attr.getType() != type && attr.isSplat())
     attr = attr.resizeSplat(type);
@@ -214,14 +249,7 @@ FailureOr<Value> Importer::replaceFolded(Operation *op, DenseElementsAttr attr) 
   return value;
 }
 
-void Importer::refuse(int64_t bytes) {
-  error("what it computes from shapes and constants takes " + Twine(bytes >> 20) +
-        " MiB, more than the " + Twine(options.foldLimit >> 20) + " MiB a folded value may have (" +
-        Twine(options.foldLimit * kTotalFactor >> 20) +
-        " MiB all together): use smaller dimensions (--dim)");
-}
-
-FailureOr<Value> Importer::fold(Operation *op) {
+Value Importer::fold(Operation *op) {
   Value value = op->getResult(0);
   if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 ||
       !llvm::all_of(op->getOperands(), isKnown))
@@ -244,18 +272,21 @@ FailureOr<Value> Importer::fold(Operation *op) {
     op->erase();
     return splat;
   }
-  if (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
-      nn::tensorBytes(type) > kSmallBytes)
-    if (DenseElementsAttr attr = computeCompact(op))
-      return replaceFolded(op, attr);
   int64_t largest = 0;
   for (Type each : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
                                             SmallVector<Type>(op->getResultTypes())))
     largest = std::max(largest, nn::tensorBytes(cast<RankedTensorType>(each)));
-  if (largest > options.foldLimit) {
-    refuse(largest);
-    return failure();
+  if (largest > kShapeBytes && foldedBytes > kTotalBytes)
+    return value;
+  if (op->getNumResults() == 1 && largest > std::min(kSmallBytes, options.foldLimit)) {
+    bool tooLarge = false;
+    if (DenseElementsAttr attr = computeCompact(op, tooLarge))
+      return replaceFolded(op, attr);
+    if (tooLarge)
+      return value;
   }
+  if (largest > options.foldLimit)
+    return value;
   SmallVector<ElementsAttr> operands;
   for (Value operand : op->getOperands()) {
     DenseElementsAttr attr = constantOf(operand);

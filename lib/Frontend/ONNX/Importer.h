@@ -79,9 +79,9 @@ public:
   mlir::OpBuilder builder;
   /// Returns the value as a constant, computed if possible; null otherwise.
   mlir::DenseElementsAttr constantOf(mlir::Value value);
-  /// Replaces an op on constants by its result, if it can be computed. Fails, with
-  /// an error, if the result would exceed the fold limit.
-  mlir::FailureOr<mlir::Value> fold(mlir::Operation *op);
+  /// Replaces an op on constants by its result, if it can be computed and is not
+  /// larger than the fold limit.
+  mlir::Value fold(mlir::Operation *op);
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
   /// Reads a tensor of an attribute; fails if it exceeds kConstantLimit.
   llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
@@ -104,11 +104,16 @@ public:
 private:
   friend class Node;
   mlir::DenseElementsAttr compactOf(mlir::Value value);
-  mlir::DenseElementsAttr compute(mlir::Operation *op, mlir::RankedTensorType result,
+  /// The size of an op's result if factors of its sharding rule have size 1, and these factors, as
+  /// if each was split by an axis of its size.
+  struct Reduced {
+    mlir::RankedTensorType result;
+    llvm::SmallVector<llvm::SmallVector<SplitAxis, 2>> axes;
+  };
+  mlir::DenseElementsAttr compute(mlir::Operation *op, const Reduced &reduced,
                                   llvm::ArrayRef<mlir::DenseElementsAttr> operands);
-  mlir::DenseElementsAttr computeCompact(mlir::Operation *op);
-  mlir::FailureOr<mlir::Value> replaceFolded(mlir::Operation *op, mlir::DenseElementsAttr attr);
-  void refuse(int64_t bytes);
+  mlir::DenseElementsAttr computeCompact(mlir::Operation *op, bool &tooLarge);
+  mlir::Value replaceFolded(mlir::Operation *op, mlir::DenseElementsAttr attr);
 
   struct Input {
     std::string name;

@@ -194,12 +194,7 @@ Value Node::finish(Operation *op) {
     return {};
   }
   importer.setScope(op);
-  FailureOr<Value> value = importer.fold(op);
-  if (failed(value)) {
-    failedOnce = true;
-    return {};
-  }
-  return *value;
+  return importer.fold(op);
 }
 
 void Node::adopt(Operation *op) { importer.setScope(op); }
