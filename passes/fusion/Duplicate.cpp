@@ -13,6 +13,10 @@ bool shale::isRepetition(Operation *op) {
          (accessOf(op, 0) == Access::Rows || accessOf(op, 0) == Access::Any);
 }
 
+/// Maximum number of ops that are cloned to compute a value again. Without it, a chain of n ops
+/// would get n^2 clones.
+static constexpr size_t kMostRecomputed = 16;
+
 static Attribute phaseOf(Operation *op) { return op->getDiscardableAttr(nn::kPhaseAttr); }
 
 namespace {
@@ -120,13 +124,16 @@ private:
     return true;
   }
 
-  /// Returns the value from which a chain of cheap ops of one phase computes the op's result.
+  /// Returns the value from which a chain of cheap ops of one phase computes the op's result; null
+  /// if the chain has more than kMostRecomputed ops.
   Value baseOf(Operation *op) const {
     Value base = op->getResult(0);
-    while (Operation *source = base.getDefiningOp()) {
+    for (size_t count = 0; Operation *source = base.getDefiningOp(); ++count) {
       std::optional<Value> costly = costlyOperand(source);
       if (!isFusible(source) || !costly || !*costly || phaseOf(source) != phaseOf(op))
         break;
+      if (count == kMostRecomputed)
+        return {};
       base = *costly;
     }
     return base;
@@ -159,7 +166,7 @@ private:
     if (!phaseOf(op) || !isRecomputable(op->getResult(0), phaseOf(op), others) || others.empty())
       return;
     Value base = baseOf(op);
-    if (!base.getDefiningOp() || !isa<CostOpInterface>(base.getDefiningOp()) ||
+    if (!base || !base.getDefiningOp() || !isa<CostOpInterface>(base.getDefiningOp()) ||
         nn::tensorBytes(base) > nn::tensorBytes(op->getResult(0)) || readsPartOfMade(op, base))
       return;
     for (OpOperand *use : others) {
@@ -190,7 +197,6 @@ private:
   /// what other phases and ops without kernels make. Returns false if there are other ops or too
   /// many.
   static bool collectChain(Operation *op, SetVector<Operation *> &chain, SetVector<Value> &stored) {
-    constexpr unsigned most = 16;
     for (Value operand : op->getOperands()) {
       Operation *source = operand.getDefiningOp();
       if (!source || !isFusible(source) || phaseOf(source) != phaseOf(op))
@@ -201,7 +207,7 @@ private:
         return false;
     }
     chain.insert(op);
-    return chain.size() <= most;
+    return chain.size() <= kMostRecomputed;
   }
 
   /// Clones the ops that compute a value for its readers, if these reduce columns, the op's kernel

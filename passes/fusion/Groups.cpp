@@ -7,6 +7,10 @@
 using namespace mlir;
 using namespace shale;
 
+/// Maximum number of ops in a group. Kernels of models have fewer than a hundred; emitting one
+/// recurses from results to operands.
+static constexpr size_t kMostOps = 1024;
+
 bool shale::isFusible(Operation *op) {
   if (isa<ElementwiseOpInterface>(op))
     return op->getNumResults() == 1 && nn::elements(op->getResult(0)) > 0;
@@ -196,6 +200,8 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
       producer->second == consumer->second)
     return false;
   int from = producer->second, to = consumer->second;
+  if (groups[from].ops.size() + groups[to].ops.size() > kMostOps)
+    return false;
   if (auto indexed = dyn_cast<IndexedOpInterface>(op); indexed && indexed.readsMemory(number))
     return false;
   Access access = accessOf(op, number);

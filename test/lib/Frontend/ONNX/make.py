@@ -84,6 +84,24 @@ def many_folds(f):
     return linear([W, ints("zero", [], [0]), ints("many", [], [1 << 22]), ints("one", [], [1])], body)
 
 
+def chain(count, biased):
+    """Elementwise ops in a chain; every fourth adds a value before, or a parameter."""
+
+    def write(f):
+        weights, body = [W], [node("MatMul", ["x", "w"], ["a0"], "product")]
+        for i in range(count):
+            op = ["Tanh", "Sigmoid", "Neg", "Add"][i % 4]
+            operands = [f"a{i}"]
+            if op == "Add":
+                operands.append(f"bias{i}" if biased else f"a{i - 3}")
+                if biased:
+                    weights.append(floats(f"bias{i}", [2], [0.1, 0.2]))
+            body.append(node(op, operands, ["y" if i + 1 == count else f"a{i + 1}"], f"link{i}"))
+        return linear(weights, body)
+
+    return write
+
+
 def doubling(f):
     """Each function calls the next one twice: 2^40 nodes."""
     functions = [function(f"f{i}", ["a"], ["c"], [node(f"f{i + 1}", ["a"], ["b"], "one", "local"), node(f"f{i + 1}", ["b"], ["c"], "two", "local")]) for i in range(40)]
@@ -253,6 +271,8 @@ CASES = {
     "dynamic-shape": lambda f: linear([W], [node("Cast", ["x"], ["i"], "cast", to=INT64), node("Reshape", ["x", "i"], ["b"], "shape"), node("MatMul", ["b", "w"], ["y"], "product")]),
     "expand-bomb": expand_bomb,
     "many-folds": many_folds,
+    "long-chain": chain(4000, False),
+    "biased-chain": chain(300, True),
     "range-bomb": lambda f: linear([W, ints("zero", [], [0]), ints("huge", [], [1 << 60]), ints("one", [], [1])], [node("Range", ["zero", "huge", "one"], ["r"], "range"), node("ReduceSum", ["r"], ["s"], "sum", keepdims=0), node("Cast", ["s"], ["f"], "cast", to=FLOAT), node("MatMul", ["x", "w"], ["y0"], "product"), node("Add", ["y0", "f"], ["y"], "add")]),
     "recursion": lambda f: linear([W], [node("MatMul", ["x", "w"], ["y0"], "product"), node("f", ["y0"], ["y"], "call", "local")], functions=[function("f", ["a"], ["b"], [node("f", ["a"], ["b"], "self", "local")])], opsets=(("", 18), ("local", 1))),
     "doubling": doubling,
