@@ -28,7 +28,7 @@ void shale::stopLinker() {
 }
 
 bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
-                        const LinkOptions &options, std::string &error) {
+                        const LinkOptions &options, ToolError &error) {
   std::string driver = options.compiler;
   if (driver.empty()) {
     for (const char *name : {"c++", "g++", "clang++", "clang++-22"})
@@ -37,7 +37,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
         break;
       }
     if (driver.empty()) {
-      error = "no C++ compiler driver found to link with (c++, g++ or clang++)";
+      error = {"no C++ compiler driver found to link with (c++, g++ or clang++): install g++",
+               SHALE_EXIT_UNAVAILABLE};
       return false;
     }
   }
@@ -45,7 +46,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   llvm::SmallString<128> partial;
   if (std::error_code code =
           llvm::sys::fs::getPotentiallyUniqueFileName(output + ".%%%%%%.partial", partial)) {
-    error = "cannot make a temporary file: " + code.message();
+    error = {"cannot make a temporary file: " + code.message(), SHALE_EXIT_IO};
     return false;
   }
   llvm::sys::RemoveFileOnSignal(partial);
@@ -77,7 +78,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   llvm::SmallString<128> log;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("shale-link", "log", log)) {
-    error = "cannot make a temporary file: " + code.message();
+    error = {"cannot make a temporary file: " + code.message(), SHALE_EXIT_IO};
     return false;
   }
   llvm::sys::RemoveFileOnSignal(log);
@@ -98,16 +99,17 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     linker = 0;
   }
   if (status != 0) {
-    error = driver + " failed to link " + output.str();
+    error = {driver + (failed ? " does not start" : " failed to link " + output.str()),
+             failed ? SHALE_EXIT_UNAVAILABLE : SHALE_EXIT_IO};
     if (!message.empty())
-      error += ": " + message;
+      error.message += ": " + message;
     if (auto text = llvm::MemoryBuffer::getFile(log))
-      error += "\n" + (*text)->getBuffer().take_front(4000).str();
+      error.message += "\n" + (*text)->getBuffer().take_front(4000).str();
   }
   (void)llvm::sys::fs::remove(log);
   if (status == 0)
     if (std::error_code code = llvm::sys::fs::rename(partial, output)) {
-      error = "cannot write " + output.str() + ": " + code.message();
+      error = {"cannot write " + output.str() + ": " + code.message(), SHALE_EXIT_IO};
       status = 1;
     }
   if (status != 0)

@@ -2,6 +2,7 @@
 #ifndef SHALE_TARGET_LINK_H
 #define SHALE_TARGET_LINK_H
 
+#include "lib/Support/ToolError.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -23,7 +24,7 @@ void stopLinker();
 /// Links object files and the runtime to a program at `output`. Does not use a shell. Returns false
 /// with a message in `error` on failure.
 bool linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
-                 const LinkOptions &options, std::string &error);
+                 const LinkOptions &options, ToolError &error);
 
 /// Returns the folder next to a program for its shared libraries: NAME.libs.
 std::string bundleFolder(llvm::StringRef program);

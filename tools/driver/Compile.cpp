@@ -4,7 +4,6 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
-#include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Link.h"
@@ -18,6 +17,7 @@
 #include "tools/driver/Dumps.h"
 #include "tools/driver/Interrupt.h"
 #include "tools/driver/KernelReports.h"
+#include "tools/driver/Messages.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Pipeline.h"
 #include "tools/driver/PlanFirst.h"
@@ -39,46 +39,6 @@ namespace {
 int usageError(const llvm::Twine &message) {
   llvm::errs() << "shalec: error: " << message << "\n";
   return SHALE_EXIT_USAGE;
-}
-
-/// Prints one line for a diagnostic or a note: tool, severity, file, node, message, line of source.
-void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node,
-               StringRef place, raw_ostream &os) {
-  os << "shalec: " << severity << ": ";
-  std::string text = diagnostic.str();
-  if (!model.empty() && !StringRef(text).contains(model))
-    os << model << ": ";
-  if (!node.empty() && !StringRef(text).contains(node))
-    os << "node '" << node << "': ";
-  os << text;
-  if (!place.empty())
-    os << " (" << place << ")";
-  os << "\n";
-}
-
-/// Prints a diagnostic and its notes; a note names its node if that is a different one.
-void printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
-  const char *severity = "remark";
-  switch (diagnostic.getSeverity()) {
-  case DiagnosticSeverity::Error:
-    severity = "error";
-    break;
-  case DiagnosticSeverity::Warning:
-    severity = "warning";
-    break;
-  case DiagnosticSeverity::Note:
-    severity = "note";
-    break;
-  case DiagnosticSeverity::Remark:
-    break;
-  }
-  std::string node = sourceNode(diagnostic.getLocation());
-  printLine(diagnostic, severity, model, node, sourcePlace(diagnostic.getLocation()), os);
-  for (Diagnostic &note : diagnostic.getNotes()) {
-    std::string other = sourceNode(note.getLocation());
-    bool same = other == node;
-    printLine(note, "note", "", same ? "" : other, same ? "" : sourcePlace(note.getLocation()), os);
-  }
 }
 
 /// Checks what can be checked before the model is read. Returns an exit code.
@@ -143,11 +103,20 @@ public:
     context.printOpOnDiagnostic(false); // it may be the whole program
     context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
       print(diagnostic);
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && !cause)
+        cause = exitCodeOf(diagnostic);
       return success();
     });
   }
 
+  /// Returns the exit code: that of the failed stage, or that of an error with one of its own.
   int run() {
+    int code = compileModel();
+    return code && cause ? *cause : code;
+  }
+
+private:
+  int compileModel() {
     if (options.remarks)
       if (llvm::Error wrong = showRemarks(context, options.remarksFilter))
         return usageError("--remarks-filter: " + llvm::toString(std::move(wrong)));
@@ -206,7 +175,6 @@ public:
     return finish();
   }
 
-private:
   int loadPlugins() {
     DialectRegistry registry;
     for (const std::string &path : options.plugins)
@@ -540,11 +508,13 @@ private:
       }
       link.libraries = target->getLibraries();
       link.bundled = options.bundle;
-      std::string error;
-      if (!linkProgram({object.str().str()}, options.output, link, error)) {
-        llvm::errs() << "shalec: error: cannot link '" << options.output << "': " << error << "\n";
-        return SHALE_EXIT_IO;
+      ToolError wrong;
+      if (!linkProgram({object.str().str()}, options.output, link, wrong)) {
+        llvm::errs() << "shalec: error: cannot link '" << options.output << "': " << wrong.message
+                     << "\n";
+        return wrong.exitCode;
       }
+      std::string error;
       if (options.bundle && !bundleLibraries(options.output, libraries, libraryBytes, error)) {
         llvm::errs() << "shalec: error: cannot bundle the libraries of '" << options.output
                      << "': " << error << "\n";
@@ -573,6 +543,7 @@ private:
   const Target *target = nullptr; // set by run()
   std::optional<Planner> planner; // for advice, if a program is made
   std::optional<ProgramSummary> summary;
+  std::optional<int> cause; // of the first error with an exit code of its own
   int saved = SHALE_EXIT_OK, reported = SHALE_EXIT_OK; // set by instrumentation of passes
   int stageNumber = 1;
   std::string lastDump; // the file of the module before the current stage

@@ -33,31 +33,60 @@ std::string findTool(StringRef name, std::string &searched) {
   return "";
 }
 
-/// Runs a tool; its output goes to `log`.
-bool runTool(StringRef name, std::vector<std::string> arguments, std::string &log,
-             std::string &error) {
-  std::string searched, path = findTool(name, searched);
-  if (path.empty()) {
-    error = name.str() + " is not in " + searched +
-            "; install the CUDA toolkit (13.0 or later) and set CUDA_HOME to its folder";
-    return false;
-  }
+constexpr StringLiteral kRemedy =
+    "; install the CUDA toolkit (13.0 or later) and set CUDA_HOME to its folder";
+
+/// Runs a program without a shell. Its output goes to `log`. Returns its status, or a negative
+/// number with a message in `error`: -1 if it did not start, -2 if it crashed.
+int execute(const std::string &path, std::vector<std::string> arguments, std::string &log,
+            ToolError &error) {
   TemporaryFile output("log", error);
   if (!output)
-    return false;
+    return -1;
   arguments.insert(arguments.begin(), path);
   std::vector<StringRef> views(arguments.begin(), arguments.end());
   std::optional<StringRef> redirects[] = {StringRef(""), output.name(), output.name()};
   std::string message;
   int status = llvm::sys::ExecuteAndWait(path, views, std::nullopt, redirects, 0, 0, &message);
   if (!output.read(log, error))
+    return -1;
+  if (status == -1)
+    error = {path + " does not start: " + message + kRemedy.str(), SHALE_EXIT_UNAVAILABLE};
+  else if (status < 0)
+    error = {path + " crashed: " + message, SHALE_EXIT_INTERNAL};
+  return status;
+}
+
+/// Returns the release of the CUDA toolkit that a tool is of, as "12.4"; empty if it does not tell.
+std::string releaseOf(const std::string &path) {
+  std::string log;
+  ToolError ignored;
+  SmallVector<StringRef> match;
+  if (execute(path, {"--version"}, log, ignored) == 0 &&
+      llvm::Regex("release ([0-9]+\\.[0-9]+)").match(log, &match))
+    return match[1].str();
+  return "";
+}
+
+/// Runs a tool; its output goes to `log`.
+bool runTool(StringRef name, std::vector<std::string> arguments, std::string &log,
+             ToolError &error) {
+  std::string searched, path = findTool(name, searched);
+  if (path.empty()) {
+    error = {name.str() + " is not in " + searched + kRemedy.str(), SHALE_EXIT_UNAVAILABLE};
     return false;
-  if (status == 0)
-    return true;
-  error = path + " failed";
-  if (!message.empty())
-    error += ": " + message;
-  error += "\n" + StringRef(log).take_front(4000).str();
+  }
+  int status = execute(path, std::move(arguments), log, error);
+  if (status <= 0)
+    return status == 0;
+  // A tool of an old toolkit may do. If it fails, its age is the likely cause.
+  int major = 0;
+  std::string release = releaseOf(path);
+  if (!StringRef(release).split('.').first.getAsInteger(10, major) && major < 13)
+    error = {path + " failed, which is of CUDA " + release + kRemedy.str(), SHALE_EXIT_UNAVAILABLE};
+  else
+    error = {path + " failed", SHALE_EXIT_INTERNAL};
+  error.message += "\n" + StringRef(log).take_front(4000).str();
   return false;
 }
 
@@ -89,7 +118,7 @@ std::vector<KernelUsage> readUsage(StringRef log, StringRef architecture) {
 struct Assembled {
   std::unique_ptr<TemporaryFile> cubin;
   std::vector<KernelUsage> usage;
-  std::string error;
+  ToolError error;
 };
 
 Assembled assembleOne(const Architecture &architecture, StringRef ptx) {
@@ -109,7 +138,7 @@ Assembled assembleOne(const Architecture &architecture, StringRef ptx) {
 } // namespace
 
 bool cuda::assemble(ArrayRef<Architecture> architectures, ArrayRef<std::string> ptx,
-                    std::string &fatbin, std::vector<KernelUsage> &usage, std::string &error) {
+                    std::string &fatbin, std::vector<KernelUsage> &usage, ToolError &error) {
   TemporaryFile result("fatbin", error);
   if (!result)
     return false;
@@ -120,7 +149,7 @@ bool cuda::assemble(ArrayRef<Architecture> architectures, ArrayRef<std::string> 
   pool.wait();
   std::vector<std::string> bundle = {"--64", ("--create=" + result.name()).str()};
   for (auto [architecture, one] : llvm::zip(architectures, made)) {
-    if (!one.error.empty()) {
+    if (!one.error.message.empty()) {
       error = one.error;
       return false;
     }

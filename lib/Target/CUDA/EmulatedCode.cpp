@@ -37,13 +37,14 @@ FailureOr<std::string> CudaTarget::compileEmulated(gpu::GPUModuleOp kernels) con
   llvm::SmallVector<char, 0> code;
   if (failed(host.emitObject(*module, code)))
     return failure();
-  std::string error, library;
+  ToolError error;
+  std::string library;
   TemporaryFile object("o", error), linked("so", error);
   LinkOptions options;
   options.shared = true;
   if (!object || !linked || !object.write(StringRef(code.data(), code.size()), error) ||
       !linkProgram({object.name().str()}, linked.name(), options, error) ||
       !linked.read(library, error))
-    return kernels.emitError() << "cannot link the emulated kernels: " << error;
+    return emitToolError(kernels.getLoc(), "cannot link the emulated kernels", error);
   return library;
 }

@@ -2,6 +2,7 @@
 #ifndef SHALE_TARGET_CUDA_GPUCODE_H
 #define SHALE_TARGET_CUDA_GPUCODE_H
 
+#include "lib/Support/ToolError.h"
 #include "lib/Target/CUDA/CUDA.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -20,7 +21,7 @@ mlir::FailureOr<std::vector<std::string>> emitPtx(mlir::gpu::GPUModuleOp kernels
 /// toolkit's ptxas and fatbinary. Returns false with a message in `error` on failure. `usage` gets
 /// an entry per architecture and kernel, named as in the PTX.
 bool assemble(llvm::ArrayRef<Architecture> architectures, llvm::ArrayRef<std::string> ptx,
-              std::string &fatbin, std::vector<KernelUsage> &usage, std::string &error);
+              std::string &fatbin, std::vector<KernelUsage> &usage, ToolError &error);
 
 /// A kernel that is compiled for the CPU.
 struct HostKernel {

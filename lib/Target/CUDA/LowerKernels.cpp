@@ -45,9 +45,10 @@ FailureOr<std::string> CudaTarget::compile(gpu::GPUModuleOp kernels,
   FailureOr<std::vector<std::string>> ptx = emitPtx(kernels, architectures);
   if (failed(ptx))
     return failure();
-  std::string fatbin, error;
+  std::string fatbin;
+  ToolError error;
   if (!assemble(architectures, *ptx, fatbin, usage, error))
-    return kernels.emitError() << "cannot assemble the kernels: " << error;
+    return emitToolError(kernels.getLoc(), "cannot assemble the kernels", error);
   return fatbin;
 }
 

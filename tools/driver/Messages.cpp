@@ -1,0 +1,45 @@
+//===- Messages.cpp - Text of the compiler's diagnostics ------------------===//
+#include "tools/driver/Messages.h"
+#include "lib/Analysis/Timeline.h"
+
+using namespace mlir;
+using namespace shale;
+
+/// Prints one line for a diagnostic or a note: tool, severity, file, node, message, line of source.
+static void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node,
+                      StringRef place, raw_ostream &os) {
+  os << "shalec: " << severity << ": ";
+  std::string text = diagnostic.str();
+  if (!model.empty() && !StringRef(text).contains(model))
+    os << model << ": ";
+  if (!node.empty() && !StringRef(text).contains(node))
+    os << "node '" << node << "': ";
+  os << text;
+  if (!place.empty())
+    os << " (" << place << ")";
+  os << "\n";
+}
+
+void shale::printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {
+  const char *severity = "remark";
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    severity = "error";
+    break;
+  case DiagnosticSeverity::Warning:
+    severity = "warning";
+    break;
+  case DiagnosticSeverity::Note:
+    severity = "note";
+    break;
+  case DiagnosticSeverity::Remark:
+    break;
+  }
+  std::string node = sourceNode(diagnostic.getLocation());
+  printLine(diagnostic, severity, model, node, sourcePlace(diagnostic.getLocation()), os);
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    std::string other = sourceNode(note.getLocation());
+    bool same = other == node;
+    printLine(note, "note", "", same ? "" : other, same ? "" : sourcePlace(note.getLocation()), os);
+  }
+}
