@@ -151,9 +151,11 @@ bool isNamed(const char *name) {
 }
 
 /// Counts an operation. Returns whether its data is never posted.
-bool isSilent() {
+bool isSilent(Communicator &communicator) {
   std::unique_lock<std::mutex> lock(mutex);
   ++operations;
+  if (isNamed("SHALE_STUB_ASYNC"))
+    communicator.failsAfter = static_cast<int64_t>(communicator.begun.load());
   bool hangs = isNamed("SHALE_STUB_HANG");
   bool silent = isNamed("SHALE_STUB_SILENT");
   lock.unlock();
@@ -233,7 +235,7 @@ ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
   }
   if (call.count == 0)
     return ncclSuccess;
-  call.silent = isSilent();
+  call.silent = isSilent(*communicator);
   auto *stream = reinterpret_cast<CUstream>(cudaStream);
   if (groupDepth == 0)
     return launch({{communicator, stream, {call}}});
@@ -382,6 +384,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *result) {
   std::shared_ptr<Communicator> communicator = find(handle);
   REQUIRE(communicator && result, "the communicator does not exist");
   *result = connect(*communicator);
+  // The caller sees that the operations have finished before it asks for the second time.
+  int64_t before = communicator->failsAfter;
+  if (before >= 0 && communicator->finished >= static_cast<uint64_t>(before) &&
+      ++communicator->asked > 1)
+    communicator->fail(*result = ncclRemoteError, "SHALE_STUB_ASYNC names this rank");
   // An injected error is one of the communicator.
   if (int error = injected("ncclCommGetAsyncError", parseResult)) {
     communicator->fail(static_cast<ncclResult_t>(error), "injected");

@@ -24,6 +24,9 @@ struct Communicator {
   std::map<void *, std::pair<CUdeviceptr, uint64_t>> registered; ///< start and bytes, by handle
   // Operations of a communicator run one after the other, whatever their streams.
   std::atomic<uint64_t> begun{0}, finished{0};
+  /// Operations that finish before an error that the environment asks for; -1: none.
+  std::atomic<int64_t> failsAfter{-1};
+  int asked = 0; ///< how often since then
 
   void fail(ncclResult_t result, const std::string &message);
 };

@@ -78,6 +78,8 @@ private:
     int size = 1, own = 0;
     ncclComm_t comm = nullptr;
     std::vector<int> others; // ranks
+    int32_t lastSite = -1;   // of the collective that was started last
+    int64_t lastNumber = 0;
   };
   struct Site {
     CUevent ready = nullptr, done = nullptr;
@@ -111,11 +113,14 @@ private:
   double pause() const { return std::clamp(timeout / 20, 0.01, 1.0); }
   double patience() const { return std::clamp(timeout / 2, 0.5, 5.0); }
   CUevent markDone(CUstream stream);
+  int64_t count(int32_t site);
   void follow();
   std::optional<Pending> oldest();
   std::optional<Pending> oldestOutside();
   std::optional<Pending> oldestOfGraph();
   void watchOver();
+  void requireNoError(const std::optional<Pending> &late) const;
+  std::string describe(int32_t site, int64_t number) const;
   std::string describeSilence(const Axis &axis) const;
 
   const ShaleProgram &program;
@@ -293,9 +298,16 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
       continue;
     if (runs.empty())
       ranSince = Clock::now();
-    runs.push_back({request.site, ++number, markDone(stream)});
-    sent[request.site] += program.sites[request.site].sent_bytes;
+    runs.push_back({request.site, count(request.site), markDone(stream)});
   }
+}
+
+/// Counts a collective that is started, and returns its number.
+int64_t NcclCollectives::count(int32_t site) {
+  sent[site] += program.sites[site].sent_bytes;
+  Axis &axis = axes[program.sites[site].axis];
+  axis.lastSite = site;
+  return axis.lastNumber = ++number;
 }
 
 /// Records an event of its own, which the watchdog queries and puts back into `spareEvents`.
@@ -325,13 +337,12 @@ void NcclCollectives::beginCapture(ShaleFunction function) {
 void NcclCollectives::launched(ShaleFunction function) {
   std::lock_guard<std::mutex> lock(mutex);
   const std::vector<int32_t> &ran = graphs[function];
-  for (int32_t site : ran)
-    sent[site] += program.sites[site].sent_bytes;
   CUevent done = markDone(device.computeStream());
   if (launches.empty())
     follow();
   launches.push_back({ran, number + 1, done});
-  number += ran.size();
+  for (int32_t site : ran)
+    count(site);
 }
 
 /// Begins to follow the progress of a graph.
@@ -466,6 +477,34 @@ std::string NcclCollectives::describeSilence(const Axis &axis) const {
   return (silent.size() == 1 ? "rank " : "ranks ") + list + " did not reach it, or ended";
 }
 
+/// Returns kind, node and number of a collective, with an open parenthesis.
+std::string NcclCollectives::describe(int32_t site, int64_t number) const {
+  const ShaleSite &what = program.sites[site];
+  return format("%s '%s' (number %lld of the run",
+                kindName(static_cast<ShaleCollectiveKind>(what.kind)), what.name,
+                (long long)number);
+}
+
+/// Ends the process if a communicator has an error. NCCL may find one while no collective is
+/// pending, for example when it loses the connection to a rank.
+void NcclCollectives::requireNoError(const std::optional<Pending> &late) const {
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const Axis &axis = axes[a];
+    ncclResult_t state = ncclSuccess;
+    if (!axis.comm || library.ncclCommGetAsyncError(axis.comm, &state) != ncclSuccess ||
+        state == ncclSuccess || state == ncclInProgress)
+      continue;
+    const char *error = library.ncclGetErrorString(state);
+    if (late && program.sites[late->site].axis == static_cast<int32_t>(a))
+      die(SHALE_EXIT_PEER, describe(late->site, late->number) + ") failed: NCCL: " + error);
+    std::string last = axis.lastSite < 0 ? "there was no collective yet"
+                                         : "the last collective is " +
+                                               describe(axis.lastSite, axis.lastNumber) + ")";
+    die(SHALE_EXIT_PEER, format("NCCL failed along axis '%s', where %s: %s", program.axes[a].name,
+                                last.c_str(), error));
+  }
+}
+
 /// Ends the process if a collective takes too long, or if NCCL reports an error.
 void NcclCollectives::watchOver() {
   if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
@@ -473,22 +512,14 @@ void NcclCollectives::watchOver() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!ended.wait_for(lock, std::chrono::duration<double>(pause()), [&] { return ending; })) {
     std::optional<Pending> late = oldest();
-    if (!late)
-      continue;
-    const ShaleSite &what = program.sites[late->site];
-    const char *kind = kindName(static_cast<ShaleCollectiveKind>(what.kind));
-    ncclResult_t state = ncclSuccess;
-    library.ncclCommGetAsyncError(axes[what.axis].comm, &state);
-    if (state != ncclSuccess && state != ncclInProgress)
+    requireNoError(late);
+    if (late && std::chrono::duration<double>(Clock::now() - late->since).count() > timeout) {
+      const ShaleSite &what = program.sites[late->site];
       die(SHALE_EXIT_PEER,
-          format("%s '%s' (number %lld of the run) failed: NCCL: %s", kind, what.name,
-                 (long long)late->number, library.ncclGetErrorString(state)));
-    if (std::chrono::duration<double>(Clock::now() - late->since).count() > timeout)
-      die(SHALE_EXIT_PEER,
-          format("%s '%s' (number %lld of the run, %lld bytes sent per rank) is not complete after "
-                 "%.1f s: %s",
-                 kind, what.name, (long long)late->number, (long long)what.sent_bytes, timeout,
+          format("%s, %lld bytes sent per rank) is not complete after %.1f s: %s",
+                 describe(late->site, late->number).c_str(), (long long)what.sent_bytes, timeout,
                  describeSilence(axes[what.axis]).c_str()));
+    }
   }
 }
 
