@@ -116,6 +116,12 @@ public:
   /// Returns what times the algorithms of products (Tuner.h); null if there is nothing to choose.
   virtual ProductTuner *tuner() { return nullptr; }
 
+  /// Returns a JSON object for --report-device: "blocks" of device memory in the order of their
+  /// allocation, each with what it is for ("what"), its "bytes" and those by which the driver's
+  /// count of memory in use grew ("counted"); and the bytes of the device that are in use now
+  /// ("used"), by any process. Empty if the device shares the memory of the host.
+  virtual std::string reportMemory() { return "{}"; }
+
   // ---- memory; failure throws
 
   /// Allocates a block in the device's memory, or in host memory that the device copies from and to

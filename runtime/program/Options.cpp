@@ -253,6 +253,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     choice(g, "--tune-products", tuneProducts, "HOW", {"true", "false"},
            "time cuBLASLt's algorithms at the first start, and keep the choice beside the program; "
            "false: take the first of each");
+    text(g, "--report-device", o.reportDevice, "FILE",
+         "JSON: blocks of device memory, and what the driver counts, at the end of the run");
     app.add_flag("--no-graph", noGraph, "do not replay the step as a CUDA graph")->group(g);
   }
   app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")->group(g);

@@ -37,11 +37,11 @@ struct Options {
   int nproc = 0; // 0: not given
   double commTimeout = 300;
   bool describe = false;
-  std::string reportBuffers;
-  std::string deviceLibraries; // folder; empty: the loader's
-  bool graph = true;           // whether the device replays a captured step
-  bool tuneProducts = true;    // whether algorithms of products are timed
-  std::string comm = "nccl";   // of a device with its own memory: nccl, or staged through the host
+  std::string reportBuffers, reportDevice; // files; empty: none
+  std::string deviceLibraries;             // folder; empty: the loader's
+  bool graph = true;                       // whether the device replays a captured step
+  bool tuneProducts = true;                // whether algorithms of products are timed
+  std::string comm = "nccl"; // of a device with its own memory: nccl, or staged through the host
 
   std::vector<std::string> warnings; // about flags without effect
 

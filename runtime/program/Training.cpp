@@ -229,15 +229,15 @@ void Training::writeModel() {
   }
 }
 
-/// Writes one file with an object per rank.
-void Training::reportBuffers() {
-  std::vector<std::string> ranks = connection.peers->gather(watch->report());
+/// Writes one file with a JSON object per rank.
+void Training::writeRanks(const std::string &path, const std::string &own) {
+  std::vector<std::string> ranks = connection.peers->gather(own);
   if (rendezvous.rank != 0)
     return;
   std::string text;
   for (const std::string &one : ranks)
     text += (text.empty() ? "[" : ",\n ") + one;
-  replaceFile(options.reportBuffers, text + "]\n");
+  replaceFile(path, text + "]\n");
 }
 
 void Training::report(const char *end) {
@@ -305,7 +305,9 @@ int Training::runToEnd() {
     return *code;
   progress.clear();
   if (watch)
-    reportBuffers();
+    writeRanks(options.reportBuffers, watch->report());
+  if (!options.reportDevice.empty())
+    writeRanks(options.reportDevice, device->reportMemory());
   save(true);
   report("done");
   if (rendezvous.rank == 0)

@@ -68,7 +68,7 @@ private:
   /// with a warning.
   void save(bool last);
   void writeModel();
-  void reportBuffers();
+  void writeRanks(const std::string &path, const std::string &own);
   /// Writes report.html at the end of a run, on rank 0.
   void report(const char *end);
   /// Places constants, inputs, hyper-parameters and metrics in memory.

@@ -203,7 +203,7 @@ bool shale::isProgramFlag(StringRef flag) {
        "beta2",        "eps",         "momentum",       "weight-decay",   "clip-grad-norm",
        "seed",         "out",         "nproc",          "checkpoint",     "save-every",
        "keep",         "resume",      "init",           "init-map",       "epochs",
-       "comm-timeout", "trace",       "report-buffers", "tensorboard",    "file-size",
-       "peak-tflops"},
+       "comm-timeout", "trace",       "report-buffers", "report-device",  "tensorboard",
+       "file-size",    "peak-tflops"},
       flag);
 }

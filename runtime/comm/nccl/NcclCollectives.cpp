@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -532,8 +533,18 @@ void NcclCollectives::awaitDiagnosis() {
   }
 }
 
-/// Throws with exit code 69 if two ranks use one GPU, which NCCL does not allow.
+/// Whether NCCL lets ranks share a GPU: from 2.30 on, if the environment asks for it.
+bool ranksMayShareGpus() {
+  const char *asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  int version = 0;
+  return asked && std::string(asked) == "1" && nccl().ncclGetVersion(&version) == ncclSuccess &&
+         version >= NCCL_VERSION(2, 30, 0);
+}
+
+/// Throws with exit code 69 if two ranks use one GPU and NCCL does not allow it.
 void requireOwnGpus(int ranks, Peers &peers, const CudaDevice &device) {
+  if (peers.agree(ranksMayShareGpus() ? 0 : 1) == 0)
+    return;
   std::vector<std::string> all = peers.gather(device.uuid());
   int64_t found = 0; // 1 + first * ranks + second
   for (size_t second = 0; second < all.size() && !found; ++second)

@@ -3,6 +3,7 @@
 #include "runtime/device/host/Host.h"
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 namespace shale::rt::cuda {
 
@@ -132,6 +133,7 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
   auto memory = std::make_unique<CudaMemory>(cu, space, bytes, pinned);
   if (bytes == 0)
     return memory;
+  int64_t before = usedBytes();
   if (CUresult result = memory->allocate(); result != CUDA_SUCCESS) {
     size_t unused = 0, all = 0;
     bool known = space == SHALE_SPACE_DEVICE && cu.cuMemGetInfo(&unused, &all) == CUDA_SUCCESS;
@@ -143,11 +145,26 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
          (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,
          cu.explain(result).c_str(), room.c_str());
   }
-  if (space == SHALE_SPACE_DEVICE)
+  if (space == SHALE_SPACE_DEVICE) {
+    blocks.push_back({what, bytes, usedBytes() - before});
     require(cu.cuMemsetD8Async(address(memory->data()), 0, bytes, compute), "clear memory");
-  else
+  } else {
     std::memset(memory->data(), 0, bytes);
+  }
   return memory;
+}
+
+/// Returns the bytes of the GPU that any process has in use; 0 if the driver does not tell.
+int64_t CudaDevice::usedBytes() const {
+  size_t unused = 0, all = 0;
+  return cu.cuMemGetInfo(&unused, &all) == CUDA_SUCCESS ? all - unused : 0;
+}
+
+std::string CudaDevice::reportMemory() {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Block &block : blocks)
+    list.push_back({{"what", block.what}, {"bytes", block.bytes}, {"counted", block.counted}});
+  return nlohmann::json{{"blocks", list}, {"used", usedBytes()}}.dump();
 }
 
 bool CudaDevice::isHost(const void *pointer) const {

@@ -42,6 +42,7 @@ public:
   bool hasCollectives() const override { return true; }
   ProductTuner *tuner() override { return products.get(); }
   bool runsAhead() const override { return true; }
+  std::string reportMemory() override;
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
@@ -75,7 +76,13 @@ private:
     CUevent ready, done; // the operands may be accessed; the copy is complete
   };
 
+  struct Block {
+    std::string what;
+    int64_t bytes, counted; // asked for, and by which the driver's count grew
+  };
+
   void loadKernels();
+  int64_t usedBytes() const;
   void onHost(std::function<void()> body);
   bool isHost(const void *address) const;
   CUgraphExec capture(ShaleFunction function, const std::function<void()> &body);
@@ -85,6 +92,7 @@ private:
   CUdevice device = 0;
   CUcontext context = nullptr;
   std::string name;
+  std::vector<Block> blocks; // of device memory
   CUstream compute = nullptr, toDevice = nullptr, toHost = nullptr;
   std::unique_ptr<Memory> workspace;
   std::unique_ptr<Blas> blas;
