@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Cluster.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/Target.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/codegen/Kernel.h"
@@ -80,6 +81,38 @@ std::vector<Tensor> test::randomArguments(ModuleOp module, unsigned seed, int64_
     value.roundToElement();
     arguments.push_back(value);
   }
+  return arguments;
+}
+
+OwningOpRef<ModuleOp> test::wrapKernel(rt::KernelOp kernel) {
+  OpBuilder b(kernel.getContext());
+  Location loc = kernel.getLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  b.setInsertionPointToEnd(module->getBody());
+  Block &body = kernel.getBody().front();
+  Operation *yield = body.getTerminator();
+  auto function = func::FuncOp::create(
+      b, loc, "f", b.getFunctionType(body.getArgumentTypes(), yield->getOperandTypes()));
+  b.setInsertionPointToEnd(function.addEntryBlock());
+  auto cluster = nn::ClusterOp::create(b, loc, yield->getOperandTypes(), function.getArguments(),
+                                       kernel.getAliasesAttr());
+  func::ReturnOp::create(b, loc, cluster.getResults());
+  IRMapping mapping;
+  kernel.getBody().cloneInto(&cluster.getBody(), mapping);
+  Operation *end = cluster.getBody().front().getTerminator();
+  b.setInsertionPoint(end);
+  nn::YieldOp::create(b, loc, end->getOperands());
+  end->erase();
+  return module;
+}
+
+std::vector<Tensor> test::kernelArguments(ModuleOp module) {
+  std::vector<Tensor> arguments = randomArguments(module, 1, 7);
+  for (Tensor &argument : arguments)
+    if (argument.isFloat() && argument.size() == 1)
+      argument.mutableFloats()[0] = std::abs(argument.mutableFloats()[0]) + 0.1;
+  for (Tensor &argument : arguments)
+    argument.roundToElement();
   return arguments;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H
 #define SHALE_TEST_UNIT_CODEGEN_KERNELRUNNER_H
 
+#include "dialects/rt/RT.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,6 +31,12 @@ void prepare(mlir::MLIRContext &context);
 
 /// Random arguments of @f: floats around 0, integers in [-1, bound).
 std::vector<interp::Tensor> randomArguments(mlir::ModuleOp module, unsigned seed, int64_t bound);
+
+/// Makes a module with @f, which has the kernel as its only op.
+mlir::OwningOpRef<mlir::ModuleOp> wrapKernel(rt::KernelOp kernel);
+
+/// Random arguments of such an @f. Rates, scales and norms, which are single numbers, are positive.
+std::vector<interp::Tensor> kernelArguments(mlir::ModuleOp module);
 
 /// Runs @f in the interpreter, in f64.
 std::vector<interp::Tensor> interpret(mlir::ModuleOp module,

@@ -4,10 +4,8 @@
 // usage: emulate-kernels FILE of `shalec --target cuda:.. --emit rt`. Exit code 1 after a
 // difference.
 #include "KernelRunner.h"
-#include "dialects/nn/Ops/Cluster.h"
 #include "dialects/rt/RT.h"
 #include "lib/Target/Target.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include <cmath>
 #include <cstdio>
@@ -18,40 +16,6 @@ using namespace shale::test;
 using interp::Tensor;
 
 namespace {
-
-/// Makes a module with @f, which has the kernel as its only op.
-mlir::OwningOpRef<mlir::ModuleOp> wrap(rt::KernelOp kernel) {
-  mlir::OpBuilder b(kernel.getContext());
-  mlir::Location loc = kernel.getLoc();
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
-  b.setInsertionPointToEnd(module->getBody());
-  mlir::Block &body = kernel.getBody().front();
-  mlir::Operation *yield = body.getTerminator();
-  auto function = mlir::func::FuncOp::create(
-      b, loc, "f", b.getFunctionType(body.getArgumentTypes(), yield->getOperandTypes()));
-  b.setInsertionPointToEnd(function.addEntryBlock());
-  auto cluster = nn::ClusterOp::create(b, loc, yield->getOperandTypes(), function.getArguments(),
-                                       kernel.getAliasesAttr());
-  mlir::func::ReturnOp::create(b, loc, cluster.getResults());
-  mlir::IRMapping mapping;
-  kernel.getBody().cloneInto(&cluster.getBody(), mapping);
-  mlir::Operation *end = cluster.getBody().front().getTerminator();
-  b.setInsertionPoint(end);
-  nn::YieldOp::create(b, loc, end->getOperands());
-  end->erase();
-  return module;
-}
-
-/// Rates, scales and norms are positive.
-std::vector<Tensor> argumentsOf(mlir::ModuleOp module) {
-  std::vector<Tensor> arguments = randomArguments(module, 1, 7);
-  for (Tensor &argument : arguments)
-    if (argument.isFloat() && argument.size() == 1)
-      argument.mutableFloats()[0] = std::abs(argument.mutableFloats()[0]) + 0.1;
-  for (Tensor &argument : arguments)
-    argument.roundToElement();
-  return arguments;
-}
 
 bool has16BitFloats(rt::KernelOp kernel) {
   auto is = [](mlir::Value value) {
@@ -99,8 +63,9 @@ TEST(Emulate, EveryKernelOfAProgram) {
   double worst = 0;
   for (auto kernel : program->getOps<rt::KernelOp>()) {
     SCOPED_TRACE(kernel.getSymName().str());
-    auto module = wrap(kernel);
-    std::vector<Tensor> arguments = argumentsOf(*module), expected = interpret(*module, arguments);
+    auto module = wrapKernel(kernel);
+    std::vector<Tensor> arguments = kernelArguments(*module),
+                        expected = interpret(*module, arguments);
     RunOptions options;
     options.target = target->getName().str();
     options.fuse = false;
