@@ -80,7 +80,7 @@ CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
 
 
 # Functions that the families of handlers share.
-SHARED = set(re.findall(r"^mlir::Value (\w+)\(", (FRONTEND / "Ops" / "Ops.h").read_text(), re.M))
+SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^mlir::Value (\w+)\(", path.read_text(), re.M)}
 
 
 def created(place, text, known, ops, seen):

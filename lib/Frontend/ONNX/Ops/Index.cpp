@@ -55,9 +55,7 @@ static bool isData(Node &node, Value value) {
           llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
-/// Converts negative indices, which count from the end, to positive ones if the
-/// indices are computed.
-static Value wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
+Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table) {
   if (node.importer.constantOf(indices))
     return countFromEnd(node, indices, sizes, table);
   if (isData(node, indices))
@@ -157,6 +155,16 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
   for (int64_t i = axis; i + 1 < type.getRank(); ++i)
     back.push_back(ids.getRank() + i);
   return node.transpose(found, back);
+}
+
+Value onnx::lookUp(Node &node, Value input, Value indices, int64_t axis) {
+  Type element = Node::type(indices).getElementType();
+  if (!element.isInteger(64) && !element.isInteger(32)) {
+    (void)node.error("indices must be integers");
+    return {};
+  }
+  indices = wrapped(node, indices, {Node::type(input).getDimSize(axis)}, input);
+  return indices ? gatherAlong(node, input, indices, axis) : Value();
 }
 
 static LogicalResult importGather(Node &node) {

@@ -7,6 +7,7 @@
 namespace shale::onnx {
 
 void registerActivationOps(HandlerRegistry &registry);
+void registerAttentionOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
 void registerConvOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
@@ -17,6 +18,7 @@ void registerLossOps(HandlerRegistry &registry);
 void registerMatmulOps(HandlerRegistry &registry);
 void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
+void registerRuntimeAttentionOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
@@ -29,6 +31,15 @@ mlir::Value bounded(Node &node, mlir::Value x, mlir::Value bound, nn::Predicate 
 /// Returns null after an error.
 mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int64_t axis,
                         std::optional<int64_t> padding = std::nullopt);
+
+/// The same for any integer indices: negative ones count from the end, constant ones are checked.
+mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t axis);
+
+/// Converts negative indices, which count from the end of `sizes` (one, or one for each element of
+/// the last dimension), and checks constant ones. `table` is named by the error. Returns null after
+/// an error.
+mlir::Value wrapped(Node &node, mlir::Value indices, llvm::ArrayRef<int64_t> sizes,
+                    mlir::Value table = {});
 
 } // namespace shale::onnx
 

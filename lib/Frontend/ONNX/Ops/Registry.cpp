@@ -7,6 +7,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
   static HandlerRegistry registry = [] {
     HandlerRegistry all;
     registerActivationOps(all);
+    registerAttentionOps(all);
     registerConstantOps(all);
     registerConvOps(all);
     registerDataOps(all);
@@ -17,6 +18,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerMatmulOps(all);
     registerNormOps(all);
     registerReduceOps(all);
+    registerRuntimeAttentionOps(all);
     registerSequenceOps(all);
     return all;
   }();

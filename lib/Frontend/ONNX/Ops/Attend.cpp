@@ -1,0 +1,323 @@
+//===- Attend.cpp - Attention that several operators build ----------------===//
+//
+// Attention without masks, or with one that is computed from inputs, becomes
+// nn.attention at once, so that no value of all pairs of positions is made. Other
+// forms are built from products and a softmax: recovery makes nn.attention of
+// them if it can, for it knows which masks are causal and which have gradients.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Ops/Attend.h"
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Norm.h"
+#include <limits>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Value onnx::splitHeads(Node &node, Value value, int64_t heads) {
+  if (!value)
+    return {};
+  auto type = Node::type(value);
+  if (type.getRank() != 3 || heads < 1 || type.getDimSize(2) % heads != 0) {
+    (void)node.error("cannot split " + Node::name(type) + " into " + Twine(heads) + " heads");
+    return {};
+  }
+  int64_t batch = type.getDimSize(0), length = type.getDimSize(1);
+  return node.transpose(node.reshape(value, {batch, length, heads, type.getDimSize(2) / heads}),
+                        {0, 2, 1, 3});
+}
+
+Value onnx::joinHeads(Node &node, Value value) {
+  if (!value)
+    return {};
+  ArrayRef<int64_t> shape = Node::type(value).getShape();
+  SmallVector<int64_t> joined = {shape[0], shape[2], shape[1] * shape[3]};
+  return node.reshape(node.transpose(value, {0, 2, 1, 3}), joined);
+}
+
+Value onnx::bothSeen(Node &node, Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return node.binary<nn::AndOp>(a, b);
+}
+
+Value onnx::numbers(Node &node, int64_t first, int64_t size, bool column) {
+  SmallVector<int64_t> shape = {size, 1};
+  if (!column)
+    std::swap(shape[0], shape[1]);
+  auto type = RankedTensorType::get(shape, node.builder.getI64Type());
+  Value count = nn::IotaOp::create(node.builder, node.loc, type, column ? 0 : 1);
+  return first == 0 ? count : node.binary<nn::AddOp>(count, node.constant(type, double(first)));
+}
+
+Value onnx::seenPositions(Node &node, const Attend &form) {
+  int64_t queries = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
+  Value seen;
+  auto limit = [&](int64_t by, nn::Predicate predicate) {
+    Value own = numbers(node, form.offset + by, queries, /*column=*/true);
+    Value other = numbers(node, 0, keys, /*column=*/false);
+    seen = bothSeen(node, seen, node.binary(other, own, predicate));
+  };
+  if (form.causal)
+    limit(0, nn::Predicate::LE);
+  if (form.before >= 0)
+    limit(-form.before, nn::Predicate::GE);
+  if (form.after >= 0 && !form.causal) // causal sees less
+    limit(form.after, nn::Predicate::LE);
+  return seen;
+}
+
+Value onnx::withinLengths(Node &node, Value lengths, int64_t keys) {
+  auto type = Node::type(lengths);
+  Value places = numbers(node, 0, keys, /*column=*/false);
+  Value column =
+      node.cast(node.reshape(lengths, {type.getNumElements(), 1}), node.builder.getI64Type());
+  Value within = node.binary(places, column, nn::Predicate::LT);
+  return node.reshape(within, {type.getNumElements(), 1, 1, keys});
+}
+
+/// Whether the value is a choice between 0 and a finite number. Its rows are never hidden entirely.
+static bool isFiniteMask(Node &node, Value mask) {
+  while (Operation *op = mask.getDefiningOp()) {
+    if (auto choice = dyn_cast<nn::SelectOp>(op)) {
+      auto isFinite = [&](Value value) {
+        std::optional<double> number = node.scalarConstant(value);
+        return number && std::isfinite(*number);
+      };
+      return isFinite(choice.getOnTrue()) && isFinite(choice.getOnFalse());
+    }
+    if (!isa<nn::ReshapeOp, nn::BroadcastOp, nn::TransposeOp, nn::SliceOp>(op))
+      return false;
+    mask = op->getOperand(0);
+  }
+  return false;
+}
+
+static LogicalResult checkAttend(Node &node, const Attend &form) {
+  auto q = Node::type(form.query), k = Node::type(form.key), v = Node::type(form.value);
+  bool fits = q.getRank() == 4 && k.getRank() == 4 && v.getRank() == 4 &&
+              isa<FloatType>(q.getElementType()) && q.getElementType() == k.getElementType() &&
+              q.getElementType() == v.getElementType();
+  fits = fits && q.getDimSize(0) == k.getDimSize(0) && q.getDimSize(0) == v.getDimSize(0) &&
+         k.getDimSize(1) == v.getDimSize(1) && k.getDimSize(2) == v.getDimSize(2) &&
+         q.getDimSize(3) == k.getDimSize(3) && k.getDimSize(1) > 0 && q.getDimSize(1) > 0 &&
+         q.getDimSize(1) % k.getDimSize(1) == 0;
+  if (!fits)
+    return node.error("queries " + Node::name(q) + ", keys " + Node::name(k) + " and values " +
+                      Node::name(v) + " do not fit: [batch, heads, positions, features]");
+  if (!std::isfinite(form.scale) || !std::isfinite(form.softcap) || form.softcap < 0)
+    return node.error("scale and softcap must be finite, softcap not negative");
+  SmallVector<int64_t> scores = {q.getDimSize(0), q.getDimSize(1), q.getDimSize(2),
+                                 k.getDimSize(2)};
+  for (Value mask : {form.added, form.seen}) {
+    if (!mask)
+      continue;
+    ArrayRef<int64_t> shape = Node::type(mask).getShape();
+    bool broadcasts = shape.size() <= 4;
+    for (size_t i = 0; broadcasts && i < shape.size(); ++i)
+      broadcasts = shape[i] == 1 || shape[i] == scores[4 - shape.size() + i];
+    if (!broadcasts)
+      return node.error("the mask " + Node::name(mask.getType()) +
+                        " does not broadcast to the scores [" + Twine(scores[0]) + ", " +
+                        Twine(scores[1]) + ", " + Twine(scores[2]) + ", " + Twine(scores[3]) + "]");
+  }
+  return success();
+}
+
+/// Repeats each of G heads so that there are H.
+static Value repeatHeads(Node &node, Value value, int64_t heads) {
+  ArrayRef<int64_t> shape = Node::type(value).getShape();
+  int64_t groups = shape[1];
+  if (groups == heads)
+    return value;
+  SmallVector<int64_t> split = {shape[0], groups, 1, shape[2], shape[3]}, wide(split),
+                       merged = {shape[0], heads, shape[2], shape[3]};
+  wide[2] = heads / groups;
+  return node.reshape(node.broadcast(node.reshape(value, split), wide), merged);
+}
+
+static Value rank4(Node &node, Value value) {
+  SmallVector<int64_t> shape(Node::type(value).getShape());
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  return node.reshape(value, shape);
+}
+
+static Value direct(Node &node, const Attend &form, bool causal) {
+  auto q = Node::type(form.query), v = Node::type(form.value);
+  SmallVector<int64_t> shape(q.getShape());
+  shape.back() = v.getShape().back();
+  Value seen = form.seen ? rank4(node, form.seen) : Value();
+  if (form.seen && !seen)
+    return {};
+  auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
+  auto op = nn::AttentionOp::create(
+      node.builder, node.loc, TypeRange{q.clone(shape), q.clone(q.getShape().drop_back())},
+      form.query, form.key, form.value, Value(), seen, ValueRange(),
+      form.hidden ? node.builder.getF64FloatAttr(*form.hidden) : FloatAttr(),
+      unit(bool(form.hidden)), unit(form.seen && !form.hidden), unit(causal),
+      node.builder.getF64FloatAttr(form.scale), nn::DropAttr());
+  node.adopt(op);
+  return op.getResult();
+}
+
+Value onnx::attend(Node &node, Attend form, AttendScores *scores) {
+  if (!form.query || !form.key || !form.value || failed(checkAttend(node, form)))
+    return {};
+  auto q = Node::type(form.query), k = Node::type(form.key);
+  bool aligned = form.causal && form.offset == k.getDimSize(2) - q.getDimSize(2) &&
+                 form.before < 0 && form.offset >= 0;
+  bool plain = form.before < 0 && form.after < 0 && (!form.causal || aligned);
+  bool computed = !form.seen || !node.importer.constantOf(form.seen);
+  if (plain && computed && !form.added && form.softcap == 0 && !scores &&
+      !(form.hidden && form.causal))
+    return direct(node, form, aligned);
+
+  Value places = seenPositions(node, form);
+  if (node.hasFailed())
+    return {};
+  AttendScores own;
+  AttendScores &at = scores ? *scores : own;
+  Value key = repeatHeads(node, form.key, q.getDimSize(1));
+  Value value = repeatHeads(node, form.value, q.getDimSize(1));
+  at.product = node.matmul(form.query, key, false, /*transposeRhs=*/true);
+  auto scaled = [&](Value x, double by) {
+    return x ? node.binary<nn::MulOp>(x, node.constant(Node::type(x), by)) : Value();
+  };
+  at.product = scaled(at.product, form.scale);
+  at.capped = at.product;
+  if (form.softcap != 0) {
+    Value bent = scaled(at.product, 1 / form.softcap);
+    at.capped = scaled(bent ? node.unary<nn::TanhOp>(bent) : Value(), form.softcap);
+  }
+  at.masked = at.capped;
+  if (form.added)
+    at.masked = node.binary<nn::AddOp>(at.masked, form.added);
+  if (!at.masked || !value)
+    return {};
+  auto type = Node::type(at.masked);
+  if (form.seen && form.hidden) {
+    auto row = RankedTensorType::get(Node::type(form.seen).getShape(), type.getElementType());
+    Value mask = node.create<nn::SelectOp>(row, form.seen, node.constant(row, 0),
+                                           node.constant(row, *form.hidden));
+    at.masked = node.binary<nn::AddOp>(at.masked, mask);
+  } else {
+    places = bothSeen(node, form.seen, places);
+  }
+  if (places) {
+    Value all = node.broadcast(places, type.getShape());
+    at.masked = at.masked && all ? node.create<nn::SelectOp>(type, all, at.masked,
+                                                             node.constant(type, -kInfinity))
+                                 : Value();
+  }
+  if (!at.masked)
+    return {};
+  at.weights = node.unary<nn::SoftmaxOp>(at.masked);
+  // A row that sees nothing is NaN: it becomes 0.
+  if (at.weights && (places || (form.added && !isFiniteMask(node, form.added)))) {
+    auto truth = cast<RankedTensorType>(type.clone(node.builder.getI1Type()));
+    Value isNan = node.create<nn::IsNanOp>(truth, at.weights);
+    at.weights = isNan ? node.create<nn::SelectOp>(type, isNan, node.constant(type, 0), at.weights)
+                       : Value();
+  }
+  return node.matmul(at.weights, value);
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary positions
+//===----------------------------------------------------------------------===//
+
+Value onnx::rotaryRows(Node &node, Value table, Value positions, int64_t length) {
+  auto type = Node::type(table);
+  if (!positions && type.getRank() == 3)
+    return table;
+  if (type.getRank() != 2 || !isa<FloatType>(type.getElementType())) {
+    (void)node.error("the table of cosines or sines is " + Node::name(type) +
+                     (positions ? "; with positions it must be [positions, features / 2]"
+                                : "; it must be [batch, positions, features / 2]"));
+    return {};
+  }
+  if (positions)
+    return lookUp(node, table, positions, 0);
+  if (length > type.getDimSize(0)) {
+    (void)node.error("the table of cosines or sines has " + Twine(type.getDimSize(0)) +
+                     " positions, fewer than the " + Twine(length) + " of the sequence");
+    return {};
+  }
+  int64_t width = type.getDimSize(1);
+  return node.reshape(node.slice(table, {0, 0}, {length, width}, {1, 1}), {1, length, width});
+}
+
+/// Returns the constant rows [T, R / 2] that all sequences of the batch have; null if they differ.
+static Value sharedRows(Node &node, Value rows) {
+  DenseElementsAttr attr = node.importer.constantOf(rows);
+  if (!attr)
+    return {};
+  auto type = Node::type(rows);
+  int64_t length = type.getDimSize(1), width = type.getDimSize(2), plane = length * width;
+  auto values = attr.getValues<APFloat>();
+  for (int64_t i = plane, count = attr.getNumElements(); i < count; ++i)
+    if (!values[i].bitwiseIsEqual(values[i % plane]))
+      return {};
+  return node.reshape(node.slice(rows, {0, 0, 0}, {1, length, width}, {1, 1, 1}), {length, width});
+}
+
+Value onnx::rotate(Node &node, const Rotation &form) {
+  if (!form.input || !form.cosines || !form.sines)
+    return {};
+  auto type = Node::type(form.input), rows = Node::type(form.cosines);
+  int64_t width = type.getShape().back();
+  if (rows != Node::type(form.sines) || rows.getRank() != 3 || type.getRank() != 4 ||
+      rows.getDimSize(1) != type.getDimSize(2) || rows.getDimSize(2) < 1 ||
+      2 * rows.getDimSize(2) > width || rows.getElementType() != type.getElementType() ||
+      !isa<FloatType>(type.getElementType()) ||
+      (rows.getDimSize(0) != 1 && rows.getDimSize(0) != type.getDimSize(0))) {
+    (void)node.error("cosines " + Node::name(rows) + " and sines " +
+                     Node::name(form.sines.getType()) + " do not fit " + Node::name(type));
+    return {};
+  }
+  Value cosines = sharedRows(node, form.cosines), sines = sharedRows(node, form.sines);
+  if (cosines && sines)
+    return node.create<nn::RopeOp>(type, form.input, cosines, sines, form.interleaved,
+                                   /*inverse=*/false, /*headed=*/false);
+  // Tables that differ by row, or are trained.
+  int64_t half = rows.getDimSize(2), turned = 2 * half;
+  SmallVector<int64_t> starts(4, 0), limits(type.getShape()), strides(4, 1);
+  auto part = [&](int64_t from, int64_t to, int64_t stride) {
+    starts[3] = from;
+    limits[3] = to;
+    strides[3] = stride;
+    return node.slice(form.input, starts, limits, strides);
+  };
+  Value a = form.interleaved ? part(0, turned - 1, 2) : part(0, half, 1);
+  Value b = form.interleaved ? part(1, turned, 2) : part(half, turned, 1);
+  SmallVector<int64_t> headed = {rows.getDimSize(0), 1, rows.getDimSize(1), half};
+  Value c = node.reshape(form.cosines, headed), s = node.reshape(form.sines, headed);
+  Value real = node.binary<nn::SubOp>(node.binary<nn::MulOp>(a, c), node.binary<nn::MulOp>(b, s));
+  Value imaginary =
+      node.binary<nn::AddOp>(node.binary<nn::MulOp>(b, c), node.binary<nn::MulOp>(a, s));
+  SmallVector<int64_t> open(type.getShape()), joined(type.getShape());
+  open.back() = half;
+  joined.back() = turned;
+  if (form.interleaved) {
+    open.push_back(1);
+    real = node.reshape(real, open);
+    imaginary = node.reshape(imaginary, open);
+  }
+  if (!real || !imaginary)
+    return {};
+  int64_t dim = form.interleaved ? 4 : 3;
+  open[dim] *= 2;
+  Value both = node.reshape(
+      node.create<nn::ConcatOp>(type.clone(open), ValueRange{real, imaginary}, dim), joined);
+  if (turned == width || !both)
+    return both;
+  Value rest = part(turned, width, 1);
+  return rest ? node.create<nn::ConcatOp>(type, ValueRange{both, rest}, 3) : Value();
+}

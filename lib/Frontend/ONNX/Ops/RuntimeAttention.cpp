@@ -1,0 +1,274 @@
+//===- RuntimeAttention.cpp - Attention of ONNX Runtime (com.microsoft) ---===//
+//
+// ONNX Runtime's optimizer writes these operators. Training has no cache: their
+// operands of earlier positions are refused, and so are their results of them.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Ops/Attend.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Fails if one of the operands or results is there; `what` names it.
+static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> results,
+                            StringRef what) {
+  if (llvm::any_of(operands, [&](int i) { return node.has(i); }) ||
+      llvm::any_of(results, [&](int i) { return node.wants(i); }))
+    return node.error(what + " are not supported: export the model without a cache");
+  return success();
+}
+
+/// Truth values from integers: other than 0.
+static Value truth(Node &node, Value value) {
+  return value ? node.binary(value, node.constant(Node::type(value), 0), nn::Predicate::NE)
+               : Value();
+}
+
+/// Reads a mask of integers: lengths [B], keys [B, S] or pairs of positions [B, T, S].
+static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
+  if (!mask)
+    return success();
+  auto type = Node::type(mask);
+  int64_t batch = Node::type(form.query).getDimSize(0),
+          length = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
+  ArrayRef<int64_t> shape = type.getShape();
+  if (!type.getElementType().isSignlessInteger() || type.getElementType().isInteger(1))
+    return node.error("the mask must be of integers, not " + Node::name(type));
+  if (shape == ArrayRef<int64_t>{batch})
+    form.seen = withinLengths(node, mask, keys);
+  else if (shape == ArrayRef<int64_t>{batch, keys})
+    form.seen = truth(node, node.reshape(mask, {batch, 1, 1, keys}));
+  else if (shape == ArrayRef<int64_t>{batch, length, keys})
+    form.seen = truth(node, node.reshape(mask, {batch, 1, length, keys}));
+  else
+    return node.error("a mask " + Node::name(type) + " is not supported; those of [batch], " +
+                      "[batch, keys] and [batch, queries, keys] are");
+  form.hidden = node.floatAttr("mask_filter_value", -10000);
+  if (!std::isfinite(*form.hidden))
+    form.hidden.reset();
+  return form.seen ? success() : failure();
+}
+
+/// Sets the scale, which is 1 / sqrt(D) if the attribute is absent or 0.
+static void readScale(Node &node, Attend &form) {
+  form.scale = node.floatAttr("scale", 0);
+  if (form.scale == 0)
+    form.scale = 1 / std::sqrt(double(Node::type(form.query).getShape().back()));
+}
+
+static LogicalResult finishAttention(Node &node, const Attend &form) {
+  Value result = attend(node, form);
+  if (!result)
+    return failure();
+  node.set(0, joinHeads(node, result));
+  return success();
+}
+
+/// Returns columns [from, to) of the last dimension.
+static Value columns(Node &node, Value value, int64_t from, int64_t to) {
+  if (!value)
+    return {};
+  auto type = Node::type(value);
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(starts.size(), 1);
+  starts.back() = from;
+  limits.back() = to;
+  return node.slice(value, starts, limits, strides);
+}
+
+/// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
+static LogicalResult importPackedAttention(Node &node) {
+  if (failed(node.require(2)) ||
+      failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
+    return failure();
+  if (node.intAttr("do_rotary", 0) != 0)
+    return node.error("do_rotary is not supported");
+  Value x = node.input(0), weight = node.input(1), bias = node.input(2);
+  auto type = Node::type(x), table = Node::type(weight);
+  int64_t heads = node.intAttr("num_heads", 0);
+  if (type.getRank() != 3 || table.getRank() != 2 || table.getDimSize(0) != type.getDimSize(2))
+    return node.error("input " + Node::name(type) + " and weight " + Node::name(table) +
+                      " do not fit: [batch, positions, features] and [features, results]");
+  int64_t width = table.getDimSize(1), batch = type.getDimSize(0), length = type.getDimSize(1);
+  SmallVector<int64_t> sizes(3, width / 3);
+  if (std::optional<SmallVector<int64_t>> given = node.intsAttr("qkv_hidden_sizes"))
+    sizes = *given;
+  if (sizes.size() != 3 ||
+      llvm::any_of(sizes, [&](int64_t size) { return size < 1 || size > width; }) ||
+      sizes[0] + sizes[1] + sizes[2] != width)
+    return node.error("the weight has " + Twine(width) +
+                      " results, which are not those of queries, keys and values");
+  Value all =
+      node.reshape(node.matmul(node.reshape(x, {batch * length, type.getDimSize(2)}), weight),
+                   {batch, length, width});
+  if (bias && all) {
+    if (Node::type(bias).getShape() != ArrayRef<int64_t>{width})
+      return node.error("the bias is " + Node::name(bias.getType()) + " for " + Twine(width) +
+                        " results");
+    all = node.binary<nn::AddOp>(all, bias);
+  }
+  Attend form;
+  int64_t first = sizes[0], second = sizes[0] + sizes[1];
+  form.query = splitHeads(node, columns(node, all, 0, first), heads);
+  form.key = splitHeads(node, columns(node, all, first, second), heads);
+  form.value = splitHeads(node, columns(node, all, second, width), heads);
+  if (!form.query || !form.key || !form.value)
+    return failure();
+  readScale(node, form);
+  form.causal = node.intAttr("unidirectional", 0) != 0;
+  form.added = node.input(5);
+  if (failed(readKeyMask(node, node.input(3), form)))
+    return failure();
+  return finishAttention(node, form);
+}
+
+/// Returns part `number` of [B, T, H, parts, D] as [B, H, T, D].
+static Value packedPart(Node &node, Value value, int64_t number) {
+  auto type = Node::type(value);
+  SmallVector<int64_t> starts(5, 0), limits(type.getShape()), strides(5, 1);
+  starts[3] = number;
+  limits[3] = number + 1;
+  Value part = node.reshape(
+      node.slice(value, starts, limits, strides),
+      {type.getDimSize(0), type.getDimSize(1), type.getDimSize(2), type.getDimSize(4)});
+  return node.transpose(part, {0, 2, 1, 3});
+}
+
+/// Splits a value with its bias into heads; a value that is split already has no bias.
+static Value headsOf(Node &node, Value value, Value bias, int64_t heads) {
+  if (!value || Node::type(value).getRank() == 4)
+    return value;
+  return splitHeads(node, bias ? node.binary<nn::AddOp>(value, bias) : value, heads);
+}
+
+/// MultiHeadAttention: queries, keys and values are operands, or packed in one.
+static LogicalResult importMultiHead(Node &node) {
+  if (failed(node.require(1)) ||
+      failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
+                    "operands or results of earlier positions, and scores,")))
+    return failure();
+  int64_t heads = node.intAttr("num_heads", 0);
+  Value query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
+  auto isPacked = [&](Value packed, int64_t parts) {
+    return Node::type(packed).getRank() == 5 && Node::type(packed).getDimSize(2) == heads &&
+           Node::type(packed).getDimSize(3) == parts;
+  };
+  Attend form;
+  if (!key || (!value && Node::type(key).getRank() == 5)) {
+    if (bias || value || !isPacked(key ? key : query, key ? 2 : 3))
+      return node.error(
+          "packed operands must be [batch, positions, heads, 2 or 3, features], without a bias");
+    form.query = key ? headsOf(node, query, {}, heads) : packedPart(node, query, 0);
+    form.key = packedPart(node, key ? key : query, key ? 0 : 1);
+    form.value = packedPart(node, key ? key : query, key ? 1 : 2);
+  } else {
+    int64_t q = Node::type(query).getShape().back(), total = 0;
+    if (failed(node.require(3)) || Node::type(query).getRank() != 3)
+      return node.error("queries must be [batch, positions, features], with keys and values");
+    if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
+      return node.error("a bias of keys that are split into heads is not supported");
+    int64_t k = Node::type(key).getShape().back(), v = Node::type(value).getShape().back();
+    if (bias) {
+      total = Node::type(bias).getNumElements();
+      if (Node::type(bias).getRank() != 1 || total != q + k + v)
+        return node.error("the bias is " + Node::name(bias.getType()) + " for " + Twine(q + k + v) +
+                          " features");
+    }
+    auto part = [&](int64_t from, int64_t to) {
+      return bias ? columns(node, bias, from, to) : Value();
+    };
+    form.query = headsOf(node, query, part(0, q), heads);
+    form.key = headsOf(node, key, part(q, q + k), heads);
+    form.value = headsOf(node, value, part(q + k, total), heads);
+  }
+  if (!form.query || !form.key || !form.value)
+    return failure();
+  readScale(node, form);
+  form.causal = node.intAttr("unidirectional", 0) != 0;
+  form.offset =
+      form.causal ? Node::type(form.key).getDimSize(2) - Node::type(form.query).getDimSize(2) : 0;
+  form.added = node.input(5);
+  if (failed(readKeyMask(node, node.input(4), form)))
+    return failure();
+  return finishAttention(node, form);
+}
+
+/// Rotates queries and keys by tables of cosines and sines.
+static LogicalResult rotateBoth(Node &node, Attend &form) {
+  if (!node.input(7) || !node.input(8))
+    return node.error("do_rotary needs the operands cos_cache and sin_cache");
+  int64_t length = Node::type(form.query).getDimSize(2);
+  Rotation rotation;
+  rotation.interleaved = node.intAttr("rotary_interleaved", 0) != 0;
+  rotation.cosines = rotaryRows(node, node.input(7), node.input(9), length);
+  rotation.sines =
+      rotation.cosines ? rotaryRows(node, node.input(8), node.input(9), length) : Value();
+  for (Value *each : {&form.query, &form.key}) {
+    rotation.input = *each;
+    *each = rotate(node, rotation);
+    if (!*each)
+      return failure();
+  }
+  return success();
+}
+
+/// GroupQueryAttention of a whole sequence: causal, so that the padding at the end, of which
+/// `seqlens_k` tells, is seen by padding alone.
+static LogicalResult importGroupQuery(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  for (int i : {3, 4})
+    if (Value past = node.input(i);
+        past && (Node::type(past).getRank() != 4 || Node::type(past).getDimSize(2) != 0))
+      return node.error(
+          "keys and values of earlier positions are not supported: export the model without a cache");
+  if (failed(
+          refuse(node, {11, 12, 13}, {1, 2, 3}, "sinks, scales and results of earlier positions")))
+    return failure();
+  int64_t heads = node.intAttr("num_heads", 0), groups = node.intAttr("kv_num_heads", 0);
+  if (heads < 1 || groups < 1 || heads % groups != 0)
+    return node.error(Twine(heads) + " heads of queries and " + Twine(groups) +
+                      " of keys do not fit");
+  if (node.intAttr("smooth_softmax", 0) > 0)
+    return node.error("smooth_softmax is not supported");
+  Value query = node.input(0), key = node.input(1), value = node.input(2);
+  if (!key != !value || Node::type(query).getRank() != 3)
+    return node.error("needs queries [batch, positions, features], and keys and values or neither");
+  if (!key) {
+    int64_t width = Node::type(query).getDimSize(2), all = heads + 2 * groups;
+    if (width % all != 0)
+      return node.error("cannot split " + Node::name(query.getType()) + " into " + Twine(all) +
+                        " heads");
+    int64_t first = width / all * heads, second = first + width / all * groups;
+    key = columns(node, query, first, second);
+    value = columns(node, query, second, width);
+    query = columns(node, query, 0, first);
+  }
+  Attend form;
+  form.query = splitHeads(node, query, heads);
+  form.key = splitHeads(node, key, groups);
+  form.value = splitHeads(node, value, groups);
+  if (!form.query || !form.key || !form.value)
+    return failure();
+  if (Node::type(form.query).getDimSize(2) != Node::type(form.key).getDimSize(2))
+    return node.error("queries and keys have " + Twine(Node::type(form.query).getDimSize(2)) +
+                      " and " + Twine(Node::type(form.key).getDimSize(2)) + " positions");
+  if (node.intAttr("do_rotary", 0) != 0 && failed(rotateBoth(node, form)))
+    return failure();
+  readScale(node, form);
+  form.causal = true;
+  if (int64_t window = node.intAttr("local_window_size", -1); window > 0)
+    form.before = window - 1; // its own key counts
+  form.softcap = node.floatAttr("softcap", 0);
+  form.added = node.input(10);
+  return finishAttention(node, form);
+}
+
+void onnx::registerRuntimeAttentionOps(HandlerRegistry &r) {
+  r.add("com.microsoft", "Attention", 1, importPackedAttention);
+  r.add("com.microsoft", "MultiHeadAttention", 1, importMultiHead);
+  r.add("com.microsoft", "GroupQueryAttention", 1, importGroupQuery);
+}
