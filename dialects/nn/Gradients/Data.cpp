@@ -1,6 +1,7 @@
 //===- Data.cpp - Gradients of data movement and reductions ---------------===//
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Gradients/Build.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
 
@@ -95,6 +96,43 @@ LogicalResult GatherNdOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resu
                                         ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   operandGrads[0] = GatherNdGradOp::create(builder, getLoc(), getInput().getType(), getIndices(),
                                            resultGrads[0], getBatchDimsAttr());
+  return success();
+}
+
+/// Returns truth values of the shape of index tuples without their last dimension: whether a tuple
+/// is inside of `sizes`.
+static Value tuplesInside(const Build &b, Value indices, ArrayRef<int64_t> sizes) {
+  RankedTensorType type = Build::type(indices);
+  SmallVector<APInt> ends;
+  for (int64_t size : sizes)
+    ends.push_back(APInt(type.getElementTypeBitWidth(), size, /*isSigned=*/true));
+  auto row = RankedTensorType::get({int64_t(sizes.size())}, type.getElementType());
+  Value end = ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(row, ends));
+  end = b.broadcast(end, type, {type.getRank() - 1});
+  Value low = b.compare(Predicate::GE, indices, b.constant(indices, 0));
+  Value both =
+      AndOp::create(b.builder, b.loc, low.getType(), low, b.compare(Predicate::LT, indices, end));
+  Value number = b.cast(both, b.builder.getI32Type());
+  Value least = b.reduce(ReduceKind::Min, number, {type.getRank() - 1});
+  return b.compare(Predicate::NE, least, b.constant(least, 0));
+}
+
+// A slice is added once, so its gradient is what its tuple picks; 0 if the tuple is out of range.
+LogicalResult GatherNdGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                            ArrayRef<bool> wanted,
+                                            SmallVectorImpl<Value> &operandGrads) {
+  if (!wanted[1])
+    return success();
+  Build b{builder, getLoc()};
+  RankedTensorType to = Build::type(getGrad()), whole = Build::type(getResult()),
+                   at = Build::type(getIndices());
+  Value picked = GatherNdOp::create(builder, getLoc(), to.clone(whole.getElementType()),
+                                    resultGrads[0], getIndices(), getBatchDims());
+  Value inside =
+      tuplesInside(b, getIndices(), whole.getShape().slice(getBatchDims(), at.getShape().back()));
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, at.getRank() - 1));
+  Value all = b.broadcast(inside, to.clone(builder.getI1Type()), dims);
+  operandGrads[1] = b.cast(b.select(all, picked, b.constant(picked, 0)), to.getElementType());
   return success();
 }
 

@@ -49,14 +49,14 @@ def NN_GatherNdOp : NN_Op<"gather_nd", [Pure, NN_Sharded, NN_IndexedLookup, NN_I
   let hasVerifier = 1;
 }
 
-def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_Numeric]> {
-  let summary = "Gradient of picking by index tuples";
+def NN_GatherNdGradOp : NN_Op<"gather_nd_grad", [Pure, NN_Sharded, NN_Differentiable, NN_Numeric]> {
+  let summary = "Sums of slices by index tuples, as in the gradient of picking";
   let description = [{
     Each slice of `grad` is added to the slice of the result that `nn.gather_nd`
     reads for it, in the order of the tuples; all other elements are zero. A tuple
     out of range adds nothing.
 
-    Life: made by autodiff; lives up to codegen.
+    Life: made by import (ScatterND, ScatterElements) and autodiff; lives up to codegen.
 
     Constraints:
     - (C1) `nn.gather_nd` of a tensor of the result's shape has grad's shape;

@@ -8,27 +8,30 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-/// Whether a node's operand is a table of the cosines or sines of positions.
-static bool isRotaryTable(const NodeProto &node, int operand) {
+/// Whether a node's operand is no parameter of PyTorch: a table of the cosines or sines of
+/// positions, or running statistics.
+static bool isBuffer(const NodeProto &node, int operand) {
   bool isMicrosoft = node.domain() == "com.microsoft";
+  if (node.op_type() == "BatchNormalization")
+    return operand == 3 || operand == 4;
   if (node.op_type() == "RotaryEmbedding")
     return isMicrosoft ? operand == 2 || operand == 3 : operand == 1 || operand == 2;
   return isMicrosoft && node.op_type() == "GroupQueryAttention" && (operand == 7 || operand == 8);
 }
 
 /// Takes every float initializer that is not a scalar as a parameter, except the
-/// frequencies of rotary positions and the tables of their cosines and sines.
+/// frequencies of rotary positions, the tables of their cosines and sines, and running statistics.
 static void takeInitializers(Model &model, Parameters &out) {
   llvm::StringMap<size_t> index;
-  llvm::StringMap<bool> tables; // whether all reads are of a table
+  llvm::StringMap<bool> buffers; // whether all reads are of a buffer
   for (const NodeProto &node : model.proto().graph().node())
     for (int i = 0; i < node.input_size(); ++i) {
-      bool &isTable = tables.try_emplace(node.input(i), true).first->second;
-      isTable = isTable && isRotaryTable(node, i);
+      bool &all = buffers.try_emplace(node.input(i), true).first->second;
+      all = all && isBuffer(node, i);
     }
   for (const TensorProto &tensor : model.proto().graph().initializer()) {
     if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
-        tables.lookup(tensor.name()))
+        buffers.lookup(tensor.name()))
       continue;
     index[tensor.name()] = out.list.size();
     out.list.push_back({tensor.name(), {}, true, &tensor});

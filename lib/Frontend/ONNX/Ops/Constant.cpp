@@ -126,6 +126,31 @@ static LogicalResult importRange(Node &node) {
   return success();
 }
 
+/// EyeLike: 1 on diagonal k of a matrix of the operand's shape, else 0.
+static LogicalResult importEyeLike(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  if (type.getRank() != 2)
+    return node.error("the operand must be a matrix; it is " + Node::name(type));
+  Type element = type.getElementType();
+  if (node.attribute("dtype")) {
+    std::string why;
+    element = elementType(node.builder.getContext(), node.intAttr("dtype", 0), why);
+    if (!element)
+      return node.error(why);
+  }
+  auto places = RankedTensorType::get(type.getShape(), node.builder.getI64Type());
+  int64_t k = node.intAttr("k", 0), most = int64_t(1) << 40;
+  if (k < -most || k > most)
+    return node.error("diagonal " + Twine(k) + " is out of range");
+  Value row = nn::IotaOp::create(node.builder, node.loc, places, 0);
+  Value column = nn::IotaOp::create(node.builder, node.loc, places, 1);
+  Value shifted = node.binary<nn::AddOp>(row, node.constant(places, double(k)));
+  node.set(0, node.cast(node.binary(shifted, column, nn::Predicate::EQ), element));
+  return success();
+}
+
 static LogicalResult importOneHot(Node &node) {
   SmallVector<int64_t> depth;
   if (failed(node.require(3)) || failed(node.constantInts(1, depth)))
@@ -167,4 +192,5 @@ void onnx::registerConstantOps(HandlerRegistry &r) {
   r.add("", "Size", 1, importSize);
   r.add("", "Range", 11, importRange);
   r.add("", "OneHot", 9, importOneHot);
+  r.add("", "EyeLike", 9, importEyeLike);
 }

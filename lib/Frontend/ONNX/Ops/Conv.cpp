@@ -16,6 +16,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -30,8 +31,11 @@ constexpr int64_t kMaxSlices = 256;
 struct Axis {
   int64_t size, kernel, stride = 1, dilation = 1, before = 0, after = 0;
   int64_t extent = 0, result = 0; // span of the dilated kernel; places of the result
+  int64_t beyond = 0;             // elements that the last window reads after all padding
 
-  bool tiles() const { return stride == kernel && dilation == 1 && before == 0 && after == 0; }
+  bool tiles() const {
+    return stride == kernel && dilation == 1 && before == 0 && after == 0 && beyond == 0;
+  }
 };
 
 class Windows {
@@ -49,6 +53,10 @@ public:
   /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null
   /// values, after an error.
   SmallVector<Value> slices(Value x, double padding);
+  /// Combines the elements of each window: [N, results.., C].
+  template <typename OpT> Value pool(Value x, double padding, nn::ReduceKind kind);
+  /// Returns how many elements each window has, [1, results.., 1], with or without padding.
+  Value counts(Type element, bool padding);
 
 private:
   int64_t count(int64_t Axis::*field) const {
@@ -147,6 +155,14 @@ LogicalResult Windows::readPads() {
                         " elements of a dimension that has " +
                         Twine(axis.size + axis.before + axis.after) + " with its padding");
     axis.result = room / axis.stride + 1;
+    if (mode == "NOTSET" && node.intAttr("ceil_mode", 0) != 0) {
+      int64_t places = llvm::divideCeil(room, axis.stride) + 1;
+      // The last window begins in the input or in the padding before it.
+      if ((places - 1) * axis.stride >= axis.size + axis.before)
+        --places;
+      axis.beyond = std::max<int64_t>(0, (places - 1) * axis.stride - room);
+      axis.result = places;
+    }
   }
   return success();
 }
@@ -193,8 +209,8 @@ SmallVector<Value> Windows::slices(Value x, double padding) {
   SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0), shape(type.getShape());
   for (auto [i, axis] : llvm::enumerate(axes)) {
     low[1 + i] = axis.before;
-    high[1 + i] = axis.after;
-    shape[1 + i] += axis.before + axis.after;
+    high[1 + i] = axis.after + axis.beyond;
+    shape[1 + i] += axis.before + high[1 + i];
   }
   auto padded = RankedTensorType::get(shape, type.getElementType());
   if (padded != type)
@@ -342,6 +358,98 @@ static LogicalResult importConv(Node &node) {
   return success();
 }
 
+template <typename OpT> Value Windows::pool(Value x, double padding, nn::ReduceKind kind) {
+  if (!x)
+    return {};
+  if (tile()) {
+    auto type = Node::type(x);
+    SmallVector<int64_t> split = {type.getDimSize(0)};
+    llvm::append_range(split, results());
+    split.append({elements(), type.getShape().back()});
+    return node.reduce(kind, node.reshape(cut(x), split), {int64_t(split.size()) - 2}, false);
+  }
+  Value result;
+  for (Value seen : slices(x, padding)) {
+    result = result ? node.binary<OpT>(result, seen) : seen;
+    if (!result)
+      return {};
+  }
+  return result;
+}
+
+Value Windows::counts(Type element, bool padding) {
+  SmallVector<int64_t> shape = {1};
+  Windows plain(*this);
+  for (auto [axis, own] : llvm::zip(axes, plain.axes)) {
+    shape.push_back(axis.size + (padding ? axis.before + axis.after : 0));
+    if (padding)
+      own.before = own.after = 0;
+  }
+  shape.push_back(1);
+  return plain.pool<nn::AddOp>(node.constant(RankedTensorType::get(shape, element), 1), 0,
+                               nn::ReduceKind::Sum);
+}
+
+/// Reads the windows of a pool over [N, C, spatial..].
+static LogicalResult readPool(Node &node, Windows &windows) {
+  if (failed(node.require(1)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  std::optional<SmallVector<int64_t>> kernel = node.intsAttr("kernel_shape");
+  if (type.getRank() < 3 || type.getElementType().isInteger(1) || !kernel ||
+      int64_t(kernel->size()) != type.getRank() - 2)
+    return node.error("needs a kernel_shape for the spatial dimensions of " + Node::name(type));
+  if (failed(windows.read(type.getShape().drop_front(2), *kernel)))
+    return failure();
+  if (!windows.tile() && windows.elements() > kMaxSlices)
+    return node.error("a window of " + Twine(windows.elements()) +
+                      " elements that overlaps others, or is padded, is not supported (" +
+                      Twine(kMaxSlices) + " are)");
+  return success();
+}
+
+static LogicalResult importAveragePool(Node &node) {
+  Windows windows(node);
+  if (failed(readPool(node, windows)))
+    return failure();
+  Type element = Node::type(node.input(0)).getElementType();
+  if (!isa<FloatType>(element))
+    return node.error("needs floats");
+  Value sum = windows.pool<nn::AddOp>(channelsLast(node, node.input(0)), 0, nn::ReduceKind::Sum);
+  Value count = windows.counts(element, node.intAttr("count_include_pad", 0) != 0);
+  node.set(0, channelsSecond(node, node.binary<nn::DivOp>(sum, count)));
+  return success();
+}
+
+static LogicalResult importMaxPool(Node &node) {
+  Windows windows(node);
+  if (failed(readPool(node, windows)))
+    return failure();
+  if (node.wants(1))
+    return node.error("its result of indices is not supported");
+  Type element = Node::type(node.input(0)).getElementType();
+  double least = -std::numeric_limits<double>::infinity();
+  if (!isa<FloatType>(element))
+    least = element.isInteger(32) ? double(std::numeric_limits<int32_t>::min())
+                                  : -double(int64_t(1) << 62);
+  Value result =
+      windows.pool<nn::MaxOp>(channelsLast(node, node.input(0)), least, nn::ReduceKind::Max);
+  node.set(0, channelsSecond(node, result));
+  return success();
+}
+
+static LogicalResult importGlobalMaxPool(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  if (type.getRank() < 3 || !isa<FloatType>(type.getElementType()))
+    return node.error("needs a batch, channels and spatial dimensions of floats; the operand is " +
+                      Node::name(type));
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(2, type.getRank()));
+  node.set(0, node.reduce(nn::ReduceKind::Max, node.input(0), dims, true));
+  return success();
+}
+
 static LogicalResult importGlobalAveragePool(Node &node) {
   if (failed(node.require(1)))
     return failure();
@@ -363,5 +471,8 @@ static LogicalResult importGlobalAveragePool(Node &node) {
 
 void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Conv", 1, importConv);
+  r.add("", "AveragePool", 7, importAveragePool);
+  r.add("", "MaxPool", 8, importMaxPool);
   r.add("", "GlobalAveragePool", 1, importGlobalAveragePool);
+  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool);
 }

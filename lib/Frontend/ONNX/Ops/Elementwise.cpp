@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -233,6 +234,47 @@ static LogicalResult importIsNan(Node &node) {
   return success();
 }
 
+/// IsInf, of one sign or both.
+static LogicalResult importIsInf(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  bool negative = node.intAttr("detect_negative", 1) != 0,
+       positive = node.intAttr("detect_positive", 1) != 0;
+  auto type = Node::type(x);
+  double infinity = std::numeric_limits<double>::infinity();
+  if (!negative && !positive) {
+    node.set(0, node.constant(cast<RankedTensorType>(type.clone(node.builder.getI1Type())), 0));
+    return success();
+  }
+  if (negative && positive)
+    x = node.unary<nn::AbsOp>(x);
+  node.set(0,
+           node.binary(x, node.constant(type, positive ? infinity : -infinity), nn::Predicate::EQ));
+  return success();
+}
+
+/// Round to the nearest whole number, halves to even ones. It has no gradient.
+static LogicalResult importRound(Node &node) {
+  if (failed(node.require(1)) || !isFloat(node.input(0)))
+    return node.error("needs floats");
+  Value x = node.input(0), floor = node.unary<nn::FloorOp>(x);
+  Value rest = node.binary<nn::SubOp>(x, floor);
+  if (!rest)
+    return failure();
+  auto number = [&](double value) { return node.constant(Node::type(x), value); };
+  Value half = node.binary<nn::MulOp>(floor, number(0.5));
+  Value odd = half ? node.binary(half, node.unary<nn::FloorOp>(half), nn::Predicate::NE) : Value();
+  Value tie = node.binary(rest, number(0.5), nn::Predicate::EQ),
+        above = node.binary(rest, number(0.5), nn::Predicate::GT);
+  if (!odd || !tie || !above)
+    return failure();
+  Value up = node.binary<nn::OrOp>(above, node.binary<nn::AndOp>(tie, odd));
+  Value next = node.binary<nn::AddOp>(floor, number(1));
+  node.set(0, up && next ? node.create<nn::SelectOp>(x.getType(), up, next, floor) : Value());
+  return success();
+}
+
 static LogicalResult importWhere(Node &node) {
   if (failed(node.require(3)))
     return failure();
@@ -312,6 +354,8 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "GreaterOrEqual", 12, importCompare<nn::Predicate::GE>);
   r.add("", "LessOrEqual", 12, importCompare<nn::Predicate::LE>);
   r.add("", "IsNaN", 9, importIsNan);
+  r.add("", "IsInf", 10, importIsInf);
+  r.add("", "Round", 11, importRound);
   r.add("", "Where", 9, importWhere);
   r.add("", "Cast", 6, importCast);
   r.add("", "CastLike", 15, importCastLike);

@@ -6,25 +6,27 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static LogicalResult importMatmul(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
-  Value lhs = node.input(0), rhs = node.input(1);
+/// Multiplies as numpy's matmul does. Returns null after an error.
+static Value multiplied(Node &node, Value lhs, Value rhs) {
   auto left = Node::type(lhs), right = Node::type(rhs);
+  auto refuse = [&](const Twine &message) {
+    (void)node.error(message);
+    return Value();
+  };
   if (left.getRank() == 0 || right.getRank() == 0)
-    return node.error("cannot multiply scalars");
+    return refuse("cannot multiply scalars");
   bool isRow = left.getRank() == 1, isColumn = right.getRank() == 1;
   if (isRow)
     lhs = node.reshape(lhs, {1, left.getDimSize(0)});
   if (isColumn)
     rhs = node.reshape(rhs, {right.getDimSize(0), 1});
   if (!lhs || !rhs)
-    return failure();
+    return {};
   left = Node::type(lhs);
   right = Node::type(rhs);
   if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
-    return node.error("matrices " + Node::name(left) + " and " + Node::name(right) +
-                      " do not multiply");
+    return refuse("matrices " + Node::name(left) + " and " + Node::name(right) +
+                  " do not multiply");
   SmallVector<int64_t> shape;
   Value result;
   if (right.getRank() == 2) {
@@ -46,8 +48,7 @@ static LogicalResult importMatmul(Node &node) {
       r.insert(r.begin(), 1);
     for (auto [a, b] : llvm::zip(l, r)) {
       if (a != b && a != 1 && b != 1)
-        return node.error("batch dimensions " + Twine(a) + " and " + Twine(b) +
-                          " do not broadcast");
+        return refuse("batch dimensions " + Twine(a) + " and " + Twine(b) + " do not broadcast");
       batch.push_back(a == 1 ? b : a);
     }
     auto widen = [&](Value value) {
@@ -63,7 +64,46 @@ static LogicalResult importMatmul(Node &node) {
     shape.pop_back();
   if (isRow)
     shape.erase(shape.end() - (isColumn ? 1 : 2));
-  node.set(0, node.reshape(result, shape));
+  return node.reshape(result, shape);
+}
+
+static LogicalResult importMatmul(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  Value result = multiplied(node, node.input(0), node.input(1));
+  if (!result)
+    return failure();
+  node.set(0, result);
+  return success();
+}
+
+/// FusedMatMul of com.microsoft: a product with a factor. The last two dimensions of an operand, or
+/// its first one and the batch, may be transposed.
+static LogicalResult importFusedMatmul(Node &node) {
+  if (failed(node.require(2)))
+    return failure();
+  Value operands[2];
+  for (int i : {0, 1}) {
+    Value value = node.input(i);
+    int64_t rank = Node::type(value).getRank();
+    bool batch = node.intAttr(i ? "transBatchB" : "transBatchA", 0) != 0;
+    bool matrix = node.intAttr(i ? "transB" : "transA", 0) != 0;
+    SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    if (batch && rank > 2)
+      std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+    if (matrix && rank > 1)
+      std::swap(perm[rank - 1], perm[rank - 2]);
+    operands[i] = node.transpose(value, perm);
+    if (!operands[i])
+      return failure();
+  }
+  double alpha = node.floatAttr("alpha", 1);
+  Value result = multiplied(node, operands[0], operands[1]);
+  if (!result)
+    return failure();
+  if (alpha != 1)
+    result = node.binary<nn::MulOp>(result, node.constant(Node::type(result), alpha));
+  node.set(0, result);
   return success();
 }
 
@@ -94,4 +134,6 @@ static LogicalResult importGemm(Node &node) {
 void onnx::registerMatmulOps(HandlerRegistry &r) {
   r.add("", "MatMul", 1, importMatmul);
   r.add("", "Gemm", 7, importGemm);
+  r.add("com.microsoft", "FusedMatMul", 1, importFusedMatmul);
+  r.add("com.microsoft", "TransposeMatMul", 1, importFusedMatmul);
 }

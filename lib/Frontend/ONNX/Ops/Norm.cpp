@@ -84,11 +84,38 @@ static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, i
   return node.reshape(node.broadcast(value, normalized), {width});
 }
 
+/// Results 1 and 2 of LayerNormalization and 1 of RMSNormalization: the mean and 1 / sqrt(variance
+/// + epsilon) of each row, with sizes of 1.
+static void setStatistics(Node &node, int64_t axis, double epsilon, bool centered) {
+  Value x = node.input(0);
+  auto type = Node::type(x);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq(axis, type.getRank()));
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= type.getDimSize(dim);
+  auto mean = [&](Value value) {
+    Value sum = node.reduce(nn::ReduceKind::Sum, value, dims, true);
+    return sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), count)) : Value();
+  };
+  if (centered) {
+    Value middle = mean(x);
+    if (node.wants(1))
+      node.set(1, middle);
+    x = node.binary<nn::SubOp>(x, middle);
+  }
+  int result = centered ? 2 : 1;
+  if (!node.wants(result))
+    return;
+  Value variance = mean(node.binary<nn::MulOp>(x, x));
+  variance = variance
+                 ? node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon))
+                 : Value();
+  node.set(result, variance ? node.unary<nn::RsqrtOp>(variance) : Value());
+}
+
 static LogicalResult importLayerNorm(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  if (node.wants(1) || node.wants(2))
-    return node.error("its results beyond the first are not supported");
   auto type = Node::type(node.input(0));
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
@@ -108,6 +135,8 @@ static LogicalResult importLayerNorm(Node &node) {
                                     scale, bias, node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));
+  if (node.wants(1) || node.wants(2))
+    setStatistics(node, axis, epsilon, /*centered=*/true);
   return success();
 }
 
@@ -115,8 +144,6 @@ static LogicalResult importLayerNorm(Node &node) {
 static LogicalResult importRmsNorm(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  if (node.wants(1))
-    return node.error("its results beyond the first are not supported");
   auto type = Node::type(node.input(0));
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
@@ -133,6 +160,56 @@ static LogicalResult importRmsNorm(Node &node) {
                                   node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
   node.set(0, node.reshape(op.getResult(), type.getShape()));
+  if (node.wants(1))
+    setStatistics(node, axis, epsilon, /*centered=*/false);
+  return success();
+}
+
+/// Adds `skip` and an optional bias to operand 0, which has the type of the sum.
+static Value withSkip(Node &node, int bias) {
+  auto type = Node::type(node.input(0));
+  Value sum = node.binary<nn::AddOp>(node.input(0), node.input(1));
+  if (sum && node.has(bias))
+    sum = node.binary<nn::AddOp>(sum, node.input(bias));
+  if (sum && Node::type(sum) != type) {
+    (void)node.error("skip " + Node::name(node.input(1).getType()) + " and the bias do not fit " +
+                     Node::name(type));
+    return {};
+  }
+  return sum;
+}
+
+/// SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: the norm of
+/// operand 0 + skip + bias over the last dimension. Result 3 is the sum.
+template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
+  if (failed(node.require(3)))
+    return failure();
+  if (node.wants(1) || node.wants(2))
+    return node.error("its results 1 and 2, statistics, are not supported");
+  double epsilon = node.floatAttr("epsilon", 1e-12f);
+  auto type = Node::type(node.input(0));
+  if (type.getRank() < 1 || !isa<FloatType>(type.getElementType()))
+    return node.error("cannot take an operand of type " + Node::name(type));
+  Value sum = withSkip(node, simplified ? 3 : 4);
+  if (!sum || failed(checkEpsilon(node, epsilon)))
+    return failure();
+  int64_t width = type.getShape().back();
+  auto row = RankedTensorType::get({width}, type.getElementType());
+  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  Value scale = node.input(2), bias = simplified ? Value() : node.input(3);
+  bias = bias ? bias : node.constant(row, 0);
+  if (scale.getType() != row || bias.getType() != row)
+    return node.error("scale and bias must be " + Node::name(row));
+  FloatAttr attr = node.builder.getF64FloatAttr(epsilon);
+  Operation *op;
+  if (simplified)
+    op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{type, stats}, sum, scale, attr);
+  else
+    op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, sum, scale,
+                                 bias, attr);
+  node.adopt(op);
+  node.set(0, op->getResult(0));
+  node.set(3, sum);
   return success();
 }
 
@@ -142,4 +219,6 @@ void onnx::registerNormOps(HandlerRegistry &r) {
   r.add("", "LayerNormalization", 1, importLayerNorm);
   r.add("", "RMSNormalization", 23, importRmsNorm);
   r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importRmsNorm);
+  r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>);
+  r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>);
 }

@@ -8,6 +8,8 @@ namespace shale::onnx {
 
 void registerActivationOps(HandlerRegistry &registry);
 void registerAttentionOps(HandlerRegistry &registry);
+void registerChannelNormOps(HandlerRegistry &registry);
+void registerChoiceOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
 void registerConvOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
@@ -19,6 +21,7 @@ void registerMatmulOps(HandlerRegistry &registry);
 void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerRuntimeAttentionOps(HandlerRegistry &registry);
+void registerScatterOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else

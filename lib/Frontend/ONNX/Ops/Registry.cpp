@@ -8,6 +8,8 @@ HandlerRegistry &shale::onnx::getHandlers() {
     HandlerRegistry all;
     registerActivationOps(all);
     registerAttentionOps(all);
+    registerChannelNormOps(all);
+    registerChoiceOps(all);
     registerConstantOps(all);
     registerConvOps(all);
     registerDataOps(all);
@@ -19,6 +21,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerNormOps(all);
     registerReduceOps(all);
     registerRuntimeAttentionOps(all);
+    registerScatterOps(all);
     registerSequenceOps(all);
     return all;
   }();

@@ -1,0 +1,164 @@
+//===- ChannelNorm.cpp - Normalisations of channels -----------------------===//
+//
+// Group and instance normalisation are layer normalisations of other rows, with a
+// scale and a bias for each channel.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static LogicalResult readEpsilon(Node &node, double &epsilon) {
+  epsilon = node.floatAttr("epsilon", 1e-5f);
+  return std::isfinite(epsilon) && epsilon >= 0
+             ? success()
+             : node.error("epsilon must be finite and not negative");
+}
+
+/// Checks that the operand is [N, C, ..] of floats.
+static LogicalResult checkChannels(Node &node, int64_t rank) {
+  auto type = Node::type(node.input(0));
+  return type.getRank() >= rank && isa<FloatType>(type.getElementType())
+             ? success()
+             : node.error("needs a batch and channels of floats; the operand is " +
+                          Node::name(type));
+}
+
+/// Returns one number for each channel as [1, C, 1..]; null after an error.
+static Value ofChannels(Node &node, int operand) {
+  auto type = Node::type(node.input(0)), own = Node::type(node.input(operand));
+  if (own.getShape() != ArrayRef<int64_t>{type.getDimSize(1)} ||
+      own.getElementType() != type.getElementType()) {
+    (void)node.error("operand " + Twine(operand) + " is " + Node::name(own) + " for the " +
+                     Twine(type.getDimSize(1)) + " channels of " + Node::name(type));
+    return {};
+  }
+  SmallVector<int64_t> shape(type.getRank(), 1);
+  shape[1] = type.getDimSize(1);
+  return node.reshape(node.input(operand), shape);
+}
+
+/// Normalises each row of [rows.., width].
+static Value normalized(Node &node, Value x, double epsilon) {
+  if (!x)
+    return {};
+  auto type = Node::type(x);
+  auto row = RankedTensorType::get({type.getShape().back()}, type.getElementType());
+  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, x,
+                                    node.constant(row, 1), node.constant(row, 0),
+                                    node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  return op.getResult();
+}
+
+/// Normalises [N, C, ..] over `groups` of channels, then scales and shifts.
+static LogicalResult normalizeGroups(Node &node, int64_t groups, Value scale, Value bias,
+                                     double epsilon) {
+  auto type = Node::type(node.input(0));
+  int64_t rows = type.getDimSize(0) * groups;
+  Value x = node.reshape(node.input(0),
+                         {type.getDimSize(0), groups, rows ? type.getNumElements() / rows : 0});
+  x = node.reshape(normalized(node, x, epsilon), type.getShape());
+  x = scale ? node.binary<nn::MulOp>(x, scale) : Value();
+  node.set(0, bias ? node.binary<nn::AddOp>(x, bias) : Value());
+  return success();
+}
+
+static LogicalResult importInstanceNorm(Node &node) {
+  double epsilon;
+  if (failed(node.require(3)) || failed(checkChannels(node, 3)) ||
+      failed(readEpsilon(node, epsilon)))
+    return failure();
+  return normalizeGroups(node, Node::type(node.input(0)).getDimSize(1), ofChannels(node, 1),
+                         ofChannels(node, 2), epsilon);
+}
+
+/// GroupNormalization. Before operator set 21 a group has one scale and one bias.
+static LogicalResult importGroupNorm(Node &node) {
+  double epsilon;
+  if (failed(node.require(3)) || failed(checkChannels(node, 2)) ||
+      failed(readEpsilon(node, epsilon)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  int64_t groups = node.intAttr("num_groups", 0), channels = type.getDimSize(1);
+  if (groups < 1 || channels % groups != 0)
+    return node.error(Twine(channels) + " channels do not split into " + Twine(groups) + " groups");
+  if (node.version >= 21)
+    return normalizeGroups(node, groups, ofChannels(node, 1), ofChannels(node, 2), epsilon);
+  Value factors[2];
+  for (int i : {0, 1}) {
+    auto own = Node::type(node.input(1 + i));
+    if (own.getShape() != ArrayRef<int64_t>{groups} ||
+        own.getElementType() != type.getElementType())
+      return node.error("operand " + Twine(1 + i) + " is " + Node::name(own) + " for " +
+                        Twine(groups) + " groups");
+    SmallVector<int64_t> shape(type.getRank(), 1);
+    shape[1] = channels;
+    factors[i] = node.reshape(node.broadcast(node.reshape(node.input(1 + i), {groups, 1}),
+                                             {groups, channels / groups}),
+                              shape);
+  }
+  return normalizeGroups(node, groups, factors[0], factors[1], epsilon);
+}
+
+/// BatchNormalization by given statistics.
+static LogicalResult importBatchNorm(Node &node) {
+  double epsilon;
+  if (failed(node.require(5)) || failed(checkChannels(node, 2)) ||
+      failed(readEpsilon(node, epsilon)))
+    return failure();
+  bool training = node.intAttr("training_mode", 0) != 0;
+  for (int i = 1; i < node.numOutputs(); ++i)
+    training |= node.wants(i);
+  if (training)
+    return node.error("statistics of the batch (training_mode) are not supported: export the model in evaluation mode");
+  Value scale = ofChannels(node, 1), bias = scale ? ofChannels(node, 2) : Value();
+  Value mean = bias ? ofChannels(node, 3) : Value();
+  Value variance = mean ? ofChannels(node, 4) : Value();
+  if (!variance)
+    return failure();
+  variance = node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon));
+  Value factor =
+      node.binary<nn::MulOp>(scale, variance ? node.unary<nn::RsqrtOp>(variance) : Value());
+  Value centered = node.binary<nn::SubOp>(node.input(0), mean);
+  node.set(0, node.binary<nn::AddOp>(node.binary<nn::MulOp>(centered, factor), bias));
+  return success();
+}
+
+/// LpNormalization: x divided by the norm of its line; a line of zeros stays.
+static LogicalResult importLpNorm(Node &node) {
+  if (failed(node.require(1)) || !isa<FloatType>(Node::type(node.input(0)).getElementType()))
+    return node.error("needs floats");
+  Value x = node.input(0);
+  int64_t axis = node.intAttr("axis", -1), p = node.intAttr("p", 2);
+  if (failed(node.normalize(axis, Node::type(x).getRank())))
+    return failure();
+  if (p != 1 && p != 2)
+    return node.error("p must be 1 or 2");
+  Value size = p == 1 ? node.unary<nn::AbsOp>(x) : node.binary<nn::MulOp>(x, x);
+  size = node.reduce(nn::ReduceKind::Sum, size, {axis}, true);
+  if (!size)
+    return failure();
+  // A line of zeros is divided by 1. The root has no gradient at 0, so it is not taken there.
+  Value one = node.constant(Node::type(size), 1);
+  Value none = node.binary(size, node.constant(Node::type(size), 0), nn::Predicate::EQ);
+  size = none ? node.create<nn::SelectOp>(size.getType(), none, one, size) : Value();
+  if (size && p == 2)
+    size = node.unary<nn::SqrtOp>(size);
+  node.set(0, node.binary<nn::DivOp>(x, size));
+  return success();
+}
+
+void onnx::registerChannelNormOps(HandlerRegistry &r) {
+  r.add("", "InstanceNormalization", 6, importInstanceNorm);
+  r.add("", "GroupNormalization", 18, importGroupNorm);
+  r.add("", "BatchNormalization", 9, importBatchNorm);
+  r.add("", "LpNormalization", 1, importLpNorm);
+}

@@ -1,0 +1,87 @@
+"""Normalisations of ONNX and of com.microsoft, and FusedMatMul, by their definitions: norms.py FOLDER."""
+import sys
+
+from definition import *
+
+random = np.random.default_rng(0)
+it = Definition(sys.argv[1], opsets=(("", 23), ("com.microsoft", 1)))
+ms = {"domain": "com.microsoft"}
+
+
+def normal(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def normalized(x, axes, epsilon=1e-5):
+    x = x.astype(np.float64)
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def channels(v, rank):
+    return v.reshape(1, -1, *[1] * (rank - 2))
+
+
+x, scale, bias = normal(2, 6, 3, 4), normal(6), normal(6)
+OPERANDS = [("x", x), ("s", scale), ("b", bias)]
+grouped = normalized(x.reshape(2, 3, -1), 2).reshape(x.shape)
+it.right("GroupNormalization", "GroupNormalization", OPERANDS, grouped * channels(scale, 4) + channels(bias, 4), {"num_groups": 3})
+it.right("GroupNormalization, one group", "GroupNormalization", OPERANDS, normalized(x.reshape(2, 1, -1), 2).reshape(x.shape) * channels(scale, 4) + channels(bias, 4), {"num_groups": 1})
+it.right("GroupNormalization 18, epsilon", "GroupNormalization", [("x", x), ("s", scale[:3]), ("b", bias[:3])],
+         normalized(x.reshape(2, 3, -1), 2, 0.01).reshape(x.shape) * channels(np.repeat(scale[:3], 2), 4) + channels(np.repeat(bias[:3], 2), 4), {"num_groups": 3, "epsilon": 0.01}, opsets=(("", 18),))
+it.right("InstanceNormalization", "InstanceNormalization", OPERANDS, normalized(x, (2, 3)) * channels(scale, 4) + channels(bias, 4))
+mean, variance = normal(6), np.abs(normal(6))
+batch = (x - channels(mean, 4)) / np.sqrt(channels(variance, 4).astype(np.float64) + 0.001) * channels(scale, 4) + channels(bias, 4)
+STATISTICS = [("m", mean), ("v", variance)]
+it.right("BatchNormalization", "BatchNormalization", OPERANDS + STATISTICS, batch, {"epsilon": 0.001}, constants=("m", "v"))
+y = normal(3, 4)
+for p in (1, 2):
+    it.right(f"LpNormalization, {p}", "LpNormalization", [("x", y)], y / np.linalg.norm(y.astype(np.float64), p, 0, keepdims=True), {"p": p, "axis": 0})
+zeros = np.float32([[0, 0], [3, 4]])
+it.right("LpNormalization of zeros", "LpNormalization", [("x", zeros)], np.array([[0, 0], [0.6, 0.8]]), {"axis": 1}, inputs=("x",), differentiable=False)
+
+for name in ("GroupNormalization", "InstanceNormalization"):
+    it.refused(name, OPERANDS[:2] + [("b", (5,))], "operand 2 is tensor<5xf32> for the 6 channels", {"num_groups": 3})
+    it.refused(name, OPERANDS, "epsilon must be finite", {"num_groups": 3, "epsilon": float("nan")})
+    it.refused(name, OPERANDS[:2], "operand 2 is missing", {"num_groups": 3})
+it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 4 groups", {"num_groups": 4})
+it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 0 groups")
+it.refused("GroupNormalization", OPERANDS, "operand 1 is tensor<6xf32> for 3 groups", {"num_groups": 3}, opsets=(("", 18),))
+it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "needs a batch and channels of floats")
+it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", {"training_mode": 1})
+it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", results=3)
+it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels")
+it.refused("LpNormalization", [("x", y)], "p must be 1 or 2", {"p": 3})
+
+# ---- over the last dimensions
+
+z, skip, gamma, beta, shift = normal(2, 3, 5), normal(2, 3, 5), normal(5), normal(5), normal(5)
+deviation = 1 / np.sqrt(z.astype(np.float64).var((1, 2), keepdims=True) + 1e-5)
+wide = [("x", z), ("s", normal(3, 5)), ("b", normal(3, 5))]
+it.right("LayerNormalization, statistics", "LayerNormalization", wide, [normalized(z, (1, 2)) * wide[1][1] + wide[2][1], z.mean((1, 2), keepdims=True, dtype=np.float64), deviation], {"axis": 1})
+square = 1 / np.sqrt((z.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
+it.right("RMSNormalization", "RMSNormalization", [("x", z), ("s", gamma)], z * square * gamma)
+it.right("SimplifiedLayerNormalization, statistics", "SimplifiedLayerNormalization", [("x", z), ("s", gamma)], [z * square * gamma, square], **ms)
+total = z + skip + shift
+it.right("SkipLayerNormalization", "SkipLayerNormalization", [("x", z), ("skip", skip), ("s", gamma), ("b", beta), ("shift", shift)],
+         [normalized(total, -1, 0.01) * gamma + beta, None, None, total], {"epsilon": 0.01}, **ms)
+it.right("SkipLayerNormalization, without bias", "SkipLayerNormalization", [("x", z), ("skip", skip[:1]), ("s", gamma)], normalized(z + skip[:1], -1, 1e-12) * gamma, **ms)
+simple = total / np.sqrt((total.astype(np.float64) ** 2).mean(-1, keepdims=True) + 0.01) * gamma
+it.right("SkipSimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", [("x", z), ("skip", skip), ("s", gamma), ("shift", shift)], [simple, None, None, total], {"epsilon": 0.01}, **ms)
+for name in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"):
+    it.refused(name, [("x", z), ("skip", (2, 3, 4)), ("s", gamma)], "shapes do not broadcast", **ms)
+    it.refused(name, [("x", z), ("skip", (4, 2, 3, 5)), ("s", gamma)], "skip tensor<4x2x3x5xf32> and the bias do not fit tensor<2x3x5xf32>", **ms)
+    it.refused(name, [("x", z), ("skip", skip), ("s", (4,))], "scale and bias must be tensor<5xf32>", **ms)
+    it.refused(name, [("x", z), ("skip", skip), ("s", gamma)], "its results 1 and 2, statistics, are not supported", results=2, **ms)
+    it.refused(name, [("x", z), ("skip", skip), ("s", gamma)], "epsilon must be finite", {"epsilon": -1.0}, **ms)
+
+# ---- products
+
+a, b = normal(2, 3, 5), normal(2, 3, 4)
+it.right("FusedMatMul, transposed", "FusedMatMul", [("a", a), ("b", b)], 0.5 * np.einsum("nki,nkj->nij", a, b), {"transA": 1, "alpha": 0.5}, **ms)
+c, d = normal(3, 2, 5), normal(2, 4, 5)
+it.right("FusedMatMul, batch of A transposed", "FusedMatMul", [("a", c), ("b", d)], np.einsum("mnk,njk->nmj", c, d), {"transBatchA": 1, "transB": 1}, **ms)
+it.right("TransposeMatMul", "TransposeMatMul", [("a", a[0]), ("b", b[0])], a[0].T @ b[0], {"transA": 1}, **ms)
+it.refused("FusedMatMul", [("a", a), ("b", b)], "matrices tensor<2x3x5xf32> and tensor<2x3x4xf32> do not multiply", **ms)
+it.refused("FusedMatMul", [("a", a)], "operand 1 is missing", **ms)
+it.refused("FusedMatMul", [("a", ()), ("b", b)], "cannot multiply scalars", **ms)
+it.finish()
