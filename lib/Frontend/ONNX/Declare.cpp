@@ -171,14 +171,7 @@ LogicalResult Importer::findNeeded() {
     auto it = producer.find(work.pop_back_val());
     if (it == producer.end() || !needed.insert(it->second).second)
       continue;
-    for (const std::string &name : it->second->input())
-      if (!name.empty())
-        work.push_back(name);
-    // Subgraphs read names of the outer graph.
-    for (const AttributeProto &attribute : it->second->attribute())
-      for (const NodeProto &inner : attribute.g().node())
-        for (const std::string &name : inner.input())
-          work.push_back(name);
+    forEachNameRead(*it->second, [&](StringRef name) { work.push_back(name); });
   }
   return success();
 }
@@ -218,8 +211,14 @@ void Importer::collectUnsupported(const NodeProto &node, const Scope &scope, int
     }
     return;
   }
-  if (getHandlers().find(domainOf(node.domain()), node.op_type(), version))
+  if (getHandlers().find(domainOf(node.domain()), node.op_type(), version)) {
+    // Only one branch of an If is imported: it is not known yet which one.
+    if (node.op_type() != "If")
+      for (const AttributeProto &attribute : node.attribute())
+        for (const NodeProto &inner : attribute.g().node())
+          collectUnsupported(inner, scope, depth);
     return;
+  }
   std::string domain = node.domain().empty() ? "ai.onnx" : displayName(node.domain());
   std::string key = domain + " " + displayName(node.op_type()) +
                     (version ? ", opset " + std::to_string(version) : ", domain not imported");
@@ -277,14 +276,8 @@ LogicalResult Importer::declareInputs() {
   const GraphProto &graph = model.proto().graph();
   llvm::StringSet<> read, dimsUsed;
   llvm::StringMap<int64_t> assumed;
-  for (const NodeProto *node : needed) {
-    for (const std::string &name : node->input())
-      read.insert(name);
-    for (const AttributeProto &attribute : node->attribute())
-      for (const NodeProto &inner : attribute.g().node())
-        for (const std::string &name : inner.input())
-          read.insert(name);
-  }
+  for (const NodeProto *node : needed)
+    forEachNameRead(*node, [&](StringRef name) { read.insert(name); });
   for (StringRef name : {StringRef(lossName), StringRef(logitsName), StringRef(labelsName)})
     read.insert(name);
   std::string missing;

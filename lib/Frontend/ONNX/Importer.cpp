@@ -92,7 +92,7 @@ llvm::Expected<DenseElementsAttr> Importer::readConstant(const TensorProto &tens
 
 FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
-  if (&scope == &root) {
+  if (isInModel(scope)) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand});
         merged != parameters.readsOfMerged.end() && !merging)
       return mergedValue(merged->second, name, scope);
@@ -124,15 +124,16 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
                                            ArrayRef<int64_t>{1, 0}));
     }
   }
-  auto it = scope.values.find(name);
-  if (it != scope.values.end())
-    return it->second.value; // null for a sequence
-  auto initializer = &scope == &root ? initializers.find(name) : initializers.end();
+  if (const Binding *binding = scope.find(name))
+    return binding->value; // null for a sequence
+  auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
     error("operand " + Twine(operand) + " ('" + displayName(name) +
           "') is not defined before it is used");
     return failure();
   }
+  if (Value parameter = scope.outer ? parameterIn(*initializer->second, node) : Value())
+    return parameter;
   auto data = model.read(context, *initializer->second, kConstantLimit);
   if (!data) {
     error("initializer '" + displayName(name) + "': " + llvm::toString(data.takeError()));
@@ -197,6 +198,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
         classes.try_emplace(scope, name);
   }
   Node node(*this, proto, scope, opsetOf(proto, scope));
+  node.depth = depth;
   for (int i = 0; i < proto.input_size(); ++i) {
     node.in.push_back({});
     if (proto.input(i).empty())

@@ -27,11 +27,22 @@ struct Binding {
 /// graph or function.
 struct Scope {
   llvm::StringMap<Binding> values;
+  /// The scope around a subgraph; null for the model's graph and for functions.
+  Scope *outer = nullptr;
   llvm::StringMap<int64_t> opsets;
   llvm::StringMap<const AttributeProto *> attributes; // of the function's call
   std::string path;                                   // of calls, for messages
   const NodeProto *outerNode = nullptr;
+
+  /// Returns the value of a name here or in a scope around; null if there is none.
+  const Binding *find(llvm::StringRef name) const;
 };
+
+/// Calls `visit` for each operand of a node, and of the nodes in its subgraphs that is defined
+/// outside of these.
+void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto &, int)> visit);
+/// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
+void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
 
 /// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
@@ -90,6 +101,11 @@ public:
   /// positions. Empty if no dimension has about that size.
   std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has, int64_t wants);
   std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one, int64_t other);
+  /// Imports the nodes of a graph in an attribute of `node` and returns its outputs. `what` names
+  /// it in errors.
+  mlir::FailureOr<llvm::SmallVector<Binding>> importGraph(Node &node, const GraphProto &graph,
+                                                          llvm::StringRef what,
+                                                          llvm::ArrayRef<Binding> inputs);
   /// Losses that are known to be a sum over a count.
   llvm::DenseMap<mlir::Value, LossParts> lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
@@ -152,6 +168,8 @@ private:
   Input *inputOf(mlir::BlockArgument argument);
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
+  bool isInModel(const Scope &scope) const;
+  mlir::Value parameterIn(const TensorProto &tensor, const NodeProto &node);
   mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
   mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type,
                                     std::optional<int64_t> batchDim);

@@ -175,8 +175,8 @@ void Node::setSequence(int result, SmallVector<Value> items) {
 const Binding *Node::sequence(int operand) const {
   if (!has(operand))
     return nullptr;
-  auto it = scope.values.find(proto.input(operand));
-  return it != scope.values.end() && it->second.isSequence ? &it->second : nullptr;
+  const Binding *binding = scope.find(proto.input(operand));
+  return binding && binding->isSequence ? binding : nullptr;
 }
 
 //===----------------------------------------------------------------------===//

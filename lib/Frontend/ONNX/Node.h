@@ -59,6 +59,7 @@ public:
   const NodeProto &proto;
   Scope &scope;
   const int64_t version; // of the operator set
+  int depth = 0;         // of calls and subgraphs around it
   mlir::Location loc;
 
   mlir::LogicalResult error(const llvm::Twine &message);

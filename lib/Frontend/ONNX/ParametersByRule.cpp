@@ -1,5 +1,5 @@
 //===- ParametersByRule.cpp - Parameters of a file without a signature ----===//
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -25,10 +25,10 @@ static void takeInitializers(Model &model, Parameters &out) {
   llvm::StringMap<size_t> index;
   llvm::StringMap<bool> buffers; // whether all reads are of a buffer
   for (const NodeProto &node : model.proto().graph().node())
-    for (int i = 0; i < node.input_size(); ++i) {
-      bool &all = buffers.try_emplace(node.input(i), true).first->second;
-      all = all && isBuffer(node, i);
-    }
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      bool &all = buffers.try_emplace(reader.input(operand), true).first->second;
+      all = all && isBuffer(reader, operand);
+    });
   for (const TensorProto &tensor : model.proto().graph().initializer()) {
     if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
         buffers.lookup(tensor.name()))
@@ -37,13 +37,13 @@ static void takeInitializers(Model &model, Parameters &out) {
     out.list.push_back({tensor.name(), {}, true, &tensor});
   }
   for (const NodeProto &node : model.proto().graph().node())
-    for (int i = 0; i < node.input_size(); ++i) {
-      auto it = index.find(node.input(i));
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      auto it = index.find(reader.input(operand));
       if (it == index.end())
-        continue;
+        return;
       out.list[it->second].used = true;
-      out.uses[{&node, i}] = {it->second, false};
-    }
+      out.uses[{&reader, operand}] = {it->second, false};
+    });
 }
 
 /// Whether all elements of an initializer have the same bit pattern.

@@ -101,9 +101,9 @@ static LogicalResult importGroupNorm(Node &node) {
                         Twine(groups) + " groups");
     SmallVector<int64_t> shape(type.getRank(), 1);
     shape[1] = channels;
-    factors[i] = node.reshape(node.broadcast(node.reshape(node.input(1 + i), {groups, 1}),
-                                             {groups, channels / groups}),
-                              shape);
+    factors[i] = node.reshape(
+        node.broadcast(node.reshape(node.input(1 + i), {groups, 1}), {groups, channels / groups}),
+        shape);
   }
   return normalizeGroups(node, groups, factors[0], factors[1], epsilon);
 }
@@ -118,7 +118,8 @@ static LogicalResult importBatchNorm(Node &node) {
   for (int i = 1; i < node.numOutputs(); ++i)
     training |= node.wants(i);
   if (training)
-    return node.error("statistics of the batch (training_mode) are not supported: export the model in evaluation mode");
+    return node.error(
+        "statistics of the batch (training_mode) are not supported: export the model in evaluation mode");
   Value scale = ofChannels(node, 1), bias = scale ? ofChannels(node, 2) : Value();
   Value mean = bias ? ofChannels(node, 3) : Value();
   Value variance = mean ? ofChannels(node, 4) : Value();

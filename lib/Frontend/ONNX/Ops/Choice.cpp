@@ -30,8 +30,8 @@ static Value ranks(Node &node, Value x, bool largest) {
   Value b = node.broadcast(node.reshape(x, other), pairs);
   Value before = node.binary(b, a, largest ? nn::Predicate::GT : nn::Predicate::LT);
   Value equal = node.binary(b, a, nn::Predicate::EQ);
-  Value lower = node.binary(iota(node, pairs, last + 1), iota(node, pairs, last),
-                            nn::Predicate::LT);
+  Value lower =
+      node.binary(iota(node, pairs, last + 1), iota(node, pairs, last), nn::Predicate::LT);
   if (!before || !equal || !lower)
     return {};
   Value first = node.binary<nn::OrOp>(before, node.binary<nn::AndOp>(equal, lower));
@@ -51,12 +51,11 @@ static LogicalResult importTopK(Node &node) {
   if (failed(node.normalize(axis, rank)))
     return failure();
   int64_t size = type.getDimSize(axis);
-  if (counts.size() != 1 || counts[0] < 0 || counts[0] > size ||
-      type.getElementType().isInteger(1))
+  if (counts.size() != 1 || counts[0] < 0 || counts[0] > size || type.getElementType().isInteger(1))
     return node.error("needs numbers and one count from 0 to " + Twine(size));
   if (size > 0 && type.getNumElements() > kMaxPairs / size)
-    return node.error("a line of " + Twine(size) + " elements is too long: TopK compares all pairs of " +
-                      Node::name(type));
+    return node.error("a line of " + Twine(size) +
+                      " elements is too long: TopK compares all pairs of " + Node::name(type));
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::swap(perm[axis], perm[rank - 1]);
   x = node.transpose(x, perm);
@@ -142,8 +141,8 @@ static LogicalResult importHardmax(Node &node) {
   if (!chosen)
     return failure();
   Value one = node.constant(Node::type(x), 1), zero = node.constant(Node::type(x), 0);
-  node.set(0, node.reshape(node.create<nn::SelectOp>(x.getType(), chosen, one, zero),
-                           type.getShape()));
+  node.set(
+      0, node.reshape(node.create<nn::SelectOp>(x.getType(), chosen, one, zero), type.getShape()));
   return success();
 }
 
@@ -151,9 +150,10 @@ static LogicalResult importHardmax(Node &node) {
 static std::optional<SmallVector<bool>> knownTruth(Node &node, int operand) {
   DenseElementsAttr attr = node.importer.constantOf(node.input(operand));
   if (!attr) {
-    (void)node.error("the size of its result depends on operand " + Twine(operand) + " ('" +
-                     displayName(node.proto.input(operand)) +
-                     "'), which is not known at compile time: write the model with a mask, or with a fixed count (TopK)");
+    (void)node.error(
+        "the size of its result depends on operand " + Twine(operand) + " ('" +
+        displayName(node.proto.input(operand)) +
+        "'), which is not known at compile time: write the model with a mask, or with a fixed count (TopK)");
     return std::nullopt;
   }
   SmallVector<bool> truth;

@@ -11,6 +11,7 @@ void registerAttentionOps(HandlerRegistry &registry);
 void registerChannelNormOps(HandlerRegistry &registry);
 void registerChoiceOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
+void registerControlOps(HandlerRegistry &registry);
 void registerConvOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
 void registerEinsumOps(HandlerRegistry &registry);

@@ -11,6 +11,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerChannelNormOps(all);
     registerChoiceOps(all);
     registerConstantOps(all);
+    registerControlOps(all);
     registerConvOps(all);
     registerDataOps(all);
     registerEinsumOps(all);

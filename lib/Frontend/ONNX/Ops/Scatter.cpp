@@ -102,8 +102,9 @@ Value Scatter::dense() {
           inner = product(type.getShape().drop_front(batch + tuple())),
           tuples = product(at.getShape().drop_back().drop_front(batch));
   if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner) {
-    (void)node.error("a scatter of " + Node::name(type) + " by " + Node::name(at) +
-                     " compares too many places with indices; floats that replace or are added do not");
+    (void)node.error(
+        "a scatter of " + Node::name(type) + " by " + Node::name(at) +
+        " compares too many places with indices; floats that replace or are added do not");
     return {};
   }
   // Tuples become numbers of rows.
@@ -119,8 +120,8 @@ Value Scatter::dense() {
   };
   Value place = nn::IotaOp::create(node.builder, node.loc,
                                    RankedTensorType::get(all, node.builder.getI64Type()), 1);
-  Value hit = row ? node.binary(place, flat(row, {batches, 1, tuples, 1}), nn::Predicate::EQ)
-                  : Value();
+  Value hit =
+      row ? node.binary(place, flat(row, {batches, 1, tuples, 1}), nn::Predicate::EQ) : Value();
   bool truth = type.getElementType().isInteger(1);
   Type element = truth ? Type(node.builder.getI32Type()) : type.getElementType();
   Value value = flat(node.cast(updates, element), {batches, 1, tuples, inner});
@@ -128,8 +129,7 @@ Value Scatter::dense() {
     return {};
   double most = std::numeric_limits<double>::infinity();
   if (!isa<FloatType>(element))
-    most = element.isInteger(32) ? std::numeric_limits<int32_t>::max()
-                                 : double(int64_t(1) << 62);
+    most = element.isInteger(32) ? std::numeric_limits<int32_t>::max() : double(int64_t(1) << 62);
   auto [kind, neutral] = how == Combine::Mul   ? std::pair(nn::ReduceKind::Prod, 1.0)
                          : how == Combine::Max ? std::pair(nn::ReduceKind::Max, -most)
                          : how == Combine::Min ? std::pair(nn::ReduceKind::Min, most)
@@ -137,8 +137,8 @@ Value Scatter::dense() {
   Value chosen = node.create<nn::SelectOp>(value.getType(), hit, value,
                                            node.constant(Node::type(value), neutral));
   Value found = node.reshape(node.reduce(kind, chosen, {2}, false), type.getShape());
-  Value count = node.reduce(nn::ReduceKind::Max, node.cast(hit, node.builder.getI32Type()), {2},
-                            false);
+  Value count =
+      node.reduce(nn::ReduceKind::Max, node.cast(hit, node.builder.getI32Type()), {2}, false);
   count = node.reshape(count, type.getShape());
   Value any =
       count ? node.binary(count, node.constant(Node::type(count), 0), nn::Predicate::NE) : Value();
@@ -184,7 +184,8 @@ static LogicalResult readCombine(Node &node, Combine &how) {
                                      .Case("min", Combine::Min)
                                      .Default(std::nullopt);
   if (!found)
-    return node.error("reduction '" + displayName(name) + "' is not one of none, add, mul, max, min");
+    return node.error("reduction '" + displayName(name) +
+                      "' is not one of none, add, mul, max, min");
   how = *found;
   return success();
 }

@@ -105,7 +105,40 @@ static LogicalResult importConcatFromSequence(Node &node) {
   return success();
 }
 
+static LogicalResult importSequenceEmpty(Node &node) {
+  node.setSequence(0, {});
+  return success();
+}
+
+static LogicalResult importSequenceInsert(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  SmallVector<int64_t> at;
+  if (!sequence || !node.input(1))
+    return node.error("needs a sequence and a tensor");
+  int64_t size = sequence->items.size();
+  if (node.has(2) && (failed(node.constantInts(2, at)) || at.size() != 1))
+    return node.error("needs one position");
+  int64_t place = at.empty() ? size : at[0] < 0 ? at[0] + size : at[0];
+  if (place < 0 || place > size)
+    return node.error("position " + Twine(at[0]) + " is out of a sequence of " + Twine(size));
+  SmallVector<Value> items(sequence->items);
+  items.insert(items.begin() + place, node.input(1));
+  node.setSequence(0, std::move(items));
+  return success();
+}
+
+static LogicalResult importSequenceLength(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  if (!sequence)
+    return node.error("operand 0 is not a sequence");
+  node.set(0, node.reshape(node.constant(ArrayRef<int64_t>{int64_t(sequence->items.size())}), {}));
+  return success();
+}
+
 void onnx::registerSequenceOps(HandlerRegistry &r) {
+  r.add("", "SequenceEmpty", 11, importSequenceEmpty);
+  r.add("", "SequenceInsert", 11, importSequenceInsert);
+  r.add("", "SequenceLength", 11, importSequenceLength);
   r.add("", "SplitToSequence", 11, importSplitToSequence);
   r.add("", "SequenceConstruct", 11, importSequenceConstruct);
   r.add("", "SequenceAt", 11, importSequenceAt);

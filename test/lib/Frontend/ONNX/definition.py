@@ -20,6 +20,7 @@ TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int32): INT32, np.dtype(np.int
 class Definition:
     def __init__(self, folder, opsets=(("", 18), ("com.microsoft", 1))):
         self.folder, self.opsets, self.right_count, self.refused_count = pathlib.Path(folder), opsets, 0, 0
+        self.extra = []  # further parameters, (name, array), which subgraphs read
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, op, operands, results, attributes, domain, inputs, opsets, constants=()):
@@ -35,7 +36,7 @@ class Definition:
         body.append(node("Sum", terms, ["loss"]))
         declared = [value(f"weight{i}", list(result[0])) for i, result in enumerate(results) if result is not None]
         weights = []
-        for name, array in operands:
+        for name, array in operands + self.extra:
             if array is None:
                 continue
             if name in constants or (array.dtype == np.float32 and name not in inputs):
@@ -50,7 +51,7 @@ class Definition:
         results = [None if value is None else (np.shape(value), None) for value in expected]
         self.write(op, operands, results, attributes, domain, inputs, opsets, constants)
         random = np.random.default_rng(len(what))
-        arrays = {name: value for name, value in operands if value is not None and name not in constants}
+        arrays = {name: value for name, value in operands + self.extra if value is not None and name not in constants}
         wanted = scale = 0
         for i, value in enumerate(expected):
             if value is not None:

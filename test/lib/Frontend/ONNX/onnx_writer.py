@@ -49,8 +49,14 @@ def value(name, dims, data_type=FLOAT, meta={}):
     return field(1, name) + field(2, field(1, field(1, data_type) + field(2, shape))) + b"".join(field(4, entry(k, v)) for k, v in meta.items())
 
 
+class Graph(bytes):
+    """An attribute that is a graph: Graph(graph(...)). Other bytes are a tensor."""
+
+
 def attribute(name, v):
     out = field(1, name)
+    if isinstance(v, Graph):
+        return out + field(6, bytes(v)) + field(20, 5)
     if isinstance(v, float):
         return out + field(2, v) + field(20, 1)
     if isinstance(v, int):

@@ -1,0 +1,286 @@
+//===- Control.cpp - Branches and loops, which end at import --------------===//
+//
+// A training step is one static graph: conditions and trip counts are known when
+// the model is imported, and loops are unrolled.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Maximum number of times that a body is repeated. The nodes of all copies are limited, too.
+static constexpr int64_t kMaxTrips = 10000;
+
+static const GraphProto *graphAttr(Node &node, StringRef name) {
+  const AttributeProto *attr = node.attribute(name);
+  if (!attr || !attr->has_g()) {
+    (void)node.error("attribute '" + name + "' must be a graph");
+    return nullptr;
+  }
+  return &attr->g();
+}
+
+static void bind(Node &node, int result, const Binding &binding) {
+  if (binding.isSequence)
+    node.setSequence(result, binding.items);
+  else
+    node.set(result, binding.value);
+}
+
+/// An operand of a body: a tensor or a sequence.
+static FailureOr<Binding> operandOf(Node &node, int operand) {
+  if (const Binding *sequence = node.sequence(operand))
+    return *sequence;
+  Binding binding;
+  binding.value = node.input(operand);
+  if (!binding.value)
+    return node.error("operand " + Twine(operand) + " is missing");
+  return binding;
+}
+
+/// Reads a condition, which must be one known truth value; `what` names it.
+static FailureOr<bool> knownCondition(Node &node, Value value, const Twine &what) {
+  std::optional<double> known =
+      value && Node::type(value).getNumElements() == 1 ? node.scalarConstant(value) : std::nullopt;
+  if (!known)
+    return node.error(what + " must be known at compile time: it must depend on shapes and constants alone");
+  return *known != 0;
+}
+
+static LogicalResult importIf(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  FailureOr<bool> taken = knownCondition(node, node.input(0), "the condition");
+  const GraphProto *branches[] = {graphAttr(node, "else_branch"), graphAttr(node, "then_branch")};
+  if (failed(taken) || !branches[0] || !branches[1])
+    return failure();
+  auto outputs = node.importer.importGraph(
+      node, *branches[*taken], *taken ? "then_branch" : "else_branch", {});
+  if (failed(outputs))
+    return failure();
+  if (int(outputs->size()) < node.numOutputs())
+    return node.error("the branch has " + Twine(outputs->size()) + " outputs, not " +
+                      Twine(node.numOutputs()));
+  for (int i = 0; i < node.numOutputs(); ++i)
+    bind(node, i, (*outputs)[i]);
+  return success();
+}
+
+/// Sets a result to the values of all iterations, joined along a new dimension.
+static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, int64_t axis,
+                                bool backwards) {
+  if (!node.wants(result))
+    return success();
+  if (values.empty())
+    return node.error("result " + Twine(result) + " has no elements, as the body never runs");
+  auto type = Node::type(values.front());
+  if (failed(node.normalize(axis, type.getRank() + 1)))
+    return failure();
+  SmallVector<int64_t> shape(type.getShape());
+  shape.insert(shape.begin() + axis, 1);
+  SmallVector<Value> parts;
+  for (Value value : values) {
+    if (value.getType() != type)
+      return node.error("result " + Twine(result) + " changes its type from one iteration to another");
+    parts.push_back(node.reshape(value, shape));
+    if (!parts.back())
+      return failure();
+  }
+  if (backwards)
+    std::reverse(parts.begin(), parts.end());
+  shape[axis] = parts.size();
+  node.set(result, parts.size() == 1 ? parts.front()
+                                     : node.create<nn::ConcatOp>(type.clone(shape), parts, axis));
+  return success();
+}
+
+/// Collects the values of an iteration that are results of their own.
+static LogicalResult collect(Node &node, ArrayRef<Binding> outputs,
+                             MutableArrayRef<SmallVector<Value>> collected) {
+  for (auto [output, values] : llvm::zip(outputs, collected)) {
+    if (!output.value)
+      return node.error("a sequence cannot be collected over iterations");
+    values.push_back(output.value);
+  }
+  return success();
+}
+
+/// Loop with a known trip count or known conditions: one copy of the body per iteration.
+static LogicalResult importLoop(Node &node) {
+  const GraphProto *body = graphAttr(node, "body");
+  if (!body)
+    return failure();
+  int64_t trips = -1, carried = std::max(node.numInputs() - 2, 0);
+  if (node.has(0)) {
+    SmallVector<int64_t> count;
+    if (failed(node.constantInts(0, count)))
+      return failure();
+    if (count.size() != 1)
+      return node.error("the trip count must be one number");
+    trips = std::max<int64_t>(count[0], 0);
+  }
+  if (body->output_size() < 1 + carried)
+    return node.error("its body has " + Twine(body->output_size()) + " outputs for a condition and " +
+                      Twine(carried) + " carried values");
+  Binding condition;
+  condition.value = node.input(1);
+  if (!condition.value)
+    condition.value = node.constant(RankedTensorType::get({}, node.builder.getI1Type()), 1);
+  SmallVector<Binding> values;
+  for (int i = 0; i < carried; ++i) {
+    FailureOr<Binding> value = operandOf(node, 2 + i);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  SmallVector<SmallVector<Value>> collected(body->output_size() - 1 - carried);
+  for (int64_t trip = 0; trips < 0 || trip < trips; ++trip) {
+    FailureOr<bool> runs = knownCondition(node, condition.value, "the condition of the loop");
+    if (failed(runs))
+      return failure();
+    if (!*runs)
+      break;
+    if (trip == kMaxTrips)
+      return node.error("the loop runs more than " + Twine(kMaxTrips) + " times");
+    SmallVector<Binding> inputs(2);
+    inputs[0].value = node.reshape(node.constant(ArrayRef<int64_t>{trip}), {});
+    inputs[1] = condition;
+    llvm::append_range(inputs, values);
+    auto outputs = node.importer.importGraph(node, *body, "body", inputs);
+    if (failed(outputs))
+      return failure();
+    condition = outputs->front();
+    values.assign(outputs->begin() + 1, outputs->begin() + 1 + carried);
+    if (failed(collect(node, ArrayRef<Binding>(*outputs).drop_front(1 + carried), collected)))
+      return failure();
+  }
+  if (node.numOutputs() > carried + int(collected.size()))
+    return node.error("the loop has " + Twine(node.numOutputs()) + " results, its body makes " +
+                      Twine(carried + collected.size()));
+  for (int i = 0; i < node.numOutputs(); ++i) {
+    if (i < carried)
+      bind(node, i, values[i]);
+    else if (failed(setStacked(node, i, collected[i - carried], 0, false)))
+      return failure();
+  }
+  return success();
+}
+
+/// Reads one number for each scanned operand or result; those left out are 0.
+static LogicalResult readEach(Node &node, StringRef name, size_t count,
+                              SmallVectorImpl<int64_t> &numbers) {
+  numbers.assign(count, 0);
+  if (std::optional<SmallVector<int64_t>> given = node.intsAttr(name)) {
+    if (given->size() != count)
+      return node.error(name + " has " + Twine(given->size()) + " values, not " + Twine(count));
+    numbers.assign(given->begin(), given->end());
+  }
+  return success();
+}
+
+namespace {
+/// The operands that Scan iterates over.
+struct Scanned {
+  SmallVector<Value> values;
+  SmallVector<int64_t> axes, directions;
+  int64_t trips = -1;
+};
+} // namespace
+
+static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
+  size_t count = node.numInputs() - first;
+  if (failed(readEach(node, "scan_input_axes", count, scanned.axes)) ||
+      failed(readEach(node, "scan_input_directions", count, scanned.directions)))
+    return failure();
+  for (size_t i = 0; i < count; ++i) {
+    Value value = node.input(first + i);
+    if (!value)
+      return node.error("operand " + Twine(first + i) + " is missing");
+    auto type = Node::type(value);
+    if (failed(node.normalize(scanned.axes[i], type.getRank())))
+      return failure();
+    int64_t size = type.getDimSize(scanned.axes[i]);
+    if (scanned.trips >= 0 && size != scanned.trips)
+      return node.error("scanned operands have " + Twine(scanned.trips) + " and " + Twine(size) +
+                        " slices");
+    scanned.trips = size;
+    scanned.values.push_back(value);
+  }
+  return scanned.trips > kMaxTrips
+             ? node.error("the scan runs more than " + Twine(kMaxTrips) + " times")
+             : success();
+}
+
+/// Returns slice `trip` of operand `number`, without the scanned dimension.
+static Value sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t trip) {
+  Value value = scanned.values[number];
+  auto type = Node::type(value);
+  int64_t axis = scanned.axes[number];
+  int64_t at = scanned.directions[number] ? scanned.trips - 1 - trip : trip;
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(type.getRank(), 1), shape(type.getShape());
+  starts[axis] = at;
+  limits[axis] = at + 1;
+  shape.erase(shape.begin() + axis);
+  return node.reshape(node.slice(value, starts, limits, strides), shape);
+}
+
+static LogicalResult importScan(Node &node) {
+  const GraphProto *body = graphAttr(node, "body");
+  if (!body)
+    return failure();
+  int64_t count = node.intAttr("num_scan_inputs", 0), carried = node.numInputs() - count;
+  if (count < 1 || carried < 0 || body->output_size() < carried)
+    return node.error("num_scan_inputs is " + Twine(count) + " of " + Twine(node.numInputs()) +
+                      " operands, with a body of " + Twine(body->output_size()) + " outputs");
+  Scanned scanned;
+  SmallVector<int64_t> axes, directions;
+  size_t results = body->output_size() - carried;
+  if (failed(readScanned(node, carried, scanned)) ||
+      failed(readEach(node, "scan_output_axes", results, axes)) ||
+      failed(readEach(node, "scan_output_directions", results, directions)))
+    return failure();
+  SmallVector<Binding> values;
+  for (int i = 0; i < carried; ++i) {
+    FailureOr<Binding> value = operandOf(node, i);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  SmallVector<SmallVector<Value>> collected(results);
+  for (int64_t trip = 0; trip < scanned.trips; ++trip) {
+    SmallVector<Binding> inputs(values);
+    for (size_t i = 0; i < scanned.values.size(); ++i) {
+      inputs.emplace_back();
+      inputs.back().value = sliceOf(node, scanned, i, trip);
+      if (!inputs.back().value)
+        return failure();
+    }
+    auto outputs = node.importer.importGraph(node, *body, "body", inputs);
+    if (failed(outputs))
+      return failure();
+    values.assign(outputs->begin(), outputs->begin() + carried);
+    if (failed(collect(node, ArrayRef<Binding>(*outputs).drop_front(carried), collected)))
+      return failure();
+  }
+  if (node.numOutputs() > body->output_size())
+    return node.error("the scan has " + Twine(node.numOutputs()) + " results, its body makes " +
+                      Twine(body->output_size()));
+  for (int i = 0; i < node.numOutputs(); ++i) {
+    if (i < carried)
+      bind(node, i, values[i]);
+    else if (failed(setStacked(node, i, collected[i - carried], axes[i - carried],
+                               directions[i - carried] != 0)))
+      return failure();
+  }
+  return success();
+}
+
+void onnx::registerControlOps(HandlerRegistry &r) {
+  r.add("", "If", 1, importIf);
+  r.add("", "Loop", 1, importLoop);
+  r.add("", "Scan", 9, importScan);
+}

@@ -1,0 +1,127 @@
+//===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+using Visit = llvm::function_ref<void(const NodeProto &, int, StringRef)>;
+
+/// Adds the names that a graph defines.
+static void addDefined(const GraphProto &graph, llvm::StringSet<> &names) {
+  for (const ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  for (const TensorProto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const NodeProto &node : graph.node())
+    for (const std::string &name : node.output())
+      names.insert(name);
+}
+
+/// Visits what a node reads from outside of its subgraphs; `inner` are the names that graphs around
+/// it define. Outputs of subgraphs are visited as operand -1.
+static void visitReads(const NodeProto &node, const llvm::StringSet<> &inner, Visit visit) {
+  auto read = [&](int operand, StringRef name) {
+    if (!name.empty() && !inner.contains(name))
+      visit(node, operand, name);
+  };
+  for (int i = 0; i < node.input_size(); ++i)
+    read(i, node.input(i));
+  for (const AttributeProto &attribute : node.attribute()) {
+    if (!attribute.has_g())
+      continue;
+    llvm::StringSet<> defined(inner);
+    addDefined(attribute.g(), defined);
+    for (const NodeProto &called : attribute.g().node())
+      visitReads(called, defined, visit);
+    for (const ValueInfoProto &output : attribute.g().output())
+      if (!defined.contains(output.name()))
+        read(-1, output.name());
+  }
+}
+
+void onnx::forEachRead(const NodeProto &node,
+                       llvm::function_ref<void(const NodeProto &, int)> visit) {
+  visitReads(node, {}, [&](const NodeProto &reader, int operand, StringRef) {
+    if (operand >= 0)
+      visit(reader, operand);
+  });
+}
+
+void onnx::forEachNameRead(const NodeProto &node, llvm::function_ref<void(StringRef)> visit) {
+  visitReads(node, {}, [&](const NodeProto &, int, StringRef name) { visit(name); });
+}
+
+const Binding *Scope::find(StringRef name) const {
+  for (const Scope *scope = this; scope; scope = scope->outer)
+    if (auto it = scope->values.find(name); it != scope->values.end())
+      return &it->second;
+  return nullptr;
+}
+
+bool Importer::isInModel(const Scope &scope) const {
+  const Scope *at = &scope;
+  while (at->outer)
+    at = at->outer;
+  return at == &root;
+}
+
+/// Returns the parameter that an initializer holds, for a read in a subgraph, which no metadata
+/// describes; null if it holds none.
+Value Importer::parameterIn(const TensorProto &tensor, const NodeProto &node) {
+  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
+    if (!value || parameter.initializer != &tensor)
+      continue;
+    if (!parameter.transposed)
+      return value;
+    auto type = cast<RankedTensorType>(value.getType());
+    auto turned =
+        RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
+    return nn::TransposeOp::create(builder, locationOf(node), turned, value,
+                                   ArrayRef<int64_t>{1, 0});
+  }
+  return {};
+}
+
+FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphProto &graph,
+                                                      StringRef what, ArrayRef<Binding> inputs) {
+  if (graph.sparse_initializer_size() > 0)
+    return node.error("sparse initializers are not supported");
+  if (node.depth >= kMaxCallDepth)
+    return node.error("graphs are nested more than " + Twine(kMaxCallDepth) + " deep");
+  if (graph.input_size() != int(inputs.size()))
+    return node.error("its " + what + " has " + Twine(graph.input_size()) + " inputs, not " +
+                      Twine(inputs.size()));
+  Scope inner;
+  inner.outer = &node.scope;
+  inner.opsets = node.scope.opsets;
+  inner.attributes = node.scope.attributes;
+  inner.path = node.scope.path + ("in the " + what + " of '").str() +
+               displayName(node.proto.name().empty() && node.proto.output_size()
+                               ? node.proto.output(0)
+                               : node.proto.name()) +
+               "', ";
+  for (const TensorProto &tensor : graph.initializer()) {
+    auto data = readConstant(tensor);
+    if (!data)
+      return node.error("initializer '" + displayName(tensor.name()) +
+                        "': " + llvm::toString(data.takeError()));
+    inner.values[tensor.name()].value = nn::ConstantOp::create(builder, node.loc, *data);
+  }
+  for (auto [input, binding] : llvm::zip(graph.input(), inputs))
+    inner.values[input.name()] = binding;
+  for (const NodeProto &called : graph.node())
+    if (mlir::failed(importNode(called, inner, node.depth + 1)))
+      return failure();
+  SmallVector<Binding> outputs;
+  for (const ValueInfoProto &output : graph.output()) {
+    const Binding *found = inner.find(output.name());
+    if (!found)
+      return node.error("its " + what + " does not define its output '" +
+                        displayName(output.name()) + "'");
+    outputs.push_back(*found);
+  }
+  return outputs;
+}
