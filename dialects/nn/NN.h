@@ -85,6 +85,11 @@ inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
 inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
 /// On a module with @step: the optimizer's name (dialects/nn/Optimizers.h).
 inline constexpr llvm::StringLiteral kOptimizerAttr = "nn.optimizer";
+/// On a module whose file has an optimizer: the hyper-parameters that it fixes, and those for which
+/// it has a default, by name; and the count of updates, [in the first one, more per update].
+inline constexpr llvm::StringLiteral kHypersAttr = "nn.hypers";
+inline constexpr llvm::StringLiteral kHyperDefaultsAttr = "nn.hyper_defaults";
+inline constexpr llvm::StringLiteral kCounterAttr = "nn.counter";
 /// On a module: micro-batches per step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 

@@ -143,6 +143,27 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                : op->emitOpError() << "'" << name << "' must be one of " << listOptimizers(", ")
                                    << ", on a module";
   }
+  if (name == kHypersAttr || name == kHyperDefaultsAttr) {
+    const Optimizer *optimizer = getOptimizer(op);
+    auto values = dyn_cast<DictionaryAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && optimizer && values &&
+                   llvm::all_of(values,
+                                [&](NamedAttribute entry) {
+                                  return isa<FloatAttr>(entry.getValue()) &&
+                                         optimizer->find(entry.getName());
+                                })
+               ? success()
+               : op->emitOpError()
+                     << "'" << name << "' must be floats by the names of the hyper-parameters of '"
+                     << kOptimizerAttr << "', on a module";
+  }
+  if (name == kCounterAttr) {
+    auto counter = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+    return isa<ModuleOp>(op) && counter && counter.size() == 2 && counter[0] >= 0 && counter[1] >= 0
+               ? success()
+               : op->emitOpError() << "'" << name
+                                   << "' must be two numbers of updates, not negative, on a module";
+  }
   if (name == kFileTypeAttr) {
     auto type = dyn_cast<TypeAttr>(attr.getValue());
     return isa<ModuleOp>(op) && type && is16BitFloat(type.getValue())

@@ -32,7 +32,9 @@ def NN_Dialect : Dialect {
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
     attributes. The module carries `nn.precision` (the policy of element types,
-    `#nn.precision`), `nn.target` (the value of `--target`), `nn.optimizer` (the value of `--optimizer`), `nn.model` (the model file), `nn.loss` (a description of how labels are bound),
+    `#nn.precision`), `nn.target` (the value of `--target`), `nn.optimizer` (the value of `--optimizer`, or the file's optimizer),
+    `nn.hypers` and `nn.hyper_defaults` (the values of its hyper-parameters that the file fixes, and defaults of the file), `nn.counter` (the count of updates in the first
+    update, and its increment), `nn.model` (the model file), `nn.loss` (a description of how labels are bound),
     `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
     frozen and were folded: `["head.bias"]`), `nn.buffers` (the model's buffers: whether its state_dict has them, and
     where their values are: `{"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}`) and

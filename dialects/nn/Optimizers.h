@@ -9,9 +9,11 @@
 #ifndef SHALE_NN_OPTIMIZERS_H
 #define SHALE_NN_OPTIMIZERS_H
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +27,17 @@ namespace shale::nn {
 enum class HyperSource {
   Flag,           ///< a flag of the program, with a default
   LearningRate,   ///< the schedule
-  BiasCorrection, ///< 1 - base^t, where base is another hyper-parameter and t counts applied
-                  ///< updates from 1
+  BiasCorrection, ///< 1 - base^t, where base is another hyper-parameter; 1 if t is 0
   StepPower,      ///< t^exponent, where the exponent is another hyper-parameter or the value
-  PreviousEnable  ///< the metric `enable` of the step before; 1 in the first step
+  PreviousEnable, ///< the metric `enable` of the step before; 1 in the first step
+  InverseDecay,   ///< 1 / (1 + t * base)
+  AfterFirst      ///< base if t is above 0, else 1
+};
+
+/// The count t of updates that hyper-parameters are computed from: `first` in the first update, and
+/// `step` more after each applied one.
+struct UpdateCounter {
+  int64_t first = 1, step = 1;
 };
 
 /// A scalar operand of an update.
@@ -47,6 +56,30 @@ struct HyperParameter {
   double low = 0;
 
   std::string flag() const;
+  /// Returns the count of updates if the model file defines none.
+  UpdateCounter counter() const {
+    bool fromZero = source == HyperSource::InverseDecay || source == HyperSource::AfterFirst;
+    return {fromZero ? 0 : 1, 1};
+  }
+  /// Returns the value when the count of updates is t. `base` is the value of the hyper-parameter
+  /// that `text` names.
+  double derived(double base, double t) const;
+};
+
+/// The values of hyper-parameters and the count of updates that come from the model's file
+/// (attributes `nn.hypers`, `nn.hyper_defaults` and `nn.counter` of the module).
+struct FileSettings {
+  explicit FileSettings(mlir::Operation *module);
+
+  /// Returns the value that the file fixes.
+  std::optional<double> fixed(llvm::StringRef name) const;
+  /// Returns the default value: that of the file, if it has one.
+  double value(const HyperParameter &hyper) const;
+  UpdateCounter counter(const HyperParameter &hyper) const;
+
+private:
+  mlir::DictionaryAttr hypers, defaults;
+  mlir::DenseI64ArrayAttr count;
 };
 
 struct Optimizer {

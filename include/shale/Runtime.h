@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 12
+#define SHALE_ABI_VERSION 13
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -142,11 +142,13 @@ typedef enum {
 typedef enum {
   SHALE_HYPER_FLAG = 0,            /* the value of a flag */
   SHALE_HYPER_LEARNING_RATE = 1,   /* of the step, by the schedule */
-  SHALE_HYPER_BIAS_CORRECTION = 2, /* 1 - base^t with t = updates applied so far + 1 */
+  SHALE_HYPER_BIAS_CORRECTION = 2, /* 1 - base^t, t a count of updates; 1 if t is 0 */
   SHALE_HYPER_STEP_POWER = 3,      /* t^base; t^value without a base */
   SHALE_HYPER_PREVIOUS_ENABLE = 4, /* metric `enable` of the step before, 1 in a run's first step: 0
                                       makes the step change nothing. A program that has it may be
                                       called before the metrics of the step before are known */
+  SHALE_HYPER_INVERSE_DECAY = 5,   /* 1 / (1 + t * base) */
+  SHALE_HYPER_AFTER_FIRST = 6      /* base if t is above 0, else 1 */
 } ShaleHyperSource;
 
 /* A scalar that the step reads. The flag's name is `name` with '-' for '_'. Its values
@@ -154,12 +156,14 @@ typedef enum {
 typedef struct {
   const char *name;
   const char *text; /* of --help */
-  double value;     /* the flag's default */
+  double value;     /* the flag's default; of the learning rate: 0 if the model's file has none */
   double low, high;
   int32_t high_excluded;
   int32_t source; /* ShaleHyperSource */
   int32_t base;   /* index into ShaleProgram.hyper; -1: none */
-  int32_t pad_;
+  int32_t fixed;  /* 1: the model's file fixes `value`, and a flag may only repeat it */
+  int64_t first;  /* t in the first update */
+  int64_t step;   /* added to t per applied update */
 } ShaleHyper;
 
 /* One piece of this rank's persistent state: a whole group or this rank's equal

@@ -9,33 +9,33 @@ using namespace mlir;
 namespace shale::interp {
 
 /// Sets the hyper-parameters. `updates` is the number of previous steps without those that were
-/// skipped. Without an optimizer only what the options give is set.
+/// skipped. Without an optimizer only what the options give is set. What the file of the model
+/// fixes holds whatever the options say.
 static void setHypers(const TrainingOptions &options, const nn::Optimizer *optimizer,
-                      int64_t updates, LogicalValues &values) {
+                      const nn::FileSettings &file, int64_t updates, LogicalValues &values) {
   auto set = [&](StringRef name, double value) {
     Tensor scalar = Tensor::scalar(Element::F32, value);
     scalar.roundToElement();
     values.set(name, scalar);
   };
-  set("lr", options.lr);
+  set("lr", file.fixed("lr").value_or(options.lr));
   for (auto &[name, value] : options.hypers)
     set(name, value);
   if (!optimizer)
     return;
   auto flag = [&](StringRef name) {
     auto given = options.hypers.find(name);
-    return given != options.hypers.end() ? given->second : optimizer->find(name)->value;
+    return given != options.hypers.end() && !file.fixed(name) ? given->second
+                                                              : file.value(*optimizer->find(name));
   };
-  for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer))
-    if (hyper->source == nn::HyperSource::Flag)
-      set(hyper->name, flag(hyper->name));
-    else if (hyper->source == nn::HyperSource::BiasCorrection)
-      set(hyper->name, 1 - std::pow(flag(hyper->text), updates + 1));
-    else if (hyper->source == nn::HyperSource::StepPower)
-      set(hyper->name,
-          std::pow(updates + 1, hyper->text.empty() ? hyper->value : flag(hyper->text)));
-    else if (hyper->source == nn::HyperSource::PreviousEnable)
-      set(hyper->name, 1); // as a program that waits for each step
+  for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer)) {
+    if (hyper->source == nn::HyperSource::LearningRate)
+      continue;
+    nn::UpdateCounter counter = file.counter(*hyper);
+    bool isFlag = hyper->source == nn::HyperSource::Flag;
+    double base = isFlag || !hyper->text.empty() ? flag(isFlag ? hyper->name : hyper->text) : 0;
+    set(hyper->name, hyper->derived(base, double(counter.first) + double(counter.step) * updates));
+  }
 }
 
 /// Sets the inputs of a call: slice `batch` of each tensor of the batches, and the
@@ -61,6 +61,7 @@ static LogicalResult setInputs(ModuleOp module, const TrainingOptions &options, 
 LogicalResult train(ModuleOp module, const TrainingOptions &options, raw_ostream &log,
                     NamedTensors &state) {
   const nn::Optimizer *optimizer = nn::getOptimizer(module);
+  const nn::FileSettings file(module);
   const ProgramAdapter &adapter = getAdapter(module);
   Options settings = options.interpreter;
   settings.ranks = adapter.rankCount(module, options.ranks);
@@ -82,7 +83,7 @@ LogicalResult train(ModuleOp module, const TrainingOptions &options, raw_ostream
   };
   int64_t updates = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
-    setHypers(options, optimizer, updates, values);
+    setHypers(options, optimizer, file, updates, values);
     LogicalValues results;
     for (int64_t m = 0; m < microbatches; ++m) {
       if (failed(setInputs(module, options, step * microbatches + m, step, m, values)))

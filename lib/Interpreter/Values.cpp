@@ -42,7 +42,10 @@ double hyperValue(StringRef name) {
         if (hyper.source == nn::HyperSource::LearningRate)
           return 1e-3;
         if (hyper.source == nn::HyperSource::StepPower)
-          return hyper.text.empty() ? 5e-4 : 0.5;      // a bound of the learning rate; a weight
+          return hyper.text.empty() ? 5e-4 : 0.5; // a bound of the learning rate; a weight
+        if (hyper.source == nn::HyperSource::InverseDecay ||
+            hyper.source == nn::HyperSource::AfterFirst)
+          return 0.5;
         if (hyper.low > 0 && hyper.value == hyper.low) // a bound, which is out of reach by default
           return hyper.low / 1024;
         double base = hyper.source == nn::HyperSource::BiasCorrection ? hyperValue(hyper.text) : 0;

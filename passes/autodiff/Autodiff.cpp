@@ -18,7 +18,9 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   using AutodiffPassBase::AutodiffPassBase;
 
   void runOnOperation() override {
-    const nn::Optimizer *found = nn::findOptimizer(optimizer);
+    const nn::Optimizer *found = nn::getOptimizer(getOperation());
+    if (!found)
+      found = nn::findOptimizer(optimizer);
     if (!found) {
       getOperation().emitError("unknown optimizer '")
           << optimizer << "'; expected " << nn::listOptimizers(", ");

@@ -33,6 +33,9 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     micro-batches are averaged, with a remark. The contents of the accumulators
     after `@step` are unspecified.
 
+    If the module has `nn.optimizer`, because the model's file has an optimizer, it
+    holds whatever the option says.
+
     Every op gets `nn.phase`; a gradient op takes `nn.scope` from its forward op.
 
     The example is a classifier of one layer. In `@step` the arguments `%arg0` and

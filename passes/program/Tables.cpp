@@ -274,9 +274,30 @@ void Tables::findSlots() {
   slots.assign(found.begin(), found.end());
 }
 
+static int64_t runtimeSource(nn::HyperSource source) {
+  switch (source) {
+  case nn::HyperSource::Flag:
+    return SHALE_HYPER_FLAG;
+  case nn::HyperSource::LearningRate:
+    return SHALE_HYPER_LEARNING_RATE;
+  case nn::HyperSource::BiasCorrection:
+    return SHALE_HYPER_BIAS_CORRECTION;
+  case nn::HyperSource::StepPower:
+    return SHALE_HYPER_STEP_POWER;
+  case nn::HyperSource::PreviousEnable:
+    return SHALE_HYPER_PREVIOUS_ENABLE;
+  case nn::HyperSource::InverseDecay:
+    return SHALE_HYPER_INVERSE_DECAY;
+  case nn::HyperSource::AfterFirst:
+    return SHALE_HYPER_AFTER_FIRST;
+  }
+  llvm_unreachable("a source without a number");
+}
+
 /// Describes the scalars that @step reads.
 FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer) {
   SmallVector<StringRef> names(step.getHyper().getAsValueRange<StringAttr>());
+  const nn::FileSettings file(module);
   std::vector<Datum> rows;
   for (StringRef name : names) {
     const nn::HyperParameter *found = optimizer.find(name);
@@ -285,15 +306,7 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
                                          << "' has no such hyper-parameter",
              failure();
     const nn::HyperParameter &hyper = *found;
-    int64_t source = SHALE_HYPER_FLAG, base = -1;
-    if (hyper.source == nn::HyperSource::LearningRate)
-      source = SHALE_HYPER_LEARNING_RATE;
-    if (hyper.source == nn::HyperSource::BiasCorrection)
-      source = SHALE_HYPER_BIAS_CORRECTION;
-    if (hyper.source == nn::HyperSource::StepPower)
-      source = SHALE_HYPER_STEP_POWER;
-    if (hyper.source == nn::HyperSource::PreviousEnable)
-      source = SHALE_HYPER_PREVIOUS_ENABLE;
+    int64_t source = runtimeSource(hyper.source), base = -1;
     if (source >= SHALE_HYPER_BIAS_CORRECTION && !hyper.text.empty()) {
       base = llvm::find(names, hyper.text) - names.begin();
       if (base == int64_t(names.size()))
@@ -302,9 +315,10 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
                failure();
     }
     rows.push_back(
-        data.fields({data.string(name), data.string(hyper.text), data.f64(hyper.value),
+        data.fields({data.string(name), data.string(hyper.text), data.f64(file.value(hyper)),
                      data.f64(hyper.low), data.f64(hyper.high), data.i32(hyper.highExcluded),
-                     data.i32(source), data.i32(base), data.i32(0)}));
+                     data.i32(source), data.i32(base), data.i32(file.fixed(name).has_value()),
+                     data.i64(file.counter(hyper).first), data.i64(file.counter(hyper).step)}));
   }
   return data.array("hyper", std::move(rows));
 }

@@ -171,7 +171,10 @@ void checkProgram(const ShaleProgram &p) {
   }
   for (int h = 0; h < p.hyper_count; ++h) {
     const ShaleHyper &own = p.hyper[h];
-    bool alone = own.source != SHALE_HYPER_BIAS_CORRECTION && own.base < 0;
+    bool needsBase = own.source == SHALE_HYPER_BIAS_CORRECTION ||
+                     own.source == SHALE_HYPER_INVERSE_DECAY ||
+                     own.source == SHALE_HYPER_AFTER_FIRST;
+    bool alone = !needsBase && own.base < 0;
     need(alone || (own.base >= 0 && own.base < p.hyper_count &&
                    p.hyper[own.base].source == SHALE_HYPER_FLAG),
          "hyper-parameter", h);

@@ -103,6 +103,37 @@ std::string helpText(const CLI::App &app, const std::string &program) {
   }
   return text;
 }
+
+/// A hyper-parameter that the model's file may fix, its flag and the flag's value.
+struct Fixed {
+  const CLI::Option *option;
+  const ShaleHyper *hyper;
+  double *value;
+};
+
+/// Returns which flag contradicts what the model's file fixes; "" if none does. Flags that repeat
+/// the file set its value, which may have more digits. A fixed learning rate has no schedule.
+std::string contradiction(const std::vector<Fixed> &all, const Options &o) {
+  for (const Fixed &one : all) {
+    if (!one.hyper->fixed)
+      continue;
+    std::string flag = "--" + one.option->get_lnames().front();
+    std::string because = format("the model's file, whose optimizer fixes %s at %.9g",
+                                 one.hyper->name, static_cast<float>(one.hyper->value));
+    if (static_cast<float>(*one.value) != static_cast<float>(one.hyper->value))
+      return format("%s %.9g contradicts %s; leave the flag out", flag.c_str(), *one.value,
+                    because.c_str());
+    *one.value = one.hyper->value;
+    bool isRate = one.hyper->source == SHALE_HYPER_LEARNING_RATE;
+    if (isRate && o.schedule != "constant")
+      return format("--schedule %s contradicts %s; leave the flag out", o.schedule.c_str(),
+                    because.c_str());
+    if (isRate && o.warmup > 0)
+      return format("--warmup %lld contradicts %s; leave the flag out", (long long)o.warmup,
+                    because.c_str());
+  }
+  return "";
+}
 } // namespace
 
 std::string checkSteps(const Options &o) {
@@ -200,16 +231,26 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
       number(g, "--epochs", o.epochs, "X", "instead of --steps: passes over the data", 1e-9, 1e9);
   epochs->default_str("");
   number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved", 1, big);
-  number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
+  std::vector<Fixed> fixed;
+  for (int h = 0; h < program.hyper_count; ++h)
+    if (const ShaleHyper &own = program.hyper[h];
+        own.source == SHALE_HYPER_LEARNING_RATE && (own.fixed || own.value > 0))
+      o.lr = own.value;
+  CLI::Option *lr = number(g, "--lr", o.lr, "X", "learning rate", 0, 1e6);
   choice(g, "--schedule", o.schedule, "NAME", {"constant", "cosine", "linear", "wsd"},
          "constant, cosine, linear, wsd");
   number(g, "--warmup", o.warmup, "N", "steps of linear warm-up", 0, big);
   number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
   number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd", 0, 1);
   for (int h = 0; h < program.hyper_count; ++h)
-    if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG)
-      number(g, ("--" + hyperFlag(own.name)).c_str(), o.hypers[own.name] = own.value, "X", own.text,
-             own.low, own.high, own.high_excluded);
+    if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG) {
+      CLI::Option *option =
+          number(g, ("--" + hyperFlag(own.name)).c_str(), o.hypers[own.name] = own.value, "X",
+                 own.text, own.low, own.high, own.high_excluded);
+      fixed.push_back({option, &own, &o.hypers[own.name]});
+    } else if (own.source == SHALE_HYPER_LEARNING_RATE) {
+      fixed.push_back({lr, &own, &o.lr});
+    }
   std::vector<CLI::Option *> foreign;
   for (int f = 0; f < program.foreign_flag_count; ++f)
     foreign.push_back(app.add_option(std::string("--") + program.foreign_flags[f])
@@ -292,6 +333,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   }
   if (steps->count() > 0 && epochs->count() > 0)
     return refuse("give --steps or --epochs, not both");
+  if (std::string wrong = contradiction(fixed, o); !wrong.empty())
+    return refuse(wrong);
   if (o.evalEvery > 0 && o.evalData.empty())
     return refuse("--eval-every needs --eval-data");
   if ((!o.evalData.empty() || o.evalOnly) && !program.evaluate)

@@ -21,21 +21,35 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Returns the value of a hyper-parameter after `updates` updates. `base` is the value of the one
+/// that it is computed from.
+static double derived(const ShaleHyper &own, double base, double updates) {
+  double t = static_cast<double>(own.first) + static_cast<double>(own.step) * updates;
+  switch (own.source) {
+  case SHALE_HYPER_BIAS_CORRECTION:
+    return t > 0 ? 1 - std::pow(base, t) : 1;
+  case SHALE_HYPER_STEP_POWER:
+    return std::pow(t, own.base < 0 ? own.value : base);
+  case SHALE_HYPER_INVERSE_DECAY:
+    return 1 / (1 + t * base);
+  case SHALE_HYPER_AFTER_FIRST:
+    return t > 0 ? base : 1;
+  default: // the metric of the step before
+    return 1;
+  }
+}
+
 void Training::setHyper(int64_t step, int slot) {
   // A skipped step does not count as an update, as with PyTorch's GradScaler. Those in flight are
   // applied, or the run ends.
-  double t = static_cast<double>(updates) + static_cast<double>(inFlight) + 1;
+  double before = static_cast<double>(updates) + static_cast<double>(inFlight);
   auto *hyper = reinterpret_cast<float *>(values->at(slot) + hyperOffset);
   for (int h = 0; h < program.hyper_count; ++h) {
     const ShaleHyper &own = program.hyper[h];
+    double base = own.base < 0 ? 0 : options.hypers.at(program.hyper[own.base].name);
     double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, step)
-                   : own.source == SHALE_HYPER_BIAS_CORRECTION
-                       ? 1 - std::pow(options.hypers.at(program.hyper[own.base].name), t)
-                   : own.source == SHALE_HYPER_STEP_POWER
-                       ? std::pow(t, own.base < 0 ? own.value
-                                                  : options.hypers.at(program.hyper[own.base].name))
-                   : own.source == SHALE_HYPER_PREVIOUS_ENABLE ? 1
-                                                               : options.hypers.at(own.name);
+                   : own.source == SHALE_HYPER_FLAG        ? options.hypers.at(own.name)
+                                                           : derived(own, base, before);
     hyper[h] = static_cast<float>(value);
   }
 }

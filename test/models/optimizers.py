@@ -49,7 +49,49 @@ class Adafactor(torch.optim.Adafactor):
         super().__init__(parameters, eps=(flags.pop("eps1"), flags.pop("eps2")), d=flags.pop("clip_threshold"), **flags)
 
 
-KNOWN = {"adafactor": Adafactor, "lion": Lion}
+class Adam(torch.optim.Optimizer):
+    """Kingma and Ba, "Adam", arXiv 1412.6980, with the order of operations that section 2 ends with: epsilon is added to the root of the
+    moment as it is, and the rate is corrected. Both forms of weight decay: in the gradient, and after the update as Transformers' AdamW."""
+
+    flags = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-5, "weight_decay": 0.01, "decoupled_decay": 0.1, "shrink": 1e-4}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, self.flags)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                t = state["t"] = state.get("t", 0) + 1
+                m, v = state.setdefault("m", torch.zeros_like(p)), state.setdefault("v", torch.zeros_like(p))
+                g = p.grad + group["weight_decay"] * p
+                m.lerp_(g, 1 - group["beta1"])
+                v.lerp_(g * g, 1 - group["beta2"])
+                rate = group["lr"] * (1 - group["beta2"] ** t) ** 0.5 / (1 - group["beta1"] ** t)
+                p.addcdiv_(m, v.sqrt() + group["eps"], value=-rate)
+                p -= (group["lr"] * group["decoupled_decay"] + group["shrink"]) * p
+
+
+class Adagrad(torch.optim.Adagrad):
+    """PyTorch's Adagrad."""
+
+    flags = {"lr": 1e-2, "lr_decay": 0.1, "eps": 1e-6, "weight_decay": 0.01}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, **self.flags)
+
+
+class Momentum(torch.optim.SGD):
+    """PyTorch's SGD with dampening."""
+
+    flags = {"lr": 2e-2, "momentum": 0.9, "gradient_weight": 0.75, "weight_decay": 0.01}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, lr=2e-2, momentum=0.9, dampening=0.25, weight_decay=0.01)
+
+
+KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "lion": Lion, "momentum": Momentum}
 
 
 def record(name):

@@ -178,6 +178,84 @@ def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weig
   }];
 }
 
+def NN_AdamOp : NN_UpdateOp<"adam", ["moment1", "moment2"],
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "decoupled_decay", "shrink", "bias1", "bias2"],
+    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `decays` $weight_decay `,` $decoupled_decay `,` $shrink `bias` $bias1 `,` $bias2", 20> {
+  let summary = "Adam update of a parameter or a flat group, epsilon outside of the bias correction";
+  let description = [{
+    The Adam of ONNX (`ai.onnx.preview.training`) and of ONNX Runtime's and Transformers' AdamW: the last form of section 2 of
+    Kingma and Ba, arXiv 1412.6980. With g = grad * scale:
+
+    ```
+    g          = g + param * weight_decay * decay
+    moment1    = moment1 * beta1 + g * (1 - beta1)
+    moment2    = moment2 * beta2 + g * g * (1 - beta2)
+    param      = param - lr * sqrt(bias2) / bias1 * moment1 / (sqrt(moment2) + epsilon)
+    param      = param * (1 - (lr * decoupled_decay + shrink) * decay)
+    ```
+
+    `bias1` and `bias2` are as in `nn.adamw`; 1 leaves the correction out. `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: as `nn.adamw`.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+
+    Example: `%p1, %m1, %v1 = nn.adam %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps decays %l2, %wd, %n bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+}
+
+def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon", "weight_decay", "rate"],
+    "`lr` $lr `lr_decay` $lr_decay `epsilon` $epsilon `weight_decay` $weight_decay `rate` $rate", 10> {
+  let summary = "Adagrad update of a parameter or a flat group";
+  let description = [{
+    PyTorch's torch.optim.Adagrad and ONNX's Adagrad (Duchi and others, JMLR 12, 2011), with g = grad * scale:
+
+    ```
+    g     = g + param * weight_decay * decay
+    sum   = sum + g * g
+    param = param - lr * rate * g / (sqrt(sum) + epsilon)
+    ```
+
+    with rate = 1 / (1 + t * lr_decay) for the number t of updates before. `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: as `nn.adamw`.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+
+    Example: `%p1, %h1 = nn.adagrad %p, %g, %h enable %e scale %s lr %lr lr_decay %d epsilon %eps weight_decay %wd rate %r decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+}
+
+def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
+    ["lr", "momentum", "gradient_weight", "nesterov", "weight_decay", "weight"],
+    "`lr` $lr `momentum` $momentum `gradient_weight` $gradient_weight `nesterov` $nesterov `weight_decay` $weight_decay `weight` $weight", 13> {
+  let summary = "Momentum update of a parameter or a flat group";
+  let description = [{
+    ONNX's Momentum, which is PyTorch's torch.optim.SGD with dampening 1 - gradient_weight. With g = grad * scale:
+
+    ```
+    g        = g + param * weight_decay * decay
+    velocity = velocity * momentum + g * weight
+    param    = param - lr * (g + velocity * momentum)   if nesterov is 1
+    param    = param - lr * velocity                    if nesterov is 0
+    ```
+
+    `weight` is 1 in the first update and gradient_weight later. `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: as `nn.adamw`.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+
+    Example: `%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+}
+
 def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"],
     "`lr` $lr `beta2_decay` $beta2_decay `epsilon` $epsilon1 `,` $epsilon2 `clip` $clip `weight_decay` $weight_decay `weight` $weight `limit` $limit", 14,

@@ -3,12 +3,16 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+#include <cmath>
 
 using namespace shale::nn;
 
 llvm::ArrayRef<const Optimizer *> shale::nn::getOptimizers() {
-  static const Optimizer *const all[] = {&AdamwOp::getOptimizer(), &SgdOp::getOptimizer(),
-                                         &LionOp::getOptimizer(), &AdafactorOp::getOptimizer()};
+  static const Optimizer *const all[] = {&AdamwOp::getOptimizer(),   &SgdOp::getOptimizer(),
+                                         &LionOp::getOptimizer(),    &AdafactorOp::getOptimizer(),
+                                         &AdamOp::getOptimizer(),    &AdagradOp::getOptimizer(),
+                                         &MomentumOp::getOptimizer()};
   return all;
 }
 
@@ -43,6 +47,46 @@ std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimize
   all.push_back(&kClipGradNorm);
   all.push_back(&kPreviousEnable);
   return all;
+}
+
+double HyperParameter::derived(double base, double t) const {
+  switch (source) {
+  case HyperSource::BiasCorrection:
+    return t > 0 ? 1 - std::pow(base, t) : 1;
+  case HyperSource::StepPower:
+    return std::pow(t, text.empty() ? value : base);
+  case HyperSource::InverseDecay:
+    return 1 / (1 + t * base);
+  case HyperSource::AfterFirst:
+    return t > 0 ? base : 1;
+  case HyperSource::PreviousEnable:
+    return 1;
+  case HyperSource::Flag:
+  case HyperSource::LearningRate:
+    return base;
+  }
+  llvm_unreachable("a source without a value");
+}
+
+FileSettings::FileSettings(mlir::Operation *module)
+    : hypers(module->getAttrOfType<mlir::DictionaryAttr>(kHypersAttr)),
+      defaults(module->getAttrOfType<mlir::DictionaryAttr>(kHyperDefaultsAttr)),
+      count(module->getAttrOfType<mlir::DenseI64ArrayAttr>(kCounterAttr)) {}
+
+std::optional<double> FileSettings::fixed(llvm::StringRef name) const {
+  auto value = hypers ? hypers.getAs<mlir::FloatAttr>(name) : mlir::FloatAttr();
+  return value ? std::optional(value.getValueAsDouble()) : std::nullopt;
+}
+
+double FileSettings::value(const HyperParameter &hyper) const {
+  if (std::optional<double> value = fixed(hyper.name))
+    return *value;
+  auto value = defaults ? defaults.getAs<mlir::FloatAttr>(hyper.name) : mlir::FloatAttr();
+  return value ? value.getValueAsDouble() : hyper.value;
+}
+
+UpdateCounter FileSettings::counter(const HyperParameter &hyper) const {
+  return count ? UpdateCounter{count[0], count[1]} : hyper.counter();
 }
 
 std::string HyperParameter::flag() const {

@@ -63,6 +63,32 @@ void lion(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h)
   x[1] = h[2] * x[1] + (1 - h[2]) * g;
 }
 
+/// lr, alpha, beta, epsilon, norm_coefficient, decoupled_decay, norm_coefficient_post and the two
+/// corrections.
+void adam(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  double regularized = h[4] * decay * x[0] + g;
+  x[1] = h[1] * x[1] + (1 - h[1]) * regularized;
+  x[2] = h[2] * x[2] + (1 - h[2]) * regularized * regularized;
+  double adjusted = h[0] * std::sqrt(h[8]) / h[7];
+  double next = x[0] - adjusted * x[1] / (std::sqrt(x[2]) + h[3]);
+  x[0] = next - (h[0] * h[5] + h[6]) * decay * next;
+}
+
+/// lr, lr_decay, epsilon, weight_decay, rate.
+void adagrad(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  double regularized = h[3] * decay * x[0] + g;
+  x[1] += regularized * regularized;
+  x[0] -= h[0] * h[4] * regularized / (std::sqrt(x[1]) + h[2]);
+}
+
+/// lr, momentum, gradient_weight, nesterov, weight_decay, weight.
+void momentum(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  double regularized = h[4] * decay * x[0] + g;
+  x[1] = h[1] * x[1] + h[5] * regularized;
+  double ahead = regularized + h[1] * x[1];
+  x[0] -= h[0] * (h[3] * ahead + (1 - h[3]) * x[1]);
+}
+
 LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula formula) {
   unsigned count = op->getNumResults();
   call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
@@ -118,6 +144,9 @@ void registerOptimizer(Registry &registry) {
   addUpdate<nn::AdamwOp>(registry, adamw);
   addUpdate<nn::SgdOp>(registry, sgd);
   addUpdate<nn::LionOp>(registry, lion);
+  addUpdate<nn::AdamOp>(registry, adam);
+  addUpdate<nn::AdagradOp>(registry, adagrad);
+  addUpdate<nn::MomentumOp>(registry, momentum);
 }
 
 } // namespace shale::interp

@@ -9,6 +9,17 @@
 // RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe
 // RUN: %t.exe | FileCheck %s
 
+// Constants, a default and a count of updates of the model's file:
+// RUN: sed -e 's|nn.optimizer = "adamw"|nn.optimizer = "adamw", nn.hypers = {beta1 = 0.5 : f64}, nn.hyper_defaults = {lr = 0.25 : f64}, nn.counter = array<i64: 3, 2>|' -e s:WEIGHTS:%t.weights: %s | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program=describe=text | mlir-translate --mlir-to-llvmir | llc -filetype=obj -relocation-model=pic -o %t.o
+// RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe
+// RUN: %t.exe | FileCheck %s --check-prefix=FIXED
+// FIXED: hyper lr source 1 base -1 default 0.25
+// FIXED-NEXT: hyper beta1 source 0 base -1 default 0.5
+// FIXED-NEXT: fixed by the file
+// FIXED-NEXT: hyper bias1 source 2
+// FIXED-NEXT: t from 3 by 2
+// FIXED-NEXT: hyper clip_grad_norm
+
 // RUN: sed 's:nn.optimizer = "adamw", ::' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: a program needs the attribute 'nn.optimizer', set by --shale-autodiff
 // RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lamb":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
@@ -40,6 +51,7 @@
 // CHECK-NEXT: hyper lr source 1 base -1 default 0 from 0 to 0:
 // CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 from 0 to 1 excluded: decay of the first moment
 // CHECK-NEXT: hyper bias1 source 2 base 1 default 0 from 0 to 0: beta1
+// CHECK-NEXT: t from 1 by 1
 // CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 from 0 to 1e+30: largest norm; 0: off
 // CHECK-NEXT: slot moment1
 // CHECK-NEXT: foreign momentum

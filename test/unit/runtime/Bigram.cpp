@@ -259,15 +259,15 @@ const ShaleInput inputTable[] = {
 const char *const slots[] = {"moment1", "moment2"};
 const char *const foreign[] = {"momentum"};
 const ShaleHyper hyper[] = {
-    {"lr", "", 0, 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0},
-    {"beta1", "first decay", 0.9, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-    {"beta2", "second decay", 0.999, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0},
-    {"eps", "epsilon", 1e-8, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"weight_decay", "weight decay", 0.01, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0},
-    {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0},
-    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0},
-    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0}};
+    {"lr", "", 0, 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0, 1, 1},
+    {"beta1", "first decay", 0.9, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0, 1, 1},
+    {"beta2", "second decay", 0.999, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0, 1, 1},
+    {"eps", "epsilon", 1e-8, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
+    {"weight_decay", "weight decay", 0.01, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
+    {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
+    {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0, 1, 1},
+    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0, 1, 1},
+    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0, 1, 1}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 

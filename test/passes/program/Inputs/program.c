@@ -149,10 +149,15 @@ int main(void) {
     printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name,
            p->inputs[i].binding, p->inputs[i].type, p->inputs[i].rank, (int)p->inputs[i].dims[0],
            p->inputs[i].batch_dim, (int)p->inputs[i].bound);
-  for (int i = 0; i < p->hyper_count; ++i)
+  for (int i = 0; i < p->hyper_count; ++i) {
     printf("hyper %s source %d base %d default %g from %g to %g%s: %s\n", p->hyper[i].name,
            p->hyper[i].source, p->hyper[i].base, p->hyper[i].value, p->hyper[i].low,
            p->hyper[i].high, p->hyper[i].high_excluded ? " excluded" : "", p->hyper[i].text);
+    if (p->hyper[i].fixed)
+      printf(" fixed by the file\n");
+    if (p->hyper[i].base >= 0)
+      printf(" t from %d by %d\n", (int)p->hyper[i].first, (int)p->hyper[i].step);
+  }
   for (int i = 0; i < p->slot_count; ++i)
     printf("slot %s\n", p->slots[i]);
   for (int i = 0; i < p->foreign_flag_count; ++i)

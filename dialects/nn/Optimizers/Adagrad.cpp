@@ -1,0 +1,32 @@
+//===- Adagrad.cpp - Adagrad --------------------------------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Real.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+static constexpr llvm::StringLiteral slots[] = {"sum"};
+static constexpr HyperParameter hypers[] = {
+    {"lr", HyperSource::LearningRate},
+    {"lr_decay", HyperSource::Flag, 0, 1e6, false, "decay of the learning rate"},
+    {"eps", HyperSource::Flag, 1e-10, 1e6, false, "added to the root of the sum of squares"},
+    {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
+    {"rate", HyperSource::InverseDecay, 0, 0, false, "lr_decay"},
+};
+
+const Optimizer &AdagradOp::getOptimizer() {
+  static const Optimizer optimizer{"adagrad", slots, hypers};
+  return optimizer;
+}
+
+SmallVector<Value> AdagradOp::emitUpdate(const UpdateElement &at) {
+  auto [param, sum] = reals<2>(at, at.olds);
+  auto [lr, lrDecay, epsilon, weightDecay, rate] = reals<5>(at, at.hypers);
+  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
+  (void)lrDecay; // a part of `rate`
+  Real g = gradient + param * (weightDecay * decay);
+  Real s = sum + g * g;
+  return {param - lr * rate * g / (sqrt(s) + epsilon), s};
+}
