@@ -68,6 +68,8 @@ class Case:
         self.trajectory = json.loads((self.folder / trajectory).read_text())
         self.batches = self.folder / self.trajectory.get("batches", "batches.safetensors")
         self.steps = len(self.trajectory["steps"])
+        self.final = self.trajectory.get("final", "final.safetensors")
+        self.of_file = self.trajectory["optimizer"]["name"] == "of the file"  # no flags of the optimizer
         self.most_ranks = 3 if self.folder.name == "plain" else 4  # plain has six rows per batch
 
     def model_flags(self, sizes=None):
@@ -76,7 +78,7 @@ class Case:
         if self.folder.name == "plain":
             dims, rest = {"batch": batches["tokens"].shape[1]}, ["--loss", "cross-entropy:scores,targets"]
         else:
-            first = batches.get("input_ids", batches.get("pixel_values"))
+            first = batches.get("input_ids", batches.get("pixel_values", batches.get("x")))
             dims, rest = {"batch": first.shape[1]}, []
             if b"sequence" in (self.folder / self.model).read_bytes(): # the export left the length open
                 dims["sequence"] = first.shape[2]
@@ -86,7 +88,7 @@ class Case:
     def policy_flags(self):
         """Flags for the optimizer, frozen parameters and micro-batches of the trajectory."""
         optimizer = self.trajectory["optimizer"]
-        flags = ["--optimizer", optimizer["name"].lower()]
+        flags = [] if self.of_file else ["--optimizer", optimizer["name"].lower()]
         if "two and more" in optimizer.get("weight_decay_applies_to", ""):
             flags += ["--no-decay", r"(\.ln_|bias$)"]
         if self.trajectory.get("frozen"):
@@ -106,6 +108,8 @@ class Case:
 
     def hyper_flags(self):
         optimizer = self.trajectory["optimizer"]
+        if self.of_file:
+            return []
         clip = ["--clip-grad-norm", self.trajectory["clip_grad_norm"] or 0]
         if "flags" in optimizer:
             return clip + [word for name, value in optimizer["flags"].items() for word in ("--" + name.replace("_", "-"), value)]
@@ -136,7 +140,7 @@ class Case:
     def check_weights(self, out):
         """Checks the final weights against the bar. Returns the largest difference."""
         got = read_safetensors(out / "model.safetensors")
-        want = {strip(name): value for name, value in read_safetensors(self.folder / "final.safetensors").items()}
+        want = {strip(name): value for name, value in read_safetensors(self.folder / self.final).items()}
         worst = 0.0
         for name, value in want.items():
             if name.endswith("k.bias"):

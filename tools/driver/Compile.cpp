@@ -15,6 +15,7 @@
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Dumps.h"
+#include "tools/driver/FollowFile.h"
 #include "tools/driver/Interrupt.h"
 #include "tools/driver/KernelReports.h"
 #include "tools/driver/Messages.h"
@@ -156,7 +157,9 @@ private:
       return code;
     if (int code = checkOutputs(options, *module))
       return code;
-    followFileType(*module);
+    followFileType(options, *module, *target);
+    if (int code = followFileOptimizer(options, *module))
+      return code;
     if (options.compileFrom.empty())
       if (int code = saveStage("import"))
         return code;
@@ -242,30 +245,6 @@ private:
     printDiagnostic(diagnostic, options.model, os);
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error || said.insert(text).second)
       llvm::errs() << text;
-  }
-
-  /// Takes the file's 16-bit type for --param-dtype, unless that flag is given.
-  bool adoptFileType(ModuleOp imported) {
-    auto type = imported->getAttrOfType<TypeAttr>(nn::kFileTypeAttr);
-    if (!type || options.typed.count("param-dtype"))
-      return false;
-    options.paramDtype = type.getValue().isBF16() ? FloatKind::BF16 : FloatKind::F16;
-    return true;
-  }
-
-  void followFileType(ModuleOp imported) {
-    bool adopted = adoptFileType(imported), rests = options.masterDtype == MasterKind::None;
-    std::string type = textOf(options.paramDtype);
-    if (adopted)
-      llvm::errs() << "shalec: note: the model is in " << type << ": --param-dtype " << type
-                   << ", parameters at rest in " << (rests ? type : textOf(options.masterDtype))
-                   << "; --param-dtype f32 trains it in f32\n";
-    if (options.paramDtype != FloatKind::F32 && !target->hasFast16BitFloats())
-      llvm::errs()
-          << "shalec: warning: --param-dtype " << type
-          << ": this target computes products in f32; 16-bit floats save memory and bytes on the wire, not time\n";
-    else if (options.typed.count("master-dtype") && rests && !options.compares("param-dtype"))
-      llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";
   }
 
   /// Refuses a model that this target cannot compute, before plans are made: parameters of another
@@ -356,8 +335,11 @@ private:
         return {};
       return module;
     };
-    if (OwningOpRef<ModuleOp> smallest = importAt(ranks))
-      adoptFileType(*smallest);
+    if (OwningOpRef<ModuleOp> smallest = importAt(ranks)) {
+      adoptFileType(options, *smallest);
+      if (int code = followFileOptimizer(options, *smallest))
+        return code;
+    }
     int64_t size = largestBatch(importAt, options, limit, ranks);
     if (size == 0) { // planning the smallest size reports the error
       size = ranks;

@@ -147,7 +147,9 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   app.set_help_all_flag("--help-all", "print the flags for people who extend Shale, too");
   app.set_version_flag("--version", "shalec 0.1.0 (LLVM 22)");
 
-  app.add_option("MODEL", o.model, "ONNX file")->required()->type_name("");
+  app.add_option("MODEL", o.model, "ONNX file, or a folder of ONNX Runtime's training artifacts")
+      ->required()
+      ->type_name("");
   app.add_option("-o", o.output, "output file (default: train; - is standard output for text)")
       ->type_name("FILE");
 

@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-LogicalResult Importer::checkModel() {
+LogicalResult Importer::checkOpsets() {
   const ModelProto &proto = model.proto();
   if (!proto.has_ir_version() || proto.ir_version() < 3)
     return error("no ir_version, or one before 3: export the model again"), failure();
@@ -44,10 +44,13 @@ LogicalResult Importer::checkModel() {
                  " is newer than 28, the newest that Shale knows: export with "
                  "opset 23"),
            failure();
-  if (proto.training_info_size() > 0)
-    return error("the file brings its own training steps (training_info), "
-                 "which Shale does not read yet: export the forward pass"),
-           failure();
+  return success();
+}
+
+LogicalResult Importer::checkModel() {
+  if (mlir::failed(checkOpsets()) || mlir::failed(completeGraph()))
+    return failure();
+  const ModelProto &proto = model.proto();
   const GraphProto &graph = proto.graph();
   if (graph.sparse_initializer_size() > 0)
     return error("sparse initializers are not supported"), failure();
@@ -80,6 +83,10 @@ LogicalResult Importer::chooseLoss() {
     return llvm::any_of(graph.node(),
                         [&](auto &node) { return llvm::is_contained(node.output(), name); });
   };
+  if (training) {
+    lossName = training->loss;
+    return success();
+  }
   if (!options.loss.empty()) {
     auto [kind, rest] = StringRef(options.loss).split(':');
     auto [first, second] = rest.split(',');
@@ -417,9 +424,21 @@ static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
   return DenseElementsAttr::get(type, elements);
 }
 
+/// Returns a value that the file computes as an initial value.
+static Attribute initialValue(DenseElementsAttr values) {
+  if (!values.isSplat())
+    return values;
+  APFloat value = values.getSplatValue<APFloat>();
+  bool inexact;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+  auto type = Float64Type::get(values.getContext());
+  return nn::FillAttr::get(values.getContext(), FloatAttr::get(type, value));
+}
+
 LogicalResult Importer::declareStates() {
   model.requireData = options.missingData == ImportOptions::MissingData::Error;
-  parameters = findParameters(model, options.parameters);
+  parameters = training ? findNamed(model, training->parameters, training->frozen)
+                        : findParameters(model, options.parameters);
   for (const auto &constant : options.parameters.constants)
     if (!initializers.count(constant.getKey()))
       return error("--constant: no initializer is named '" + displayName(constant.getKey()) + "'",
@@ -465,7 +484,12 @@ LogicalResult Importer::declareStates() {
             RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
       if (!parameter.shape.empty()) // the same elements in another shape
         type = RankedTensorType::get(parameter.shape, type.getElementType());
-      if (place->path.empty()) {
+      DenseElementsAttr given;
+      if (training)
+        given = training->initial.lookup(parameter.initializer->name());
+      if (given) {
+        init = initialValue(given);
+      } else if (place->path.empty()) {
         // Stored as a list of numbers: supported only if all elements are one
         // number.
         auto data = model.read(context, *parameter.initializer, kConstantLimit);

@@ -105,11 +105,13 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
   }
   bool tokens =
       llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
+  auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr);
+  bool fixesRate = fixed && fixed.contains("lr");
   bool path = program.contains('/'),
        bytes = words == 256; // with fewer, most files have bytes that are not tokens
   os << "  " << (path ? "" : "./") << program << " --data "
-     << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors")
-     << " --steps 100 --lr 3e-4 --out run1\n";
+     << (tokens ? bytes ? "text.txt" : "tokens.bin" : "batches.safetensors") << " --steps 100"
+     << (fixesRate ? "" : " --lr 3e-4") << " --out run1\n";
   if (!tokens)
     os << "  # batches.safetensors holds " << tensors << "\n";
   else if (bytes)
@@ -167,4 +169,12 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   os << "\n";
   if (auto loss = module->getAttrOfType<StringAttr>("nn.loss"))
     os << "loss        " << loss.getValue() << "\n";
+  if (auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr)) {
+    os << "optimizer   of the file: "
+       << module->getAttrOfType<StringAttr>(nn::kOptimizerAttr).getValue();
+    for (NamedAttribute entry : fixed)
+      os << ", " << entry.getName().getValue() << " "
+         << llvm::format("%g", cast<FloatAttr>(entry.getValue()).getValueAsDouble());
+    os << "\n";
+  }
 }

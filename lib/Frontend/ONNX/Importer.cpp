@@ -10,7 +10,9 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Support/MergeTables.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,8 +39,9 @@ llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
   return mergeTables(table, other.table, "operator", "a handler");
 }
 
-Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context)
-    : builder(context), model(model), options(options), context(context) {}
+Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context,
+                   const Artifacts *artifacts)
+    : builder(context), model(model), options(options), context(context), artifacts(artifacts) {}
 
 //===----------------------------------------------------------------------===//
 // Diagnostics
@@ -65,6 +68,15 @@ InFlightDiagnostic Importer::error(const Twine &message, int code) {
   if (!current)
     return emitError(fileLocation()) << model.path() << ": " << message;
   return emitError(locationOf(*current)) << model.path() << ": " << currentNode << ": " << message;
+}
+
+InFlightDiagnostic Importer::errorAt(const NodeProto &node, const Twine &message, int code) {
+  const NodeProto *outer = std::exchange(current, &node);
+  std::string outerNode = std::exchange(currentNode, placeOf(node));
+  InFlightDiagnostic diagnostic = error(message, code);
+  current = outer;
+  currentNode = std::move(outerNode);
+  return diagnostic;
 }
 
 void Importer::note(const Twine &message) {
@@ -365,6 +377,8 @@ LogicalResult Importer::finish() {
         builder.getNamedAttr(entry.first(), builder.getStringAttr(displayName(entry.second))));
   if (!classList.empty())
     (*module)->setAttr(nn::kClassesAttr, builder.getDictionaryAttr(classList));
+  if (training)
+    setOptimizer();
   if (!bindingNote.empty())
     (*module)->setAttr("nn.loss", builder.getStringAttr(bindingNote));
   return success();
@@ -375,10 +389,10 @@ OwningOpRef<ModuleOp> Importer::run() {
   auto owned = std::make_unique<Block>();
   body = owned.get();
   builder.setInsertionPointToEnd(body);
-  if (mlir::failed(checkModel()) || mlir::failed(chooseLoss()) || mlir::failed(findNeeded()) ||
-      mlir::failed(checkSupported()) || mlir::failed(declareInputs()) ||
-      mlir::failed(declareStates()) || mlir::failed(importNodes()) || mlir::failed(checkStops()) ||
-      mlir::failed(finish())) {
+  if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(chooseLoss()) ||
+      mlir::failed(findNeeded()) || mlir::failed(checkSupported()) ||
+      mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
+      mlir::failed(importNodes()) || mlir::failed(checkStops()) || mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
   }
@@ -391,14 +405,17 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
   context->loadDialect<nn::NNDialect, func::FuncDialect>();
   context->loadAllAvailableDialects(); // plug-ins' handlers create ops of plug-ins' dialects
   Model::Failure failure;
-  std::unique_ptr<Model> model = Model::open(path, failure);
+  Artifacts artifacts;
+  bool isFolder = llvm::sys::fs::is_directory(path);
+  std::unique_ptr<Model> model =
+      isFolder ? openArtifacts(path, artifacts, failure) : Model::open(path, failure);
   if (!model) {
     if (exitCode)
       *exitCode = failure.exitCode;
     emitError(FileLineColLoc::get(context, path, 0, 0)) << failure.message;
     return {};
   }
-  Importer importer(*model, options, context);
+  Importer importer(*model, options, context, isFolder ? &artifacts : nullptr);
   OwningOpRef<ModuleOp> module = importer.run();
   if (!module) {
     if (exitCode)

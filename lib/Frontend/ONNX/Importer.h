@@ -7,6 +7,7 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include <functional>
@@ -15,6 +16,8 @@
 #include <set>
 
 namespace shale::onnx {
+
+struct Artifacts;
 
 /// The value of a name in the graph.
 struct Binding {
@@ -81,7 +84,9 @@ void emitNote(mlir::Location location, const llvm::Twine &message);
 
 class Importer {
 public:
-  Importer(Model &model, const ImportOptions &options, mlir::MLIRContext *context);
+  /// `artifacts`: the other files of a folder, or null.
+  Importer(Model &model, const ImportOptions &options, mlir::MLIRContext *context,
+           const Artifacts *artifacts = nullptr);
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
   int getExitCode() const { return exitCode; }
@@ -94,6 +99,11 @@ public:
   /// larger than the fold limit.
   mlir::Value fold(mlir::Operation *op);
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
+  /// Emits an error on a node of the file, whatever is imported now. Converts to failure.
+  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message,
+                                   int code = 65);
+  /// Imports a node that reads values of `scope`.
+  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope, int depth);
   /// Reads a tensor of an attribute; fails if it exceeds kConstantLimit.
   llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
   /// Returns a hint for an error about `wants` positions where the model has
@@ -145,6 +155,14 @@ private:
   };
 
   mlir::LogicalResult checkModel();
+  mlir::LogicalResult checkOpsets();
+  /// Adds to the graph what other parts of the file, or other files of the folder, bring.
+  mlir::LogicalResult completeGraph();
+  /// Reads the training step that the file defines, if it has one.
+  mlir::LogicalResult readTraining();
+  /// Fails if a flag contradicts the file's training step.
+  mlir::LogicalResult checkTrainingFlags();
+  void setOptimizer();
   mlir::LogicalResult chooseLoss();
   mlir::LogicalResult findNeeded();
   mlir::LogicalResult checkSupported();
@@ -153,7 +171,6 @@ private:
   /// Records in the module's `nn.buffers` which buffers the state_dict has.
   void describeBuffers();
   mlir::LogicalResult importNodes();
-  mlir::LogicalResult importNode(const NodeProto &node, Scope &scope, int depth);
   /// Returns value `name` of merged operation `number`, and imports its nodes
   /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
@@ -186,11 +203,13 @@ private:
   Model &model;
   const ImportOptions &options;
   mlir::MLIRContext *context;
+  const Artifacts *artifacts;
   int exitCode = 65;
   bool failed = false;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Block *body = nullptr;
   Parameters parameters;
+  std::optional<FileTraining> training; // if the file defines the training step
   std::vector<Input> inputs;
   std::vector<size_t> stateOrder;       // indices into parameters.list
   std::vector<mlir::Value> stateValues; // by index into parameters.list

@@ -41,7 +41,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
     if (tensor(loss).getNumElements() != 1 || !isa<FloatType>(tensor(loss).getElementType()))
       return error("'" + displayName(lossName) + "' cannot be the loss: its type is " +
                        Node::name(loss.getType()),
-                   SHALE_EXIT_USAGE),
+                   training ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE),
              failure();
     auto scalar = RankedTensorType::get({}, tensor(loss).getElementType());
     auto known = lossParts.find(loss);

@@ -210,36 +210,55 @@ static Expected<std::string> listData(const TensorProto &tensor, RankedTensorTyp
   return bytes;
 }
 
-Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto &tensor,
-                                        int64_t maxBytes) {
-  Expected<RankedTensorType> type = this->type(context, tensor);
-  if (!type)
-    return type.takeError();
-  int64_t bytes = nn::tensorBytes(*type);
-  if (bytes > maxBytes)
-    return createStringError("it has " + Twine(bytes) + " bytes, more than " + Twine(maxBytes) +
-                             " bytes that a constant may have");
-  Expected<FileRange> place = this->fileRange(tensor, *type);
+/// Returns the bytes of a tensor, row-major: a part of a file, or `list` after filling it.
+Expected<StringRef> Model::bytes(const TensorProto &tensor, RankedTensorType type,
+                                 std::string &list) {
+  Expected<FileRange> place = this->fileRange(tensor, type);
   if (!place)
     return place.takeError();
-  std::string list;
-  StringRef data;
-  if (!place->path.empty() && place->path == filePath) {
-    data = buffer->getBuffer().substr(place->offset, place->length);
-  } else if (!place->path.empty()) {
+  if (!place->path.empty() && place->path == filePath)
+    return buffer->getBuffer().substr(place->offset, place->length);
+  if (!place->path.empty()) {
     if (missing.count(place->path))
       return createStringError("its value is needed, but '" + displayName(place->path) +
                                "' does not exist");
     for (auto &entry : externals)
       if (entry.second.first == place->path)
-        data = entry.second.second->getBuffer().substr(place->offset, place->length);
-  } else {
-    Expected<std::string> elements = listData(tensor, *type);
-    if (!elements)
-      return elements.takeError();
-    list = std::move(*elements);
-    data = list;
+        return entry.second.second->getBuffer().substr(place->offset, place->length);
+    return StringRef();
   }
+  Expected<std::string> elements = listData(tensor, type);
+  if (!elements)
+    return elements.takeError();
+  list = std::move(*elements);
+  return StringRef(list);
+}
+
+Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
+  Expected<RankedTensorType> type = this->type(context, tensor);
+  if (!type)
+    return type.takeError();
+  std::string list;
+  Expected<StringRef> data = bytes(tensor, *type, list);
+  if (!data)
+    return data.takeError();
+  return data->find_first_not_of('\0') == StringRef::npos;
+}
+
+Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto &tensor,
+                                        int64_t maxBytes) {
+  Expected<RankedTensorType> type = this->type(context, tensor);
+  if (!type)
+    return type.takeError();
+  int64_t size = nn::tensorBytes(*type);
+  if (size > maxBytes)
+    return createStringError("it has " + Twine(size) + " bytes, more than " + Twine(maxBytes) +
+                             " bytes that a constant may have");
+  std::string list;
+  Expected<StringRef> found = bytes(tensor, *type, list);
+  if (!found)
+    return found.takeError();
+  StringRef data = *found;
   if (type->getElementType().isInteger(1)) {
     SmallVector<bool> values;
     for (char byte : data) {

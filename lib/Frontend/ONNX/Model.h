@@ -45,6 +45,8 @@ public:
   static std::unique_ptr<Model> open(llvm::StringRef path, Failure &failure);
 
   const ModelProto &proto() const { return model; }
+  /// The messages, for readers that complete a graph before it is imported.
+  ModelProto &mutableProto() { return model; }
   llvm::StringRef path() const { return filePath; }
 
   /// Whether external files must exist. If not, tensors in missing files still
@@ -61,7 +63,12 @@ public:
   llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
                                                const TensorProto &tensor, int64_t maxBytes);
 
+  /// Whether every byte of its data is 0.
+  llvm::Expected<bool> isZero(mlir::MLIRContext *context, const TensorProto &tensor);
+
 private:
+  llvm::Expected<llvm::StringRef> bytes(const TensorProto &tensor, mlir::RankedTensorType type,
+                                        std::string &list);
   /// Maps the external file at `location`, opened beneath the model's folder.
   /// Sets `path` to its path, even if the file does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);

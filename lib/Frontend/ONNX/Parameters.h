@@ -92,6 +92,10 @@ bool isScalar(const TensorProto &tensor);
 /// Finds parameters without a signature.
 void findByRule(Model &model, Parameters &out);
 
+/// Takes the initializers of these names as parameters and as buffers.
+Parameters findNamed(Model &model, const std::vector<std::string> &trained,
+                     const std::vector<std::string> &frozen);
+
 /// Finds the parameters from the exporter's metadata if there is any, else by
 /// rule: every float initializer that is not a scalar is a parameter, and one whose
 /// elements are all equal and that several module scopes read is split, as it was

@@ -107,3 +107,29 @@ void onnx::findByRule(Model &model, Parameters &out) {
   takeInitializers(model, out);
   splitMerged(model, out);
 }
+
+Parameters onnx::findNamed(Model &model, const std::vector<std::string> &trained,
+                           const std::vector<std::string> &frozen) {
+  Parameters out;
+  llvm::StringMap<const TensorProto *> initializers;
+  for (const TensorProto &tensor : model.proto().graph().initializer())
+    initializers[tensor.name()] = &tensor;
+  llvm::StringMap<size_t> index;
+  auto take = [&](const std::string &name, bool isTrained) {
+    if (index.try_emplace(name, out.list.size()).second)
+      out.list.push_back({name, {}, isTrained, initializers.lookup(name)});
+  };
+  for (const std::string &name : trained)
+    take(name, true);
+  for (const std::string &name : frozen)
+    take(name, false);
+  for (const NodeProto &node : model.proto().graph().node())
+    for (int i = 0; i < node.input_size(); ++i) {
+      auto it = index.find(node.input(i));
+      if (it == index.end())
+        continue;
+      out.list[it->second].used = true;
+      out.uses[{&node, i}] = {it->second, false};
+    }
+  return out;
+}

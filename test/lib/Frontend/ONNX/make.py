@@ -236,7 +236,6 @@ CASES = {
     "new-opset": lambda f: linear(opsets=(("", 99),)),
     "negative-opset": lambda f: linear(opsets=(("", -1),)),
     "two-opsets": lambda f: linear(opsets=(("", 7), ("", 18))),
-    "training-info": lambda f: linear(extra=field(20, b"")),
     "deep": lambda f: model(nest(300)),
     "two-places": lambda f: linear([tensor("w", [4, 2], raw=b"\0" * 32, extra=field(9, b"\0" * 32))]),
     "no-location": external(offset=0),

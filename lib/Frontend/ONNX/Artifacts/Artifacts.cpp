@@ -1,0 +1,252 @@
+//===- Artifacts.cpp - ONNX Runtime's training artifacts ------------------===//
+#include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
+#include "dialects/nn/NN.h"
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
+#include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static constexpr llvm::StringLiteral kCheckpoint = "checkpoint";
+/// ONNX Runtime's suffix of the file of a checkpoint's external data.
+static constexpr llvm::StringLiteral kExternal = "checkpoint.data";
+static constexpr llvm::StringLiteral kBuffer = "_grad.accumulation.buffer";
+
+std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifacts,
+                                           Model::Failure &failure) {
+  auto path = [&](StringRef name) {
+    SmallString<256> path(folder);
+    llvm::sys::path::append(path, name);
+    return path.str().str();
+  };
+  for (StringRef name : {StringRef("eval_model.onnx"), StringRef("training_model.onnx"),
+                         StringRef("optimizer_model.onnx"), StringRef(kCheckpoint)})
+    if (!llvm::sys::fs::is_regular_file(path(name))) {
+      failure = {(folder + ": the folder has no file '" + name +
+                  "': a folder must be one of ONNX Runtime's training artifacts "
+                  "(training_model.onnx, eval_model.onnx, optimizer_model.onnx, checkpoint)")
+                     .str(),
+                 SHALE_EXIT_NO_INPUT};
+      return nullptr;
+    }
+  std::unique_ptr<Model> forward = Model::open(path("eval_model.onnx"), failure);
+  if (forward)
+    artifacts.training = Model::open(path("training_model.onnx"), failure);
+  if (artifacts.training)
+    artifacts.optimizer = Model::open(path("optimizer_model.onnx"), failure);
+  if (!artifacts.optimizer)
+    return nullptr;
+  auto buffer = llvm::MemoryBuffer::getFile(path(kCheckpoint), /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    failure = {path(kCheckpoint) + ": " + buffer.getError().message(), SHALE_EXIT_NO_INPUT};
+    return nullptr;
+  }
+  artifacts.checkpoint = std::move(*buffer);
+  return forward;
+}
+
+namespace {
+
+class ArtifactReader {
+public:
+  ArtifactReader(Importer &importer, Model &model, const Artifacts &artifacts)
+      : importer(importer), model(model), artifacts(artifacts) {}
+
+  FailureOr<FileTraining> read() {
+    llvm::Expected<Checkpoint> read = readCheckpoint(artifacts.checkpoint->getBuffer());
+    if (!read)
+      return importer.error("checkpoint: " + llvm::toString(read.takeError()));
+    checkpoint = std::move(*read);
+    FileTraining training;
+    training.origin = "training_model.onnx";
+    if (failed(readLoss(training)) || failed(addParameters(training)) || failed(restoreDropout()) ||
+        failed(readOptimizerModel(importer, *artifacts.optimizer, training.optimizer)) ||
+        failed(readGroups(training.optimizer)))
+      return failure();
+    return training;
+  }
+
+private:
+  /// The loss is the first output of both models.
+  LogicalResult readLoss(FileTraining &training) {
+    const GraphProto &step = artifacts.training->proto().graph();
+    const GraphProto &graph = model.proto().graph();
+    if (step.output_size() == 0 || graph.output_size() == 0 ||
+        step.output(0).name() != graph.output(0).name())
+      return importer.error("the first outputs of training_model.onnx and eval_model.onnx, which "
+                            "are the loss, differ: the files are not of one model");
+    training.loss = graph.output(0).name();
+    dropUnreadResults();
+    return success();
+  }
+
+  /// Removes the log-probabilities of losses, which ONNX Runtime always names, if nothing reads
+  /// them.
+  void dropUnreadResults() {
+    GraphProto &graph = *model.mutableProto().mutable_graph();
+    llvm::StringSet<> read;
+    for (const NodeProto &node : graph.node())
+      for (const std::string &name : node.input())
+        read.insert(name);
+    for (const ValueInfoProto &output : graph.output())
+      read.insert(output.name());
+    for (NodeProto &node : *graph.mutable_node())
+      if (node.op_type() == "SoftmaxCrossEntropyLoss" && node.output_size() == 2 &&
+          !read.contains(node.output(1)))
+        node.mutable_output()->RemoveLast();
+  }
+
+  /// Makes inputs of the forward graph that the checkpoint has values for initializers.
+  LogicalResult addParameters(FileTraining &training) {
+    for (const ValueInfoProto &input : model.proto().graph().input())
+      if (!inputs.try_emplace(input.name(), &input).second)
+        return importer.error("input '" + displayName(input.name()) + "' is there twice");
+    llvm::StringSet<> updated;
+    for (const ValueInfoProto &input : artifacts.training->proto().graph().input())
+      if (StringRef name = input.name(); name.consume_back(kBuffer))
+        updated.insert(name);
+    for (const CheckpointTensor &tensor : checkpoint.trained) {
+      if (!updated.contains(tensor.name))
+        return importer.error("checkpoint: training_model.onnx accumulates no gradient of '" +
+                              displayName(tensor.name) + "', which is trained");
+      if (failed(addParameter(tensor)))
+        return failure();
+      training.parameters.push_back(tensor.name.str());
+    }
+    for (const CheckpointTensor &tensor : checkpoint.frozen) {
+      if (failed(addParameter(tensor)))
+        return failure();
+      training.frozen.push_back(tensor.name.str());
+    }
+    for (const auto &name : updated)
+      if (!added.contains(name.getKey()))
+        return importer.error("checkpoint: it has no '" + displayName(name.getKey()) +
+                              "', which training_model.onnx trains");
+    if (training.parameters.empty())
+      return importer.error("checkpoint: it has no parameter to train");
+    return success();
+  }
+
+  LogicalResult addParameter(const CheckpointTensor &tensor) {
+    std::string shown = displayName(tensor.name);
+    if (!added.insert(tensor.name).second)
+      return importer.error("checkpoint: '" + shown + "' is there twice");
+    const ValueInfoProto *input = inputs.lookup(tensor.name);
+    if (!input)
+      return importer.error("checkpoint: '" + shown + "' is no input of eval_model.onnx");
+    const TypeProto::Tensor &type = input->type().tensor_type();
+    bool fits = type.elem_type() == tensor.dataType &&
+                size_t(type.shape().dim_size()) == tensor.dims.size();
+    for (size_t i = 0; fits && i < tensor.dims.size(); ++i)
+      fits = type.shape().dim(int(i)).dim_value() == tensor.dims[i];
+    if (!fits)
+      return importer.error("checkpoint: '" + shown +
+                            "' has another type than the input of eval_model.onnx");
+    TensorProto &proto = *model.mutableProto().mutable_graph()->add_initializer();
+    proto.set_name(tensor.name.str());
+    proto.set_data_type(tensor.dataType);
+    for (int64_t size : tensor.dims)
+      proto.add_dims(size);
+    proto.set_data_location(1);
+    auto add = [&](const char *key, const std::string &value) {
+      StringStringEntryProto &entry = *proto.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    };
+    add("location", tensor.isExternal ? kExternal.str() : kCheckpoint.str());
+    add("offset", std::to_string(tensor.offset));
+    if (tensor.length >= 0)
+      add("length", std::to_string(tensor.length));
+    return success();
+  }
+
+  /// The forward graph is that of evaluation. Its Dropout nodes get the training mode that those of
+  /// the training graph have.
+  LogicalResult restoreDropout() {
+    llvm::StringMap<const NodeProto *> active; // in the training graph, by result
+    for (const NodeProto &node : artifacts.training->proto().graph().node()) {
+      StringRef type = node.op_type();
+      if (node.output_size() == 0 || !type.contains("Dropout") || type.ends_with("Grad"))
+        continue;
+      if (type != "Dropout" && type != "BitmaskDropout")
+        return importer.errorAt(node, "of training_model.onnx: dropout that ONNX Runtime fused "
+                                      "with another operator is not supported");
+      active[node.output(0)] = &node;
+    }
+    if (active.empty())
+      return success();
+    GraphProto &graph = *model.mutableProto().mutable_graph();
+    TensorProto *yes = nullptr;
+    for (NodeProto &node : *graph.mutable_node()) {
+      const NodeProto *trained = node.op_type() == "Dropout" && node.output_size() > 0
+                                     ? active.lookup(node.output(0))
+                                     : nullptr;
+      if (!trained || trained->input_size() < 3 || trained->input(2).empty())
+        continue;
+      while (node.input_size() < 3)
+        node.add_input("");
+      if (!yes) {
+        yes = graph.add_initializer();
+        yes->set_name("shale.training_mode");
+        yes->set_data_type(9);
+        yes->add_int32_data(1);
+      }
+      node.set_input(2, yes->name());
+      active.erase(node.output(0));
+    }
+    for (const auto &left : active)
+      return importer.errorAt(*left.second, "of training_model.onnx: eval_model.onnx has no "
+                                            "Dropout with this result");
+    return success();
+  }
+
+  /// Takes learning rate and step of the checkpoint's state of the optimizer.
+  LogicalResult readGroups(FileOptimizer &optimizer) {
+    optimizer.defaults["lr"] = 1e-3; // ONNX Runtime's
+    if (checkpoint.groups.empty())
+      return success();
+    if (checkpoint.groups.size() > 1)
+      return importer.error("checkpoint: it has " + Twine(checkpoint.groups.size()) +
+                            " groups of parameters: all parameters of a step have one optimizer");
+    const CheckpointGroup &group = checkpoint.groups.front();
+    if (!(group.learningRate >= 0 && group.learningRate <= 1e6))
+      return importer.error("checkpoint: the learning rate is not from 0 to 1e6");
+    optimizer.defaults["lr"] = group.learningRate;
+    for (const CheckpointTensor &moment : group.moments)
+      if (moment.isExternal || !isZero(moment))
+        return importer.error("checkpoint: the moments of '" + displayName(moment.name) +
+                              "' do not start at 0: a state of an optimizer that starts at other "
+                              "values is not supported; save the checkpoint without "
+                              "include_optimizer_state");
+    if (group.step < 0 || group.step > (int64_t(1) << 50))
+      return importer.error("checkpoint: the step of the optimizer is negative or too large");
+    if (optimizer.counter && optimizer.counter->step > 0)
+      optimizer.counter->first += group.step;
+    return success();
+  }
+
+  bool isZero(const CheckpointTensor &tensor) const {
+    StringRef data = artifacts.checkpoint->getBuffer().substr(tensor.offset, tensor.length);
+    return data.find_first_not_of('\0') == StringRef::npos;
+  }
+
+  Importer &importer;
+  Model &model;
+  const Artifacts &artifacts;
+  Checkpoint checkpoint;
+  llvm::StringMap<const ValueInfoProto *> inputs;
+  llvm::StringSet<> added;
+};
+
+} // namespace
+
+FailureOr<FileTraining> onnx::readArtifacts(Importer &importer, Model &model,
+                                            const Artifacts &artifacts) {
+  return ArtifactReader(importer, model, artifacts).read();
+}

@@ -1,0 +1,66 @@
+//===- FileTraining.h - What a file says about its training ---------------===//
+#ifndef SHALE_FRONTEND_ONNX_TRAINING_FILETRAINING_H
+#define SHALE_FRONTEND_ONNX_TRAINING_FILETRAINING_H
+
+#include "dialects/nn/Optimizers.h"
+#include "lib/Frontend/ONNX/Model.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shale::onnx {
+
+class Importer;
+struct ImportOptions;
+
+/// An optimizer with the constants of a file.
+struct FileOptimizer {
+  const nn::Optimizer *kind = nullptr;
+  /// Hyper-parameters by name: those that the file fixes, and those that it has a default for.
+  std::map<std::string, double> fixed, defaults;
+  /// The count of updates, if the update depends on one.
+  std::optional<nn::UpdateCounter> counter;
+  /// Where the file has it, for messages: "node 'adam' (Adam)".
+  std::string place;
+
+  bool hasSettingsOf(const FileOptimizer &other) const;
+};
+
+/// The training step of a file.
+struct FileTraining {
+  /// What of the file defines it, for messages.
+  std::string origin;
+  /// The value whose gradients are taken.
+  std::string loss;
+  /// The initializers that are trained, in the order of their updates.
+  std::vector<std::string> parameters;
+  /// Other initializers of floats that belong to the model: they keep their values.
+  std::vector<std::string> frozen;
+  /// Initial values that replace those of initializers, by name.
+  llvm::StringMap<mlir::DenseElementsAttr> initial;
+  FileOptimizer optimizer;
+};
+
+/// Appends the algorithm of a model's `training_info` to its graph, which is then the graph of a
+/// training step. Fails, with an error, if a name of the algorithm is in the graph already.
+mlir::LogicalResult mergeAlgorithm(Importer &importer, Model &model);
+
+/// Computes the initial values of a `training_info`: the graph `initialization`, bound to
+/// initializers.
+mlir::FailureOr<llvm::StringMap<mlir::DenseElementsAttr>>
+computeInitialValues(Importer &importer, Model &model,
+                     const llvm::StringMap<const TensorProto *> &initializers);
+
+/// Reads the training step that a model's `training_info` describes (ONNX IR, "Training Related
+/// Information"), after mergeAlgorithm. Every use of `Gradient` and every update that Shale cannot
+/// compute exactly is an error on its node.
+mlir::FailureOr<FileTraining>
+readTrainingInfo(Importer &importer, Model &model,
+                 const llvm::StringMap<const TensorProto *> &initializers);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_TRAINING_FILETRAINING_H

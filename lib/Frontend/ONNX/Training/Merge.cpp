@@ -1,0 +1,55 @@
+//===- Merge.cpp - Appends a file's training algorithm to its graph -------===//
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Training/StepGraph.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Returns the first name that `algorithm` defines and `graph` has already; empty if there is none.
+static std::string clash(const GraphProto &graph, const GraphProto &algorithm) {
+  llvm::StringSet<> names;
+  for (const ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  for (const TensorProto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const NodeProto &node : graph.node())
+    for (const std::string &name : node.output())
+      names.insert(name);
+  auto taken = [&](const std::string &name) { return !name.empty() && names.contains(name); };
+  for (const ValueInfoProto &input : algorithm.input())
+    if (taken(input.name()))
+      return input.name();
+  for (const TensorProto &tensor : algorithm.initializer())
+    if (taken(tensor.name()))
+      return tensor.name();
+  for (const NodeProto &node : algorithm.node())
+    for (const std::string &name : node.output())
+      if (taken(name))
+        return name;
+  return "";
+}
+
+LogicalResult onnx::mergeAlgorithm(Importer &importer, Model &model) {
+  ModelProto &proto = model.mutableProto();
+  if (proto.training_info_size() > 1)
+    return importer.error("training_info has " + Twine(proto.training_info_size()) +
+                          " steps, of which each update reads the results of the ones before: "
+                          "Shale trains files with one");
+  const TrainingInfoProto &info = proto.training_info(0);
+  if (info.algorithm().node_size() == 0)
+    return importer.error("training_info has no algorithm, so that no step changes anything");
+  GraphProto &graph = *proto.mutable_graph();
+  if (std::string name = clash(graph, info.algorithm()); !name.empty())
+    return importer.error("training_info: the algorithm defines '" + displayName(name) +
+                          "', which the graph has already");
+  const GraphProto &algorithm = info.algorithm();
+  graph.mutable_input()->MergeFrom(algorithm.input());
+  graph.mutable_initializer()->MergeFrom(algorithm.initializer());
+  graph.mutable_node()->MergeFrom(algorithm.node());
+  graph.mutable_output()->MergeFrom(algorithm.output());
+  graph.mutable_value_info()->MergeFrom(algorithm.value_info());
+  graph.mutable_sparse_initializer()->MergeFrom(algorithm.sparse_initializer());
+  return success();
+}

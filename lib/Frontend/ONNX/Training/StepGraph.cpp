@@ -1,0 +1,162 @@
+//===- StepGraph.cpp - The graph of a file's training step ----------------===//
+#include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/Importer.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+StepGraph::StepGraph(Importer &importer, Model &model,
+                     const llvm::StringMap<const TensorProto *> &initializers,
+                     const llvm::StringMap<DenseElementsAttr> &initial,
+                     const llvm::StringMap<std::string> &bindings)
+    : importer(importer), model(model), initializers(initializers), initial(initial),
+      bindings(bindings) {
+  for (const NodeProto &node : graph().node())
+    for (const std::string &name : node.output())
+      if (!name.empty())
+        producers.try_emplace(name, &node);
+  for (const ValueInfoProto &input : graph().input())
+    if (!initializers.count(input.name()))
+      inputs.insert(input.name());
+}
+
+std::string onnx::placeOf(const NodeProto &node) {
+  StringRef name = node.name();
+  if (name.empty() && node.output_size() > 0)
+    name = node.output(0);
+  return "node '" + displayName(name) + "' (" + displayName(node.op_type()) + ")";
+}
+
+bool StepGraph::isTraining(const NodeProto &node, StringRef type) {
+  return node.domain() == kTrainingDomain && (type.empty() || node.op_type() == type);
+}
+
+bool StepGraph::isDefined(StringRef name) const {
+  return initializers.count(name) || producers.count(name) || inputs.contains(name);
+}
+
+const ValueInfoProto *StepGraph::output(StringRef name) const {
+  for (const ValueInfoProto &output : graph().output())
+    if (output.name() == name)
+      return &output;
+  return nullptr;
+}
+
+StringRef StepGraph::source(StringRef name) const {
+  // A chain of copies is no longer than the graph; a longer one is a cycle.
+  for (int i = 0, e = graph().node_size(); i <= e; ++i) {
+    const NodeProto *node = producer(name);
+    if (!node || node->op_type() != "Identity" || !domainOf(node->domain()).empty() ||
+        node->input_size() != 1)
+      break;
+    name = node->input(0);
+  }
+  return name;
+}
+
+llvm::StringSet<> StepGraph::ancestors(StringRef name) const {
+  llvm::StringSet<> seen;
+  SmallVector<StringRef> work{name};
+  while (!work.empty()) {
+    StringRef next = work.pop_back_val();
+    if (next.empty() || !seen.insert(next).second)
+      continue;
+    const NodeProto *node = producer(next);
+    if (!node)
+      continue;
+    for (const std::string &input : node->input())
+      work.push_back(input);
+    for (const AttributeProto &attribute : node->attribute())
+      for (const NodeProto &inner : attribute.g().node())
+        for (const std::string &input : inner.input())
+          work.push_back(input);
+  }
+  return seen;
+}
+
+static std::optional<double> firstOf(DenseElementsAttr values) {
+  if (values.getNumElements() != 1)
+    return std::nullopt;
+  if (isa<FloatType>(values.getElementType())) {
+    APFloat value = *values.getValues<APFloat>().begin();
+    bool inexact;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+    return value.convertToDouble();
+  }
+  if (values.getElementType().isInteger(1))
+    return std::nullopt;
+  return double((*values.getValues<APInt>().begin()).getSExtValue());
+}
+
+StringRef StepGraph::update(StringRef initializer) const {
+  auto it = bindings.find(initializer);
+  return it == bindings.end() ? StringRef() : StringRef(it->second);
+}
+
+/// Returns a tensor's value if it has one element.
+static std::optional<double> readOne(Importer &importer, Model &model, const TensorProto &tensor) {
+  auto data = model.read(importer.builder.getContext(), tensor, 64);
+  if (data)
+    return firstOf(*data);
+  llvm::consumeError(data.takeError());
+  return std::nullopt;
+}
+
+std::optional<double> StepGraph::start(StringRef name) const {
+  auto given = initial.find(name);
+  if (given != initial.end())
+    return firstOf(given->second);
+  const TensorProto *tensor = initializer(name);
+  return tensor ? readOne(importer, model, *tensor) : std::nullopt;
+}
+
+std::optional<double> StepGraph::scalar(StringRef name) const {
+  name = source(name);
+  if (initializer(name))
+    return update(name).empty() ? start(name) : std::nullopt;
+  const NodeProto *node = producer(name);
+  if (!node || node->op_type() != "Constant" || !domainOf(node->domain()).empty())
+    return std::nullopt;
+  for (const AttributeProto &attribute : node->attribute()) {
+    if (attribute.name() == "value_float")
+      return attribute.f();
+    if (attribute.name() == "value_int")
+      return double(attribute.i());
+    if (attribute.name() == "value" && attribute.has_t())
+      return readOne(importer, model, attribute.t());
+  }
+  return std::nullopt;
+}
+
+std::optional<Counted> StepGraph::counted(StringRef name) const {
+  Counted result;
+  for (int i = 0, e = graph().node_size(); i <= e; ++i) {
+    name = source(name);
+    if (initializers.count(name)) {
+      result.initializer = name.str();
+      return result;
+    }
+    const NodeProto *node = producer(name);
+    bool adds = node && node->op_type() == "Add", subtracts = node && node->op_type() == "Sub";
+    if ((!adds && !subtracts) || node->input_size() != 2 || !domainOf(node->domain()).empty())
+      return std::nullopt;
+    std::optional<double> second = scalar(node->input(1)), first = scalar(node->input(0));
+    bool swapped = adds && !second && first;
+    std::optional<double> number = swapped ? first : second;
+    if (!number || std::abs(*number) > 1e9 ||
+        llvm::AddOverflow(result.offset, int64_t(adds ? *number : -*number), result.offset))
+      return std::nullopt;
+    name = node->input(swapped ? 1 : 0);
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<bool> StepGraph::isZero(StringRef initializer) const {
+  auto given = initial.find(initializer);
+  if (given != initial.end()) {
+    auto values = given->second.getValues<APFloat>();
+    return llvm::all_of(values, [](const APFloat &value) { return value.isZero(); });
+  }
+  return model.isZero(importer.builder.getContext(), *initializers.lookup(initializer));
+}

@@ -1,0 +1,195 @@
+//===- TrainingInfo.cpp - Training steps of ONNX files --------------------===//
+//
+// Reads `training_info` as ONNX defines it (docs/IR.md, onnx.proto, operators of
+// ai.onnx.preview.training): which initializers a step changes, from which gradients,
+// by which optimizer.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Training/FileTraining.h"
+#include "lib/Frontend/ONNX/Training/Updates.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Whether a declared type contradicts a tensor's; what is not declared does not.
+static bool contradicts(const TypeProto::Tensor &type, const TensorProto &tensor) {
+  if (type.elem_type() != 0 && type.elem_type() != tensor.data_type())
+    return true;
+  if (!type.has_shape())
+    return false;
+  if (type.shape().dim_size() != tensor.dims_size())
+    return true;
+  for (auto [dim, size] : llvm::zip(type.shape().dim(), tensor.dims()))
+    if (dim.has_dim_value() && dim.dim_value() != size)
+      return true;
+  return false;
+}
+
+LogicalResult onnx::readBindings(Importer &importer, const Model &model,
+                                 const llvm::StringMap<const TensorProto *> &initializers,
+                                 Bindings &bindings) {
+  llvm::StringMap<const ValueInfoProto *> outputs;
+  for (const ValueInfoProto &output : model.proto().graph().output())
+    outputs[output.name()] = &output;
+  for (const StringStringEntryProto &entry : model.proto().training_info(0).update_binding()) {
+    std::string key = displayName(entry.key()), value = displayName(entry.value());
+    const TensorProto *tensor = initializers.lookup(entry.key());
+    if (!tensor)
+      return importer.error("update_binding: '" + key + "' is no initializer");
+    if (!bindings.values.try_emplace(entry.key(), entry.value()).second)
+      return importer.error("update_binding: '" + key + "' is bound twice");
+    const ValueInfoProto *output = outputs.lookup(entry.value());
+    if (!output)
+      return importer.error("update_binding: '" + key + "' is bound to '" + value +
+                            "', which is no output of the algorithm or the graph");
+    if (contradicts(output->type().tensor_type(), *tensor))
+      return importer.error("update_binding: '" + key + "' and '" + value +
+                            "', to which it is bound, have different types");
+    bindings.order.push_back(entry.key());
+  }
+  if (bindings.order.empty())
+    return importer.error("training_info has no update_binding, so that no step changes anything");
+  return success();
+}
+
+namespace {
+
+/// Reads the uses of `Gradient`.
+class GradientReader {
+public:
+  GradientReader(Importer &importer, const StepGraph &step, GradientNames &out)
+      : importer(importer), step(step), out(out) {}
+
+  LogicalResult read(const NodeProto &node) {
+    std::vector<std::string> xs, zs;
+    std::string y;
+    for (const AttributeProto &attribute : node.attribute()) {
+      auto strings = [&] {
+        return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
+      };
+      if (attribute.name() == "xs")
+        xs = strings();
+      else if (attribute.name() == "zs")
+        zs = strings();
+      else if (attribute.name() == "y")
+        y = attribute.s();
+      else
+        return importer.errorAt(node, "has no attribute '" + displayName(attribute.name()) + "'");
+    }
+    if (xs.empty() || y.empty())
+      return importer.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
+    if (size_t(node.input_size()) != xs.size() + zs.size())
+      return importer.errorAt(node, "has " + Twine(node.input_size()) + " operands, one each for " +
+                                        Twine(xs.size()) + " xs and " + Twine(zs.size()) +
+                                        " zs are needed");
+    if (size_t(node.output_size()) > xs.size())
+      return importer.errorAt(node, "has " + Twine(node.output_size()) + " results for " +
+                                        Twine(xs.size()) + " xs");
+    for (size_t i = 0; i < xs.size() + zs.size(); ++i)
+      if (failed(checkOperand(node, i, i < xs.size() ? xs[i] : zs[i - xs.size()], i < xs.size())))
+        return failure();
+    if (failed(checkLoss(node, y, xs)))
+      return failure();
+    for (auto [x, result] : llvm::zip(xs, node.output()))
+      if (!result.empty())
+        out.parameters[result] = x;
+    return success();
+  }
+
+private:
+  LogicalResult checkOperand(const NodeProto &node, int number, const std::string &name, bool isX) {
+    std::string shown = displayName(name);
+    StringRef list = isX ? "xs" : "zs";
+    if (!step.isDefined(name))
+      return importer.errorAt(node, list + ": no tensor is named '" + shown + "'");
+    if (step.source(node.input(number)) != step.source(name))
+      return importer.errorAt(
+          node, list + ": operand " + Twine(number) + " ('" + displayName(node.input(number)) +
+                    "') replaces '" + shown +
+                    "': gradients at other values than those of the step are not supported");
+    if (!isX)
+      return success();
+    const TensorProto *tensor = step.initializer(name);
+    if (!tensor)
+      return importer.errorAt(node, "xs: '" + shown +
+                                        "' is no initializer: gradients of inputs and of "
+                                        "intermediate values are not supported");
+    if (!isFloat(*tensor))
+      return importer.errorAt(node, "xs: '" + shown + "' is no tensor of floats");
+    return success();
+  }
+
+  LogicalResult checkLoss(const NodeProto &node, const std::string &y, ArrayRef<std::string> xs) {
+    std::string shown = displayName(y);
+    if (!step.isDefined(y))
+      return importer.errorAt(node, "y: no tensor is named '" + shown + "'");
+    if (!out.loss.empty() && out.loss != y)
+      return importer.errorAt(node, "y: takes gradients of '" + shown +
+                                        "', and another node those of '" + displayName(out.loss) +
+                                        "': a step has one loss");
+    llvm::StringSet<> known = step.ancestors(y);
+    for (const NodeProto &other : step.graph().node())
+      for (const std::string &result : other.output())
+        if (StepGraph::isTraining(other) && known.contains(result))
+          return importer.errorAt(
+              node, "y: '" + shown + "' is computed from '" + displayName(result) +
+                        "', a result of " + placeOf(other) + ": " +
+                        (&other == &node ? "a cycle" : "gradients of gradients are not supported"));
+    for (const std::string &x : xs)
+      if (!known.contains(x))
+        return importer.errorAt(node, "y: '" + shown + "' does not depend on '" + displayName(x) +
+                                          "' (xs)");
+    out.loss = y;
+    return success();
+  }
+
+  Importer &importer;
+  const StepGraph &step;
+  GradientNames &out;
+};
+
+} // namespace
+
+FailureOr<FileTraining>
+onnx::readTrainingInfo(Importer &importer, Model &model,
+                       const llvm::StringMap<const TensorProto *> &initializers) {
+  FailureOr<llvm::StringMap<DenseElementsAttr>> initial =
+      computeInitialValues(importer, model, initializers);
+  Bindings bindings;
+  if (failed(initial) || failed(readBindings(importer, model, initializers, bindings)))
+    return failure();
+  int64_t version = 0;
+  for (const OperatorSetIdProto &opset : model.proto().opset_import())
+    if (opset.domain() == kTrainingDomain)
+      version = std::max(version, opset.version());
+  StepGraph step(importer, model, initializers, *initial, bindings.values);
+  GradientNames gradients;
+  for (const NodeProto &node : model.proto().graph().node()) {
+    if (!StepGraph::isTraining(node))
+      continue;
+    if (version != 1)
+      return importer.errorAt(node, "is of operator set '" + kTrainingDomain + "' " +
+                                        (version ? "version " + Twine(version)
+                                                 : Twine("which the file does not import")) +
+                                        "; Shale has version 1");
+    if (StepGraph::isTraining(node, "Gradient") &&
+        failed(GradientReader(importer, step, gradients).read(node)))
+      return failure();
+  }
+  if (gradients.loss.empty())
+    return importer.error("training_info: no Gradient computes gradients of a loss");
+  FileTraining training;
+  training.origin = "training_info";
+  training.loss = gradients.loss;
+  if (failed(readUpdates(importer, step, bindings, gradients, training)))
+    return failure();
+  llvm::StringSet<> read = step.ancestors(training.loss);
+  for (const TensorProto &tensor : model.proto().graph().initializer())
+    if (isFloat(tensor) && !isScalar(tensor) && read.contains(tensor.name()) &&
+        !llvm::is_contained(training.parameters, tensor.name()))
+      training.frozen.push_back(tensor.name());
+  training.initial = std::move(*initial);
+  return training;
+}
