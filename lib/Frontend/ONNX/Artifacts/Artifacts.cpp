@@ -177,7 +177,8 @@ private:
       if (type != "Dropout" && type != "BitmaskDropout")
         return importer.errorAt(node, "of training_model.onnx: dropout that ONNX Runtime fused "
                                       "with another operator is not supported");
-      active[node.output(0)] = &node;
+      if (!isOff(node))
+        active[node.output(0)] = &node;
     }
     if (active.empty())
       return success();
@@ -187,7 +188,7 @@ private:
       const NodeProto *trained = node.op_type() == "Dropout" && node.output_size() > 0
                                      ? active.lookup(node.output(0))
                                      : nullptr;
-      if (!trained || trained->input_size() < 3 || trained->input(2).empty())
+      if (!trained)
         continue;
       while (node.input_size() < 3)
         node.add_input("");
@@ -204,6 +205,20 @@ private:
       return importer.errorAt(*left.second, "of training_model.onnx: eval_model.onnx has no "
                                             "Dropout with this result");
     return success();
+  }
+
+  /// Whether a Dropout of the training graph has no training mode, or a constant that is false.
+  bool isOff(const NodeProto &node) const {
+    if (node.input_size() < 3 || node.input(2).empty())
+      return true;
+    for (const TensorProto &tensor : artifacts.training->proto().graph().initializer())
+      if (tensor.name() == node.input(2)) {
+        auto zero = artifacts.training->isZero(importer.builder.getContext(), tensor);
+        if (zero)
+          return *zero;
+        llvm::consumeError(zero.takeError());
+      }
+    return false;
   }
 
   /// Takes learning rate and step of the checkpoint's state of the optimizer.

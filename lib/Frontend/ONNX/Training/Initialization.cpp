@@ -146,16 +146,16 @@ onnx::computeInitialValues(Importer &importer, Model &model,
   scope.path = "in the graph 'initialization', ";
   if (failed(compute(importer, info.initialization(), scope)))
     return failure();
+  llvm::StringSet<> outputs;
+  for (const ValueInfoProto &output : info.initialization().output())
+    outputs.insert(output.name());
   for (const StringStringEntryProto &entry : info.initialization_binding()) {
     std::string key = displayName(entry.key()), value = displayName(entry.value());
     const TensorProto *tensor = initializers.lookup(entry.key());
     if (!tensor)
       return importer.error("initialization_binding: '" + key + "' is no initializer");
-    bool isOutput = llvm::any_of(info.initialization().output(), [&](const ValueInfoProto &output) {
-      return output.name() == entry.value();
-    });
     auto found = scope.values.find(entry.value());
-    if (!isOutput || found == scope.values.end() || !found->second.value)
+    if (!outputs.contains(entry.value()) || found == scope.values.end() || !found->second.value)
       return importer.error("initialization_binding: '" + key + "' is bound to '" + value +
                             "', which is no output of the graph 'initialization'");
     DenseElementsAttr constant = importer.constantOf(found->second.value);

@@ -6,6 +6,9 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+/// Sums that a counter may consist of.
+static constexpr int kMostSums = 16;
+
 StepGraph::StepGraph(Importer &importer, Model &model,
                      const llvm::StringMap<const TensorProto *> &initializers,
                      const llvm::StringMap<DenseElementsAttr> &initial,
@@ -36,22 +39,23 @@ bool StepGraph::isDefined(StringRef name) const {
   return initializers.count(name) || producers.count(name) || inputs.contains(name);
 }
 
-const ValueInfoProto *StepGraph::output(StringRef name) const {
-  for (const ValueInfoProto &output : graph().output())
-    if (output.name() == name)
-      return &output;
-  return nullptr;
-}
-
 StringRef StepGraph::source(StringRef name) const {
+  SmallVector<StringRef> passed;
   // A chain of copies is no longer than the graph; a longer one is a cycle.
   for (int i = 0, e = graph().node_size(); i <= e; ++i) {
+    if (auto known = sources.find(name); known != sources.end()) {
+      name = known->second;
+      break;
+    }
     const NodeProto *node = producer(name);
     if (!node || node->op_type() != "Identity" || !domainOf(node->domain()).empty() ||
         node->input_size() != 1)
       break;
+    passed.push_back(name);
     name = node->input(0);
   }
+  for (StringRef copy : passed)
+    sources[copy] = name;
   return name;
 }
 
@@ -131,7 +135,7 @@ std::optional<double> StepGraph::scalar(StringRef name) const {
 
 std::optional<Counted> StepGraph::counted(StringRef name) const {
   Counted result;
-  for (int i = 0, e = graph().node_size(); i <= e; ++i) {
+  for (int i = 0; i < kMostSums; ++i) {
     name = source(name);
     if (initializers.count(name)) {
       result.initializer = name.str();

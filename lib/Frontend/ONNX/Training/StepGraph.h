@@ -29,7 +29,6 @@ public:
   const NodeProto *producer(llvm::StringRef name) const { return producers.lookup(name); }
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
   bool isDefined(llvm::StringRef name) const;
-  const ValueInfoProto *output(llvm::StringRef name) const;
 
   /// Returns the name of a value behind copies (Identity).
   llvm::StringRef source(llvm::StringRef name) const;
@@ -58,6 +57,7 @@ private:
   const llvm::StringMap<std::string> &bindings;
   llvm::StringMap<const NodeProto *> producers;
   llvm::StringSet<> inputs;
+  mutable llvm::StringMap<llvm::StringRef> sources; // found by source()
 };
 
 /// Returns "node 'NAME' (TYPE)".

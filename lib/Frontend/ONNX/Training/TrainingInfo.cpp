@@ -129,19 +129,22 @@ private:
       return importer.errorAt(node, "y: takes gradients of '" + shown +
                                         "', and another node those of '" + displayName(out.loss) +
                                         "': a step has one loss");
-    llvm::StringSet<> known = step.ancestors(y);
-    for (const NodeProto &other : step.graph().node())
-      for (const std::string &result : other.output())
-        if (StepGraph::isTraining(other) && known.contains(result))
-          return importer.errorAt(
-              node, "y: '" + shown + "' is computed from '" + displayName(result) +
-                        "', a result of " + placeOf(other) + ": " +
-                        (&other == &node ? "a cycle" : "gradients of gradients are not supported"));
+    if (out.loss.empty()) {
+      out.loss = y;
+      out.reached = step.ancestors(y);
+      for (const NodeProto &other : step.graph().node())
+        for (const std::string &result : other.output())
+          if (StepGraph::isTraining(other) && out.reached.contains(result))
+            return importer.errorAt(
+                node,
+                "y: '" + shown + "' is computed from '" + displayName(result) + "', a result of " +
+                    placeOf(other) + ": " +
+                    (&other == &node ? "a cycle" : "gradients of gradients are not supported"));
+    }
     for (const std::string &x : xs)
-      if (!known.contains(x))
+      if (!out.reached.contains(x))
         return importer.errorAt(node, "y: '" + shown + "' does not depend on '" + displayName(x) +
                                           "' (xs)");
-    out.loss = y;
     return success();
   }
 
@@ -185,10 +188,12 @@ onnx::readTrainingInfo(Importer &importer, Model &model,
   training.loss = gradients.loss;
   if (failed(readUpdates(importer, step, bindings, gradients, training)))
     return failure();
-  llvm::StringSet<> read = step.ancestors(training.loss);
+  llvm::StringSet<> trained;
+  for (const std::string &name : training.parameters)
+    trained.insert(name);
   for (const TensorProto &tensor : model.proto().graph().initializer())
-    if (isFloat(tensor) && !isScalar(tensor) && read.contains(tensor.name()) &&
-        !llvm::is_contained(training.parameters, tensor.name()))
+    if (isFloat(tensor) && !isScalar(tensor) && gradients.reached.contains(tensor.name()) &&
+        !trained.contains(tensor.name()))
       training.frozen.push_back(tensor.name());
   training.initial = std::move(*initial);
   return training;

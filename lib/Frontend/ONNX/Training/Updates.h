@@ -15,6 +15,8 @@ struct Bindings {
 /// Gradients of a loss: initializers by the name of the gradient.
 struct GradientNames {
   std::string loss;
+  /// The names that the loss is computed from.
+  llvm::StringSet<> reached;
   llvm::StringMap<std::string> parameters;
 };
 
