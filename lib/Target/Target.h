@@ -65,6 +65,12 @@ public:
   virtual bool isLibraryCall(mlir::Operation *op) const = 0;
   /// Whether the op has a dedicated kernel with its own schedule.
   virtual bool hasOwnKernel(mlir::Operation *op) const = 0;
+  /// Whether the dedicated kernel of the op can also store casts of its results from f32 to 16-bit
+  /// floats (lib/Codegen/OwnKernelForm.h).
+  virtual bool storesCasts(mlir::Operation *op) const {
+    (void)op;
+    return false;
+  }
   /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and
   /// results are rounded once.
   virtual bool takes16BitFloats(mlir::Operation *op) const = 0;

@@ -15,10 +15,13 @@ namespace shale {
 using namespace mlir;
 using namespace shale;
 
-nn::ClusterOp shale::isolate(Operation *op) {
+nn::ClusterOp shale::isolate(Operation *op, ArrayRef<Operation *> casts) {
   OpBuilder builder(op);
-  auto cluster = nn::ClusterOp::create(builder, op->getLoc(), op->getResultTypes(),
-                                       op->getOperands(), DenseI64ArrayAttr());
+  SmallVector<Type> types(op->getResultTypes());
+  for (Operation *cast : casts)
+    types.push_back(cast->getResult(0).getType());
+  auto cluster =
+      nn::ClusterOp::create(builder, op->getLoc(), types, op->getOperands(), DenseI64ArrayAttr());
   Block *body = builder.createBlock(&cluster.getBody());
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
@@ -26,8 +29,10 @@ nn::ClusterOp shale::isolate(Operation *op) {
     if (!mapping.contains(operand))
       mapping.map(operand, argument);
   }
-  Operation *inner = builder.clone(*op, mapping);
-  nn::YieldOp::create(builder, op->getLoc(), inner->getResults());
+  SmallVector<Value> results(builder.clone(*op, mapping)->getResults());
+  for (Operation *cast : casts)
+    results.push_back(builder.clone(*cast, mapping)->getResult(0));
+  nn::YieldOp::create(builder, op->getLoc(), results);
   return cluster;
 }
 

@@ -13,8 +13,9 @@
 
 namespace shale {
 
-/// Builds a cluster of `op` alone in front of it. The op keeps its users.
-nn::ClusterOp isolate(mlir::Operation *op);
+/// Builds a cluster of `op`, and of `casts` of its results, in front of it. The results are those
+/// of the op, then those of the casts. The ops keep their users.
+nn::ClusterOp isolate(mlir::Operation *op, llvm::ArrayRef<mlir::Operation *> casts = {});
 
 /// Puts each op with a dedicated kernel into an nn.cluster, so that every kernel of
 /// the module is a region.

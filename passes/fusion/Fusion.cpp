@@ -328,9 +328,15 @@ namespace {
 struct FusionPass : shale::impl::FusionPassBase<FusionPass> {
   using FusionPassBase::FusionPassBase;
   void runOnOperation() override {
+    const Target *target = targetOf(getOperation());
+    if (!target)
+      return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      for (Block &block : function.getBody())
+      for (Block &block : function.getBody()) {
+        if (!singletons)
+          joinStoredCasts(block, *target);
         fuseBlock(block, singletons);
+      }
   }
 };
 

@@ -9,6 +9,7 @@
 #define SHALE_PASSES_FUSION_GROUPS_H
 
 #include "dialects/interfaces/Interfaces.h"
+#include "lib/Target/Target.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include <vector>
@@ -31,6 +32,10 @@ bool isRepetition(mlir::Operation *op);
 
 /// Clones ops that are cheaper to recompute than to store, one clone per reader.
 void duplicateCheapOps(mlir::Block &block);
+
+/// Puts each op whose dedicated kernel can store casts of its results into a cluster with those
+/// casts, so that they need not be read again.
+void joinStoredCasts(mlir::Block &block, const Target &target);
 
 /// Puts the block's fusible ops into clusters; with `singletons` one op per cluster.
 void fuseBlock(mlir::Block &block, bool singletons);

@@ -319,7 +319,8 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     through an index map. A 16-bit value that is read as f32 is stored in 16 bits and
     widened by each cluster that reads it. What costs less to compute than to store, such as
     a bias that is added to a product, is computed by each reader, also in the backward pass.
-    Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
+    A dedicated kernel that can store casts of its results, such as the update of a flat group, is in
+    a cluster with them. Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
 
     The matmul is a library call. The ops after it become one kernel, which writes
     its result in place of its operand.

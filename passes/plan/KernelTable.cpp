@@ -84,6 +84,8 @@ KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
   IRMapping mapping;
   SmallVector<int64_t> operandToInput;
   auto cluster = dyn_cast<nn::ClusterOp>(op);
+  // A dedicated kernel reads its operands from memory, constants included.
+  bool own = code.hasOwnKernel(cluster ? &cluster.getBody().front().front() : op);
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
     Value inner = cluster ? cluster.getBody().getArgument(operand.getOperandNumber()) : value;
@@ -92,8 +94,7 @@ KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
       operandToInput.back() = llvm::find(use.inputs, value) - use.inputs.begin();
       continue;
     }
-    // A dedicated kernel reads its operands from memory, constants included.
-    if (nn::ConstantOp constant = code.hasOwnKernel(op) ? nn::ConstantOp() : splatConstant(value)) {
+    if (nn::ConstantOp constant = own ? nn::ConstantOp() : splatConstant(value)) {
       builder.setInsertionPointToEnd(block);
       mapping.map(inner, builder.clone(*constant)->getResult(0));
       continue;

@@ -16,6 +16,11 @@ bool CpuTarget::isLibraryCall(Operation *op) const {
 
 bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernelOpInterface>(op); }
 
+bool CpuTarget::storesCasts(Operation *op) const {
+  auto own = dyn_cast<cpu::OwnKernelOpInterface>(op);
+  return own && own.storesCasts();
+}
+
 static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
   if (level == "native") {
     llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();

@@ -254,19 +254,9 @@ int64_t rowGrain(const RowForm &form, int64_t lanes) {
   return std::max<int64_t>(1, elementsAtLeast / std::max<int64_t>(1, form.columns));
 }
 
-/// Returns the only op of a region if it has a dedicated kernel, else null.
-cpu::OwnKernelOpInterface ownKernel(Region &body) {
-  Block &block = body.front();
-  if (block.getOperations().size() != 2)
-    return nullptr;
-  auto op = dyn_cast<cpu::OwnKernelOpInterface>(block.front());
-  if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
-    return nullptr;
-  return op;
-}
-
-FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnKernelOpInterface op,
+FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, OwnKernelForm form,
                                   Region &body, int64_t lanes) {
+  auto op = cast<cpu::OwnKernelOpInterface>(form.op);
   Block *entry = &function.getBody().front();
   b.setInsertionPointToEnd(entry);
   IRMapping buffers;
@@ -274,10 +264,14 @@ FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnK
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(buffers.lookup(operand));
-  ValueRange results =
-      ValueRange(entry->getArguments()).slice(body.getNumArguments(), op->getNumResults());
-  ValueRange bounds = ValueRange(entry->getArguments()).take_back(2);
-  if (failed(op.emit(b, operands, results, bounds[0], bounds[1], lanes)))
+  auto arguments = ValueRange(entry->getArguments());
+  ValueRange results = arguments.slice(body.getNumArguments(), op->getNumResults());
+  ValueRange bounds = arguments.take_back(2);
+  for (auto [i, cast] : llvm::enumerate(form.casts))
+    cast.memref = arguments[body.getNumArguments() + op->getNumResults() + i];
+  if (failed(form.casts.empty()
+                 ? op.emit(b, operands, results, bounds[0], bounds[1], lanes)
+                 : op.emitWithCasts(b, operands, results, form.casts, bounds[0], bounds[1], lanes)))
     return failure();
   func::ReturnOp::create(b, function.getLoc());
   return KernelInfo{op.getRows(), op.getGrain(), op.getScratch()};
@@ -288,8 +282,10 @@ FailureOr<KernelInfo> generateOwn(OpBuilder &b, func::FuncOp function, cpu::OwnK
 FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
                                                 Region &body) const {
   OpBuilder b(module.getContext());
-  if (cpu::OwnKernelOpInterface op = ownKernel(body))
-    return generateOwn(b, createFunction(b, module, name, body), op, body, lanes);
+  OwnKernelForm own = findOwnKernelForm(body);
+  if (auto op = dyn_cast_or_null<cpu::OwnKernelOpInterface>(own.op);
+      op && (own.casts.empty() || op.storesCasts()))
+    return generateOwn(b, createFunction(b, module, name, body), own, body, lanes);
   FailureOr<RowForm> form = chooseRowForm(body);
   if (failed(form))
     return failure();

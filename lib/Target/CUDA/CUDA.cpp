@@ -91,6 +91,11 @@ bool CudaTarget::sortsLookups(int64_t rows, int64_t indices) const {
 
 bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }
 
+bool CudaTarget::storesCasts(Operation *op) const {
+  auto own = dyn_cast<cuda::OwnKernelOpInterface>(op);
+  return own && own.storesCasts();
+}
+
 static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
   std::vector<Architecture> chosen;
   SmallVector<StringRef> parts;

@@ -38,6 +38,7 @@ public:
 
   bool isLibraryCall(mlir::Operation *op) const override;
   bool hasOwnKernel(mlir::Operation *op) const override;
+  bool storesCasts(mlir::Operation *op) const override;
   bool takes16BitFloats(mlir::Operation *op) const override {
     return isLibraryCall(op) || hasOwnKernel(op);
   }

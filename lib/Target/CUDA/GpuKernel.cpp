@@ -469,19 +469,8 @@ gpu::GPUFuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Reg
   return function;
 }
 
-/// Returns the only op of a region if it has a dedicated kernel, else null.
-cuda::OwnKernelOpInterface ownKernel(Region &body) {
-  Block &block = body.front();
-  if (block.getOperations().size() != 2)
-    return nullptr;
-  auto op = dyn_cast<cuda::OwnKernelOpInterface>(block.front());
-  if (!op || !llvm::equal(op->getResults(), block.getTerminator()->getOperands()))
-    return nullptr;
-  return op;
-}
-
-LogicalResult emitOwn(OpBuilder &b, gpu::GPUFuncOp function, cuda::OwnKernelOpInterface op,
-                      Region &body) {
+LogicalResult emitOwn(OpBuilder &b, gpu::GPUFuncOp function, OwnKernelForm form, Region &body) {
+  auto op = cast<cuda::OwnKernelOpInterface>(form.op);
   auto arguments = ValueRange(function.getBody().getArguments());
   IRMapping buffers;
   buffers.map(body.getArguments(), arguments.take_front(body.getNumArguments()));
@@ -489,7 +478,10 @@ LogicalResult emitOwn(OpBuilder &b, gpu::GPUFuncOp function, cuda::OwnKernelOpIn
   for (Value operand : op->getOperands())
     operands.push_back(buffers.lookup(operand));
   SmallVector<Value> results(arguments.slice(body.getNumArguments(), op->getNumResults()));
-  if (failed(op.emit(b, function, operands, results)))
+  for (auto [i, cast] : llvm::enumerate(form.casts))
+    cast.memref = arguments[body.getNumArguments() + op->getNumResults() + i];
+  if (failed(form.casts.empty() ? op.emit(b, function, operands, results)
+                                : op.emitWithCasts(b, function, operands, results, form.casts)))
     return failure();
   b.setInsertionPointToEnd(&function.getBody().front());
   gpu::ReturnOp::create(b, function.getLoc());
@@ -511,9 +503,11 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
     function.erase();
     return failure();
   };
-  if (cuda::OwnKernelOpInterface op = ownKernel(body))
+  OwnKernelForm own = findOwnKernelForm(body);
+  if (auto op = dyn_cast_or_null<cuda::OwnKernelOpInterface>(own.op);
+      op && (own.casts.empty() || op.storesCasts()))
     return finish(op.getLaunch(),
-                  [&](gpu::GPUFuncOp function) { return emitOwn(b, function, op, body); });
+                  [&](gpu::GPUFuncOp function) { return emitOwn(b, function, own, body); });
   FailureOr<RowForm> form = chooseRowForm(body);
   if (failed(form))
     return failure();

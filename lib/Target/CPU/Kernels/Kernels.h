@@ -2,6 +2,7 @@
 #ifndef SHALE_TARGET_CPU_KERNELS_KERNELS_H
 #define SHALE_TARGET_CPU_KERNELS_KERNELS_H
 
+#include "lib/Codegen/OwnKernelForm.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
 

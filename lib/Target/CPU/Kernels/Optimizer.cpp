@@ -85,12 +85,19 @@ struct UpdateKernel : OwnKernelOpInterface::FallbackModel<UpdateKernel> {
   }
   int64_t getGrain(Operation *) const { return kGrain; }
   int64_t getScratch(Operation *) const { return 0; }
+  bool storesCasts(Operation *) const { return true; }
   LogicalResult emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results,
-                     Value begin, Value end, int64_t lanes) const;
+                     Value begin, Value end, int64_t lanes) const {
+    return emitWithCasts(op, b, operands, results, {}, begin, end, lanes);
+  }
+  LogicalResult emitWithCasts(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results,
+                              ArrayRef<StoredCast> casts, Value begin, Value end,
+                              int64_t lanes) const;
 };
 
-LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operands,
-                                 ValueRange results, Value begin, Value end, int64_t lanes) const {
+LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRange operands,
+                                          ValueRange results, ArrayRef<StoredCast> casts,
+                                          Value begin, Value end, int64_t lanes) const {
   auto update = cast<OptimizerUpdateOpInterface>(op);
   Location loc = op->getLoc();
   Loops l(b, loc, lanes);
@@ -127,8 +134,13 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, ValueRange operand
             {b, loc, values, scaled, decay, hypers});
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
-      for (auto [result, value, old, element] : llvm::zip(results, next, values, elements))
-        l.store(result, at, mask, arith::SelectOp::create(b, loc, on, value, old), element);
+      for (auto [i, result] : llvm::enumerate(results)) {
+        Value kept = arith::SelectOp::create(b, loc, on, next[i], values[i]);
+        l.store(result, at, mask, kept, elements[i]);
+        for (const StoredCast &cast : casts)
+          if (cast.result == i)
+            l.store(cast.memref, at, mask, kept, cast.element);
+      }
       return {};
     });
   };

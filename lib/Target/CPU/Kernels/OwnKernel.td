@@ -25,7 +25,13 @@ def OwnKernelInterface : OpInterface<"OwnKernelOpInterface"> {
     "::mlir::LogicalResult", "emit",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
          "::mlir::ValueRange":$results, "::mlir::Value":$begin, "::mlir::Value":$end,
-         "int64_t":$lanes)>
+         "int64_t":$lanes)>,
+    InterfaceMethod<"Whether emitWithCasts() works.", "bool", "storesCasts", (ins), "", "return false;">,
+    InterfaceMethod<"Like emit(), and also stores casts of results.",
+    "::mlir::LogicalResult", "emitWithCasts",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+         "::mlir::ValueRange":$results, "::llvm::ArrayRef<::shale::StoredCast>":$casts,
+         "::mlir::Value":$begin, "::mlir::Value":$end, "int64_t":$lanes), "", "return ::llvm::failure();">
   ];
 }
 

@@ -2,6 +2,7 @@
 #ifndef SHALE_TARGET_CUDA_KERNELS_KERNELS_H
 #define SHALE_TARGET_CUDA_KERNELS_KERNELS_H
 
+#include "lib/Codegen/OwnKernelForm.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"

@@ -20,7 +20,13 @@ def CudaOwnKernelInterface : OpInterface<"OwnKernelOpInterface"> {
     }],
     "::mlir::LogicalResult", "emit",
     (ins "::mlir::OpBuilder &":$builder, "::mlir::gpu::GPUFuncOp":$function,
-         "::mlir::ValueRange":$operands, "::mlir::ValueRange":$results)>
+         "::mlir::ValueRange":$operands, "::mlir::ValueRange":$results)>,
+    InterfaceMethod<"Whether emitWithCasts() works.", "bool", "storesCasts", (ins), "", "return false;">,
+    InterfaceMethod<"Like emit(), and also stores casts of results.",
+    "::mlir::LogicalResult", "emitWithCasts",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::gpu::GPUFuncOp":$function,
+         "::mlir::ValueRange":$operands, "::mlir::ValueRange":$results,
+         "::llvm::ArrayRef<::shale::StoredCast>":$casts), "", "return ::llvm::failure();">
   ];
 }
 

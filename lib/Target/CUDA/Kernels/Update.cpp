@@ -86,14 +86,21 @@ struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
     int64_t chunks = llvm::divideCeil(elements(op->getOperand(0)), kWidth);
     return {int64_t(llvm::divideCeil(chunks, kThreads)), kThreads};
   }
+  bool storesCasts(Operation *) const { return true; }
   LogicalResult emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
-                     ValueRange results) const;
+                     ValueRange results) const {
+    return emitWithCasts(op, b, function, operands, results, {});
+  }
+  LogicalResult emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
+                              ValueRange operands, ValueRange results,
+                              ArrayRef<StoredCast> casts) const;
 };
 
 Type elementOf(Type type) { return cast<RankedTensorType>(type).getElementType(); }
 
-LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
-                                 ValueRange operands, ValueRange results) const {
+LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
+                                          ValueRange operands, ValueRange results,
+                                          ArrayRef<StoredCast> casts) const {
   auto update = cast<OptimizerUpdateOpInterface>(op);
   Location loc = op->getLoc();
   Threads t(b, function);
@@ -170,6 +177,9 @@ LogicalResult UpdateKernel::emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp fun
     // An old 16-bit value that is widened and rounded again keeps its bits.
     for (auto [result, memref, value, old] : llvm::zip(op->getResults(), results, next, values)) {
       Value kept = t.select(changes, value, old);
+      for (const StoredCast &cast : casts)
+        if (cast.result == result.getResultNumber())
+          lanes.back().push_back({cast.memref, at, narrowTo16Bits(b, loc, kept, cast.element)});
       if (Type element = elementOf(result.getType()); is16BitFloat(element))
         kept = narrowTo16Bits(b, loc, kept, element);
       lanes.back().push_back({memref, at, kept});
