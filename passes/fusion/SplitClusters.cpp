@@ -1,5 +1,6 @@
 //===- SplitClusters.cpp - Splits clusters without a kernel ---------------===//
 #include "dialects/nn/Ops/Cluster.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "lib/Codegen/KernelEquality.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
@@ -79,8 +80,10 @@ SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
   Trial trial(module, target);
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
-    if (isa<nn::ClusterOp>(op) ||
-        (target.hasOwnKernel(op) && !op->getParentOfType<nn::ClusterOp>()))
+    bool alone = !op->getParentOfType<nn::ClusterOp>();
+    // A product of a type that the target's library does not have cannot be generated, either.
+    bool product = isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !target.isLibraryCall(op);
+    if (isa<nn::ClusterOp>(op) || (alone && (target.hasOwnKernel(op) || product)))
       candidates.push_back(op);
   });
   for (Operation *op : candidates) {

@@ -8,6 +8,7 @@
 - Only lib/Target depends on properties of targets.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
+- Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it.
 """
 import pathlib
 import re
@@ -140,6 +141,15 @@ def check_twins(files):
                     yield f"{path}: defines {name[0]}::{name[1]}, as {other} does"
 
 
+def check_handlers(files):
+    """Each registered operator needs a test that writes a node of it, in a file that names its domain."""
+    tests = [(ROOT / path).read_text() for path in files if path.parent == pathlib.PurePosixPath("test/lib/Frontend/ONNX") and path.suffix == ".py"]
+    for path in (p for p in files if p.parts[:4] == ("lib", "Frontend", "ONNX", "Ops") and p.suffix == ".cpp"):
+        for domain, name in sorted(set(re.findall(r'\br\.add\("([^"]*)", "(\w+)"', (ROOT / path).read_text()))):
+            if not any(f'"{name}"' in text and domain in text for text in tests):
+                yield f"{path}: no script of test/lib/Frontend/ONNX has a node {domain + '.' if domain else ''}{name}"
+
+
 def check_constraints(files):
     """Each constraint of an op needs a negative test that names it: copy_c2 for (C2) of `copy`."""
     tests = "".join((ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir")
@@ -152,7 +162,7 @@ def check_constraints(files):
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files)]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files)]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

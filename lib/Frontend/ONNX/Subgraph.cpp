@@ -1,7 +1,7 @@
 //===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
-#include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "lib/Frontend/ONNX/Importer.h"
 
 using namespace mlir;
 using namespace shale;
@@ -98,11 +98,11 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
   inner.outer = &node.scope;
   inner.opsets = node.scope.opsets;
   inner.attributes = node.scope.attributes;
-  inner.path = node.scope.path + ("in the " + what + " of '").str() +
-               displayName(node.proto.name().empty() && node.proto.output_size()
-                               ? node.proto.output(0)
-                               : node.proto.name()) +
-               "', ";
+  inner.path =
+      node.scope.path + ("in the " + what + " of '").str() +
+      displayName(node.proto.name().empty() && node.proto.output_size() ? node.proto.output(0)
+                                                                        : node.proto.name()) +
+      "', ";
   for (const TensorProto &tensor : graph.initializer()) {
     auto data = readConstant(tensor);
     if (!data)

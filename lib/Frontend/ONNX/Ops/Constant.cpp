@@ -152,13 +152,23 @@ static LogicalResult importEyeLike(Node &node) {
 }
 
 static LogicalResult importOneHot(Node &node) {
-  SmallVector<int64_t> depth;
-  if (failed(node.require(3)) || failed(node.constantInts(1, depth)))
+  if (failed(node.require(3)))
     return failure();
-  auto ids = Node::type(node.input(0));
-  if (depth.size() != 1 || depth[0] < 1 || !ids.getElementType().isSignlessInteger() ||
+  std::optional<double> known = node.scalarConstant(node.input(1));
+  if (!known)
+    return node.error("operand 1, the depth, must be known at compile time");
+  if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) ||
+      Node::type(node.input(1)).getNumElements() != 1 ||
+      Node::type(node.input(0)).getElementType().isInteger(1) ||
       Node::type(node.input(2)).getShape() != ArrayRef<int64_t>{2})
-    return node.error("needs integer indices, one depth above 0 and two values");
+    return node.error("needs numbers as indices, one depth above 0 and two values");
+  SmallVector<int64_t> depth = {int64_t(*known)};
+  Value places = node.input(0);
+  if (isa<FloatType>(Node::type(places).getElementType()))
+    places = node.cast(places, node.builder.getI64Type());
+  if (!places)
+    return failure();
+  auto ids = Node::type(places);
   int64_t axis = node.intAttr("axis", -1), rank = ids.getRank() + 1;
   if (failed(node.normalize(axis, rank)))
     return failure();
@@ -167,7 +177,7 @@ static LogicalResult importOneHot(Node &node) {
   unit.insert(unit.begin() + axis, 1);
   Value iota = nn::IotaOp::create(node.builder, node.loc,
                                   RankedTensorType::get(shape, ids.getElementType()), axis);
-  Value at = node.broadcast(node.reshape(node.input(0), unit), shape);
+  Value at = node.broadcast(node.reshape(places, unit), shape);
   // Negative indices count from the end.
   Value zero = node.constant(RankedTensorType::get(shape, ids.getElementType()), 0);
   Value size = node.constant(RankedTensorType::get(shape, ids.getElementType()), double(depth[0]));

@@ -46,7 +46,8 @@ static FailureOr<bool> knownCondition(Node &node, Value value, const Twine &what
   std::optional<double> known =
       value && Node::type(value).getNumElements() == 1 ? node.scalarConstant(value) : std::nullopt;
   if (!known)
-    return node.error(what + " must be known at compile time: it must depend on shapes and constants alone");
+    return node.error(
+        what + " must be known at compile time: it must depend on shapes and constants alone");
   return *known != 0;
 }
 
@@ -57,8 +58,8 @@ static LogicalResult importIf(Node &node) {
   const GraphProto *branches[] = {graphAttr(node, "else_branch"), graphAttr(node, "then_branch")};
   if (failed(taken) || !branches[0] || !branches[1])
     return failure();
-  auto outputs = node.importer.importGraph(
-      node, *branches[*taken], *taken ? "then_branch" : "else_branch", {});
+  auto outputs = node.importer.importGraph(node, *branches[*taken],
+                                           *taken ? "then_branch" : "else_branch", {});
   if (failed(outputs))
     return failure();
   if (int(outputs->size()) < node.numOutputs())
@@ -84,7 +85,8 @@ static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, 
   SmallVector<Value> parts;
   for (Value value : values) {
     if (value.getType() != type)
-      return node.error("result " + Twine(result) + " changes its type from one iteration to another");
+      return node.error("result " + Twine(result) +
+                        " changes its type from one iteration to another");
     parts.push_back(node.reshape(value, shape));
     if (!parts.back())
       return failure();
@@ -123,8 +125,8 @@ static LogicalResult importLoop(Node &node) {
     trips = std::max<int64_t>(count[0], 0);
   }
   if (body->output_size() < 1 + carried)
-    return node.error("its body has " + Twine(body->output_size()) + " outputs for a condition and " +
-                      Twine(carried) + " carried values");
+    return node.error("its body has " + Twine(body->output_size()) +
+                      " outputs for a condition and " + Twine(carried) + " carried values");
   Binding condition;
   condition.value = node.input(1);
   if (!condition.value)

@@ -55,10 +55,10 @@ static bool isData(Node &node, Value value) {
           llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
-Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table) {
+Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table, bool isRead) {
   if (node.importer.constantOf(indices))
     return countFromEnd(node, indices, sizes, table);
-  if (isData(node, indices))
+  if (isRead && isData(node, indices))
     return indices;
   auto type = Node::type(indices);
   Value size;

@@ -40,10 +40,11 @@ mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int6
 mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t axis);
 
 /// Converts negative indices, which count from the end of `sizes` (one, or one for each element of
-/// the last dimension), and checks constant ones. `table` is named by the error. Returns null after
-/// an error.
+/// the last dimension), and checks constant ones. `table` is named by the error. With `isRead` an
+/// op reads the table by the indices: then programs check inputs and refuse negative ones. Returns
+/// null after an error.
 mlir::Value wrapped(Node &node, mlir::Value indices, llvm::ArrayRef<int64_t> sizes,
-                    mlir::Value table = {});
+                    mlir::Value table = {}, bool isRead = true);
 
 } // namespace shale::onnx
 

@@ -37,8 +37,11 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     node.set(0, x);
     return success();
   }
-  if (Node::type(x).getElementType().isInteger(1)) // maxima of bools are ors
+  bool truth = Node::type(x).getElementType().isInteger(1); // a maximum is an or, a minimum an and
+  if (truth && kind != Reduction::Max && kind != Reduction::Min)
     return node.error("cannot reduce bools");
+  if (truth)
+    x = node.cast(x, node.builder.getI32Type());
   auto reduce = [&](nn::ReduceKind how, Value value) {
     return node.reduce(how, value, dims, keep);
   };
@@ -89,6 +92,8 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     break;
   }
   }
+  if (truth && result)
+    result = node.binary(result, node.constant(Node::type(result), 0), nn::Predicate::NE);
   node.set(0, result);
   return success();
 }

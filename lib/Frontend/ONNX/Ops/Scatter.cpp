@@ -209,7 +209,8 @@ static LogicalResult importScatterNd(Node &node) {
   if (Node::type(scatter.updates).getShape() != ArrayRef<int64_t>(wanted))
     return node.error("updates " + Node::name(scatter.updates.getType()) + " do not fit " +
                       Node::name(type) + " and " + Node::name(at));
-  scatter.indices = wrapped(node, scatter.indices, type.getShape().take_front(tuple));
+  scatter.indices = wrapped(node, scatter.indices, type.getShape().take_front(tuple), {},
+                            /*isRead=*/false);
   if (!scatter.indices)
     return failure();
   Value result = scatter.build();
@@ -258,7 +259,7 @@ static LogicalResult importScatterElements(Node &node) {
     back[from] = to;
   Value whole = scatter.data;
   Value part = node.slice(whole, starts, limits, strides);
-  scatter.indices = wrapped(node, scatter.indices, {type.getDimSize(axis)});
+  scatter.indices = wrapped(node, scatter.indices, {type.getDimSize(axis)}, {}, /*isRead=*/false);
   if (!scatter.indices || !part)
     return failure();
   scatter.data = node.transpose(part, perm);

@@ -23,11 +23,11 @@ class Definition:
         self.extra = []  # further parameters, (name, array), which subgraphs read
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def write(self, op, operands, results, attributes, domain, inputs, opsets, constants=()):
-        """Writes model.onnx. `results`: shape and element type of each result, None if the node does not have it."""
+    def write(self, op, operands, results, attributes, domain, inputs, opsets, constants=(), nodes=None):
+        """Writes model.onnx. `nodes` replace the node of the operator; they make y0, y1, .. `results`: shape and element type of each result, None if the node does not have it."""
         names = ["" if value is None else name for name, value in operands]
         outputs = ["" if result is None else f"y{i}" for i, result in enumerate(results)]
-        body, terms = [node(op, names, outputs, "it", domain, **attributes)], []
+        body, terms = list(nodes or [node(op, names, outputs, "it", domain, **attributes)]), []
         for i, result in enumerate(results):
             if result is not None:
                 body += [node("Cast", [f"y{i}"], [f"f{i}"], to=FLOAT), node("Mul", [f"f{i}", f"weight{i}"], [f"z{i}"]),
@@ -45,11 +45,11 @@ class Definition:
                 declared.append(value(name, list(array.shape), TYPES[array.dtype]))
         (self.folder / "model.onnx").write_bytes(model(graph(body, declared, [value("loss", [])], weights), opsets=opsets or self.opsets))
 
-    def right(self, what, op, operands, expected, attributes={}, domain="", inputs=(), constants=(), opsets=None, differentiable=True, bar=1e-5):
+    def right(self, what, op, operands, expected, attributes={}, domain="", inputs=(), constants=(), opsets=None, differentiable=True, bar=1e-5, nodes=None):
         """`operands`: list of (name, array or None). `expected`: an array, or a list with None for a result that the node does not have."""
         expected = expected if isinstance(expected, list) else [expected]
         results = [None if value is None else (np.shape(value), None) for value in expected]
-        self.write(op, operands, results, attributes, domain, inputs, opsets, constants)
+        self.write(op, operands, results, attributes, domain, inputs, opsets, constants, nodes)
         random = np.random.default_rng(len(what))
         arrays = {name: value for name, value in operands + self.extra if value is not None and name not in constants}
         wanted = scale = 0
@@ -76,10 +76,10 @@ class Definition:
         ops = sorted({line.split(" = nn.")[1].split()[0] for line in recovered.splitlines() if " = nn." in line} - {"constant"})
         print(f"{what}: right, by {' '.join(ops)}")
 
-    def refused(self, op, operands, message, attributes={}, domain="", results=1, inputs=(), constants=(), opsets=None):
+    def refused(self, op, operands, message, attributes={}, domain="", results=1, inputs=(), constants=(), opsets=None, nodes=None):
         """The import fails with one error at the node. An operand may be a shape, of floats."""
         operands = [(name, np.zeros(value, np.float32) if isinstance(value, tuple) else value) for name, value in operands]
-        self.write(op, operands, [((), None)] * results, attributes, domain, inputs, opsets, constants)
+        self.write(op, operands, [((), None)] * results, attributes, domain, inputs, opsets, constants, nodes)
         result = subprocess.run(["shale-translate", "--import-onnx", self.folder / "model.onnx"], capture_output=True, text=True, timeout=60)
         if result.returncode != 65 or result.stderr.count("error: ") != 1 or f"node 'it' ({op}): {message}" not in result.stderr:
             sys.exit(f"{op} {attributes}: {result.returncode}, not '{message}' but\n{result.stderr}")
