@@ -18,6 +18,8 @@ static constexpr int64_t kMostEntries = int64_t(1) << 20;
 /// Factors and offsets of lines, and their elements, are at most this in absolute value.
 static constexpr int64_t kMostNumber = int64_t(1) << 53;
 static constexpr int kMostDepth = 64;
+/// Maximum bytes of all tables, which stay in memory.
+static constexpr int64_t kMostBytes = int64_t(256) << 20;
 static constexpr int64_t kInterpreterBytes = int64_t(1) << 30;
 
 namespace {
@@ -125,6 +127,7 @@ DenseElementsAttr PositionForms::progression(int64_t scale, int64_t offset, int6
   if (known)
     return known;
   auto type = RankedTensorType::get({count}, element);
+  bytes += nn::tensorBytes(type);
   if (auto real = dyn_cast<FloatType>(element)) {
     SmallVector<APFloat> numbers;
     for (int64_t t = low; t < low + count; ++t) {
@@ -258,6 +261,7 @@ DenseElementsAttr PositionForms::evaluate(Operation *op, ArrayRef<DenseElementsA
   OperationState state(op->getLoc(), op->getName(), arguments, TypeRange{type}, op->getAttrs());
   Operation *resized = Operation::create(state);
   block.push_back(resized);
+  bytes += nn::tensorBytes(type);
   SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
   auto values = interp::interpretConstant(resized, inputs, kInterpreterBytes);
   if (succeeded(values) && values->size() == 1)
@@ -348,7 +352,7 @@ PositionForms::Known PositionForms::find(Value value, int depth) {
     return it->second;
   Operation *op = value.getDefiningOp();
   Known known;
-  if (op && op->getNumResults() == 1 && depth < kMostDepth)
+  if (op && op->getNumResults() == 1 && depth < kMostDepth && bytes <= kMostBytes)
     known = compute(op, depth);
   return seen[value] = known;
 }

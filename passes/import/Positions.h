@@ -40,7 +40,7 @@ struct PositionForm {
 class PositionForms {
 public:
   /// Returns the form of a value; none if it depends on anything but positions, if it depends on
-  /// them in another way, or if the table would have more than 2^20 entries.
+  /// them in another way, or if the tables would be too large.
   std::optional<PositionForm> of(mlir::Value value);
 
 private:
@@ -73,6 +73,7 @@ private:
   llvm::DenseMap<mlir::Value, Known> seen;
   std::map<std::vector<const void *>, mlir::DenseElementsAttr> results;
   std::map<std::vector<int64_t>, mlir::DenseElementsAttr> progressions;
+  int64_t bytes = 0; ///< of the tables of `results` and `progressions`
 };
 
 } // namespace shale::recover

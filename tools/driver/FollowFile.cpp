@@ -37,7 +37,8 @@ int shale::followFileOptimizer(CompileOptions &options, ModuleOp imported) {
   if (!own || !imported->hasAttr(nn::kHypersAttr))
     return SHALE_EXIT_OK;
   for (const char *flag : {"optimizer", "no-decay", "freeze"})
-    if (options.typed.count(flag) && options.typedText(flag) != own->name) {
+    if (options.typed.count(flag) &&
+        (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name)) {
       llvm::errs() << "shalec: error: --" << flag << " " << options.typedText(flag)
                    << " contradicts " << options.model << ", which has the optimizer " << own->name
                    << ", its constants and the parameters that it updates: leave the flag out\n";

@@ -146,13 +146,18 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   }
   if (Value parameter = scope.outer ? parameterIn(*initializer->second, node) : Value())
     return parameter;
-  auto data = model.read(context, *initializer->second, kConstantLimit);
-  if (!data) {
-    error("initializer '" + displayName(name) + "': " + llvm::toString(data.takeError()));
-    return failure();
+  // Where the file's training step starts, `initialization_binding` replaces stored values.
+  DenseElementsAttr values = training ? training->initial.lookup(name) : DenseElementsAttr();
+  if (!values) {
+    auto data = model.read(context, *initializer->second, kConstantLimit);
+    if (!data) {
+      error("initializer '" + displayName(name) + "': " + llvm::toString(data.takeError()));
+      return failure();
+    }
+    values = *data;
   }
   Binding binding;
-  binding.value = nn::ConstantOp::create(builder, locationOf(node), *data);
+  binding.value = nn::ConstantOp::create(builder, locationOf(node), values);
   scope.values[name] = binding;
   return binding.value;
 }
@@ -192,9 +197,18 @@ std::string Importer::scopeName(StringRef module) {
   return displayName(module);
 }
 
+LogicalResult Importer::countWork(int64_t nodes) {
+  nodeCount += nodes;
+  if (nodeCount > kMaxNodes)
+    return error("with its functions and loops unrolled, the graph has more than " +
+                 Twine(kMaxNodes) + " nodes: use fewer iterations"),
+           failure();
+  return success();
+}
+
 LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int depth) {
-  if (++nodeCount > kMaxNodes)
-    return error("functions expand to more than " + Twine(kMaxNodes) + " nodes"), failure();
+  if (mlir::failed(countWork(1)))
+    return failure();
   const NodeProto *outerCurrent = current;
   std::string outerNode = currentNode;
   std::optional<std::string> outerScope = currentScope;

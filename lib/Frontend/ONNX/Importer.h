@@ -50,6 +50,8 @@ void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::String
 /// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
+/// Bytes of constants in bodies of loops that count as one node.
+inline constexpr int64_t kBytesOfNode = 4096;
 inline constexpr int kMaxCallDepth = 100;
 
 /// "ai.onnx" is another name of the standard operators' domain.
@@ -171,6 +173,8 @@ private:
   /// Records in the module's `nn.buffers` which buffers the state_dict has.
   void describeBuffers();
   mlir::LogicalResult importNodes();
+  /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
+  mlir::LogicalResult countWork(int64_t nodes);
   /// Returns value `name` of merged operation `number`, and imports its nodes
   /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);

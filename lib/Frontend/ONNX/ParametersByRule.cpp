@@ -124,12 +124,13 @@ Parameters onnx::findNamed(Model &model, const std::vector<std::string> &trained
   for (const std::string &name : frozen)
     take(name, false);
   for (const NodeProto &node : model.proto().graph().node())
-    for (int i = 0; i < node.input_size(); ++i) {
-      auto it = index.find(node.input(i));
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      auto it = index.find(reader.input(operand));
       if (it == index.end())
-        continue;
+        return;
       out.list[it->second].used = true;
-      out.uses[{&node, i}] = {it->second, false};
-    }
+      if (&reader == &node)
+        out.uses[{&reader, operand}] = {it->second, false};
+    });
   return out;
 }

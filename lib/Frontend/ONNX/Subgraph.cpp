@@ -20,11 +20,21 @@ static void addDefined(const GraphProto &graph, llvm::StringSet<> &names) {
       names.insert(name);
 }
 
+/// The names that a graph and the graphs around it define.
+struct DefinedNames {
+  llvm::StringSet<> names;
+  const DefinedNames *outer = nullptr;
+
+  bool contains(StringRef name) const {
+    return names.contains(name) || (outer && outer->contains(name));
+  }
+};
+
 /// Visits what a node reads from outside of its subgraphs; `inner` are the names that graphs around
 /// it define. Outputs of subgraphs are visited as operand -1.
-static void visitReads(const NodeProto &node, const llvm::StringSet<> &inner, Visit visit) {
+static void visitReads(const NodeProto &node, const DefinedNames *inner, Visit visit) {
   auto read = [&](int operand, StringRef name) {
-    if (!name.empty() && !inner.contains(name))
+    if (!name.empty() && !(inner && inner->contains(name)))
       visit(node, operand, name);
   };
   for (int i = 0; i < node.input_size(); ++i)
@@ -32,10 +42,10 @@ static void visitReads(const NodeProto &node, const llvm::StringSet<> &inner, Vi
   for (const AttributeProto &attribute : node.attribute()) {
     if (!attribute.has_g())
       continue;
-    llvm::StringSet<> defined(inner);
-    addDefined(attribute.g(), defined);
+    DefinedNames defined{{}, inner};
+    addDefined(attribute.g(), defined.names);
     for (const NodeProto &called : attribute.g().node())
-      visitReads(called, defined, visit);
+      visitReads(called, &defined, visit);
     for (const ValueInfoProto &output : attribute.g().output())
       if (!defined.contains(output.name()))
         read(-1, output.name());
@@ -44,14 +54,14 @@ static void visitReads(const NodeProto &node, const llvm::StringSet<> &inner, Vi
 
 void onnx::forEachRead(const NodeProto &node,
                        llvm::function_ref<void(const NodeProto &, int)> visit) {
-  visitReads(node, {}, [&](const NodeProto &reader, int operand, StringRef) {
+  visitReads(node, nullptr, [&](const NodeProto &reader, int operand, StringRef) {
     if (operand >= 0)
       visit(reader, operand);
   });
 }
 
 void onnx::forEachNameRead(const NodeProto &node, llvm::function_ref<void(StringRef)> visit) {
-  visitReads(node, {}, [&](const NodeProto &, int, StringRef name) { visit(name); });
+  visitReads(node, nullptr, [&](const NodeProto &, int, StringRef name) { visit(name); });
 }
 
 const Binding *Scope::find(StringRef name) const {
@@ -103,11 +113,17 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
       displayName(node.proto.name().empty() && node.proto.output_size() ? node.proto.output(0)
                                                                         : node.proto.name()) +
       "', ";
+  // A loop runs the graph often, also one without nodes.
+  if (mlir::failed(countWork(1)))
+    return failure();
   for (const TensorProto &tensor : graph.initializer()) {
     auto data = readConstant(tensor);
     if (!data)
       return node.error("initializer '" + displayName(tensor.name()) +
                         "': " + llvm::toString(data.takeError()));
+    if (mlir::failed(
+            countWork(1 + nn::tensorBytes(cast<RankedTensorType>(data->getType())) / kBytesOfNode)))
+      return failure();
     inner.values[tensor.name()].value = nn::ConstantOp::create(builder, node.loc, *data);
   }
   for (auto [input, binding] : llvm::zip(graph.input(), inputs))

@@ -92,8 +92,7 @@ private:
     GraphProto &graph = *model.mutableProto().mutable_graph();
     llvm::StringSet<> read;
     for (const NodeProto &node : graph.node())
-      for (const std::string &name : node.input())
-        read.insert(name);
+      forEachNameRead(node, [&](StringRef name) { read.insert(name); });
     for (const ValueInfoProto &output : graph.output())
       read.insert(output.name());
     for (NodeProto &node : *graph.mutable_node())

@@ -82,7 +82,7 @@ Expected<CheckpointGroup> readGroup(const FlatTable &table) {
     SHALE_READ(parameter, one.string(state::Parameter));
     size_t first = result.moments.size();
     if (Error error = readTensors(one, state::Moments, result.moments))
-      return std::move(error);
+      return error;
     for (size_t i = first; i < result.moments.size(); ++i)
       result.moments[i].name = parameter;
   }
@@ -110,9 +110,9 @@ Expected<Checkpoint> shale::onnx::readCheckpoint(StringRef bytes) {
                                    "without nominal_checkpoint");
   Checkpoint result;
   if (Error error = readTensors(*state, module::Trained, result.trained))
-    return std::move(error);
+    return error;
   if (Error error = readTensors(*state, module::Frozen, result.frozen))
-    return std::move(error);
+    return error;
   std::vector<FlatTable> groups;
   SHALE_READ(groups, root->tables(checkpoint::Groups));
   for (const FlatTable &one : groups) {

@@ -26,7 +26,7 @@ Expected<FlatTable> FlatTable::root(StringRef bytes, StringRef identifier) {
   // A table takes at least four bytes.
   FlatTable table(bytes, std::make_shared<uint64_t>(bytes.size() / 4));
   if (Error error = table.open(read32(bytes, 0)))
-    return std::move(error);
+    return error;
   return table;
 }
 
@@ -81,7 +81,7 @@ Expected<std::optional<FlatTable>> FlatTable::table(unsigned field) const {
     return to.takeError();
   FlatTable result(bytes, budget);
   if (Error error = result.open(*to))
-    return std::move(error);
+    return error;
   return result;
 }
 
@@ -137,7 +137,7 @@ Expected<std::vector<FlatTable>> FlatTable::tables(unsigned field) const {
       return to.takeError();
     FlatTable table(bytes, budget);
     if (Error error = table.open(*to))
-      return std::move(error);
+      return error;
     result.push_back(std::move(table));
   }
   return result;

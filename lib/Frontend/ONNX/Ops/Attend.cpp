@@ -156,6 +156,10 @@ static Value direct(Node &node, const Attend &form, bool causal) {
   Value seen = form.seen ? rank4(node, form.seen) : Value();
   if (form.seen && !seen)
     return {};
+  if (nn::tensorBytes(q.clone(shape)) < 0) {
+    (void)node.error("the result's size overflows 64 bits");
+    return {};
+  }
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   auto op = nn::AttentionOp::create(
       node.builder, node.loc, TypeRange{q.clone(shape), q.clone(q.getShape().drop_back())},

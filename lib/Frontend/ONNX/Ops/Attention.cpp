@@ -139,6 +139,11 @@ static LogicalResult importAttention(Node &node) {
   int64_t mode = node.intAttr("qk_matmul_output_mode", 0);
   if (form.before < -1 || form.after < -1 || mode < 0 || mode > 3)
     return node.error("a window size is below -1, or qk_matmul_output_mode is not from 0 to 3");
+  // A window as large as the sequences hides nothing.
+  int64_t all = query.getDimSize(2) + Node::type(form.key).getDimSize(2);
+  for (int64_t *window : {&form.before, &form.after})
+    if (*window >= all)
+      *window = -1;
   if (failed(readMask(node, form)) || failed(applyLengths(node, form)))
     return failure();
   AttendScores scores;

@@ -165,9 +165,12 @@ static LogicalResult importMultiHead(Node &node) {
     form.key = packedPart(node, key ? key : query, key ? 0 : 1);
     form.value = packedPart(node, key ? key : query, key ? 1 : 2);
   } else {
-    int64_t q = Node::type(query).getShape().back(), total = 0;
     if (failed(node.require(3)) || Node::type(query).getRank() != 3)
       return node.error("queries must be [batch, positions, features], with keys and values");
+    for (Value operand : {key, value})
+      if (int64_t rank = Node::type(operand).getRank(); rank != 3 && rank != 4)
+        return node.error("keys and values must have 3 or 4 dimensions, not " + Twine(rank));
+    int64_t q = Node::type(query).getShape().back(), total = 0;
     if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
       return node.error("a bias of keys that are split into heads is not supported");
     int64_t k = Node::type(key).getShape().back(), v = Node::type(value).getShape().back();

@@ -13,7 +13,8 @@ bool FileOptimizer::hasSettingsOf(const FileOptimizer &other) const {
     return o.counter ? std::pair(o.counter->first, o.counter->step) : std::pair<int64_t, int64_t>();
   };
   return kind == other.kind && fixed == other.fixed && defaults == other.defaults &&
-         counter.has_value() == other.counter.has_value() && pair(*this) == pair(other);
+         rateInput == other.rateInput && counter.has_value() == other.counter.has_value() &&
+         pair(*this) == pair(other);
 }
 
 LogicalResult Importer::completeGraph() {

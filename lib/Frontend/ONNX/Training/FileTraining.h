@@ -26,6 +26,9 @@ struct FileOptimizer {
   /// Where the file has it, for messages: "node 'adam' (Adam)".
   std::string place;
 
+  /// The graph's input that is the learning rate; empty if the file has its value.
+  std::string rateInput;
+
   bool hasSettingsOf(const FileOptimizer &other) const;
 };
 

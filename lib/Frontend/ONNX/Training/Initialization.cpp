@@ -101,6 +101,9 @@ FailureOr<DenseElementsAttr> draw(Importer &importer, const NodeProto &node) {
   return DenseElementsAttr::get(type, values);
 }
 
+/// Maximum bytes of all random initial values.
+constexpr int64_t kDrawnLimit = int64_t(256) << 20;
+
 /// Computes the nodes of the graph; their values are in `scope` then.
 LogicalResult compute(Importer &importer, const GraphProto &graph, Scope &scope) {
   for (const TensorProto &tensor : graph.initializer()) {
@@ -111,6 +114,7 @@ LogicalResult compute(Importer &importer, const GraphProto &graph, Scope &scope)
     scope.values[tensor.name()].value =
         nn::ConstantOp::create(importer.builder, importer.builder.getUnknownLoc(), *data);
   }
+  int64_t drawn = 0;
   for (const NodeProto &node : graph.node()) {
     bool random = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
                   domainOf(node.domain()).empty() && node.output_size() == 1;
@@ -122,6 +126,11 @@ LogicalResult compute(Importer &importer, const GraphProto &graph, Scope &scope)
     FailureOr<DenseElementsAttr> values = draw(importer, node);
     if (failed(values))
       return failure();
+    drawn += nn::tensorBytes(cast<RankedTensorType>(values->getType()));
+    if (drawn > kDrawnLimit)
+      return importer.errorAt(node, "draws, with the nodes before it, more than " +
+                                        Twine(kDrawnLimit >> 20) +
+                                        " MiB: store the initial values in the file");
     scope.values[node.output(0)].value =
         nn::ConstantOp::create(importer.builder, importer.builder.getUnknownLoc(), *values);
   }
@@ -162,7 +171,10 @@ onnx::computeInitialValues(Importer &importer, Model &model,
     auto type = model.type(importer.builder.getContext(), *tensor);
     if (!type)
       return importer.error("initializer '" + key + "': " + llvm::toString(type.takeError()));
-    if (!constant || constant.getType() != *type)
+    if (!constant)
+      return importer.error("initialization_binding: '" + value +
+                            "' is too large to be computed: store the initial values in the file");
+    if (constant.getType() != *type)
       return importer.error("initialization_binding: '" + key + "' and '" + value +
                             "', to which it is bound, have different types");
     if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)

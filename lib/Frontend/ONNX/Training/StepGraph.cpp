@@ -69,12 +69,7 @@ llvm::StringSet<> StepGraph::ancestors(StringRef name) const {
     const NodeProto *node = producer(next);
     if (!node)
       continue;
-    for (const std::string &input : node->input())
-      work.push_back(input);
-    for (const AttributeProto &attribute : node->attribute())
-      for (const NodeProto &inner : attribute.g().node())
-        for (const std::string &input : inner.input())
-          work.push_back(input);
+    forEachNameRead(*node, [&](StringRef read) { work.push_back(read); });
   }
   return seen;
 }
@@ -148,7 +143,7 @@ std::optional<Counted> StepGraph::counted(StringRef name) const {
     std::optional<double> second = scalar(node->input(1)), first = scalar(node->input(0));
     bool swapped = adds && !second && first;
     std::optional<double> number = swapped ? first : second;
-    if (!number || std::abs(*number) > 1e9 ||
+    if (!number || !(std::abs(*number) <= 1e9) ||
         llvm::AddOverflow(result.offset, int64_t(adds ? *number : -*number), result.offset))
       return std::nullopt;
     name = node->input(swapped ? 1 : 0);

@@ -87,8 +87,12 @@ public:
     if (size_t(node.output_size()) > xs.size())
       return importer.errorAt(node, "has " + Twine(node.output_size()) + " results for " +
                                         Twine(xs.size()) + " xs");
-    for (size_t i = 0; i < xs.size() + zs.size(); ++i)
-      if (failed(checkOperand(node, i, i < xs.size() ? xs[i] : zs[i - xs.size()], i < xs.size())))
+    for (size_t i = 0; i < xs.size(); ++i)
+      if (failed(checkOperand(node, i, xs[i], "xs")) || failed(checkVariable(node, xs[i])))
+        return failure();
+    for (size_t i = 0; i < zs.size(); ++i)
+      if (failed(checkOperand(node, xs.size() + i, zs[i], "zs")) ||
+          failed(checkIndependent(node, zs[i], xs)))
         return failure();
     if (failed(checkLoss(node, y, xs)))
       return failure();
@@ -99,9 +103,8 @@ public:
   }
 
 private:
-  LogicalResult checkOperand(const NodeProto &node, int number, const std::string &name, bool isX) {
+  LogicalResult checkOperand(const NodeProto &node, int number, StringRef name, StringRef list) {
     std::string shown = displayName(name);
-    StringRef list = isX ? "xs" : "zs";
     if (!step.isDefined(name))
       return importer.errorAt(node, list + ": no tensor is named '" + shown + "'");
     if (step.source(node.input(number)) != step.source(name))
@@ -109,15 +112,28 @@ private:
           node, list + ": operand " + Twine(number) + " ('" + displayName(node.input(number)) +
                     "') replaces '" + shown +
                     "': gradients at other values than those of the step are not supported");
-    if (!isX)
-      return success();
-    const TensorProto *tensor = step.initializer(name);
+    return success();
+  }
+
+  LogicalResult checkVariable(const NodeProto &node, StringRef x) {
+    const TensorProto *tensor = step.initializer(x);
     if (!tensor)
-      return importer.errorAt(node, "xs: '" + shown +
+      return importer.errorAt(node, "xs: '" + displayName(x) +
                                         "' is no initializer: gradients of inputs and of "
                                         "intermediate values are not supported");
     if (!isFloat(*tensor))
-      return importer.errorAt(node, "xs: '" + shown + "' is no tensor of floats");
+      return importer.errorAt(node, "xs: '" + displayName(x) + "' is no tensor of floats");
+    return success();
+  }
+
+  /// The other variables are fixed while x changes, so they must not be computed from it.
+  LogicalResult checkIndependent(const NodeProto &node, StringRef z, ArrayRef<std::string> xs) {
+    llvm::StringSet<> from = step.ancestors(z);
+    for (const std::string &x : xs)
+      if (from.contains(x))
+        return importer.errorAt(node, "zs: '" + displayName(z) + "' is computed from '" +
+                                          displayName(x) +
+                                          "' (xs): partial derivatives are not supported");
     return success();
   }
 

@@ -66,12 +66,20 @@ public:
     for (const std::string &key : bindings.order) {
       const std::string &value = bindings.values.lookup(key);
       const NodeProto *node = step.producer(step.source(value));
+      if (gradients.reached.contains(key) && !gradients.isTrained(key))
+        return importer.error("update_binding: '" + displayName(key) +
+                              "' is changed by each step, and the loss reads it, but it is no "
+                              "parameter with a gradient: not supported");
       if (!node)
         return importer.error("update_binding: '" + displayName(key) + "' is bound to '" +
                               displayName(value) + "', which no node computes");
       if (const UpdateOperator *op = operatorOf(*node)) {
         if (taken.insert(node).second && failed(take(*node, *op)))
           return failure();
+        if (!updated.contains(key))
+          return importer.errorAt(*node, "has no tensor '" + displayName(key) +
+                                             "', which update_binding binds to its result '" +
+                                             displayName(value) + "'");
       } else if (const NodeProto *product = plainSgd(*node, key)) {
         if (failed(takeSgd(*node, *product, key)))
           return failure();
@@ -183,8 +191,10 @@ private:
   LogicalResult readRate(const NodeProto &node, StringRef name, FileOptimizer &optimizer) {
     std::string shown = displayName(name);
     StringRef source = step.source(name);
-    if (step.isInput(source)) // the program's flag --lr
+    if (step.isInput(source)) { // the program's flag --lr
+      optimizer.rateInput = source.str();
       return success();
+    }
     if (const TensorProto *tensor = step.initializer(source)) {
       if (!isFloat(*tensor) || !isScalar(*tensor))
         return importer.errorAt(node, "R ('" + shown + "') is no scalar of floats");
@@ -218,6 +228,10 @@ private:
       if (!value)
         return importer.errorAt(node, "T ('" + shown +
                                           "') is neither an initializer nor one plus a number");
+      if (!(*value >= 0 && *value <= 1e15) || *value != std::floor(*value))
+        return importer.errorAt(node, "T ('" + shown + "') is " +
+                                          llvm::formatv("{0}", *value).str() +
+                                          ", no count of updates from 0 to 1e15");
       optimizer.counter = nn::UpdateCounter{int64_t(*value), 0};
       return success();
     }
@@ -255,6 +269,7 @@ private:
     for (int s = 1; s <= states; ++s) {
       int operand = 2 + (1 + s) * count + i;
       const std::string &name = node.input(operand), &next = node.output(s * count + i);
+      updated.insert(name);
       std::string state = displayName(name);
       const TensorProto *values = step.initializer(name);
       if (!values)
@@ -280,6 +295,7 @@ private:
                                           "starts at other values is not supported");
     }
     training.parameters.push_back(x);
+    updated.insert(x);
     return success();
   }
 
@@ -329,6 +345,8 @@ private:
   const GradientNames &gradients;
   FileTraining &training;
   llvm::DenseSet<const NodeProto *> taken;
+  /// Parameters and states that the taken nodes update.
+  llvm::StringSet<> updated;
 };
 
 } // namespace

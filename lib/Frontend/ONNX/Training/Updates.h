@@ -17,7 +17,12 @@ struct GradientNames {
   std::string loss;
   /// The names that the loss is computed from.
   llvm::StringSet<> reached;
+  /// The parameter of each gradient.
   llvm::StringMap<std::string> parameters;
+
+  bool isTrained(llvm::StringRef name) const {
+    return llvm::any_of(parameters, [&](const auto &entry) { return entry.second == name; });
+  }
 };
 
 /// Reads the bindings; fails, with an error, if a key or a value is none.
