@@ -83,10 +83,6 @@ LogicalResult Importer::chooseLoss() {
     return llvm::any_of(graph.node(),
                         [&](auto &node) { return llvm::is_contained(node.output(), name); });
   };
-  if (training) {
-    lossName = training->loss;
-    return success();
-  }
   if (!options.loss.empty()) {
     auto [kind, rest] = StringRef(options.loss).split(':');
     auto [first, second] = rest.split(',');

@@ -403,10 +403,10 @@ OwningOpRef<ModuleOp> Importer::run() {
   auto owned = std::make_unique<Block>();
   body = owned.get();
   builder.setInsertionPointToEnd(body);
-  if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(chooseLoss()) ||
-      mlir::failed(findNeeded()) || mlir::failed(checkSupported()) ||
-      mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
-      mlir::failed(importNodes()) || mlir::failed(checkStops()) || mlir::failed(finish())) {
+  if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(findNeeded()) ||
+      mlir::failed(checkSupported()) || mlir::failed(declareInputs()) ||
+      mlir::failed(declareStates()) || mlir::failed(importNodes()) || mlir::failed(checkStops()) ||
+      mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
   }

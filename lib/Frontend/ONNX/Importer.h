@@ -160,7 +160,7 @@ private:
   mlir::LogicalResult checkOpsets();
   /// Adds to the graph what other parts of the file, or other files of the folder, bring.
   mlir::LogicalResult completeGraph();
-  /// Reads the training step that the file defines, if it has one.
+  /// Takes the loss of the training step that the file defines; if it defines none, chooses one.
   mlir::LogicalResult readTraining();
   /// Fails if a flag contradicts the file's training step.
   mlir::LogicalResult checkTrainingFlags();

@@ -142,7 +142,29 @@ CASES = {"adam": adam(), "adam-ahead": adam(first=4, ahead=True), "adam-defaults
          "nesterov": momentum("nesterov"), "sgd": sgd()}
 
 
+def check_optimizers():
+    """Compares the reference's optimizers with those of the onnx package, for T of 0 and above."""
+    from onnx.reference import ReferenceEvaluator
+    constants = {"Adam": {"alpha": 0.8, "beta": 0.95, "epsilon": 1e-3, "norm_coefficient": 0.02, "norm_coefficient_post": 0.001},
+                 "Adagrad": {"epsilon": 1e-4, "decay_factor": 0.05, "norm_coefficient": 0.01},
+                 "Momentum": {"alpha": 0.9, "beta": 0.7, "norm_coefficient": 0.01, "mode": "nesterov"}}
+    for kind, attributes in constants.items():
+        function, lists = evaluate.OPTIMIZERS[kind]
+        operands, results = ["r", "t", *"xgvh"[:lists]], ["x_new", *(s + "_new" for s in "vh"[:lists - 2])]
+        node = helper.make_node(kind, operands, results, domain=TRAINING, **attributes)
+        inputs = [info("r", []), info("t", [], T.INT64), *(info(n, [7]) for n in operands[2:])]
+        one = helper.make_model(helper.make_graph([node], "one", inputs, [info(n, [7]) for n in results]),
+                                opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid(TRAINING, 1)])
+        for t in (0, 1, 6):
+            given = [np.float32(0.3), np.int64(t), *(random.uniform(0.1, 1, 7).astype(np.float32) for _ in operands[2:])]
+            want = ReferenceEvaluator(one).run(None, dict(zip(operands, given)))
+            got = function(evaluate.attributes(node), *given[:2], 1, *(v.astype(np.float64) for v in given[2:]))
+            for a, b in zip(got, want):
+                assert np.allclose(a, b, rtol=1e-5, atol=1e-6), f"{kind}, T = {t}: {a} and {b}"
+
+
 def write():
+    check_optimizers()
     save_safetensors(HERE / "batches.safetensors", BATCHES)
     for name, model in CASES.items():
         onnx.checker.check_model(model)

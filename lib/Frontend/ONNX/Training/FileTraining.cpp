@@ -28,14 +28,15 @@ LogicalResult Importer::completeGraph() {
 }
 
 LogicalResult Importer::readTraining() {
-  if (training)
-    return checkTrainingFlags();
-  if (model.proto().training_info_size() == 0)
-    return success();
-  FailureOr<FileTraining> read = readTrainingInfo(*this, model, initializers);
-  if (mlir::failed(read))
-    return failure();
-  training = std::move(*read);
+  if (!training && model.proto().training_info_size() == 0)
+    return chooseLoss();
+  if (!training) {
+    FailureOr<FileTraining> read = readTrainingInfo(*this, model, initializers);
+    if (mlir::failed(read))
+      return failure();
+    training = std::move(*read);
+  }
+  lossName = training->loss;
   return checkTrainingFlags();
 }
 
