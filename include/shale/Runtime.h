@@ -62,6 +62,14 @@ typedef enum {
   SHALE_BOOL = 6 /* one byte, 0 or 1 */
 } ShaleType;
 
+/* What becomes of a matrix product before it is stored: a bias is added; then GELU, by the
+ * approximation with tanh, is applied; or it is multiplied with the derivative of this GELU. */
+typedef enum {
+  SHALE_EPILOGUE_BIAS = 0,
+  SHALE_EPILOGUE_GELU = 1,
+  SHALE_EPILOGUE_GELU_GRAD = 2
+} ShaleEpilogue;
+
 /* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or
  * single tensors (tensor). */
 typedef enum { SHALE_AXIS_REPLICA = 0, SHALE_AXIS_SHARD = 1, SHALE_AXIS_TENSOR = 2 } ShaleAxisKind;
@@ -369,6 +377,16 @@ void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *c
 void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch, int64_t m,
                 int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                 void *c, int64_t ldc, int32_t type, int32_t result_type, int32_t accumulate);
+
+/* Computes a product [m, n] of [m, k] and [k, n], or of transposes, of 16-bit floats of `type`
+ * without gaps, and what `epilogue` says: with an operand `with` that has n elements, or m x n for
+ * SHALE_EPILOGUE_GELU_GRAD. `before` is null, or receives the m x n values before the GELU. The
+ * device's library computes all of it, or a product in c and then `kernel`, launched as by
+ * shale_launch on c, `with`, c and, if it is not null, `before`. */
+void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t m,
+                         int64_t n, int64_t k, const void *a, const void *b, void *c, int32_t type,
+                         int32_t epilogue, const void *with, void *before, const void *kernel,
+                         int64_t rows, int64_t grain);
 
 /* Computes attention of 16-bit floats of `type` on the device: query [batch, length, heads, depth],
  * key [batch, key_length, key_heads, depth], value [batch, key_length, key_heads, value_depth] to

@@ -42,10 +42,29 @@ struct Launch {
   ShaleSpace space;
 };
 
+/// Returns "bias", "gelu" or "gelu gradient".
+inline const char *nameOf(ShaleEpilogue kind) {
+  return kind == SHALE_EPILOGUE_BIAS   ? "bias"
+         : kind == SHALE_EPILOGUE_GELU ? "gelu"
+                                       : "gelu gradient";
+}
+
+/// What becomes of a product before it is stored in c, as in shale_gemm_epilogue.
+struct Epilogue {
+  ShaleEpilogue kind = SHALE_EPILOGUE_BIAS;
+  const void *with = nullptr; // null: there is no epilogue
+  void *before = nullptr;     // null: not stored
+  const void *kernel = nullptr;
+  int64_t rows = 0, grain = 1;
+
+  explicit operator bool() const { return with; }
+};
+
 /// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
 /// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1, and beta
 /// is 0 unless c has type f32.
-/// The matrices of a batch follow one another.
+/// The matrices of a batch follow one another. With an epilogue, c has a 16-bit type, and there is
+/// one matrix.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -59,6 +78,20 @@ struct Product {
   int64_t ldc;
   Dtype type = Dtype::F32, resultType = Dtype::F32;
   int64_t batch = 1;
+  Epilogue epilogue = {};
+
+  /// Returns the product without its epilogue.
+  Product alone() const {
+    Product product = *this;
+    product.epilogue = {};
+    return product;
+  }
+  /// Passes the kernel of the epilogue to `launch`. The kernel reads c and writes it.
+  template <typename Launcher> void launchEpilogue(Launcher launch) const {
+    void *args[] = {c, const_cast<void *>(epilogue.with), c, epilogue.before};
+    launch(Launch{epilogue.kernel, args, epilogue.before ? 4 : 3, epilogue.rows, epilogue.grain,
+                  SHALE_SPACE_DEVICE});
+  }
 };
 
 /// output = softmax(scale * query key^T) value for each batch row and head, or its gradient. Query

@@ -10,10 +10,12 @@
 
 namespace shale::rt {
 
-/// The algorithm of a product.
+/// The algorithm of a product. That of a product with an epilogue may be to compute both apart, as
+/// is done if none is chosen.
 struct Choice {
   std::string algorithm; // opaque to all but the device: hexadecimal digits
-  // Microseconds of the library's first proposal and of the chosen algorithm; 0: not timed.
+  // Microseconds of the library's first proposal, or of a product and its epilogue apart, and of
+  // the chosen algorithm; 0: not timed.
   double first = 0, best = 0;
 };
 
@@ -35,8 +37,8 @@ public:
   /// is put there instead.
   virtual void begin(char *scratch, int64_t bytes) = 0;
   /// Times the algorithms of a product with its own operands, in turn. Failure of the device ends
-  /// the process. The library's first proposal is chosen unless another is faster by a margin, or
-  /// if `timed` is false.
+  /// the process. The library's first proposal, or to compute an epilogue apart, is chosen unless
+  /// another is faster by a margin, or if `timed` is false.
   virtual Choice choose(const Product &product, bool timed) = 0;
   /// Zeroes the memory of begin().
   virtual void end() = 0;

@@ -103,6 +103,43 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
       [&] { rank->device->multiply(product); });
 }
 
+extern "C" void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
+                                    int64_t m, int64_t n, int64_t k, const void *a, const void *b,
+                                    void *c, int32_t type, int32_t epilogue, const void *with,
+                                    void *before, const void *kernel, int64_t rows, int64_t grain) {
+  if (rank->watch) {
+    void *args[] = {const_cast<void *>(a), const_cast<void *>(b), const_cast<void *>(with), c,
+                    before};
+    rank->watch->launch(args, 3, before ? 2 : 1);
+  }
+  auto element = static_cast<Dtype>(type);
+  Product product{transpose_a != 0,
+                  transpose_b != 0,
+                  m,
+                  n,
+                  k,
+                  1,
+                  a,
+                  transpose_a ? m : k,
+                  b,
+                  transpose_b ? k : n,
+                  0,
+                  c,
+                  n,
+                  element,
+                  element,
+                  1,
+                  {static_cast<ShaleEpilogue>(epilogue), with, before, kernel, rows, grain}};
+  record(
+      {"matrix product", rank->node},
+      [&](char *text, size_t size) {
+        snprintf(text, size, "gemm %s %c%c %lld x %lld x %lld, %s", nameOf(element),
+                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m, (long long)n,
+                 (long long)k, nameOf(product.epilogue.kind));
+      },
+      [&] { rank->device->multiply(product); });
+}
+
 namespace {
 
 struct AttentionSizes {

@@ -87,7 +87,7 @@ void tell(const Choices &choices, const std::set<std::string> &timed, const std:
 } // namespace
 
 /// Returns the products of all functions with different keys. Those that compute most come first:
-/// if the time ends, small ones are left.
+/// if the time ends, small ones are left. A product comes before the same with an epilogue.
 std::vector<Product> Training::distinctProducts(ProductTuner &tuner) {
   std::vector<Product> all = listProducts(self, [&] {
     for (ShaleFunction function :
@@ -124,8 +124,10 @@ int Training::timeProducts(ProductTuner &tuner, const std::vector<Product> &prod
     if (more == 0)
       continue; // another rank has products left
     progress.work("timing products", int64_t(next), int64_t(products.size()));
-    choices[tuner.keyOf(products[next])] =
-        tuner.choose(products[next], tuner.seconds() < kMostSeconds);
+    Choice choice = tuner.choose(products[next], tuner.seconds() < kMostSeconds);
+    // A product is timed with its epilogue after it was chosen how to compute it without.
+    tuner.use(products[next], choice.algorithm);
+    choices[tuner.keyOf(products[next])] = choice;
   }
   progress.clear();
   if (!products.empty())

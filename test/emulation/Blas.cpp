@@ -1,4 +1,5 @@
 // The emulated cuBLASLt: products of f32, bf16 and f16 matrices with f32 sums.
+#include "BlasEpilogue.h"
 #include "BlasProduct.h"
 #include "Faults.h"
 #include "Floats.h"
@@ -22,7 +23,7 @@ struct Description {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   int32_t transA, transB, transC, pointerMode;
-  uint32_t epilogue;
+  Epilogue epilogue;
 };
 struct Layout {
   cudaDataType type;
@@ -155,10 +156,10 @@ cublasStatus_t check(const Problem &p) {
   REQUIRE(what.compute == CUBLAS_COMPUTE_32F || what.compute == CUBLAS_COMPUTE_32F_PEDANTIC ||
               (what.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F),
           NOT_SUPPORTED);
-  REQUIRE(what.scale == CUDA_R_32F && what.epilogue == CUBLASLT_EPILOGUE_DEFAULT &&
-              what.transC == CUBLAS_OP_N && what.pointerMode == CUBLASLT_POINTER_MODE_HOST,
+  REQUIRE(what.scale == CUDA_R_32F && what.transC == CUBLAS_OP_N &&
+              what.pointerMode == CUBLASLT_POINTER_MODE_HOST,
           NOT_SUPPORTED);
-  return CUBLAS_STATUS_SUCCESS;
+  return what.epilogue.check(d.rows, p.d.batch, d.type, p.d.order == CUBLASLT_ORDER_ROW);
 }
 
 uint64_t hash(const void *data, size_t bytes, uint64_t seed) {
@@ -180,7 +181,8 @@ uint64_t hash(const Problem &p) {
                          uint64_t(layout->stride)};
     value = hash(fields, sizeof(fields), value);
   }
-  int32_t fields[] = {p.description.compute, p.description.transA, p.description.transB};
+  int32_t fields[] = {p.description.compute, p.description.transA, p.description.transB,
+                      int32_t(p.description.epilogue.kind)};
   return hash(fields, sizeof(fields), value);
 }
 
@@ -243,7 +245,7 @@ void gather(const View &view, const char *from, int64_t batch, std::vector<float
 
 template <typename Type>
 void finish(const Product &p, const View &d, const View &c, const std::vector<float> &sums,
-            const char *from, char *to, int64_t batch) {
+            const char *from, char *to, int64_t batch, const char *bias, char *aux) {
   const Type *old = reinterpret_cast<const Type *>(from) + batch * c.batchStep;
   Type *values = reinterpret_cast<Type *>(to) + batch * d.batchStep;
   for (int64_t i = 0; i < d.rows; ++i)
@@ -251,6 +253,7 @@ void finish(const Product &p, const View &d, const View &c, const std::vector<fl
       float value = p.alpha * sums[i * d.cols + j];
       if (p.beta != 0) // otherwise C is not read
         value += p.beta * old[c.at(i, j)];
+      value = p.problem.description.epilogue.apply(d.type, i, j, value, bias, aux);
       values[d.at(i, j)] = narrow<Type>(value);
     }
 }
@@ -275,7 +278,16 @@ CUresult runProduct(void *data) {
   char *right = find("B", p.b, b.extent * sizeOf(b.type));
   char *old = p.beta == 0 ? nullptr : find("C", p.c, c.extent * sizeOf(c.type));
   char *to = find("D", p.d, d.extent * sizeOf(d.type));
-  if (!left || !right || (p.beta != 0 && !old) || !to)
+  const Epilogue &epilogue = p.problem.description.epilogue;
+  bool hasAux = epilogue.writesAux() || epilogue.readsAux();
+  char *bias = epilogue.hasBias()
+                   ? find("the bias", reinterpret_cast<CUdeviceptr>(epilogue.bias), d.rows * 2)
+                   : nullptr;
+  char *aux = hasAux ? find("the auxiliary matrix", reinterpret_cast<CUdeviceptr>(epilogue.aux),
+                            ((d.cols - 1) * epilogue.auxLd + d.rows) * 2)
+                     : nullptr;
+  if (!left || !right || (p.beta != 0 && !old) || !to || (epilogue.hasBias() && !bias) ||
+      (hasAux && !aux))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   // Whatever else lies in the workspace is lost, before the product and after it.
   if (workspace)
@@ -291,11 +303,11 @@ CUresult runProduct(void *data) {
     sums.resize(d.rows * d.cols);
     multiply(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data());
     if (d.type == CUDA_R_32F)
-      finish<float>(p, d, c, sums, old, to, batch);
+      finish<float>(p, d, c, sums, old, to, batch, bias, aux);
     else if (d.type == CUDA_R_16BF)
-      finish<BFloat>(p, d, c, sums, old, to, batch);
+      finish<BFloat>(p, d, c, sums, old, to, batch, bias, aux);
     else
-      finish<Half>(p, d, c, sums, old, to, batch);
+      finish<Half>(p, d, c, sums, old, to, batch, bias, aux);
   }
   if (workspace)
     std::memset(workspace, 0xff, p.algorithm.workspace);
@@ -345,13 +357,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *made, cublasComput
   ENTER("cublasLtMatmulDescCreate");
   REQUIRE(made, INVALID_VALUE);
   *made = new cublasLtMatmulDescOpaque_t();
-  of(*made) = {compute,
-               scale,
-               CUBLAS_OP_N,
-               CUBLAS_OP_N,
-               CUBLAS_OP_N,
-               CUBLASLT_POINTER_MODE_HOST,
-               CUBLASLT_EPILOGUE_DEFAULT};
+  of(*made) = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_POINTER_MODE_HOST,
+               {}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -377,7 +384,17 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
   case CUBLASLT_MATMUL_DESC_POINTER_MODE:
     return set(description.pointerMode, value, bytes);
   case CUBLASLT_MATMUL_DESC_EPILOGUE:
-    return set(description.epilogue, value, bytes);
+    return set(description.epilogue.kind, value, bytes);
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    return set(description.epilogue.bias, value, bytes);
+  case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+    return set(description.epilogue.biasType, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return set(description.epilogue.aux, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return set(description.epilogue.auxLd, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
+    return set(description.epilogue.auxType, value, bytes);
   case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:
     return set(description.compute, value, bytes);
   case CUBLASLT_MATMUL_DESC_SCALE_TYPE:
@@ -482,6 +499,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   if (cublasStatus_t failed = check(problem))
     return failed;
   uint64_t alignment = *std::min_element(of(preference).alignment, of(preference).alignment + 4);
+  alignment = std::min(alignment, problem.description.epilogue.alignment());
   for (uint64_t i = 0; i < std::size(algorithms) && *count < requested; ++i) {
     const Algorithm &algorithm = algorithms[i];
     bool aligned = i + 1 == std::size(algorithms) ||
@@ -543,6 +561,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   for (auto [address, layout] : operands)
     REQUIRE(number(address) % std::max<uint64_t>(algorithm.alignment, sizeOf(layout->type)) == 0,
             INVALID_VALUE);
+  const Epilogue &epilogue = product->problem.description.epilogue;
+  REQUIRE(epilogue.alignment() >= algorithm.alignment, INVALID_VALUE);
   product->a = number(a);
   product->b = number(b);
   product->c = number(c);

@@ -106,6 +106,18 @@ public:
                        "kernel " + std::string(kernel.name) + ": " + result.error);
   }
 
+  double seconds() const override {
+    static const double cost = [] {
+      std::string text = setting("SHALE_STUB_KERNEL_COST", "100");
+      char end;
+      double read = 0;
+      if (std::sscanf(text.c_str(), "%lf%c", &read, &end) != 1 || read < 0)
+        stop("SHALE_STUB_KERNEL_COST: '" + text + "' is not a number of microseconds");
+      return read * 1e-6;
+    }();
+    return cost;
+  }
+
 private:
   Driver &driver;
   std::shared_ptr<Module> module;

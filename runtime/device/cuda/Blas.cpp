@@ -58,8 +58,9 @@ uint32_t alignmentOf(const void *address) {
 constexpr int kCandidates = 8;
 
 /// Key of a prepared product, with the same parts as Blas::keyOf.
-using Key = std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, Dtype, Dtype, uint32_t, uint32_t, uint32_t>;
+using Key =
+    std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+               Dtype, Dtype, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
 
 Key partsOf(const Product &p) {
   return {p.transposeA,
@@ -76,7 +77,18 @@ Key partsOf(const Product &p) {
           p.resultType,
           alignmentOf(p.a),
           alignmentOf(p.b),
-          alignmentOf(p.c)};
+          alignmentOf(p.c),
+          p.epilogue ? p.epilogue.kind : -1,
+          p.epilogue ? alignmentOf(p.epilogue.with) : 0,
+          p.epilogue.before ? alignmentOf(p.epilogue.before) : 0};
+}
+
+/// cuBLASLt's rows are columns of c: it adds a bias to each of them.
+cublasLtEpilogue_t epilogueOf(const Epilogue &epilogue) {
+  return epilogue.kind == SHALE_EPILOGUE_GELU_GRAD ? CUBLASLT_EPILOGUE_DGELU
+         : epilogue.kind == SHALE_EPILOGUE_BIAS    ? CUBLASLT_EPILOGUE_BIAS
+         : epilogue.before                         ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                                   : CUBLASLT_EPILOGUE_GELU_BIAS;
 }
 
 /// A product that is ready to be enqueued. Descriptors live as long as the process.
@@ -123,26 +135,47 @@ struct Blas::State {
     return made;
   }
 
+  template <typename T>
+  void set(const Product &p, const Prepared &made, cublasLtMatmulDescAttributes_t what,
+           const T &value) const {
+    must(library.cublasLtMatmulDescSetAttribute(made.operation, what, &value, sizeof(value)),
+         "describe", p);
+  }
+
+  /// Sets the operands of the epilogue. Their alignment matters to the heuristic, too.
+  void describeEpilogue(const Product &p, const Prepared &made) const {
+    bool isGradient = p.epilogue.kind == SHALE_EPILOGUE_GELU_GRAD;
+    const void *aux = isGradient ? p.epilogue.with : p.epilogue.before;
+    set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(p.epilogue));
+    if (!isGradient)
+      set(p, made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.epilogue.with);
+    if (!aux)
+      return;
+    set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+    set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+  }
+
   /// Returns the product with its descriptors.
   Prepared &describe(const Product &p) {
     auto [place, isNew] = prepared.try_emplace(partsOf(p));
     Prepared &made = place->second;
-    if (!isNew)
-      return made;
+    if (isNew)
+      describeMatrices(p, made);
+    if (p.epilogue)
+      describeEpilogue(p, made);
+    return made;
+  }
+
+  void describeMatrices(const Product &p, Prepared &made) const {
     must(library.cublasLtMatmulDescCreate(&made.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
          "describe", p);
     cublasOperation_t ofFirst = p.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
                       ofSecond = p.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
-    must(library.cublasLtMatmulDescSetAttribute(made.operation, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                &ofFirst, sizeof(ofFirst)),
-         "describe", p);
-    must(library.cublasLtMatmulDescSetAttribute(made.operation, CUBLASLT_MATMUL_DESC_TRANSB,
-                                                &ofSecond, sizeof(ofSecond)),
-         "describe", p);
+    set(p, made, CUBLASLT_MATMUL_DESC_TRANSA, ofFirst);
+    set(p, made, CUBLASLT_MATMUL_DESC_TRANSB, ofSecond);
     made.a = layout(p, p.type, p.transposeB ? p.k : p.n, p.transposeB ? p.n : p.k, p.ldb);
     made.b = layout(p, p.type, p.transposeA ? p.m : p.k, p.transposeA ? p.k : p.m, p.lda);
     made.c = layout(p, p.resultType, p.n, p.m, p.ldc);
-    return made;
   }
 
   /// Returns the product with an algorithm.
@@ -154,7 +187,7 @@ struct Blas::State {
     return made;
   }
 
-  /// Returns up to `most` algorithms of the heuristic, at least one.
+  /// Returns up to `most` algorithms of the heuristic: at least one, unless there is an epilogue.
   std::vector<cublasLtMatmulAlgo_t> propose(const Product &p, int most) {
     const Prepared &made = describe(p);
     cublasLtMatmulPreference_t preference = nullptr;
@@ -171,15 +204,18 @@ struct Blas::State {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentOf(p.c));
     std::vector<cublasLtMatmulHeuristicResult_t> found(most);
     int count = 0;
-    must(library.cublasLtMatmulAlgoGetHeuristic(handle, made.operation, made.a, made.b, made.c,
-                                                made.c, preference, most, found.data(), &count),
-         "find an algorithm for", p);
+    cublasStatus_t status =
+        library.cublasLtMatmulAlgoGetHeuristic(handle, made.operation, made.a, made.b, made.c,
+                                               made.c, preference, most, found.data(), &count);
     must(library.cublasLtMatmulPreferenceDestroy(preference), "describe", p);
+    if (p.epilogue && status != CUBLAS_STATUS_SUCCESS)
+      return {};
+    must(status, "find an algorithm for", p);
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < count; ++i)
       if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspaceBytes)
         algorithms.push_back(found[i].algo);
-    must(algorithms.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
+    must(algorithms.empty() && !p.epilogue ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
          "find an algorithm for", p);
     return algorithms;
   }
@@ -208,18 +244,33 @@ void Blas::multiply(const Product &p, CUstream stream) {
   state->must(state->multiply(p, ready, ready.algorithm, stream), "compute", p);
 }
 
+bool Blas::usesEpilogue(const Product &p) const {
+  auto found = state->prepared.find(partsOf(p));
+  return found != state->prepared.end() && found->second.chosen;
+}
+
+void Blas::dropEpilogue(const Product &p) {
+  if (auto found = state->prepared.find(partsOf(p)); found != state->prepared.end())
+    found->second.chosen = false;
+}
+
 std::string Blas::version() const {
   size_t version = state->library.cublasLtGetVersion();
   return format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
 }
 
 std::string Blas::keyOf(const Product &p) {
-  return format("%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
-                nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
-                p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n,
-                (long long)p.k, (long long)p.lda, (long long)p.ldb, (long long)p.ldc,
-                alignmentOf(p.a), alignmentOf(p.b), alignmentOf(p.c),
-                p.beta != 0 ? ", added to C" : "");
+  std::string key =
+      format("%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
+             nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
+             p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n,
+             (long long)p.k, (long long)p.lda, (long long)p.ldb, (long long)p.ldc, alignmentOf(p.a),
+             alignmentOf(p.b), alignmentOf(p.c), p.beta != 0 ? ", added to C" : "");
+  if (p.epilogue)
+    key += format(", %s %u", nameOf(p.epilogue.kind), alignmentOf(p.epilogue.with));
+  if (p.epilogue.before)
+    key += format(", before it %u", alignmentOf(p.epilogue.before));
+  return key;
 }
 
 std::vector<cublasLtMatmulAlgo_t> Blas::candidates(const Product &p) {

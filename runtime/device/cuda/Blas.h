@@ -20,16 +20,22 @@ public:
   ~Blas();
 
   /// Enqueues a product with the algorithm of use(), or else with the first that cuBLASLt proposes.
-  /// Ends the process on failure.
+  /// One with an epilogue needs an algorithm of use(). Ends the process on failure.
   void multiply(const Product &product, CUstream stream);
+
+  /// Whether use() was called for this product, which has an epilogue, and dropEpilogue() was not.
+  bool usesEpilogue(const Product &product) const;
+  /// Undoes use().
+  void dropEpilogue(const Product &product);
 
   /// Returns cuBLASLt's version: "13.1.0".
   std::string version() const;
   /// Returns what selects an algorithm, as text: operations, shape, types, alignment of the
-  /// addresses, and whether the product is added to C.
+  /// addresses, the epilogue, and whether the product is added to C.
   static std::string keyOf(const Product &product);
   /// Returns the algorithms that cuBLASLt proposes, at least one, the first choice first. None
-  /// needs more than the workspace. Ends the process if there is none.
+  /// needs more than the workspace. If there is none, ends the process or, for a product with an
+  /// epilogue, returns none.
   std::vector<cublasLtMatmulAlgo_t> candidates(const Product &product);
   /// Enqueues a product. Returns false if cuBLASLt refuses this algorithm.
   bool tryMultiply(const Product &product, const cublasLtMatmulAlgo_t &algorithm, CUstream stream);

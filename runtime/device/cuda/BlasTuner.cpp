@@ -22,6 +22,9 @@ constexpr double kLeastMilliseconds = 0.1;
 constexpr int kMostRepeats = 16;
 constexpr int64_t kAlignment = 256; // a result is moved by a multiple of it
 
+// The choice to compute a product and its epilogue apart. No algorithm has this text.
+const char *const kApart = "0";
+
 struct Bytes {
   uintptr_t begin, end;
   bool overlaps(const Bytes &other) const { return begin < other.end && other.begin < end; }
@@ -70,8 +73,9 @@ size_t fastest(const std::vector<double> &times) {
   return times.empty() || times[best] >= kMargin * times[0] ? 0 : best;
 }
 
-BlasTuner::BlasTuner(Blas &blas, CUstream stream, const std::string &gpu)
-    : blas(blas), cu(driver()), stream(stream), gpu(gpu) {}
+BlasTuner::BlasTuner(Blas &blas, CUstream stream, const std::string &gpu,
+                     std::function<void(const Launch &)> launch)
+    : blas(blas), cu(driver()), stream(stream), gpu(gpu), launch(std::move(launch)) {}
 
 // The driver's version is not part of it: algorithms are cuBLASLt's, and a run that is resumed
 // after an update of the driver should have the same bits.
@@ -112,8 +116,19 @@ void BlasTuner::fill(uintptr_t begin, uintptr_t end) {
   }
 }
 
+/// Fills the operand of the epilogue. Returns whether what it stores is in [begin, end).
+bool BlasTuner::placeEpilogue(const Product &p, uintptr_t begin, uintptr_t end) {
+  auto bytes = [&](const void *start, int64_t rows) {
+    return bytesOf(start, p.type, 1, rows, p.n, p.n);
+  };
+  Bytes with = bytes(p.epilogue.with, p.epilogue.kind == SHALE_EPILOGUE_GELU_GRAD ? p.m : 1);
+  fill(with.begin, with.end);
+  return !p.epilogue.before || bytes(p.epilogue.before, p.m).within({begin, end});
+}
+
 /// Returns the product with a result that may be overwritten: in the scratch memory, with the
-/// alignment of C, and apart from A and B. Its address is null if there is no room.
+/// alignment of C, and apart from A and B. Its address is null if there is no room, or if there is
+/// an epilogue and its results are not in the scratch memory.
 Product BlasTuner::place(const Product &p) {
   Bytes a = p.transposeA ? bytesOf(p.a, p.type, p.batch, p.k, p.m, p.lda)
                          : bytesOf(p.a, p.type, p.batch, p.m, p.k, p.lda);
@@ -125,7 +140,9 @@ Product BlasTuner::place(const Product &p) {
   fill(a.begin, a.end);
   fill(b.begin, b.end);
   Product placed = p;
-  if (c.within(all))
+  if (p.epilogue)
+    placed.c = placeEpilogue(p, all.begin, all.end) && c.within(all) ? p.c : nullptr;
+  if (p.epilogue || c.within(all))
     return placed;
   placed.c = nullptr;
   for (uintptr_t start : {all.begin, a.end, b.end}) {
@@ -147,25 +164,24 @@ double BlasTuner::millisecondsBetween(CUevent start, CUevent end) const {
   return milliseconds;
 }
 
-/// Returns the milliseconds of each algorithm, infinite for one that cuBLASLt refuses.
-std::vector<double> BlasTuner::timesOf(const Product &p,
-                                       const std::vector<cublasLtMatmulAlgo_t> &algorithms) {
-  while (events.size() < algorithms.size() + 3) {
+std::vector<double> BlasTuner::timesOf(const Product &p, size_t count,
+                                       const std::function<bool(size_t)> &run) {
+  while (events.size() < count + 3) {
     events.emplace_back();
     must(cu.cuEventCreate(&events.back(), CU_EVENT_DEFAULT), "create an event");
   }
-  CUevent start = events[algorithms.size() + 1], end = events[algorithms.size() + 2];
+  CUevent start = events[count + 1], end = events[count + 2];
   record(start);
   // The first run of an algorithm loads its kernels.
   std::vector<size_t> runs;
-  for (size_t i = 0; i < algorithms.size(); ++i)
-    if (blas.tryMultiply(p, algorithms[i], stream))
+  for (size_t i = 0; i < count; ++i)
+    if (run(i))
       runs.push_back(i);
-  std::vector<double> medians(algorithms.size(), INFINITY);
+  std::vector<double> medians(count, INFINITY);
   if (runs.empty())
     return medians;
   auto multiply = [&](size_t i) {
-    if (!blas.tryMultiply(p, algorithms[i], stream))
+    if (!run(i))
       die(SHALE_EXIT_INTERNAL, "cuBLASLt refuses an algorithm of " + keyOf(p) + " that it took");
   };
   record(events[0]);
@@ -197,24 +213,52 @@ std::vector<double> BlasTuner::timesOf(const Product &p,
   return medians;
 }
 
+/// Returns microseconds for the file of choices.
+static double microseconds(double milliseconds) {
+  return std::isfinite(milliseconds) ? std::round(milliseconds * 1e5) / 1e2 : 0;
+}
+
 Choice BlasTuner::choose(const Product &product, bool timed) {
+  if (product.epilogue)
+    return timed ? chooseEpilogue(product) : Choice{kApart};
   std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(product);
   if (!timed)
     return {textOf(algorithms[0])};
   Product own = place(product);
   if (!own.c)
     return {textOf(algorithms[0])};
-  std::vector<double> times = timesOf(own, algorithms);
+  std::vector<double> times = timesOf(own, algorithms.size(), [&](size_t i) {
+    return blas.tryMultiply(own, algorithms[i], stream);
+  });
   size_t best = fastest(times);
   if (!std::isfinite(times[best])) // the step says why none runs
     return {textOf(algorithms[0])};
-  auto microseconds = [](double milliseconds) {
-    return std::isfinite(milliseconds) ? std::round(milliseconds * 1e5) / 1e2 : 0;
-  };
   return {textOf(algorithms[best]), microseconds(times[0]), microseconds(times[best])};
 }
 
+/// Times the algorithms after the product and the kernel that computes the epilogue.
+Choice BlasTuner::chooseEpilogue(const Product &product) {
+  std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(product);
+  Product own = place(product);
+  if (algorithms.empty() || !own.c)
+    return {kApart};
+  std::vector<double> times = timesOf(own, algorithms.size() + 1, [&](size_t i) {
+    if (i > 0)
+      return blas.tryMultiply(own, algorithms[i - 1], stream);
+    blas.multiply(own.alone(), stream);
+    own.launchEpilogue(launch);
+    return true;
+  });
+  size_t best = fastest(times);
+  return {best == 0 ? kApart : textOf(algorithms[best - 1]), microseconds(times[0]),
+          microseconds(times[best])};
+}
+
 bool BlasTuner::use(const Product &product, const std::string &text) {
+  if (product.epilogue && text == kApart) {
+    blas.dropEpilogue(product);
+    return true;
+  }
   cublasLtMatmulAlgo_t algorithm = {};
   return parse(text, algorithm) && blas.use(product, algorithm);
 }

@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/Driver.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace shale::rt::cuda {
@@ -20,8 +21,9 @@ size_t fastest(const std::vector<double> &times);
 
 class BlasTuner final : public ProductTuner {
 public:
-  /// `gpu` names the GPU. Work is enqueued on `stream`.
-  BlasTuner(Blas &blas, CUstream stream, const std::string &gpu);
+  /// `gpu` names the GPU. Work is enqueued on `stream`, kernels by `launch`.
+  BlasTuner(Blas &blas, CUstream stream, const std::string &gpu,
+            std::function<void(const Launch &)> launch = nullptr);
 
   std::string machine() const override;
   std::string keyOf(const Product &product) const override { return Blas::keyOf(product); }
@@ -33,9 +35,13 @@ public:
 
 private:
   Product place(const Product &product);
+  bool placeEpilogue(const Product &product, uintptr_t begin, uintptr_t end);
   void fill(uintptr_t begin, uintptr_t end);
-  std::vector<double> timesOf(const Product &product,
-                              const std::vector<cublasLtMatmulAlgo_t> &algorithms);
+  Choice chooseEpilogue(const Product &product);
+  /// Returns the milliseconds of each of `count` ways to compute a product, infinite for those that
+  /// `run` refuses.
+  std::vector<double> timesOf(const Product &product, size_t count,
+                              const std::function<bool(size_t)> &run);
   void record(CUevent event);
   double millisecondsBetween(CUevent start, CUevent end) const;
 
@@ -43,6 +49,7 @@ private:
   const Driver &cu;
   CUstream stream;
   std::string gpu;
+  std::function<void(const Launch &)> launch;
   char *scratch = nullptr;
   int64_t scratchBytes = 0;
   std::vector<uint16_t> numbers; // random ones, between begin() and end()

@@ -89,7 +89,8 @@ CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
     dnn = std::make_unique<Dnn>(device);
   auto [major, minor] = computeCapability(device);
   products = std::make_unique<BlasTuner>(
-      *blas, compute, format("%s, compute capability %d.%d", name.c_str(), major, minor));
+      *blas, compute, format("%s, compute capability %d.%d", name.c_str(), major, minor),
+      [this](const Launch &kernel) { launch(kernel); });
 }
 
 void CudaDevice::loadKernels() {
@@ -231,7 +232,12 @@ void CudaDevice::launch(const Launch &launch) {
        "launch a kernel");
 }
 
-void CudaDevice::multiply(const Product &product) { blas->multiply(product, compute); }
+void CudaDevice::multiply(const Product &product) {
+  if (!product.epilogue || blas->usesEpilogue(product))
+    return blas->multiply(product, compute);
+  blas->multiply(product.alone(), compute);
+  product.launchEpilogue([&](const Launch &kernel) { launch(kernel); });
+}
 
 void CudaDevice::attend(const Attention &attention) { dnn->attend(attention, compute); }
 

@@ -30,7 +30,11 @@ std::unique_ptr<Mark> HostDevice::makeMark() {
 
 void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
 
-void HostDevice::multiply(const Product &product) { multiplyBatch(product); }
+void HostDevice::multiply(const Product &product) {
+  multiplyBatch(product);
+  if (product.epilogue)
+    product.launchEpilogue(launchOnThreads);
+}
 
 void HostDevice::copy(void *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);
