@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
@@ -55,6 +56,7 @@ void NNDialect::initialize() {
   registerCompareOps(*this);
   registerCastOps(*this);
   registerMatmulOps(*this);
+  registerEpilogueOps(*this);
   registerNormOps(*this);
   registerAttentionOps(*this);
   registerSdpaOps(*this);

@@ -5,6 +5,7 @@
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/AttentionSizes.h"
+#include "dialects/nn/Epilogue.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"

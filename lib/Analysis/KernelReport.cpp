@@ -62,6 +62,8 @@ FailureOr<std::vector<Kernel>> collect(ModuleOp module) {
     kernels[op.getSymName()] = std::move(kernel);
   }
   module.walk([&](rt::LaunchOp launch) { ++kernels[launch.getKernel()].launches; });
+  // Unless the library computes the epilogue.
+  module.walk([&](rt::GemmEpilogueOp gemm) { ++kernels[gemm.getKernel()].launches; });
   std::vector<Kernel> list;
   for (auto &[name, kernel] : kernels)
     list.push_back(std::move(kernel));

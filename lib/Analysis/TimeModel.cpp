@@ -80,9 +80,10 @@ private:
     if (isMemoryEffectFree(op)) // a view takes no time
       return;
     double seconds = passSeconds(op, rates);
-    if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
-      bool narrow = gemm.getA().getType().getElementTypeBitWidth() == 16;
-      seconds = std::max(seconds, gemm.getFlops() / (narrow ? rates.flops16 : rates.flops));
+    if (isa<rt::GemmOp, rt::GemmEpilogueOp>(op)) {
+      bool narrow = cast<MemRefType>(op->getOperand(0).getType()).getElementTypeBitWidth() == 16;
+      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() /
+                                      (narrow ? rates.flops16 : rates.flops));
     } else if (auto attention = dyn_cast<CostOpInterface>(op)) {
       seconds = std::max(seconds, attention.getFlops() / rates.attention);
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {

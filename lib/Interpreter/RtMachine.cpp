@@ -1,6 +1,7 @@
 //===- RtMachine.cpp - Runs the rt dialect on N virtual ranks -------------===//
 #include "lib/Interpreter/RtMachine.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/ProgramLiveness.h"
@@ -219,6 +220,20 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
 }
 
+LogicalResult RtMachine::gemmEpilogue(rt::GemmEpilogueOp op) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  SmallVector<Value> inputs{op.getA(), op.getB(), op.getWith()}, operands, outputs{op.getC()};
+  for (Value input : inputs)
+    operands.push_back(placeholder(builder, op.getLoc(), input, false));
+  Type result = rt::tensorType(op.getC().getType());
+  if (op.getBefore())
+    outputs.push_back(op.getBefore());
+  auto made = nn::MatmulEpilogueOp::create(
+      builder, op.getLoc(), result, op.getBefore() ? result : Type(), op.getEpilogue(), operands[0],
+      operands[1], operands[2], op.getTransposeA(), op.getTransposeB());
+  return compute(made, inputs, outputs);
+}
+
 LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   SmallVector<Value> inputs{op.getQuery(), op.getKey(), op.getValue()}, operands;
@@ -320,6 +335,8 @@ LogicalResult RtMachine::execute(Operation *op) {
     return launch(launchOp);
   if (auto gemmOp = dyn_cast<rt::GemmOp>(op))
     return gemm(gemmOp);
+  if (auto product = dyn_cast<rt::GemmEpilogueOp>(op))
+    return gemmEpilogue(product);
   if (auto forward = dyn_cast<rt::SdpaOp>(op))
     return sdpa(forward);
   if (auto gradient = dyn_cast<rt::SdpaGradOp>(op))

@@ -63,6 +63,7 @@ private:
   /// Runs a kernel with results that overwrite buffers that it reads (InPlace.cpp).
   mlir::LogicalResult launchInPlace(rt::LaunchOp op, mlir::Block &body);
   mlir::LogicalResult gemm(rt::GemmOp op);
+  mlir::LogicalResult gemmEpilogue(rt::GemmEpilogueOp op);
   mlir::LogicalResult sdpa(rt::SdpaOp op);
   mlir::LogicalResult sdpaGrad(rt::SdpaGradOp op);
   mlir::LogicalResult finish(mlir::Operation *start);

@@ -234,6 +234,51 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def CallEpiloguesPass : Pass<"shale-call-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Leaves bias, GELU and its gradient to the library that computes the product before them";
+  let description = [{
+    If the target's library has products with epilogues (`Target::isLibraryCall`), a 16-bit product
+    becomes `nn.matmul_epilogue` with
+    - the bias that is added to it, if library calls read the rounded sum,
+    - the bias and a GELU by the approximation with tanh, if library calls read the rounded result.
+      In a function with a backward pass the values before the GELU are a second result. This holds
+      for those that are recomputed, too, so that both have the same bits,
+    - the gradient of such a GELU that it is multiplied with, if library calls read the result.
+
+    Nothing changes where a kernel of the same phase could compute the value as well: the kernel
+    would only read more. On a CPU the pass changes nothing.
+
+    Before:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @forward(%x: tensor<64x64xbf16>, %w: tensor<64x256xbf16>, %b: tensor<256xbf16>, %v: tensor<256x64xbf16>) -> tensor<64x64xbf16> {
+        %p = nn.matmul %x, %w : (tensor<64x64xbf16>, tensor<64x256xbf16>) -> tensor<64x256xbf16>
+        %rows = nn.broadcast %b dims = [1] : tensor<256xbf16> -> tensor<64x256xbf16>
+        %p32 = nn.cast %p : tensor<64x256xbf16> -> tensor<64x256xf32>
+        %b32 = nn.cast %rows : tensor<64x256xbf16> -> tensor<64x256xf32>
+        %sum = nn.add %p32, %b32 : tensor<64x256xf32>
+        %z = nn.gelu %sum tanh : tensor<64x256xf32>
+        %y = nn.cast %z : tensor<64x256xf32> -> tensor<64x256xbf16>
+        %q = nn.matmul %y, %v : (tensor<64x256xbf16>, tensor<256x64xbf16>) -> tensor<64x64xbf16>
+        return %q : tensor<64x64xbf16>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    module attributes {nn.target = "cuda:sm_90a"} {
+      func.func @forward(%x: tensor<64x64xbf16>, %w: tensor<64x256xbf16>, %b: tensor<256xbf16>, %v: tensor<256x64xbf16>) -> tensor<64x64xbf16> {
+        %y = nn.matmul_epilogue gelu %x, %w with %b : (tensor<64x64xbf16>, tensor<64x256xbf16>, tensor<256xbf16>) -> tensor<64x256xbf16>
+        %q = nn.matmul %y, %v : (tensor<64x256xbf16>, tensor<256x64xbf16>) -> tensor<64x64xbf16>
+        return %q : tensor<64x64xbf16>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def SortLookupsPass : Pass<"shale-sort-lookups", "::mlir::ModuleOp"> {
   let summary = "Sorts the indices of lookups' gradients";
   let description = [{

@@ -18,6 +18,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createPadProductsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.
   pm.addPass(createWidenPass());
+  // A product's bias, GELU and its gradient may be part of a library call.
+  pm.addPass(createCallEpiloguesPass());
   // Gradients of large lookups sort their indices where the target wants that.
   pm.addPass(createSortLookupsPass());
   // Norms, losses and the like become elementwise ops and reductions.

@@ -348,6 +348,15 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<nn::MatmulOp, nn::MatmulAddOp>(
           [&](auto product) { return emitProduct(product), success(); })
+      .Case([&](nn::MatmulEpilogueOp product) {
+        rt::GemmEpilogueOp::create(builder, op->getLoc(), product.getEpilogue(),
+                                   bufferOf(product.getLhs()), bufferOf(product.getRhs()),
+                                   bufferOf(product.getWith()), bufferOf(product.getResult()),
+                                   product.getBefore() ? bufferOf(product.getBefore()) : Value(),
+                                   product.getTransposeLhs(), product.getTransposeRhs(),
+                                   kernels.addEpilogue(product).getValue());
+        return success();
+      })
       .Case([&](nn::SdpaOp sdpa) -> LogicalResult {
         Value workspace = workspaceBuffer(op);
         if (!workspace)

@@ -124,6 +124,18 @@ KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
   return use;
 }
 
+FlatSymbolRefAttr KernelTable::addEpilogue(nn::MatmulEpilogueOp op) {
+  Region body;
+  Block *block = builder.createBlock(&body);
+  Value product = block->addArgument(op.getResult().getType(), op.getLoc());
+  Value with = block->addArgument(op.getWith().getType(), op.getLoc());
+  SmallVector<Value> results = op.buildEpilogue(builder, product, with);
+  rt::YieldOp::create(builder, op.getLoc(), results);
+  SmallVector<int64_t> aliases(results.size(), -1);
+  aliases.front() = 0;
+  return intern(body, aliases, mem::Memory::Device, moduleOf(op), op->getLoc());
+}
+
 KernelTable::Use KernelTable::addCast(Value scalar) {
   Region body;
   Block *block = builder.createBlock(&body);

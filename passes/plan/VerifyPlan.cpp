@@ -39,31 +39,47 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
 /// Fails if a launch writes over bytes that it reads, unless they are those of the input that its
 /// kernel may overwrite, or if a kernel reads an input after it has been overwritten.
 static LogicalResult
-verifyInPlace(rt::LaunchOp launch, SymbolTable &symbols,
+verifyInPlace(Operation *launch, rt::KernelOp kernel, ValueRange read, ValueRange written,
               DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
-  auto kernel = symbols.lookup<rt::KernelOp>(launch.getKernel());
   ArrayRef<int64_t> aliases = kernel.getAliases().value_or(ArrayRef<int64_t>());
-  SmallVector<BufferSpan> inputs = llvm::map_to_vector(launch.getInputs(), spanOf);
-  for (auto [result, buffer] : llvm::enumerate(launch.getOutputs())) {
+  SmallVector<BufferSpan> inputs = llvm::map_to_vector(read, spanOf);
+  for (auto [result, buffer] : llvm::enumerate(written)) {
     BufferSpan output = spanOf(buffer);
     for (auto [argument, input] : llvm::enumerate(inputs)) {
       if (!output.overlaps(input))
         continue;
       if (result >= aliases.size() || aliases[result] != int64_t(argument) || !(output == input))
-        return launch.emitOpError()
+        return launch->emitOpError()
                << "writes output " << result << " over input " << argument << ", which it reads";
       auto [hazard, isNew] = hazards.try_emplace({kernel, int64_t(result)});
       if (isNew)
         hazard->second = findHazard(kernel.getBody().front(), result, argument);
       if (hazard->second.empty())
         continue;
-      InFlightDiagnostic diag = launch.emitOpError() << "writes output " << result << " over input "
-                                                     << argument << ", but " << hazard->second;
+      InFlightDiagnostic diag = launch->emitOpError()
+                                << "writes output " << result << " over input " << argument
+                                << ", but " << hazard->second;
       diag.attachNote(kernel.getLoc()) << "kernel @" << kernel.getSymName();
       return diag;
     }
   }
   return success();
+}
+
+/// Checks the launch of a kernel, or one that may follow a product.
+static LogicalResult verifyKernel(Operation &op, SymbolTable &symbols,
+                                  DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
+  if (auto launch = dyn_cast<rt::LaunchOp>(op))
+    return verifyInPlace(launch, symbols.lookup<rt::KernelOp>(launch.getKernel()),
+                         launch.getInputs(), launch.getOutputs(), hazards);
+  auto product = dyn_cast<rt::GemmEpilogueOp>(op);
+  if (!product)
+    return success();
+  SmallVector<Value> outputs{product.getC()};
+  if (product.getBefore())
+    outputs.push_back(product.getBefore());
+  return verifyInPlace(product, symbols.lookup<rt::KernelOp>(product.getKernel()),
+                       {product.getC(), product.getWith()}, outputs, hazards);
 }
 
 namespace {
@@ -73,8 +89,8 @@ struct VerifyPlanPass : public shale::impl::VerifyPlanPassBase<VerifyPlanPass> {
     DenseMap<std::pair<Operation *, int64_t>, std::string> hazards;
     SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<rt::FuncOp>()) {
-      for (auto launch : function.getBody().front().getOps<rt::LaunchOp>())
-        if (failed(verifyInPlace(launch, symbols, hazards)))
+      for (Operation &op : function.getBody().front())
+        if (failed(verifyKernel(op, symbols, hazards)))
           return signalPassFailure();
       ProgramLiveness liveness;
       if (failed(liveness.run(function)) || failed(verifyOverlap(liveness)))

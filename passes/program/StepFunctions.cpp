@@ -55,6 +55,11 @@ private:
   Value addressOf(rt::BufferOp op, ShaleSpace space);
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
+  LogicalResult lowerGemmEpilogue(rt::GemmEpilogueOp op);
+  /// Returns the kernel that a call names, if it has code.
+  FailureOr<rt::KernelOp> compiledKernel(Operation *op, FlatSymbolRefAttr name);
+  /// Returns the address of a kernel's code.
+  Value codeOf(rt::KernelOp kernel);
   /// Returns the arguments that attention and its gradient share: rank, sizes, mask, scale, type.
   template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value query) {
     nn::AttentionSizes shape = op.getSizes();
@@ -224,24 +229,34 @@ Value FunctionLowering::address(Value buffer, ShaleSpace space) {
   return addresses[{buffer, space}] = made;
 }
 
-LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
-  auto kernel = module.lookupSymbol<rt::KernelOp>(op.getKernel());
+FailureOr<rt::KernelOp> FunctionLowering::compiledKernel(Operation *op, FlatSymbolRefAttr name) {
+  auto kernel = module.lookupSymbol<rt::KernelOp>(name.getAttr());
   if (!kernel || !kernel.getRows() || !kernel.getGrain() || !kernel.getFunction())
-    return op.emitOpError() << op.getKernelAttr()
-                            << " has no code: rows, grain and function must be set";
+    return op->emitOpError() << name << " has no code: rows, grain and function must be set";
+  return kernel;
+}
+
+Value FunctionLowering::codeOf(rt::KernelOp kernel) {
+  // The code is a function on the CPU, and constant data on a GPU.
+  StringRef code = *kernel.getFunction();
+  if (!module.lookupSymbol(code))
+    declare(code, LLVM::LLVMVoidType::get(b.getContext()),
+            {pointer(), b.getI64Type(), b.getI64Type()});
+  return LLVM::AddressOfOp::create(b, loc, pointer(), code);
+}
+
+LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
+  FailureOr<rt::KernelOp> found = compiledKernel(op, op.getKernelAttr());
+  if (failed(found))
+    return failure();
+  rt::KernelOp kernel = *found;
   ShaleSpace space = rt::kernelMemory(op.getOutputs()) == mem::Memory::Host ? SHALE_SPACE_HOST
                                                                             : SHALE_SPACE_DEVICE;
   int64_t index = 0;
   for (Value buffer : op.getOperands())
     LLVM::StoreOp::create(b, loc, address(buffer, space), advance(launchArguments, 8 * index++));
-  Type i64Type = b.getI64Type(), none = LLVM::LLVMVoidType::get(b.getContext());
-  StringRef code = *kernel.getFunction();
-  // The code is a function on the CPU, and constant data on a GPU.
-  if (!module.lookupSymbol(code))
-    declare(code, none, {pointer(), i64Type, i64Type});
-  Value address = LLVM::AddressOfOp::create(b, loc, pointer(), code);
-  call("shale_launch", none,
-       {function.getArgument(Rank), text(op.getKernel()), address, launchArguments,
+  call("shale_launch", LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), text(op.getKernel()), codeOf(kernel), launchArguments,
         i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()),
         i64(*kernel.getGrain()), i32(space)});
   return success();
@@ -258,6 +273,26 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
         i64(op.getTransposeB() ? shape.k : shape.n), address(op.getC()), i64(shape.n),
         i32(runtimeType(op.getA().getType().getElementType())),
         i32(runtimeType(op.getC().getType().getElementType())), i32(op.getAccumulate())});
+}
+
+static_assert(int32_t(nn::Epilogue::Bias) == SHALE_EPILOGUE_BIAS &&
+              int32_t(nn::Epilogue::Gelu) == SHALE_EPILOGUE_GELU &&
+              int32_t(nn::Epilogue::GeluGrad) == SHALE_EPILOGUE_GELU_GRAD);
+
+LogicalResult FunctionLowering::lowerGemmEpilogue(rt::GemmEpilogueOp op) {
+  FailureOr<rt::KernelOp> kernel = compiledKernel(op, op.getKernelAttr());
+  if (failed(kernel))
+    return failure();
+  rt::GemmEpilogueOp::Shape shape = op.getShape();
+  Value before = op.getBefore() ? address(op.getBefore())
+                                : LLVM::ZeroOp::create(b, loc, pointer()).getResult();
+  call("shale_gemm_epilogue", LLVM::LLVMVoidType::get(b.getContext()),
+       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m),
+        i64(shape.n), i64(shape.k), address(op.getA()), address(op.getB()), address(op.getC()),
+        i32(runtimeType(op.getC().getType().getElementType())),
+        i32(static_cast<int32_t>(op.getEpilogue())), address(op.getWith()), before, codeOf(*kernel),
+        i64(*kernel->getRows()), i64(*kernel->getGrain())});
+  return success();
 }
 
 void FunctionLowering::lowerSdpa(rt::SdpaOp op) {
@@ -315,6 +350,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
           [](Operation *) { return success(); }) // addresses are computed where they are used
       .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
+      .Case([&](rt::GemmEpilogueOp gemm) { return note(gemm), lowerGemmEpilogue(gemm); })
       .Case([&](rt::SdpaOp sdpa) { return note(sdpa), lowerSdpa(sdpa), success(); })
       .Case([&](rt::SdpaGradOp sdpa) { return note(sdpa), lowerSdpaGrad(sdpa), success(); })
       .Case([&](rt::CopyOp copy) {

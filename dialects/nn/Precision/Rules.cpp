@@ -7,6 +7,7 @@
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
@@ -42,6 +43,8 @@ OPERAND(MatmulOp) { return Numeric::Compute; }
 RESULT(MatmulOp) { return Numeric::Accumulates; }
 OPERAND(MatmulAddOp) { return number == 0 ? Numeric::Full : Numeric::Compute; }
 RESULT(MatmulAddOp) { return Numeric::Full; }
+OPERAND(MatmulEpilogueOp) { return Numeric::Compute; }
+RESULT(MatmulEpilogueOp) { return Numeric::Compute; }
 OPERAND(ReduceOp) { return Numeric::Any; }
 RESULT(ReduceOp) { return Numeric::Full; }
 OPERAND(CumsumOp) { return Numeric::Full; }

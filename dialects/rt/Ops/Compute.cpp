@@ -77,6 +77,55 @@ LogicalResult GemmOp::verify() {
   return success();
 }
 
+GemmEpilogueOp::Shape GemmEpilogueOp::getShape() {
+  return {getC().getType().getDimSize(0), getC().getType().getDimSize(1),
+          getA().getType().getDimSize(getTransposeA() ? 0 : 1)};
+}
+
+int64_t GemmEpilogueOp::getFlops() {
+  Shape shape = getShape();
+  return 2 * shape.m * shape.n * shape.k;
+}
+
+LogicalResult GemmEpilogueOp::verify() {
+  MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  Type element = c.getElementType();
+  bool fits = shale::is16BitFloat(element) && a.getElementType() == element &&
+              b.getElementType() == element && a.getRank() == 2 && b.getRank() == 2 &&
+              c.getRank() == 2;
+  if (fits) {
+    Shape shape = getShape();
+    fits = a.getDimSize(getTransposeA() ? 1 : 0) == shape.m &&
+           b.getDimSize(getTransposeB() ? 1 : 0) == shape.k &&
+           b.getDimSize(getTransposeB() ? 0 : 1) == shape.n;
+  }
+  if (!fits) // gemm_epilogue_c1
+    return emitOpError() << "needs matrices of one 16-bit float type whose m, n and k agree; got "
+                         << a << ", " << b << " and " << c;
+  // gemm_epilogue_c2
+  std::string wrong =
+      nn::checkEpilogue(getEpilogue(), getWith().getType(), c,
+                        getBefore() ? cast<ShapedType>(getBefore().getType()) : ShapedType());
+  return wrong.empty() ? success() : LogicalResult(emitOpError() << wrong);
+}
+
+LogicalResult GemmEpilogueOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  SmallVector<Type> inputs{tensorType(getC().getType()), tensorType(getWith().getType())};
+  SmallVector<Type> outputs{tensorType(getC().getType())};
+  if (getBefore())
+    outputs.push_back(tensorType(cast<MemRefType>(getBefore().getType())));
+  auto type = FunctionType::get(getContext(), inputs, outputs);
+  ArrayRef<int64_t> aliases;
+  if (kernel)
+    aliases = kernel.getAliases().value_or(ArrayRef<int64_t>());
+  if (!kernel || kernel.getFunctionType() != type || aliases.empty() ||
+      aliases.front() != 0) // gemm_epilogue_c3
+    return emitOpError() << "needs an rt.kernel " << getKernelAttr() << " of type " << type
+                         << " that may write its first output over its first input";
+  return success();
+}
+
 /// Checks the buffers that attention and its gradient share.
 static LogicalResult verifySdpa(Operation *op, MemRefType query, MemRefType key, MemRefType value,
                                 MemRefType result, MemRefType lse, MemRefType workspace,

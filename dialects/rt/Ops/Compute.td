@@ -3,6 +3,7 @@
 #define SHALE_RT_COMPUTE_TD
 
 include "mlir/IR/SymbolInterfaces.td"
+include "dialects/nn/EpilogueBase.td"
 include "dialects/rt/RTBase.td"
 
 def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -52,6 +53,38 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, Declare
   let extraClassDeclaration = [{
     /// The number of products, and the sizes of each.
     struct Shape { int64_t batch, m, n, k; };
+    Shape getShape();
+  }];
+}
+
+def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Matrix product with an epilogue, by a library call or by one and a kernel";
+  let description = [{
+    The results of `nn.matmul_epilogue` of a, b and `with`: c and, if there is a second one, `before`.
+    Either the library computes all of it, or a `rt.gemm` writes the product to c, and the kernel
+    then reads c and `with` and writes c and `before`. The runtime chooses.
+
+    Life: made by plan from `nn.matmul_epilogue`; becomes `shale_gemm_epilogue` in codegen.
+
+    Constraints:
+    - (C1) a [m, k], b [k, n], or transposed, and c [m, n] have one 16-bit float type.
+    - (C2) `with` and `before` are as in `nn.matmul_epilogue` (C2 and C3).
+    - (C3) `kernel` names an `rt.kernel` from c and `with` to c and `before`, which may write c over its first input.
+
+    Example: `rt.gemm_epilogue bias %0, %1 with %2 transpose_b to %3 else @bias : memref<6x4xbf16>, memref<8x4xbf16>, memref<8xbf16> to memref<6x8xbf16>`
+  }];
+  let arguments = (ins NN_Epilogue:$epilogue, Arg<RT_Buffer, "", [MemRead]>:$a, Arg<RT_Buffer, "", [MemRead]>:$b,
+                       Arg<RT_Buffer, "", [MemRead]>:$with, Arg<RT_Buffer, "", [MemWrite]>:$c,
+                       Arg<Optional<RT_Buffer>, "", [MemWrite]>:$before,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, FlatSymbolRefAttr:$kernel);
+  let assemblyFormat = [{
+    $epilogue $a `,` $b `with` $with (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `to` $c (`,` $before^)?
+    `else` $kernel attr-dict `:` type($a) `,` type($b) `,` type($with) `to` type($c) (`,` type($before)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The sizes of the product.
+    struct Shape { int64_t m, n, k; };
     Shape getShape();
   }];
 }

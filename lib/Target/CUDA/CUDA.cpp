@@ -1,5 +1,6 @@
 //===- CUDA.cpp - NVIDIA GPUs ---------------------------------------------===//
 #include "lib/Target/CUDA/CUDA.h"
+#include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Target/CUDA/AttentionBytes.h"
@@ -35,7 +36,18 @@ static bool isInCudnn(Value query, Value value) {
          q.getNumElements() > 0 && v.getNumElements() > 0;
 }
 
+/// Whether cuBLASLt has products with these operands and an epilogue. The rows of values before an
+/// activation begin at multiples of 16 bytes.
+static bool isInCublas(nn::MatmulEpilogueOp op) {
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType());
+  return is16BitFloat(type.getElementType()) && type.getNumElements() > 0 &&
+         lhs.getNumElements() > 0 && type.getDimSize(1) % 8 == 0;
+}
+
 bool CudaTarget::isLibraryCall(Operation *op) const {
+  if (auto product = dyn_cast<nn::MatmulEpilogueOp>(op))
+    return isInCublas(product);
   if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
     return isInCudnn(sdpa.getQuery(), sdpa.getValue());
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))

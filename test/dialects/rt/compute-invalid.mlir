@@ -109,3 +109,56 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // expected-error @+1 {{needs results of the types of query, key and value, or 'memref<2x8x12x16xbf16>'}}
   rt.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 to (%q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>), memref<64xf32>
 }
+
+// -----
+
+// gemm_epilogue_c1: only 16-bit floats
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x8xf32>
+  %b = rt.buffer arena activations "b" : memref<8xf32>
+  // expected-error @+1 {{needs matrices of one 16-bit float type whose m, n and k agree}}
+  rt.gemm_epilogue bias %x, %x with %b to %x else @kernel : memref<8x8xf32>, memref<8x8xf32>, memref<8xf32> to memref<8x8xf32>
+}
+
+// -----
+
+// gemm_epilogue_c1: sizes
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x16xbf16>
+  %b = rt.buffer arena activations "b" : memref<16xbf16>
+  // expected-error @+1 {{got 'memref<8x16xbf16>', 'memref<8x16xbf16>' and 'memref<8x16xbf16>'}}
+  rt.gemm_epilogue bias %x, %x with %b to %x else @kernel : memref<8x16xbf16>, memref<8x16xbf16>, memref<16xbf16> to memref<8x16xbf16>
+}
+
+// -----
+
+// gemm_epilogue_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x8xbf16>
+  %b = rt.buffer arena activations "b" : memref<8xbf16>
+  // expected-error @+1 {{gelu_grad of 'memref<8x8xbf16>' cannot take 'memref<8xbf16>'}}
+  rt.gemm_epilogue gelu_grad %x, %x with %b to %x else @kernel : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>
+}
+
+// -----
+
+// gemm_epilogue_c3: no kernel
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x8xbf16>
+  %b = rt.buffer arena activations "b" : memref<8xbf16>
+  // expected-error @+1 {{needs an rt.kernel @kernel of type '(tensor<8x8xbf16>, tensor<8xbf16>) -> tensor<8x8xbf16>'}}
+  rt.gemm_epilogue bias %x, %x with %b to %x else @kernel : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>
+}
+
+// -----
+
+// gemm_epilogue_c3: a kernel that does not work in place
+rt.kernel @kernel(%p: tensor<8x8xbf16>, %b: tensor<8xbf16>) -> tensor<8x8xbf16> {
+  rt.yield %p : tensor<8x8xbf16>
+}
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x8xbf16>
+  %b = rt.buffer arena activations "b" : memref<8xbf16>
+  // expected-error @+1 {{that may write its first output over its first input}}
+  rt.gemm_epilogue bias %x, %x with %b to %x else @kernel : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>
+}

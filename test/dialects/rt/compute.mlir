@@ -31,4 +31,17 @@ rt.func @attention inputs = [] hyper = [] metrics = [] {
   %g = rt.buffer arena offset = 16384 activations "g" : memref<2x8x8x16xbf16>
   // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]], %[[O]], %[[L]], %[[O]] scale = 2.500000e-01 to (%{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
   rt.sdpa_grad %q, %k, %k, %o, %l, %o scale = 0.25 to (%g) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+  %m = rt.buffer arena offset = 32768 activations "m" : memref<8x8xbf16>
+  %n = rt.buffer arena offset = 32896 activations "n" : memref<8x8xbf16>
+  %b = rt.buffer arena offset = 33024 activations "b" : memref<8xbf16>
+  // CHECK: rt.gemm_epilogue gelu %[[M:.*]], %[[M]] with %[[B:.*]] transpose_a to %[[M]], %[[N:.*]] else @gelu : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>, memref<8x8xbf16>
+  rt.gemm_epilogue gelu %m, %m with %b transpose_a to %m, %n else @gelu : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>, memref<8x8xbf16>
+  // CHECK: rt.gemm_epilogue gelu_grad %[[M]], %[[M]] with %[[N]] transpose_b to %[[M]] else @gelu_grad : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>
+  rt.gemm_epilogue gelu_grad %m, %m with %n transpose_b to %m else @gelu_grad : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>
+}
+rt.kernel @gelu(%p: tensor<8x8xbf16>, %b: tensor<8xbf16>) -> (tensor<8x8xbf16>, tensor<8x8xbf16>) aliases [0, -1] {
+  rt.yield %p, %p : tensor<8x8xbf16>, tensor<8x8xbf16>
+}
+rt.kernel @gelu_grad(%p: tensor<8x8xbf16>, %z: tensor<8x8xbf16>) -> tensor<8x8xbf16> aliases [0] {
+  rt.yield %p : tensor<8x8xbf16>
 }

@@ -137,3 +137,21 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-error @+1 {{writes output 0 over input 0, which it reads}}
   rt.launch @exp(%x) to (%y) : (memref<16xf32>) -> memref<16xf32>
 }
+
+// -----
+
+// The kernel that may follow a product works in place, too.
+// expected-note @+1 {{kernel @reverse}}
+rt.kernel @reverse(%p: tensor<8x8xbf16>, %b: tensor<8xbf16>) -> tensor<8x8xbf16> aliases [0] {
+  %0 = nn.transpose %p perm = [1, 0] : tensor<8x8xbf16> -> tensor<8x8xbf16>
+  rt.yield %0 : tensor<8x8xbf16>
+}
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<8x8xbf16>
+  %b = rt.buffer arena offset = 128 activations "b" : memref<8xbf16>
+  %c = rt.buffer arena offset = 192 activations "c" : memref<8x8xbf16>
+  rt.zero %x : memref<8x8xbf16>
+  rt.zero %b : memref<8xbf16>
+  // expected-error @+1 {{writes output 0 over input 0, but element 1 of a result depends on element 8}}
+  rt.gemm_epilogue bias %x, %x with %b to %c else @reverse : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>
+}
