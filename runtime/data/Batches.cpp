@@ -182,18 +182,8 @@ void Batches::planInput(int index) {
     plan.kind = binding == "arange" ? Plan::Range : Plan::Ones;
     return;
   }
-  if (!tensors.empty() && binding == "tokens")
-    for (int other = 0; other < program.input_count; ++other) {
-      const char *bound = program.inputs[other].binding;
-      if (other != index && bound && std::string(bound) == "tokens" &&
-          elementsOf(program.inputs[other]) == elementsOf(input) &&
-          program.inputs[other].type == input.type &&
-          tensors[0]->find(program.inputs[other].name)) {
-        plan.kind = Plan::Copy;
-        plan.from = other;
-        return;
-      }
-    }
+  if (!tensors.empty() && planFromTokens(index, plan))
+    return;
   if (!tensors.empty())
     fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
          tensors[0]->file().path().c_str(), input.name);
@@ -217,6 +207,35 @@ void Batches::planInput(int index) {
   windowLength = length;
   windowRows = plan.wholeRows;
   windowRead = std::max(windowRead, length + plan.shift);
+}
+
+bool Batches::planFromTokens(int index, Plan &plan) {
+  const ShaleInput &input = program.inputs[index];
+  std::string binding = input.binding ? input.binding : "";
+  bool next = binding == "tokens+1";
+  if (!next && binding != "tokens")
+    return false;
+  for (int i = 0; i < program.input_count; ++i) {
+    const ShaleInput &other = program.inputs[i];
+    if (i == index || !other.binding || std::string(other.binding) != "tokens" ||
+        !tensors[0]->find(other.name) || elementsOf(other) != elementsOf(input))
+      continue;
+    bool sameShape = other.rank == input.rank && other.batch_dim == input.batch_dim &&
+                     std::equal(input.dims, input.dims + input.rank, other.dims);
+    if (next ? !sameShape || !isInteger(static_cast<Dtype>(input.type)) : other.type != input.type)
+      continue;
+    if (next && input.ignored == 0)
+      fail(
+          SHALE_EXIT_DATA,
+          "'%s' has no tensor '%s', and it cannot be made of the tokens in '%s': the last position "
+          "of a row has no next token, and the model's loss ignores no label. Add a tensor '%s', or "
+          "give --data a file of tokens",
+          tensors[0]->file().path().c_str(), input.name, other.name, input.name);
+    plan.kind = next ? Plan::Next : Plan::Copy;
+    plan.from = i;
+    return true;
+  }
+  return false;
 }
 
 void Batches::planTensor(int index, Plan &plan) {
@@ -270,15 +289,19 @@ void Batches::fill(int64_t step, int64_t firstRow, void *const *buffers) {
       break;
     }
     case Plan::Copy:
+    case Plan::Next:
     case Plan::Random:
       break;
     }
   }
-  for (int i = 0; i < program.input_count; ++i)
+  for (int i = 0; i < program.input_count; ++i) {
     if (plans[i].kind == Plan::Copy)
       std::memcpy(buffers[i], buffers[plans[i].from],
                   elementsOf(program.inputs[i]) *
                       sizeOf(static_cast<Dtype>(program.inputs[i].type)));
+    else if (plans[i].kind == Plan::Next)
+      fillNext(i, buffers[plans[i].from], buffers[i]);
+  }
 }
 
 void Batches::fillRandom(const Randomness &randomness, void *const *buffers) const {
@@ -342,6 +365,26 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
       check(index, at, plan.inner, target, file.path(), "token",
             window * windowLength + plan.shift + o * plan.inner);
     }
+  }
+}
+
+void Batches::fillNext(int index, const void *source, void *target) const {
+  const Plan &plan = plans[index];
+  const ShaleInput &input = program.inputs[index];
+  Dtype from = static_cast<Dtype>(program.inputs[plan.from].type),
+        to = static_cast<Dtype>(input.type);
+  const char *in = static_cast<const char *>(source);
+  char *out = static_cast<char *>(target);
+  int64_t length = plan.outer * plan.inner; // of a row
+  auto at = [&](int64_t row, int64_t position) {
+    return (position / plan.inner * plan.rowCount + row) * plan.inner + position % plan.inner;
+  };
+  for (int64_t row = 0; row < plan.rowCount; ++row) {
+    for (int64_t position = 0; position + 1 < length; ++position)
+      convert(from, in + at(row, position + 1) * sizeOf(from), to,
+              out + at(row, position) * sizeOf(to), 1);
+    if (length > 0)
+      convert(Dtype::I64, &input.ignored, to, out + at(row, length - 1) * sizeOf(to), 1);
   }
 }
 

@@ -63,20 +63,26 @@ public:
 
 private:
   struct Plan {
-    enum Kind { Tensor, Tokens, Ones, Range, Copy, Random } kind;
+    enum Kind { Tensor, Tokens, Ones, Range, Copy, Next, Random } kind;
     std::vector<const TensorInfo *> tensors; // by file
     int64_t shift = 0;                       // Tokens: 0 or 1
-    int from = -1;                           // Copy: input
+    int from = -1;                           // Copy, Next: input
     // The local part as [outer][rows][inner] around the batch dimension.
     int64_t outer = 1, rowCount = 1, inner = 1, firstRow = 0, wholeRows = 1;
   };
   void planInput(int index);
   void planTensor(int index, Plan &plan);
+  /// Plans an input that is bound to tokens and has no tensor of its own, but whose tokens another
+  /// input reads from a tensor. Returns false if there is none.
+  bool planFromTokens(int index, Plan &plan);
   void countMicroBatches();
   void countWindows();
   bool canIgnore() const;
   void fillTensor(int index, int64_t step, void *buffer);
   void fillTokens(int index, int64_t firstRow, void *buffer);
+  /// Fills an input with the tokens that another one holds, each one position earlier. The last
+  /// position of a row has no next token, so its label is the one that the loss ignores.
+  void fillNext(int index, const void *tokens, void *buffer) const;
   /// Checks the range of elements [from, from + count) of an input, read from
   /// `position` of the file, which counts units of `what`.
   void check(int index, int64_t from, int64_t count, const void *buffer, const std::string &path,
