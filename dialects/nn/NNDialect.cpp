@@ -79,7 +79,7 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, T
 /// Checks an attribute that function arguments and results may both have.
 static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, Type type) {
   StringRef name = attr.getName();
-  if (name == kStateAttr) {
+  if (name == kStateAttr || name == kGradientOfAttr) {
     auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
     if (!symbol)
       return op->emitOpError() << "'" << name << "' must be a symbol";
@@ -87,6 +87,9 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, Type
         op->getParentOp() ? op->getParentOp() : op, symbol);
     if (!state)
       return op->emitOpError() << "'" << name << "' names no nn.state: " << symbol;
+    if (name == kGradientOfAttr &&
+        (state.getRole() != Role::Param || state.getTensorType() != type))
+      return op->emitOpError() << "'" << name << "' must name a parameter of the value's type";
     return success();
   }
   if (name == kRoleAttr)

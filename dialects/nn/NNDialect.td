@@ -26,6 +26,7 @@ def NN_Dialect : Dialect {
     | `nn.name = "x"` | the name that flags, files and metrics use |
     | `nn.binding = "tokens+1"` | how an input is bound to a token file |
     | `nn.batch_dim = 0 : i64` | the dimension that data axes split |
+    | `nn.gradient_of = @name` | on a result of `@forward`: the gradient of that parameter, which the model's file computes |
     | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
     | `nn.ignored = -100 : i64` | another value, which labels may have |
 

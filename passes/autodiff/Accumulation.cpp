@@ -104,6 +104,16 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
   function = step;
 }
 
+/// Returns what the loss of the step divides by, as the loss of a micro-batch does: the count, but
+/// not zero. A count of weights may be below one.
+Value StepBuilder::divisorOf(Value count, Value loss) {
+  auto quotient = loss.getDefiningOp<nn::DivOp>();
+  if (!quotient || quotient.getRhs().getDefiningOp<nn::MaxOp>())
+    return nn::MaxOp::create(builder, count.getLoc(), count, constant(1));
+  Value isPositive = compare(nn::Predicate::GT, count, constant(0));
+  return select(isPositive, count, constant(1));
+}
+
 /// Adds the accumulators to the gradients, loss and count of the last micro-batch, which @step
 /// computes.
 void StepBuilder::addAccumulators() {
@@ -124,6 +134,6 @@ void StepBuilder::addAccumulators() {
     Value before = addArgument(scalarType(), stateAttr(state), value->getLoc());
     *value = nn::AddOp::create(builder, value->getLoc(), before, toF32(*value));
   }
-  count = nn::MaxOp::create(builder, count.getLoc(), count, constant(1));
+  count = divisorOf(count, terminator->getOperand(0));
   terminator->setOperand(0, nn::DivOp::create(builder, sum.getLoc(), sum, count));
 }

@@ -27,6 +27,14 @@ void StepBuilder::declareLossScale() {
   goodSteps = declare("loss_scale.good_steps", 0);
 }
 
+void StepBuilder::refuseLossScale() {
+  auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
+  if (policy && policy.needsLossScale())
+    emitWarning(function.getLoc())
+        << "the file computes the gradients, so the loss cannot be scaled: in f16, small gradients "
+           "become zero. --param-dtype bf16 has the range of f32";
+}
+
 // As torch.amp.GradScaler: halves the scale after a skipped step, and doubles it after 2000
 // consecutive good ones.
 void StepBuilder::updateLossScale(Value enable) {

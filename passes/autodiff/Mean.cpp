@@ -1,5 +1,6 @@
 //===- Mean.cpp - Losses that are a sum over a count ----------------------===//
 #include "passes/autodiff/Mean.h"
+#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include <cmath>
@@ -13,7 +14,8 @@ bool isMean(Value loss, Value sum, Value count) {
   if (!quotient || quotient.getLhs() != sum)
     return false;
   auto atLeastOne = quotient.getRhs().getDefiningOp<nn::MaxOp>();
-  return quotient.getRhs() == count ||
+  auto notZero = quotient.getRhs().getDefiningOp<nn::SelectOp>();
+  return quotient.getRhs() == count || (notZero && notZero.getOnTrue() == count) ||
          (atLeastOne && (atLeastOne.getLhs() == count || atLeastOne.getRhs() == count));
 }
 

@@ -6,7 +6,8 @@
 
 namespace shale {
 
-/// Whether loss = sum / count, or sum / max(count, 1).
+/// Whether loss = sum / count, perhaps with another divisor where the count is zero or below one:
+/// sum / max(count, 1), or sum / select(.., count, ..).
 bool isMean(mlir::Value loss, mlir::Value sum, mlir::Value count);
 
 /// Returns the largest possible value of the count (the number of labels, or of counted elements),

@@ -24,6 +24,13 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     op on such a path without a gradient is an error, and so is a trained
     parameter on which the loss does not depend; the error names the path.
 
+    A model's file may compute the gradients: results of `@forward` after the
+    first three, with `nn.gradient_of`. They are used as they are, one for each
+    trained parameter, and nothing is derived. What the loss depends on is then
+    forward; the rest of the graph is backward, and moves behind it. The gradients are those of the
+    loss; if that is a sum divided by a count, micro-batches add up the gradients
+    times the divisor, which are those of the sum. The loss is not scaled for f16.
+
     With `accumulate` = K above 1 a step consumes K micro-batches, one call each:
     `@accumulate_first(inputs, states, accumulators) -> accumulators` starts the
     sums of the gradients, of the loss and of its count, `@accumulate` (K above 2)
@@ -118,9 +125,39 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
         %4 = nn.accumulate @weight %3 into %arg3 : tensor<4x5xf32> {nn.phase = #nn.phase<backward>} : tensor<4x5xf32>
         %5 = nn.add %arg4, %loss_sum {nn.phase = #nn.phase<update>} : tensor<f32>
         %6 = nn.add %arg5, %count {nn.phase = #nn.phase<update>} : tensor<f32>
-        %7 = nn.constant dense<1.000000e+00> : tensor<f32> {nn.phase = #nn.phase<update>}
-        %8 = nn.max %6, %7 {nn.phase = #nn.phase<update>} : tensor<f32>
-        %9 = nn.div %5, %8 {nn.phase = #nn.phase<update>} : tensor<f32>
+        %7 = nn.constant dense<0.000000e+00> : tensor<f32> {nn.phase = #nn.phase<update>}
+        %8 = nn.compare gt %6, %7 {nn.phase = #nn.phase<update>} : tensor<f32> -> tensor<i1>
+        %9 = nn.constant dense<1.000000e+00> : tensor<f32> {nn.phase = #nn.phase<update>}
+        %10 = nn.select %8, %6, %9 {nn.phase = #nn.phase<update>} : tensor<i1>, tensor<f32>
+        %11 = nn.div %5, %10 {nn.phase = #nn.phase<update>} : tensor<f32>
+      ...
+    ```
+
+    The gradient is computed by the file. The example shows the part of `@step`
+    before the clipping.
+
+    Before (with `optimizer=sgd`):
+
+    ```mlir
+    nn.state @w role = param type = tensor<4xf32>
+    func.func @forward(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<4xf32> {nn.state = @w})
+        -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @w}) {
+      %products = nn.mul %x, %w : tensor<4xf32>
+      %loss = nn.reduce sum %products dims = [0] : tensor<4xf32> -> tensor<f32>
+      %one = nn.constant dense<1.0> : tensor<f32>
+      %gradient = nn.abs %x : tensor<4xf32>
+      return %loss, %loss, %one, %gradient : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+      ...
+        %0 = nn.mul %arg0, %arg1 {nn.phase = #nn.phase<forward>} : tensor<4xf32>
+        %1 = nn.reduce sum %0 dims = [0] {nn.phase = #nn.phase<forward>} : tensor<4xf32> -> tensor<f32>
+        %2 = nn.abs %arg0 {nn.phase = #nn.phase<backward>} : tensor<4xf32>
+        %3 = nn.sum_squares %2 {nn.phase = #nn.phase<update>} : (tensor<4xf32>) -> tensor<f32>
       ...
     ```
   }];

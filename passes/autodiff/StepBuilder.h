@@ -1,7 +1,7 @@
 //===- StepBuilder.h - Builds the functions of a training step ------------===//
 //
-// One file per concern: Evaluation, LossScale, Backward, Accumulation, Update. TrainingStep.cpp
-// runs them in order.
+// One file per concern: Evaluation, LossScale, Backward, GivenGradients, Accumulation, Update.
+// TrainingStep.cpp runs them in order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_AUTODIFF_STEPBUILDER_H
@@ -66,11 +66,20 @@ private:
   // LossScale.cpp: used if gradients pass through f16.
   void declareLossScale();
   void updateLossScale(mlir::Value enable);
+  /// For gradients that the file computes, of a loss that cannot be scaled.
+  void refuseLossScale();
 
   // Backward.cpp
   mlir::LogicalResult buildBackward();
   /// Returns the gradient of the loss: the loss scale, over the divisor.
   mlir::Value seed(mlir::Value loss);
+
+  // GivenGradients.cpp: if the file computes the gradients.
+  mlir::LogicalResult readGivenGradients();
+  void dropGivenGradients();
+  void takeGivenGradients();
+  void markGivenBackward();
+  mlir::Value times(mlir::Value gradient, mlir::Value scalar);
 
   // Accumulation.cpp: with several micro-batches per step.
   void findMean();
@@ -80,6 +89,7 @@ private:
   mlir::LogicalResult declareAccumulators();
   void makeAccumulate(llvm::StringRef name, bool first);
   void addAccumulators();
+  mlir::Value divisorOf(mlir::Value count, mlir::Value loss);
 
   // Update.cpp
   mlir::LogicalResult declareMoments();
@@ -118,6 +128,8 @@ private:
   const Target &target;
   mlir::OpBuilder builder;
   std::vector<Trained> trained;
+  /// Gradients that the file computes, by parameter; empty if they are to be derived.
+  llvm::DenseMap<mlir::StringAttr, mlir::Value> givenGradients;
   /// The scalars of the optimizer's update, in the order of its operands.
   llvm::SmallVector<mlir::Value> hypers;
   mlir::Value clipGradNorm;

@@ -10,9 +10,9 @@ LogicalResult StepBuilder::checkForward() {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("@forward must have one block");
   Operation *terminator = function.getBody().front().getTerminator();
-  if (terminator->getNumOperands() != 3)
+  if (terminator->getNumOperands() < 3)
     return function.emitError("@forward must return three scalars: loss, loss_sum and count");
-  for (Value result : terminator->getOperands()) {
+  for (Value result : terminator->getOperands().take_front(3)) {
     auto type = dyn_cast<RankedTensorType>(result.getType());
     if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType()))
       return function.emitError("expected @forward to return float scalars, got ")
@@ -39,16 +39,23 @@ LogicalResult StepBuilder::checkForward() {
   }
   if (trained.empty())
     return function.emitError("there is no parameter to train");
-  return success();
+  return readGivenGradients();
 }
 
 LogicalResult StepBuilder::build() {
   if (failed(checkForward()))
     return failure();
+  dropGivenGradients();
   makeEvaluate();
-  declareLossScale();
-  if (failed(buildBackward()) || (microbatches > 1 && failed(accumulate())) ||
-      failed(declareMoments()))
+  if (givenGradients.empty()) {
+    declareLossScale();
+    if (failed(buildBackward()))
+      return failure();
+  } else {
+    refuseLossScale();
+    takeGivenGradients();
+  }
+  if ((microbatches > 1 && failed(accumulate())) || failed(declareMoments()))
     return failure();
   declareHypers();
   buildUpdate();

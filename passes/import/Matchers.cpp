@@ -3,6 +3,8 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
 
@@ -83,6 +85,26 @@ Value recover::peelRowBroadcast(Value value) {
       ArrayRef<int64_t>(rows).drop_back() != out.getShape().drop_back())
     return {};
   return broadcast.getInput();
+}
+
+/// Whether the graph computes gradients. Its backward half reads intermediate values of the forward
+/// half, which the patterns would compute a second time.
+static bool hasGradients(Operation *root) {
+  auto function = dyn_cast<FunctionOpInterface>(root);
+  if (!function) {
+    bool found = false;
+    root->walk([&](FunctionOpInterface inner) { found |= hasGradients(inner); });
+    return found;
+  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (function.getResultAttr(i, nn::kGradientOfAttr))
+      return true;
+  return false;
+}
+
+void recover::applyRecovery(Operation *root, RewritePatternSet patterns) {
+  if (!hasGradients(root))
+    applyPatterns(root, std::move(patterns));
 }
 
 void recover::applyPatterns(Operation *root, RewritePatternSet patterns) {

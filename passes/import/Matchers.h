@@ -31,6 +31,9 @@ mlir::Value peelRowBroadcast(mlir::Value value);
 
 /// Runs patterns on the ops below `root`, without folding or merging blocks.
 void applyPatterns(mlir::Operation *root, mlir::RewritePatternSet patterns);
+/// Runs patterns that recover ops from their decompositions, unless the graph computes gradients
+/// and so needs the decompositions.
+void applyRecovery(mlir::Operation *root, mlir::RewritePatternSet patterns);
 
 /// Gives `to` the location and module scope of `from`.
 void inherit(mlir::Operation *from, mlir::Operation *to);

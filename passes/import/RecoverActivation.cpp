@@ -99,7 +99,7 @@ struct RecoverActivationPass : shale::impl::RecoverActivationPassBase<RecoverAct
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<RecoverGelu, RecoverSilu>(&getContext());
-    applyPatterns(getOperation(), std::move(patterns));
+    applyRecovery(getOperation(), std::move(patterns));
   }
 };
 

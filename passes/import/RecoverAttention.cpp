@@ -131,7 +131,7 @@ struct RecoverAttentionPass : shale::impl::RecoverAttentionPassBase<RecoverAtten
     RewritePatternSet patterns(&getContext());
     MaskCache cache;
     patterns.add<RecoverAttention>(&getContext(), cache);
-    applyPatterns(getOperation(), std::move(patterns));
+    applyRecovery(getOperation(), std::move(patterns));
   }
 };
 

@@ -160,7 +160,7 @@ struct RecoverNormPass : shale::impl::RecoverNormPassBase<RecoverNormPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<RecoverRmsNorm, RecoverLayerNorm>(&getContext());
-    applyPatterns(getOperation(), std::move(patterns));
+    applyRecovery(getOperation(), std::move(patterns));
   }
 };
 

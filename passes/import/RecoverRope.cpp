@@ -116,7 +116,7 @@ struct RecoverRopePass : shale::impl::RecoverRopePassBase<RecoverRopePass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<RecoverRope>(&getContext());
-    applyPatterns(getOperation(), std::move(patterns));
+    applyRecovery(getOperation(), std::move(patterns));
   }
 };
 

@@ -9,6 +9,9 @@
 #include "dialects/nn/Ops/State.h.inc"
 
 namespace shale::nn {
+/// On a result of @forward: the parameter whose gradient it is.
+inline constexpr llvm::StringLiteral kGradientOfAttr = "nn.gradient_of";
+
 /// Adds the ops of State.td to the dialect.
 void registerStateOps(NNDialect &dialect);
 } // namespace shale::nn

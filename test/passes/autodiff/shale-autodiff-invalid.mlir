@@ -113,3 +113,55 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f3
   %2 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
   return %2, %2, %2 : tensor<f32>, tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// Some gradients are given, but not all.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{@forward has gradients, but none of the trained parameter 'v'; freeze it, or give its gradient, too}}
+nn.state @v role = param type = tensor<4xf32>
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v})
+    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @w}) {
+  %0 = nn.mul %w, %v : tensor<4xf32>
+  %1 = nn.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1, %1, %1, %v : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// A gradient twice.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{the gradient of 'w' is a result of @forward twice}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w})
+    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @w}, tensor<4xf32> {nn.gradient_of = @w}) {
+  %1 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1, %1, %1, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A fourth result that is no gradient.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{result 3 of @forward is neither the loss, its sum and count, nor a gradient (nn.gradient_of)}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>) {
+  %1 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1, %1, %1, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// A gradient of another type, and one of a state that is no parameter.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{'nn.gradient_of' must name a parameter of the value's type}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> {nn.gradient_of = @w}) {
+  %1 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1, %1, %1, %1 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+nn.state @b role = buffer type = tensor<f32>
+// expected-error@+1 {{'nn.gradient_of' must name a parameter of the value's type}}
+func.func @forward(%b: tensor<f32> {nn.state = @b}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> {nn.gradient_of = @b}) {
+  return %b, %b, %b, %b : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+}

@@ -1,0 +1,100 @@
+//===- GivenGradients.cpp - Gradients that the model's file computes ------===//
+//
+// A graph of forward and backward in one has results of @forward with nn.gradient_of. They are
+// used as they are, and nothing is derived.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Support/Remarks.h"
+#include "passes/autodiff/Mean.h"
+#include "passes/autodiff/StepBuilder.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace shale;
+
+LogicalResult StepBuilder::readGivenGradients() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (unsigned i = 3, e = terminator->getNumOperands(); i < e; ++i) {
+    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kGradientOfAttr);
+    if (!symbol)
+      return function.emitError("result ")
+             << i << " of @forward is neither the loss, its sum and count, nor a gradient "
+             << "(nn.gradient_of)";
+    if (!givenGradients.try_emplace(symbol.getAttr(), terminator->getOperand(i)).second)
+      return function.emitError("the gradient of '")
+             << symbol.getValue() << "' is a result of @forward twice";
+  }
+  if (givenGradients.empty())
+    return success();
+  for (Trained &t : trained)
+    if (!givenGradients.count(t.state.getSymNameAttr()))
+      return t.state.emitError("@forward has gradients, but none of the trained parameter '")
+             << t.state.getSymName() << "'; freeze it, or give its gradient, too";
+  return success();
+}
+
+/// Drops the results after the loss, its sum and its count.
+void StepBuilder::dropGivenGradients() {
+  if (givenGradients.empty())
+    return;
+  Operation *terminator = function.getBody().front().getTerminator();
+  terminator->eraseOperands(3, terminator->getNumOperands() - 3);
+  function.setFunctionType(
+      builder.getFunctionType(function.getArgumentTypes(), terminator->getOperandTypes()));
+  function.setAllResultAttrs(ArrayRef<DictionaryAttr>());
+}
+
+/// Forward is what the loss depends on; the rest of the graph is backward, and follows it.
+void StepBuilder::markGivenBackward() {
+  Block &body = function.getBody().front();
+  llvm::SetVector<Operation *> forward;
+  auto add = [&](ValueRange values) {
+    for (Value value : values)
+      if (Operation *op = value.getDefiningOp())
+        forward.insert(op);
+  };
+  add(body.getTerminator()->getOperands());
+  for (size_t i = 0; i < forward.size(); ++i)
+    add(forward[i]->getOperands());
+  auto backward = nn::PhaseAttr::get(builder.getContext(), nn::Phase::Backward);
+  SmallVector<Operation *> others;
+  for (Operation &op : body.without_terminator())
+    if (!forward.contains(&op))
+      others.push_back(&op);
+  for (Operation *op : others) {
+    op->setAttr(nn::kPhaseAttr, backward);
+    op->moveBefore(body.getTerminator());
+  }
+}
+
+void StepBuilder::takeGivenGradients() {
+  markGivenBackward();
+  Operation *terminator = function.getBody().front().getTerminator();
+  builder.setInsertionPoint(terminator);
+  // The gradients are those of the loss of one micro-batch. If the loss is a mean, the step needs
+  // those of the sum, since it divides by the count of all micro-batches.
+  Value factor;
+  if (microbatches > 1) {
+    Value loss = terminator->getOperand(0);
+    findMean();
+    if (sum != loss)
+      factor = loss.getDefiningOp<nn::DivOp>().getRhs();
+  }
+  for (Trained &t : trained) {
+    t.gradient = givenGradients.lookup(t.state.getSymNameAttr());
+    if (factor)
+      t.gradient = times(t.gradient, factor);
+  }
+}
+
+/// Multiplies a gradient by a scalar.
+Value StepBuilder::times(Value gradient, Value scalar) {
+  PhaseScope phase(builder, nn::Phase::Backward);
+  Location loc = gradient.getLoc();
+  Value wide = scalar;
+  if (wide.getType() != gradient.getType())
+    wide = nn::BroadcastOp::create(builder, loc, gradient.getType(), scalar, ArrayRef<int64_t>{});
+  return nn::MulOp::create(builder, loc, gradient.getType(), gradient, wide);
+}
