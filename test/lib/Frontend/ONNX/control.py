@@ -80,6 +80,11 @@ forever = branch([node("Identity", ["h"], ["h1"]), node("Identity", ["c"], ["c1"
 it.refused("Loop", [("n", np.array(1 << 40)), ("c", None), ("h", x)], "the loop runs more than 10000 times", {"body": forever}, constants=("n",))
 decided = branch([node("ReduceSum", ["h"], ["s"], keepdims=0), node("Constant", [], ["z"], value=floats("", [], [0.0])), node("Less", ["s", "z"], ["c1"]), node("Identity", ["h"], ["h1"])], ["c1", "h1"], ["i", "c", "h"])
 it.refused("Loop", LOOP, "the condition of the loop must be known at compile time", {"body": decided}, constants=("n",))
+# Loops without nodes count as well: 10000 times 200 loops of 10000 empty iterations each.
+empty = branch([], ["c", "h"], ["i", "c", "h"])
+nested = branch([node("Loop", ["n", "", "h"], [f"h{i}"], "it", body=empty) for i in range(200)], ["c", "h199"], ["i", "c", "h"])
+it.refused("Loop", [("n", np.array(10000)), ("h", x)], "with its functions and loops unrolled, the graph has more than 1000000 nodes", constants=("n",),
+           nodes=[node("Loop", ["n", "", "h"], ["y0"], "outer", body=nested)])
 SCAN = [("h", first), ("e", times)]
 it.refused("Scan", SCAN, "num_scan_inputs is 0 of 2 operands", {"body": recurrence})
 it.refused("Scan", SCAN, "num_scan_inputs is 3 of 2 operands", {"body": recurrence, "num_scan_inputs": 3})

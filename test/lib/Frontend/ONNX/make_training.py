@@ -69,6 +69,11 @@ def constant(name, dims, values):
 TWO_LAYERS = graph([node("MatMul", ["x", "w"], ["y"], "product"), node("MatMul", ["y", "w2"], ["z"], "product2"),
                     node("Mul", ["z", "z"], ["q"], "square"), node("ReduceMean", ["q"], ["loss"], "mean", keepdims=0)],
                    [X], [value("loss", [])], [floats("w", [4, 2], W), floats("w2", [2, 2], [1.0] * 4)])
+SCALED = graph([node("MatMul", ["x", "w"], ["y"], "product"), node("Cast", ["t"], ["tf"], "cast", to=FLOAT), node("Mul", ["y", "tf"], ["z"], "scale"),
+                node("ReduceMean", ["z"], ["loss"], "mean", keepdims=0)],
+               [X], [value("loss", [])], [floats("w", [4, 2], W), ints("t", [], [0])])
+FACTOR = graph([node("MatMul", ["x", "w"], ["y"], "product"), node("Mul", ["y", "alpha"], ["z"], "scale"), node("ReduceMean", ["z"], ["loss"], "mean", keepdims=0)],
+               [X], [value("loss", [])], [floats("w", [4, 2], W), floats("alpha", [], [0.0])])
 MOMENTUM = dict(alpha=0.5, beta=1.0, norm_coefficient=0.0, mode="standard")
 TWO = [("w", "w_new"), ("v", "v_new")]
 SGD = [node("Mul", ["r", "dw"], ["p"], "scale"), node("Sub", ["w", "p"], ["w_new"], "sgd")]
@@ -85,6 +90,7 @@ CASES = {
     "computed": step(start=graph([constant("a", [4, 2], W), node("Add", ["a", "a"], ["w0"], "twice")], [], outputs(["w0"])), start_keys=[("w", "w0")]),
     "random": start([node("RandomNormal", [], ["w0"], "draw", mean=1.0, scale=0.5, shape=[4, 2])], ["w0"], [("w", "w0")]),
     "uniform": start([node("RandomUniform", [], ["w0"], "draw", low=2.0, high=3.0, shape=[4, 2])], ["w0"], [("w", "w0")]),
+    "factor": step(start=graph([constant("a0", [], [3.5])], [], [value("a0", [])]), start_keys=[("alpha", "a0")], first=FACTOR),
     # Bindings.
     "two-steps": step(infos=2),
     "no-algorithm": lambda f: model(forward(), extra=field(20, pairs(4, KEYS))),
@@ -99,6 +105,7 @@ CASES = {
     "value-shape": step(out=[value("w_new", [2, 4]), *outputs(["v_new", "h_new", "t_new"])]),
     "value-type": step(out=[value("w_new", [4, 2], INT64), *outputs(["v_new", "h_new", "t_new"])]),
     "value-of-nothing": step([gradient()], keys=[("w", "x")], out=[value("x", [4, 2])]),
+    "value-shared": step(initializers=STATES + SCALARS + [floats("ema", [4, 2], W)], keys=KEYS + [("ema", "w_new")]),
     "handwritten": step([gradient(), node("Add", ["w", "dw"], ["w_new"], "climb")], keys=ONE),
     "no-update": step([gradient(), COUNT], keys=[("t", "t_new")]),
     # Initialization.
@@ -118,6 +125,7 @@ CASES = {
     "no-gradient": step([COUNT, adam(["r", "t", "w", "v", "v", "h"])]),
     "xs-unknown": step([gradient(xs=["u"]), COUNT, adam()]),
     "zs-unknown": step([gradient(zs=["u"]), COUNT, adam()]),
+    "zs-computed": step([gradient(zs=["y"]), COUNT, adam()]),
     "y-unknown": step([gradient(y="u"), COUNT, adam()]),
     "y-missing": step([gradient(y=""), COUNT, adam()]),
     "xs-integer": step([gradient(xs=["one"]), COUNT, adam()]),
@@ -150,6 +158,8 @@ CASES = {
     "count-doubled": step([gradient(), node("Add", ["t", "t"], ["t_new"], "count"), adam()]),
     "count-negative": updates(adam(), initializers=STATES + [SCALARS[0], ints("t", [], [-1]), SCALARS[2]]),
     "count-input": step([gradient(), adam()], keys=KEYS[:3], inputs=[value("t", [], INT64)], initializers=STATES + SCALARS[:1]),
+    "count-read": step(first=SCALED, initializers=STATES + [SCALARS[0], SCALARS[2]]),
+    "count-fraction": step([gradient(), constant("c", [], [2.5]), adam(["r", "c", "w", "dw", "v", "h"])], keys=KEYS[:3]),
     "count-computed": updates(node("Mul", ["t", "one"], ["c"], "times"), adam(["r", "c", "w", "dw", "v", "h"])),
     "rate-integer": updates(adam(["one", "t", "w", "dw", "v", "h"])),
     "rate-vector": updates(adam(), initializers=STATES + [floats("r", [2], [1.0, 1.0]), *SCALARS[1:]]),
