@@ -42,7 +42,7 @@ FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", 
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
            "--gtest_filter", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}
 # Flags of programs for GPUs only; test/lib/Target/CUDA/run.test checks that they exist.
-GPU = {"--cuda-libraries", "--comm", "--no-graph", "--tune-products"}
+GPU = {"--cuda-libraries", "--comm", "--no-graph", "--report-device", "--tune-products"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 
