@@ -114,6 +114,35 @@ static LogicalResult importReshape(Node &node) {
   return success();
 }
 
+/// DepthToSpace and SpaceToDepth: blocks of `blocksize` squared channels are squares of space.
+template <bool toSpace> static LogicalResult importBlocks(Node &node) {
+  if (failed(node.require(1)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  int64_t block = node.intAttr("blocksize", 0);
+  std::string mode = node.stringAttr("mode", "DCR");
+  if (type.getRank() != 4 || block < 1 || block > 4096 || (mode != "DCR" && mode != "CRD"))
+    return node.error(
+        "needs [batch, channels, height, width], a blocksize and a mode of DCR or CRD");
+  int64_t n = type.getDimSize(0), c = type.getDimSize(1), h = type.getDimSize(2),
+          w = type.getDimSize(3);
+  if (toSpace ? c % (block * block) != 0 : h % block != 0 || w % block != 0)
+    return node.error("blocks of " + Twine(block) + " do not fit " + Node::name(type));
+  Value x = node.input(0);
+  if (!toSpace)
+    x = node.reshape(node.transpose(node.reshape(x, {n, c, h / block, block, w / block, block}),
+                                    {0, 3, 5, 1, 2, 4}),
+                     {n, c * block * block, h / block, w / block});
+  else if (mode == "DCR")
+    x = node.transpose(node.reshape(x, {n, block, block, c / (block * block), h, w}),
+                       {0, 3, 4, 1, 5, 2});
+  else
+    x = node.transpose(node.reshape(x, {n, c / (block * block), block, block, h, w}),
+                       {0, 1, 4, 2, 5, 3});
+  node.set(0, toSpace ? node.reshape(x, {n, c / (block * block), h * block, w * block}) : x);
+  return success();
+}
+
 static LogicalResult importFlatten(Node &node) {
   if (failed(node.require(1)))
     return failure();
@@ -383,13 +412,47 @@ static LogicalResult importSplit(Node &node) {
              : node.error("parts sum to " + Twine(at) + ", the dimension has " + Twine(size));
 }
 
+/// Pads with elements of the operand: its edge, its mirror image without the edge, or from its
+/// other end.
+static LogicalResult padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
+                                     ArrayRef<int64_t> axes) {
+  Value result = node.input(0);
+  for (auto [i, given] : llvm::enumerate(axes)) {
+    int64_t axis = given, before = pads[i], after = pads[axes.size() + i];
+    if (failed(node.normalize(axis, Node::type(result).getRank())))
+      return failure();
+    int64_t size = Node::type(result).getDimSize(axis), most = int64_t(1) << 24;
+    if (before == 0 && after == 0)
+      continue;
+    if (before < 0 || after < 0 || before > most || after > most || size < 1 || size > most)
+      return node.error("mode '" + mode + "' with pads " + Twine(before) + " and " + Twine(after) +
+                        " of a dimension of " + Twine(size) + " is not supported");
+    SmallVector<int64_t> places;
+    int64_t period = 2 * (size - 1);
+    for (int64_t at = -before; at < size + after; ++at) {
+      int64_t place = std::clamp<int64_t>(at, 0, size - 1);
+      if (mode == "wrap")
+        place = (at % size + size) % size;
+      else if (mode == "reflect" && period > 0)
+        place = std::min((at % period + period) % period, period - (at % period + period) % period);
+      places.push_back(place);
+    }
+    result = gatherAlong(node, result, node.constant(places), axis);
+    if (!result)
+      return failure();
+  }
+  node.set(0, result);
+  return success();
+}
+
 static LogicalResult importPad(Node &node) {
   if (failed(node.require(1)))
     return failure();
   auto type = Node::type(node.input(0));
   std::string mode = node.stringAttr("mode", "constant");
-  if (mode != "constant")
-    return node.error("mode '" + displayName(mode) + "' is not supported (constant is)");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
+    return node.error("mode '" + displayName(mode) +
+                      "' is not one of constant, edge, reflect, wrap");
   SmallVector<int64_t> pads = node.intsAttr("pads").value_or(SmallVector<int64_t>()), axes;
   double value = node.version < 11 ? node.floatAttr("value", 0) : 0;
   if (node.version >= 11) {
@@ -409,6 +472,8 @@ static LogicalResult importPad(Node &node) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (pads.size() != axes.size() * 2)
     return node.error("needs two pads per dimension");
+  if (mode != "constant")
+    return padWithElements(node, mode, pads, axes);
   SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0), shape(type.getShape());
   Value result = node.input(0);
   SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
@@ -485,6 +550,8 @@ void onnx::registerDataOps(HandlerRegistry &r) {
   r.add("", "Identity", 1, importIdentity);
   r.add("", "Dropout", 7, importDropout);
   r.add("", "Reshape", 5, importReshape);
+  r.add("", "DepthToSpace", 1, importBlocks<true>);
+  r.add("", "SpaceToDepth", 1, importBlocks<false>);
   r.add("", "Flatten", 1, importFlatten);
   r.add("", "Squeeze", 1, importSqueeze);
   r.add("", "Unsqueeze", 1, importUnsqueeze);

@@ -213,12 +213,64 @@ template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
   return success();
 }
 
+/// EmbedLayerNormalization of com.microsoft: the norm of the sum of embeddings of words, positions
+/// and segments. Result 1 are the lengths of a mask, result 2 is the sum.
+static LogicalResult importEmbedNorm(Node &node) {
+  if (node.wants(1))
+    return node.error("its result of lengths is not supported");
+  for (int i : {0, 2, 3, 5, 6})
+    if (!node.input(i))
+      return node.error("operand " + Twine(i) + " is missing");
+  auto ids = Node::type(node.input(0));
+  for (int i : {2, 3, 4})
+    if (node.input(i) && Node::type(node.input(i)).getRank() != 2)
+      return node.error("a table of embeddings must be [rows, features]; operand " + Twine(i) +
+                        " is " + Node::name(node.input(i).getType()));
+  if (ids.getRank() != 2)
+    return node.error("tokens must be [batch, positions]; they are " + Node::name(ids));
+  double epsilon = node.floatAttr("epsilon", 1e-12f);
+  if (failed(checkEpsilon(node, epsilon)))
+    return failure();
+  Value sum = lookUp(node, node.input(2), node.input(0), 0);
+  Value positions = node.input(8), table = node.input(3);
+  int64_t length = ids.getDimSize(1), width = Node::type(table).getDimSize(1);
+  if (!positions && length > Node::type(table).getDimSize(0))
+    return node.error("the table of positions has " + Twine(Node::type(table).getDimSize(0)) +
+                      " rows for " + Twine(length) + " positions");
+  Value places = positions ? lookUp(node, table, positions, 0)
+                           : node.slice(table, {0, 0}, {length, width}, {1, 1});
+  sum = sum && places ? node.binary<nn::AddOp>(sum, places) : Value();
+  if (sum && node.input(4)) {
+    Value segments = node.input(1);
+    if (!segments)
+      return node.error("operand 1, the segments, is missing");
+    Value kinds = lookUp(node, node.input(4), segments, 0);
+    sum = kinds ? node.binary<nn::AddOp>(sum, kinds) : Value();
+  }
+  if (!sum)
+    return failure();
+  auto type = Node::type(sum);
+  auto row = RankedTensorType::get({type.getShape().back()}, type.getElementType());
+  if (node.input(5).getType() != row || node.input(6).getType() != row)
+    return node.error("scale and bias must be " + Node::name(row));
+  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  auto op =
+      nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, sum,
+                              node.input(5), node.input(6), node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  node.set(0, op.getResult());
+  node.set(2, sum);
+  return success();
+}
+
 void onnx::registerNormOps(HandlerRegistry &r) {
   r.add("", "Softmax", 1, importSoftmax<false>);
   r.add("", "LogSoftmax", 1, importSoftmax<true>);
   r.add("", "LayerNormalization", 1, importLayerNorm);
   r.add("", "RMSNormalization", 23, importRmsNorm);
   r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importRmsNorm);
+  r.add("", "SimplifiedLayerNormalization", 1, importRmsNorm); // ONNX Runtime writes it so
+  r.add("com.microsoft", "EmbedLayerNormalization", 1, importEmbedNorm);
   r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>);
   r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>);
 }

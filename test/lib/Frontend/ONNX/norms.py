@@ -61,6 +61,20 @@ it.right("LayerNormalization, statistics", "LayerNormalization", wide, [normaliz
 square = 1 / np.sqrt((z.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
 it.right("RMSNormalization", "RMSNormalization", [("x", z), ("s", gamma)], z * square * gamma)
 it.right("SimplifiedLayerNormalization, statistics", "SimplifiedLayerNormalization", [("x", z), ("s", gamma)], [z * square * gamma, square], **ms)
+it.right("SimplifiedLayerNormalization of ONNX Runtime's optimizer", "SimplifiedLayerNormalization", [("x", z), ("s", gamma)], z * square * gamma)
+words, places, kinds = normal(9, 5), normal(4, 5), normal(2, 5)
+ids, segments = np.array([[1, 8, 0], [3, 3, 5]], np.int32), np.array([[0, 1, 1], [0, 0, 1]], np.int32)
+TABLES = [("ids", ids), ("segments", segments), ("words", words), ("places", places), ("kinds", kinds), ("s", gamma), ("b", beta)]
+embedded = words[ids] + places[:3] + kinds[segments]
+it.right("EmbedLayerNormalization", "EmbedLayerNormalization", TABLES, [normalized(embedded, -1, 0.01) * gamma + beta, None, embedded], {"epsilon": 0.01}, **ms)
+it.right("EmbedLayerNormalization, positions", "EmbedLayerNormalization", [TABLES[0], ("segments", None), *TABLES[2:4], ("kinds", None), *TABLES[5:], ("mask", None), ("at", ids % 4)],
+         normalized(words[ids] + places[ids % 4], -1, 0.01) * gamma + beta, {"epsilon": 0.01}, **ms)
+it.refused("EmbedLayerNormalization", TABLES[:6], "operand 6 is missing", **ms)
+it.refused("EmbedLayerNormalization", TABLES[:3] + [("places", places[:2]), *TABLES[4:]], "the table of positions has 2 rows for 3 positions", **ms)
+it.refused("EmbedLayerNormalization", [TABLES[0], ("segments", None), *TABLES[2:]], "operand 1, the segments, is missing", **ms)
+it.refused("EmbedLayerNormalization", TABLES, "its result of lengths is not supported", results=2, **ms)
+it.refused("EmbedLayerNormalization", TABLES[:5] + [("s", (4,)), TABLES[6]], "scale and bias must be tensor<5xf32>", **ms)
+it.refused("EmbedLayerNormalization", [("ids", normal(2, 3)), *TABLES[1:]], "indices must be integers", inputs=("ids",), **ms)
 total = z + skip + shift
 it.right("SkipLayerNormalization", "SkipLayerNormalization", [("x", z), ("skip", skip), ("s", gamma), ("b", beta), ("shift", shift)],
          [normalized(total, -1, 0.01) * gamma + beta, None, None, total], {"epsilon": 0.01}, **ms)
