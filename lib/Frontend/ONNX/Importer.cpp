@@ -249,7 +249,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   } else if (!handler) {
     return error("operator is not supported"), failure();
   } else if (mlir::failed(handler(node)) || node.hasFailed()) {
-    return node.error("cannot be imported");
+    return failed ? failure() : node.error("cannot be imported");
   }
   if (bias) {
     Binding &result = scope.values[proto.output(0)];

@@ -40,7 +40,7 @@ void negativeSum(void *const *args, int64_t begin, int64_t end) {
 /// [1 2; 3 4] times itself, plus (1, 2): [8 12; 16 24].
 struct Call {
   Bits a{narrow(1), narrow(2), narrow(3), narrow(4)}, bias{narrow(1), narrow(2)}, c = Bits(4),
-      before = Bits(4);
+                                                                                  before = Bits(4);
   ShaleProgram program = {};
   HostDevice device{program};
   ShaleRank rank;

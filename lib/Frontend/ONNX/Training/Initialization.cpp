@@ -52,7 +52,7 @@ struct Distribution {
   double first, second; // mean and deviation, or bounds
   float seed = 0;
   int32_t dataType = 1;
-  SmallVector<int64_t> shape;
+  SmallVector<int64_t> shape = {};
 };
 
 /// Draws a tensor. At most kDenseInitLimit bytes.
