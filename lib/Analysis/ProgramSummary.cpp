@@ -170,7 +170,8 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, mem::Memory memory)
       continue;
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
-    if (buffer.begin <= update && update <= buffer.end)
+    // What the first op of the update makes is not held before it.
+    if (buffer.begin < update && update <= buffer.end)
       use.atUpdate.push_back(
           {op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(),
            rt::Space::Arena, op.getOffset(), buffer.bytes, op.getPadding(), memory});

@@ -31,7 +31,7 @@ class Kernel:
     def __init__(self, body):
         self.makers, self.yields = {}, []
         for line in body.splitlines():
-            made = re.match(r"\s*(%\w+)(?::\d+)? = nn\.(\w+)(.*)", line)
+            made = re.match(r"\s*(%\w+)(?::\d+)?(?:, %\w+)* = nn\.(\w+)(.*)", line)
             if made:
                 result, op, rest = made.groups()
                 types = re.findall(r"tensor<([^>]*)>", rest)
