@@ -1,6 +1,7 @@
 //===- OwnKernelForm.cpp - Bodies of dedicated kernels --------------------===//
 #include "lib/Codegen/OwnKernelForm.h"
 #include "dialects/nn/Ops/Cast.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace shale;
