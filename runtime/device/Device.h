@@ -87,7 +87,7 @@ struct Product {
     return product;
   }
   /// Passes the kernel of the epilogue to `launch`. The kernel reads c and writes it.
-  template <typename Launcher> void launchEpilogue(Launcher launch) const {
+  template <typename Launcher> void launchEpilogue(const Launcher &launch) const {
     void *args[] = {c, const_cast<void *>(epilogue.with), c, epilogue.before};
     launch(Launch{epilogue.kernel, args, epilogue.before ? 4 : 3, epilogue.rows, epilogue.grain,
                   SHALE_SPACE_DEVICE});

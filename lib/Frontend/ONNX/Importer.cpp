@@ -8,7 +8,6 @@
 #include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Signature.h"
@@ -253,7 +252,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   }
   if (bias) {
     Binding &result = scope.values[proto.output(0)];
-    Value sum = node.binary<nn::AddOp>(result.value, bias);
+    Value sum = node.add(result.value, bias);
     if (!sum)
       return node.error("its restored bias does not fit");
     result.value = sum;

@@ -140,6 +140,10 @@ public:
     return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
   }
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
+  /// Appends elements of 0 at the ends of dimensions, to `shape`.
+  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Broadcasts both, then adds them.
+  mlir::Value add(mlir::Value lhs, mlir::Value rhs);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
 

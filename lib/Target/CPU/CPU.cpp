@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;

@@ -2,7 +2,6 @@
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 #include <limits>
 
@@ -83,8 +82,7 @@ static LogicalResult applyLengths(Node &node, Attend &form) {
   // Query t has number t + length - queries.
   Value column = node.reshape(lengths, {batch, 1, 1, 1});
   auto limit = [&](int64_t by, nn::Predicate predicate) {
-    Value own =
-        node.binary<nn::AddOp>(numbers(node, by - queries, queries, /*column=*/true), column);
+    Value own = node.add(numbers(node, by - queries, queries, /*column=*/true), column);
     Value places = numbers(node, 0, keys, /*column=*/false);
     form.seen = bothSeen(node, form.seen, node.binary(places, own, predicate));
   };
@@ -191,7 +189,7 @@ template <bool isMicrosoft> static LogicalResult importRotary(Node &node) {
       Node::type(positions).getRank() == 1) {
     Value row = node.cast(numbers(node, 0, length, /*column=*/false),
                           Node::type(positions).getElementType());
-    positions = node.reshape(node.binary<nn::AddOp>(row, positions), {1, length});
+    positions = node.reshape(node.add(row, positions), {1, length});
   }
   if (positions) {
     ArrayRef<int64_t> shape = Node::type(positions).getShape();

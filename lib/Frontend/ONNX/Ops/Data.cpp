@@ -11,6 +11,17 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+Value Node::padded(Value value, ArrayRef<int64_t> shape) {
+  if (!value || type(value).getShape() == shape)
+    return value;
+  SmallVector<int64_t> none(shape.size(), 0), high(shape);
+  for (auto [end, size] : llvm::zip(high, type(value).getShape()))
+    end -= size;
+  auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
+  return create<nn::PadOp>(type(value).clone(shape), value, list(none), list(high), list(none),
+                           builder.getF64FloatAttr(0));
+}
+
 static LogicalResult importIdentity(Node &node) {
   if (const Binding *sequence = node.sequence(0)) {
     node.setSequence(0, sequence->items);

@@ -8,6 +8,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+Value Node::add(Value lhs, Value rhs) { return binary<nn::AddOp>(lhs, rhs); }
+
 static bool isFloat(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
 static bool isBool(Value value) { return Node::type(value).getElementType().isInteger(1); }
 

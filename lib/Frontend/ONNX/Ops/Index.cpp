@@ -2,7 +2,6 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -76,7 +75,7 @@ Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value ta
   if (!size || !zero)
     return {};
   Value below = node.binary(indices, zero, nn::Predicate::LT);
-  Value turned = node.binary<nn::AddOp>(indices, size);
+  Value turned = node.add(indices, size);
   return below && turned ? node.create<nn::SelectOp>(type, below, turned, indices) : Value();
 }
 

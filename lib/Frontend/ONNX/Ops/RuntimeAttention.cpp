@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 
 using namespace mlir;
@@ -108,7 +107,7 @@ static LogicalResult importPackedAttention(Node &node) {
     if (Node::type(bias).getShape() != ArrayRef<int64_t>{width})
       return node.error("the bias is " + Node::name(bias.getType()) + " for " + Twine(width) +
                         " results");
-    all = node.binary<nn::AddOp>(all, bias);
+    all = node.add(all, bias);
   }
   Attend form;
   int64_t first = sizes[0], second = sizes[0] + sizes[1];
@@ -141,7 +140,7 @@ static Value packedPart(Node &node, Value value, int64_t number) {
 static Value headsOf(Node &node, Value value, Value bias, int64_t heads) {
   if (!value || Node::type(value).getRank() == 4)
     return value;
-  return splitHeads(node, bias ? node.binary<nn::AddOp>(value, bias) : value, heads);
+  return splitHeads(node, bias ? node.add(value, bias) : value, heads);
 }
 
 /// MultiHeadAttention: queries, keys and values are operands, or packed in one.

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -220,18 +219,6 @@ static LogicalResult importScatterNd(Node &node) {
   return success();
 }
 
-/// Pads `value` with `number` at the ends, to `shape`.
-static Value padded(Node &node, Value value, ArrayRef<int64_t> shape) {
-  if (!value || Node::type(value).getShape() == shape)
-    return value;
-  SmallVector<int64_t> none(shape.size(), 0), high(shape);
-  for (auto [end, size] : llvm::zip(high, Node::type(value).getShape()))
-    end -= size;
-  auto list = [&](ArrayRef<int64_t> values) { return node.builder.getDenseI64ArrayAttr(values); };
-  return node.create<nn::PadOp>(Node::type(value).clone(shape), value, list(none), list(high),
-                                list(none), node.builder.getF64FloatAttr(0));
-}
-
 /// One element of each line along the axis for each index of the line. All other dimensions are
 /// batch dimensions; lines without indices keep their elements.
 static LogicalResult importScatterElements(Node &node) {
@@ -275,8 +262,8 @@ static LogicalResult importScatterElements(Node &node) {
   result = result ? node.transpose(result, back) : Value();
   if (result && Node::type(result) != type) {
     auto truth = Node::type(result).clone(node.builder.getI1Type());
-    Value mine = padded(node, node.constant(cast<RankedTensorType>(truth), 1), type.getShape());
-    result = padded(node, result, type.getShape());
+    Value mine = node.padded(node.constant(cast<RankedTensorType>(truth), 1), type.getShape());
+    result = node.padded(result, type.getShape());
     result = mine && result ? node.create<nn::SelectOp>(type, mine, result, whole) : Value();
   }
   if (!result)
