@@ -35,5 +35,7 @@ if os.path.exists(os.path.join(config.shale_build, "stubs", "libcudnn.so.9")):
     config.available_features.add("cudnn")
 config.substitutions.append(("%stubs", os.path.join(config.shale_build, "stubs")))
 config.substitutions.append(("%build", config.shale_build))
+if config.sanitize:
+    config.available_features.add("sanitize")
 if os.path.exists(os.path.join(config.shale_build, "build.ninja")):
     config.available_features.add("ninja")
