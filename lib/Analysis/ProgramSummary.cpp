@@ -170,7 +170,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, mem::Memory memory)
       continue;
     if (buffer.begin <= peak && peak <= buffer.end)
       use.atPeak[op.getCategory()] += llvm::alignTo(buffer.bytes, rt::kAlignment);
-    // What the first op of the update makes is not held before it.
+    // Results of the update's first op are not held before the update.
     if (buffer.begin < update && update <= buffer.end)
       use.atUpdate.push_back(
           {op.getName().str(), filled.contains(op) ? rt::Category::Communication : op.getCategory(),

@@ -9,8 +9,8 @@
 
 namespace shale {
 
-/// What went wrong with a tool that the compiler runs, or with a file between them, and the exit
-/// code of shalec that says so: SHALE_EXIT_UNAVAILABLE if the tool is missing, does not start or is
+/// An error of a tool that the compiler runs, or of a file that the two exchange, and the exit code
+/// of shalec for it: SHALE_EXIT_UNAVAILABLE if the tool is missing, does not start or is
 /// too old, SHALE_EXIT_IO if a file cannot be written or read, SHALE_EXIT_INTERNAL if the tool
 /// refuses what the compiler wrote.
 struct ToolError {

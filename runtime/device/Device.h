@@ -49,7 +49,8 @@ inline const char *nameOf(ShaleEpilogue kind) {
                                        : "gelu gradient";
 }
 
-/// What becomes of a product before it is stored in c, as in shale_gemm_epilogue.
+/// The op that a product's result passes through before it is stored in c, as in
+/// shale_gemm_epilogue.
 struct Epilogue {
   ShaleEpilogue kind = SHALE_EPILOGUE_BIAS;
   const void *with = nullptr; // null: there is no epilogue

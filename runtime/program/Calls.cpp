@@ -168,7 +168,7 @@ private:
   }
 };
 
-/// What attention and its gradient have in common.
+/// Returns the operands that attention and its gradient share.
 Attention describe(const AttentionSizes &sizes, int32_t causal, float scale, int32_t type,
                    const void *query, const void *key, const void *value, const void *result,
                    const float *lse, void *workspace, int64_t workspaceBytes) {

@@ -117,7 +117,8 @@ void check(ShaleEpilogue kind, bool keeps, bool half) {
   }
 }
 
-/// What the library says of a BIAS, GELU or DGELU product of bf16 after attributes were set.
+/// A BIAS, GELU or DGELU product of bf16, whose attributes a test changes before it asks the
+/// library.
 struct Call {
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t description = nullptr;

@@ -145,7 +145,7 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   }
   if (Value parameter = scope.outer ? parameterIn(*initializer->second, node) : Value())
     return parameter;
-  // Where the file's training step starts, `initialization_binding` replaces stored values.
+  // `initialization_binding` of a training file replaces the stored value.
   DenseElementsAttr values = training ? training->initial.lookup(name) : DenseElementsAttr();
   if (!values) {
     auto data = model.read(context, *initializer->second, kConstantLimit);

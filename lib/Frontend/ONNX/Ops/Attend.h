@@ -6,7 +6,7 @@
 
 namespace shale::onnx {
 
-/// What an operator of attention computes. B is the batch, H and G are the heads of queries and of
+/// The operands of an attention operator. B is the batch, H and G are the heads of queries and of
 /// keys, T and S their positions.
 struct Attend {
   mlir::Value query, key, value; // [B, H, T, D], [B, G, S, D], [B, G, S, E]
@@ -14,7 +14,7 @@ struct Attend {
   mlir::Value added = {};
   /// Truth values: a score is hidden where it is false. Broadcast to [B, H, T, S].
   mlir::Value seen = {};
-  /// What is added to a score that `seen` hides; without it the score is -inf.
+  /// A number that is added to scores that `seen` hides. If absent, these scores are -inf.
   std::optional<double> hidden = {};
   /// Position t is number t + offset among the keys.
   int64_t offset = 0;

@@ -23,7 +23,7 @@ struct FileOptimizer {
   std::map<std::string, double> fixed, defaults;
   /// The count of updates, if the update depends on one.
   std::optional<nn::UpdateCounter> counter;
-  /// Where the file has it, for messages: "node 'adam' (Adam)".
+  /// The node that computes the update, for messages: "node 'adam' (Adam)".
   std::string place;
 
   /// The graph's input that is the learning rate; empty if the file has its value.
@@ -34,7 +34,7 @@ struct FileOptimizer {
 
 /// The training step of a file.
 struct FileTraining {
-  /// What of the file defines it, for messages.
+  /// The part of the file that defines the step, for messages.
   std::string origin;
   /// The value whose gradients are taken.
   std::string loss;
