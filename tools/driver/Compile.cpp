@@ -63,6 +63,9 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   for (const std::string &value : options.batchDims)
     if (std::string wrong = onnx::parseImportFlag("batch-dim", value, import); !wrong.empty())
       return usageError(wrong);
+  for (const std::string &value : options.gradients)
+    if (std::string wrong = onnx::parseImportFlag("gradient", value, import); !wrong.empty())
+      return usageError(wrong);
   import.loss = options.loss;
   import.lossOutput = options.lossOutput;
   import.assumeAutocast = options.assumeAutocast;

@@ -188,7 +188,11 @@ std::vector<Flag> makeFlags() {
   add({"loss", "FORM", in, Effect::Model,
        "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET", setString<&O::loss>});
   add({"loss-output", "NAME", in, Effect::Model,
-       "the output that is the loss, when several are scalars", setString<&O::lossOutput>});
+       "the output that is the loss, when several are scalars; or a weighted sum: lm=1,aux=0.01",
+       setString<&O::lossOutput>});
+  add({"gradient", "P=OUTPUT", in, Effect::Model,
+       "an output that is the gradient of parameter P, in a graph of forward and backward (default: outputs named grad.P); none: derive the gradients nevertheless",
+       append<&O::gradients>, nullptr, /*repeated=*/true});
   add({"bind", "INPUT=WHAT", in, Effect::Model,
        "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
        setBind, nullptr, /*repeated=*/true});

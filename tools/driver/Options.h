@@ -67,6 +67,7 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::string>> binds; // input, binding
   std::string loss;
   std::string lossOutput;
+  std::vector<std::string> gradients; // of --gradient, as typed
   bool keepPrefix = false;
   bool assumeAutocast = false;
   std::vector<std::string> constants; // initializers

@@ -20,10 +20,14 @@ Model:
   --batch-dim INPUT:DIM   the dimension that ranks split (default: named `batch`)
   --loss FORM             next-token:LOGITS, cross-entropy:LOGITS,LABELS or
                           mse:OUT,TARGET, when the graph has no loss
-  --loss-output NAME      the loss, when the graph has several scalar outputs
+  --loss-output NAME      the loss, when the graph has several scalar outputs, or
+                          a weighted sum: lm=1,aux=0.01
+  --gradient P=OUTPUT     the gradient of parameter P (default: outputs named
+                          grad.P); none: derive the gradients nevertheless
   --bind INPUT=WHAT       tokens, tokens+1, ones or arange
   --keep-prefix           keep the first component that all names share
   --assume-autocast       blocks under no_grad or autocast are autocast
+  --freeze REGEX          parameters that are not trained
   --constant NAME         an initializer that depends on no parameter
   --fold-limit BYTES      maximum size of a value that is computed at import
                           (default: 64 MiB); larger ones stay ops
@@ -78,8 +82,8 @@ int main(int argc, char **argv) {
        : arg == "--locations"       ? locations
                                     : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
-               arg == "--loss-output" || arg == "--constant" || arg == "--fold-limit" ||
-               arg == "-o") {
+               arg == "--loss-output" || arg == "--gradient" || arg == "--freeze" ||
+               arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -89,6 +93,8 @@ int main(int argc, char **argv) {
         options.loss = value.str();
       else if (arg == "--loss-output")
         options.lossOutput = value.str();
+      else if (arg == "--freeze")
+        options.parameters.freeze = value.str();
       else if (arg == "--constant")
         options.parameters.constants.insert(value);
       else if (arg == "--fold-limit") {

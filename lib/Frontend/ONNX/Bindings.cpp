@@ -10,6 +10,7 @@
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "include/shale/Runtime.h"
@@ -93,7 +94,21 @@ static Origin traceTokens(Value value, int depth = 0) {
       return kept;
     } else if (isa<nn::ReshapeOp, nn::CastOp>(op)) {
       value = op->getOperand(0);
+    } else if (isa<nn::BroadcastOp>(op) && origin.shift == 0) {
+      value = op->getOperand(0); // labels that are compared with each class
+    } else if (isa<nn::MaxOp, nn::MinOp>(op)) {
+      // Clamped: labels that are ignored must be classes, too.
+      bool known = argumentsBehind(op->getOperand(0)).empty();
+      if (!known && !argumentsBehind(op->getOperand(1)).empty())
+        return {};
+      value = op->getOperand(known ? 1 : 0);
     } else if (auto select = dyn_cast<nn::SelectOp>(op)) {
+      // Negative indices count from the end.
+      if (auto sum = select.getOnTrue().getDefiningOp<nn::AddOp>();
+          sum && sum.getLhs() == select.getOnFalse() && argumentsBehind(sum.getRhs()).empty()) {
+        value = select.getOnFalse();
+        continue;
+      }
       // One side is a constant: the ignored label.
       Value yes = select.getOnTrue(), no = select.getOnFalse();
       bool known = argumentsBehind(no).empty();
@@ -194,6 +209,9 @@ static const char *const kBindChoices =
 LogicalResult Importer::bindLabels(const LossParts &parts) {
   Origin origin = traceTokens(parts.labels);
   Input *label = inputOf(origin.argument);
+  if (parts.isGuess && (!label || StringRef(label->name).contains("mask") ||
+                        StringRef(label->name).contains("position")))
+    return success();
   if (!label) {
     std::string open;
     for (BlockArgument argument : argumentsBehind(parts.labels))
@@ -208,10 +226,13 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
              failure();
     return success();
   }
-  label->isLabel = true;
+  label->isLabel |= !parts.isGuess || label->binding.empty();
+  auto note = [&](const Twine &text) {
+    bindingNote += (bindingNote.empty() ? "" : "; ") + text.str();
+  };
   std::string shown = displayName(label->name);
   if (auto bound = options.bindings.find(label->name); bound != options.bindings.end()) {
-    bindingNote = "labels '" + shown + "' are bound to " + bound->getValue() + " (--bind)";
+    note("labels '" + shown + "' are bound to " + bound->getValue() + " (--bind)");
     return success();
   }
 
@@ -242,7 +263,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
   std::optional<int64_t> ahead;
   if (cut && !unknown)
     ahead = origin.shift - *cut - seen.value_or(0);
-  if (feeds && ahead == 0) {
+  if (feeds && ahead == 0 && !parts.isGuess) {
     std::string table = "?";
     if (auto argument = dyn_cast<BlockArgument>(where.getTable()))
       for (size_t index : stateOrder)
@@ -256,10 +277,13 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
            failure();
   }
   if (ahead == 1) {
+    label->isLabel = true;
     label->binding = "tokens";
-    bindingNote = "the graph shifts '" + shown + "' against the logits by one: bound to tokens";
+    note("the graph shifts '" + shown + "' against the logits by one: bound to tokens");
     return success();
   }
+  if (parts.isGuess && (ahead != 0 || feeds))
+    return success();
   if (ahead != 0)
     return error((ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead) +
                               " against what the model reads"
@@ -273,18 +297,17 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
            input.type.getNumElements() == label->type.getNumElements();
   });
   if (!perToken && label->binding.empty()) {
-    bindingNote = "labels '" + shown + "' are not one for each token: from the data file";
+    note("labels '" + shown + "' are not one for each token: from the data file");
     return success();
   }
   bool ours = !label->binding.empty(); // an input that --loss made
   label->binding = "tokens+1";
-  bindingNote =
-      ours ? "labels '" + shown + "' are bound to tokens+1"
-           : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1";
+  note(ours ? "labels '" + shown + "' are bound to tokens+1"
+            : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1");
   return success();
 }
 
-LogicalResult Importer::bindInputs(const LossParts &parts) {
+LogicalResult Importer::bindInputs() {
   current = nullptr;
   for (auto &bind : options.bindings)
     if (llvm::none_of(inputs,
@@ -293,13 +316,16 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
                        listInputs([](const Input &) { return true; }),
                    SHALE_EXIT_USAGE),
              failure();
-  BlockArgument labels = parts.labels ? traceTokens(parts.labels).argument : BlockArgument();
-  llvm::DenseSet<BlockArgument> lookedUp;
+  llvm::DenseSet<BlockArgument> labels, lookedUp;
   for (auto embedding : body->getOps<nn::EmbeddingOp>())
     lookedUp.insert(traceTokens(embedding.getIndices()).argument);
+  for (const LossParts &parts : labelled)
+    if (BlockArgument argument = traceTokens(parts.labels).argument;
+        !parts.isGuess || !lookedUp.contains(argument))
+      labels.insert(argument);
   bool haveTokens = false;
   for (Input &input : inputs) {
-    if (input.isLabel || input.role || input.argument == labels ||
+    if (input.isLabel || input.role || labels.contains(input.argument) ||
         !input.type.getElementType().isSignlessInteger())
       continue;
     StringRef name = input.name;
@@ -318,8 +344,9 @@ LogicalResult Importer::bindInputs(const LossParts &parts) {
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
       input.binding = "tokens", haveTokens = true;
   }
-  if (parts.labels && mlir::failed(bindLabels(parts)))
-    return failure();
+  for (const LossParts &parts : labelled)
+    if (mlir::failed(bindLabels(parts)))
+      return failure();
   for (Input &input : inputs)
     if (auto bound = options.bindings.find(input.name);
         !input.role && bound != options.bindings.end())

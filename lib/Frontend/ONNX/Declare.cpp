@@ -1,7 +1,7 @@
 //===- Declare.cpp - Checks and declarations before the translation -------===//
 //
-// Checks the file, chooses the loss and the nodes that it depends on, and
-// declares inputs and states.
+// Checks the file, finds the nodes that the loss depends on, and declares inputs and
+// states.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/State.h"
@@ -71,86 +71,7 @@ LogicalResult Importer::checkModel() {
   return success();
 }
 
-/// Chooses the graph values that the loss is computed from.
-LogicalResult Importer::chooseLoss() {
-  const GraphProto &graph = model.proto().graph();
-  std::string outputs;
-  for (const ValueInfoProto &output : graph.output())
-    outputs += (outputs.empty() ? "'" : ", '") + displayName(output.name()) + "'";
-  auto hasOutput = [&](StringRef name) {
-    if (llvm::any_of(graph.output(), [&](auto &output) { return output.name() == name; }))
-      return true;
-    return llvm::any_of(graph.node(),
-                        [&](auto &node) { return llvm::is_contained(node.output(), name); });
-  };
-  if (!options.loss.empty()) {
-    auto [kind, rest] = StringRef(options.loss).split(':');
-    auto [first, second] = rest.split(',');
-    bool two = kind == "cross-entropy" || kind == "mse";
-    if ((kind != "next-token" && !two) || first.empty() || (two && second.empty()) ||
-        (!two && rest.contains(',')))
-      return error("--loss '" + displayName(options.loss) +
-                       "' is not one of next-token:LOGITS, "
-                       "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET",
-                   SHALE_EXIT_USAGE),
-             failure();
-    if (!hasOutput(first))
-      return error("--loss: '" + displayName(first) +
-                       "' is not an output of the graph; outputs are " + outputs,
-                   SHALE_EXIT_USAGE),
-             failure();
-    lossKind = kind.str();
-    logitsName = first.str();
-    labelsName = second.str();
-    return success();
-  }
-  if (!options.lossOutput.empty()) {
-    if (!hasOutput(options.lossOutput))
-      return error("--loss-output: '" + displayName(options.lossOutput) +
-                       "' is not an output of the graph; outputs are " + outputs,
-                   SHALE_EXIT_USAGE),
-             failure();
-    lossName = options.lossOutput;
-    return success();
-  }
-  SmallVector<StringRef> scalars;
-  for (const ValueInfoProto &output : graph.output()) {
-    const TypeProto::Tensor &type = output.type().tensor_type();
-    int32_t element = type.elem_type();
-    if (type.has_shape() && type.shape().dim_size() == 0 &&
-        (element == 1 || element == 10 || element == 11 || element == 16))
-      scalars.push_back(output.name());
-  }
-  if (scalars.size() > 1 && llvm::is_contained(scalars, "loss"))
-    scalars = {"loss"};
-  if (scalars.size() > 1)
-    return error("the graph has several scalar outputs (" + outputs +
-                     "): say which one is the loss with --loss-output NAME",
-                 SHALE_EXIT_USAGE),
-           failure();
-  SmallVector<StringRef> logits;
-  for (const ValueInfoProto &output : graph.output())
-    if (output.type().tensor_type().shape().dim_size() == 3)
-      logits.push_back(output.name());
-  if (scalars.empty() && logits.size() == 1 && options.assumed) {
-    lossKind = "next-token";
-    logitsName = logits.front().str();
-    options.assumed->push_back("--loss next-token:" + displayName(logitsName));
-    return success();
-  }
-  if (scalars.empty())
-    return error("the graph has no scalar output that could be the loss; "
-                 "outputs are " +
-                     (outputs.empty() ? "none" : outputs) +
-                     ": pass --loss next-token:LOGITS, "
-                     "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET",
-                 SHALE_EXIT_USAGE),
-           failure();
-  lossName = scalars.front().str();
-  return success();
-}
-
-/// Collects the nodes that the loss depends on; fails if a name is defined twice.
+/// Collects the nodes that the loss and the gradients depend on; fails if a name is defined twice.
 LogicalResult Importer::findNeeded() {
   const GraphProto &graph = model.proto().graph();
   if (graph.node_size() > kMaxNodes)
@@ -167,9 +88,7 @@ LogicalResult Importer::findNeeded() {
     }
   current = nullptr;
   SmallVector<StringRef> work;
-  for (const std::string *name : {&lossName, &logitsName, &labelsName})
-    if (!name->empty())
-      work.push_back(*name);
+  llvm::append_range(work, roots());
   while (!work.empty()) {
     auto it = producer.find(work.pop_back_val());
     if (it == producer.end() || !needed.insert(it->second).second)
@@ -281,7 +200,7 @@ LogicalResult Importer::declareInputs() {
   llvm::StringMap<int64_t> assumed;
   for (const NodeProto *node : needed)
     forEachNameRead(*node, [&](StringRef name) { read.insert(name); });
-  for (StringRef name : {StringRef(lossName), StringRef(logitsName), StringRef(labelsName)})
+  for (StringRef name : roots())
     read.insert(name);
   std::string missing;
   for (const ValueInfoProto &input : graph.input()) {

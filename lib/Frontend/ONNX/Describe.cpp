@@ -120,6 +120,15 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
     os << "  # tokens.bin: your tokenizer's ids, uint16 or uint32 (--token-dtype)\n";
 }
 
+/// Returns the number of gradients that @forward computes.
+static int64_t countGradients(ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  int64_t count = 0;
+  for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
+    count += forward.getResultAttr(i, nn::kGradientOfAttr) ? 1 : 0;
+  return count;
+}
+
 void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   if (auto path = module->getAttrOfType<StringAttr>("nn.model"))
     os << "model       " << path.getValue() << "\n";
@@ -177,4 +186,7 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
          << llvm::format("%g", cast<FloatAttr>(entry.getValue()).getValueAsDouble());
     os << "\n";
   }
+  if (int64_t given = countGradients(module))
+    os << "gradients   of " << given
+       << " parameters, computed by the graph (--gradient none derives them instead)\n";
 }

@@ -146,6 +146,59 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
+/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
+/// if there is none, or more than one. Sets `turns` to the number of transposes that were folded
+/// one after the other, or to -1 if there was something else.
+int FoldedParameters::originOf(const Value &value, int &turns) {
+  if (origins.empty())
+    for (const ValueInfoProto &info : model.proto().graph().value_info())
+      if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
+        origins[info.name()] = std::move(from);
+  auto it = origins.find(value.first().name);
+  if (it == origins.end() || value.first().initializer->name() != value.first().name)
+    return -1; // merged with an equal one, whose metadata this is
+  auto isTurn = [](StringRef op) {
+    return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT"}, op);
+  };
+  int found = -1;
+  turns = isTurn(value.first().op) ? 1 : -1;
+  for (const std::string &name : it->second) {
+    if (auto target = llvm::find(targets, name); target != targets.end()) {
+      if (found >= 0)
+        return -1;
+      found = target - targets.begin();
+    } else if (isTurn(operationOf(name)) && turns > 0) {
+      ++turns;
+    } else {
+      turns = -1;
+    }
+  }
+  return found >= 0 && out.list[found].isParameter && !isAlias[found] ? found : -1;
+}
+
+/// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
+/// A graph that computes gradients reads both.
+bool FoldedParameters::byOrigin(Value &value) {
+  int turns = -1, index = originOf(value, turns);
+  if (index < 0 || turns < 1 || value.first().initializer->dims_size() != 2)
+    return false;
+  Parameter &parameter = out.list[index];
+  bool transposed = turns % 2;
+  if (!parameter.used) {
+    parameter.initializer = value.first().initializer;
+    parameter.transposed = transposed;
+    parameter.used = true;
+    out.repairs.push_back(
+        {value.first().node, "parameter '" + parameter.name + "' is restored from " +
+                                 (transposed ? "the transposed" : "the") + " initializer '" +
+                                 displayName(value.first().initializer->name()) + "'"});
+  }
+  for (const FoldedRead &read : value.reads)
+    out.uses[{read.node, read.operand}] = {size_t(index), transposed};
+  value.explained = true;
+  return true;
+}
+
 /// Explains a value by the node's line of source, which computes it from an attribute of its
 /// module.
 bool FoldedParameters::fromSource(Value &value) {
@@ -217,12 +270,15 @@ bool FoldedParameters::byValue(Value &value) {
 
 /// Whether a parameter that is nowhere in the file may be the source of a moved constant; `named`:
 /// its module reads the constant, or the line of source names it.
-bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named) const {
+bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named) {
   const FoldedRead &read = value.first();
   // A table that is looked up is the weight of a module, and the model's source names the module.
   bool looksUp = read.op == "embedding";
   if (!isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
     return false;
+  int turns;
+  if (int origin = originOf(value, turns); origin >= 0)
+    return origin == int(index);
   StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
   // Single numbers and copies are just as often literals of the model's code
   // (`torch.tensor(-1e4)`).
@@ -364,8 +420,8 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads,
   for (Value &value : values)
     if (isMadeByCode(value.first().op))
       value.explained = true;
-    else if (!byName(value) && !fromSource(value) && !byValue(value) && value.numbers &&
-             isMask(*value.numbers))
+    else if (!byName(value) && !byOrigin(value) && !fromSource(value) && !byValue(value) &&
+             value.numbers && isMask(*value.numbers))
       value.explained = true;
   byElimination();
   // What was restored just now may explain more.

@@ -68,9 +68,11 @@ private:
   const Numbers *numbersOf(size_t parameter);
   bool isMissing(size_t parameter) const;
   bool isFrozen(size_t parameter) const;
-  bool isCandidate(const Value &value, size_t parameter, bool named) const;
+  bool isCandidate(const Value &value, size_t parameter, bool named);
+  int originOf(const Value &value, int &turns);
   void explain(Value &value, size_t parameter, const Expression &expression);
   bool byName(Value &value);
+  bool byOrigin(Value &value);
   bool fromSource(Value &value);
   bool byValue(Value &value);
   void byElimination();
@@ -85,6 +87,8 @@ private:
   std::vector<Value> values;
   std::vector<RemovedOperation> removed;
   std::map<size_t, std::optional<Numbers>> cache;
+  /// The names that each folded value was computed from, where the exporter says so.
+  llvm::StringMap<std::vector<std::string>> origins;
 };
 
 } // namespace shale::onnx

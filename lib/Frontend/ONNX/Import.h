@@ -18,8 +18,13 @@ struct ImportOptions {
   llvm::StringMap<int64_t> batchDims;
   /// `--loss next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET`.
   std::string loss;
-  /// `--loss-output NAME`, when the graph has several scalar outputs.
+  /// `--loss-output NAME`, when the graph has several scalar outputs, or NAME=WEIGHT,.. for a
+  /// weighted sum.
   std::string lossOutput;
+  /// `--gradient PARAMETER=OUTPUT`: outputs that are gradients, by parameter.
+  std::vector<std::pair<std::string, std::string>> gradients;
+  /// `--gradient none`: gradients are derived, although the graph computes some.
+  bool deriveGradients = false;
   /// `--bind INPUT=tokens|tokens+1|ones|arange|file`.
   llvm::StringMap<std::string> bindings;
   /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let
@@ -42,9 +47,9 @@ struct ImportOptions {
 };
 
 /// Imports a model. Returns a module with `nn.model`, one nn.state per parameter
-/// and buffer, and `@forward(inputs, states) -> (loss, loss_sum, count)`. On
-/// failure emits one error, returns null and sets `exitCode`, if given, to the
-/// kind of error (include/shale/Runtime.h).
+/// and buffer, and `@forward(inputs, states) -> (loss, loss_sum, count, gradients...)`; gradients
+/// if the graph computes them, with `nn.gradient_of`. On failure emits one error, returns null and
+/// sets `exitCode`, if given, to the kind of error (include/shale/Runtime.h).
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path, const ImportOptions &options,
                                              mlir::MLIRContext *context, int *exitCode = nullptr);
 
@@ -53,7 +58,7 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path, const ImportO
 /// the input. They are taken from the data file instead, with a note.
 void unbindVisibleLabels(mlir::ModuleOp module, const ImportOptions &options);
 
-/// Parses one flag of ImportOptions ("dim", "batch-dim", "bind": KEY=VALUE or
+/// Parses one flag of ImportOptions ("dim", "batch-dim", "bind", "gradient": KEY=VALUE or
 /// KEY:VALUE). Returns an error message, or an empty string.
 std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value, ImportOptions &options);
 

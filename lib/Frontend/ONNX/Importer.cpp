@@ -8,6 +8,8 @@
 #include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Signature.h"
@@ -205,6 +207,18 @@ LogicalResult Importer::countWork(int64_t nodes) {
   return success();
 }
 
+/// Returns the scope of a node of the graph; none if it is not known.
+std::optional<std::string> Importer::findScope(const NodeProto &node) {
+  if (scopesAreLost) {
+    for (int i = 0; i < node.input_size(); ++i)
+      if (auto use = parameters.uses.find({&node, i}); use != parameters.uses.end())
+        lastScope = displayName(moduleOf(parameters.list[use->second.parameter].name));
+    return lastScope;
+  }
+  std::optional<std::string> module = merging ? std::optional(merging->module) : readScope(node);
+  return module ? std::optional(scopeName(*module)) : std::nullopt;
+}
+
 LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int depth) {
   if (mlir::failed(countWork(1)))
     return failure();
@@ -216,8 +230,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
       displayName(proto.name().empty() && proto.output_size() ? proto.output(0) : proto.name());
   currentNode = scope.path + "node '" + shown + "' (" + displayName(proto.op_type()) + ")";
   if (depth == 0) {
-    std::optional<std::string> module = merging ? std::optional(merging->module) : readScope(proto);
-    currentScope = module ? std::optional(scopeName(*module)) : std::nullopt;
+    currentScope = findScope(proto);
     for (const auto &[module, name] : readClasses(proto))
       if (std::string scope = scopeName(module); !scope.empty())
         classes.try_emplace(scope, name);
@@ -319,10 +332,12 @@ LogicalResult Importer::importNodes() {
 LogicalResult Importer::finish() {
   Value loss;
   LossParts parts;
-  if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(bindInputs(parts)) ||
-      mlir::failed(chooseBatch()))
+  SmallVector<Value> returned(3);
+  if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(readGradients(returned)) ||
+      mlir::failed(bindInputs()) || mlir::failed(chooseBatch()))
     return failure();
-  func::ReturnOp::create(builder, fileLocation(), ValueRange{loss, parts.sum, parts.count});
+  returned[0] = loss, returned[1] = parts.sum, returned[2] = parts.count;
+  func::ReturnOp::create(builder, fileLocation(), returned);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isOpTriviallyDead(&op))
       op.erase();
@@ -351,9 +366,13 @@ LogicalResult Importer::finish() {
     results.push_back(builder.getDictionaryAttr(
         {builder.getNamedAttr(nn::kRoleAttr, role(nn::Role::Metric)),
          builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(name))}));
-  auto type = builder.getFunctionType(
-      body->getArgumentTypes(),
-      TypeRange{loss.getType(), parts.sum.getType(), parts.count.getType()});
+  for (const auto &[index, output] : gradients) {
+    std::string name = displayName(parameters.list[index].name);
+    results.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr(nn::kGradientOfAttr, FlatSymbolRefAttr::get(context, name)),
+         builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr("grad." + name))}));
+  }
+  auto type = builder.getFunctionType(body->getArgumentTypes(), ValueRange(returned).getTypes());
   OpBuilder end(context);
   end.setInsertionPointToEnd(module->getBody());
   auto function = func::FuncOp::create(end, fileLocation(), "forward", type);
@@ -404,7 +423,8 @@ OwningOpRef<ModuleOp> Importer::run() {
   builder.setInsertionPointToEnd(body);
   if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(findNeeded()) ||
       mlir::failed(checkSupported()) || mlir::failed(declareInputs()) ||
-      mlir::failed(declareStates()) || mlir::failed(importNodes()) || mlir::failed(checkStops()) ||
+      mlir::failed(declareStates()) || mlir::failed(matchGradients()) ||
+      mlir::failed(importNodes()) || (gradients.empty() && mlir::failed(checkStops())) ||
       mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
@@ -445,14 +465,26 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
 }
 
 std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions &options) {
+  if (flag == "gradient" && value == "none") {
+    options.deriveGradients = true;
+    return "";
+  }
   bool colon = flag == "batch-dim";
   auto [key, rest] = colon ? value.rsplit(':') : value.rsplit('=');
   if (key.empty() || rest.empty())
     return ("--" + flag + " '" + value + "' must be " +
-            (colon           ? "INPUT:DIM"
-             : flag == "dim" ? "NAME=SIZE"
-                             : "INPUT=tokens|tokens+1|ones|arange|file"))
+            (colon                ? "INPUT:DIM"
+             : flag == "dim"      ? "NAME=SIZE"
+             : flag == "gradient" ? "PARAMETER=OUTPUT, or none"
+                                  : "INPUT=tokens|tokens+1|ones|arange|file"))
         .str();
+  if (flag == "gradient") {
+    for (const auto &[parameter, output] : options.gradients)
+      if (parameter == key)
+        return ("--gradient " + key + " is given twice").str();
+    options.gradients.push_back({key.str(), rest.str()});
+    return "";
+  }
   if (flag == "bind") {
     if (rest != "tokens" && rest != "tokens+1" && rest != "ones" && rest != "arange" &&
         rest != "file")

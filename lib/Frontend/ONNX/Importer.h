@@ -72,11 +72,17 @@ void widen16BitFloats(mlir::ModuleOp module);
 struct LossParts {
   mlir::Value sum, count;
   mlir::Value labels = {}, logits = {}; // of the cross-entropy
+  /// Whether the labels were found in a loss that is written out: they may be something else.
+  bool isGuess = false;
 };
 
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
 LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
                             mlir::Value labels, int64_t ignore);
+/// Writes `loss` as a mean over `count`, with the divisor of `mean`, which is a mean over it: the
+/// sum is the loss times that divisor. Replaces `loss` by the quotient.
+LossParts asMean(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value &loss, mlir::Value mean,
+                 mlir::Value count);
 /// Builds sum / max(count, 1).
 mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
 
@@ -166,6 +172,8 @@ private:
   mlir::LogicalResult checkTrainingFlags();
   void setOptimizer();
   mlir::LogicalResult chooseLoss();
+  /// Returns the names that the loss and the gradients are computed from.
+  llvm::SmallVector<llvm::StringRef> roots() const;
   mlir::LogicalResult findNeeded();
   mlir::LogicalResult checkSupported();
   mlir::LogicalResult declareInputs();
@@ -182,9 +190,29 @@ private:
   /// Fails if a gradient would flow where PyTorch stops it.
   mlir::LogicalResult checkStops();
   mlir::LogicalResult finish();
+  /// Builds the loss. Appends the labels and logits of its terms to `labelled`.
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
-  mlir::LogicalResult bindInputs(const LossParts &parts);
+  mlir::FailureOr<LossParts> readLoss(llvm::StringRef name, mlir::Value &loss);
+  mlir::FailureOr<LossParts> buildLoss(mlir::Value &loss);
+  /// Finds the sum and the count of a loss that is written out, and its labels. Returns the loss
+  /// itself over 1 if it is no mean over data. May replace `loss`, a scalar, by an equal value.
+  LossParts recognizeLoss(mlir::Value &loss);
+  /// Whether a value is a sum that depends on inputs, and on no parameter.
+  bool isCountOfData(mlir::Value value) const;
+  /// Sets the labels and logits that are nearest to the loss, if there are any.
+  void findLabels(mlir::Value loss, LossParts &parts) const;
+  mlir::LogicalResult parseLossOutputs();
+  mlir::LogicalResult parseLossForm();
+  mlir::LogicalResult bindInputs();
   mlir::LogicalResult bindLabels(const LossParts &parts);
+  /// Finds the outputs that may be gradients of parameters.
+  mlir::LogicalResult findGradientOutputs();
+  bool isGradientOutput(llvm::StringRef name) const;
+  std::optional<size_t> parameterNamed(llvm::StringRef name) const;
+  /// Matches these outputs with the parameters, once these are declared.
+  mlir::LogicalResult matchGradients();
+  /// Appends the value of each gradient, of its parameter's type.
+  mlir::LogicalResult readGradients(llvm::SmallVectorImpl<mlir::Value> &results);
   mlir::LogicalResult chooseBatch();
   Input *inputOf(mlir::BlockArgument argument);
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
@@ -203,6 +231,7 @@ private:
   void note(const llvm::Twine &message);
   void setScope(mlir::Operation *op);
   std::string scopeName(llvm::StringRef module);
+  std::optional<std::string> findScope(const NodeProto &node);
 
   Model &model;
   const ImportOptions &options;
@@ -225,11 +254,29 @@ private:
   llvm::StringMap<const TensorProto *> initializers;
   llvm::StringMap<const FunctionProto *> functions;
   llvm::DenseSet<const NodeProto *> needed;
-  std::string lossName, lossKind, logitsName, labelsName;
+  /// An output that is the loss, or a term of it.
+  struct LossTerm {
+    std::string output;
+    double weight = 1;
+  };
+  std::vector<LossTerm> lossTerms;
+  std::string lossKind, logitsName, labelsName; // of --loss
+  std::vector<LossParts> labelled;              // the terms of the loss that have labels
+  struct GradientOutput {
+    std::string target, output;
+    enum From { Flag, Signature, Name } from;
+  };
+  std::vector<GradientOutput> gradientOutputs;
+  /// Indices into parameters.list, and the outputs that are the gradients.
+  std::vector<std::pair<size_t, std::string>> gradients;
   std::string bindingNote;
   /// Scope of the module whose node is being imported; "" for the model itself,
   /// none if unknown.
   std::optional<std::string> currentScope;
+  /// Whether nodes take the scope of the parameter that was read last: a graph of forward and
+  /// backward whose nodes name no modules.
+  bool scopesAreLost = false;
+  std::string lastScope;                // of the parameter that was read last
   llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;

@@ -1,5 +1,7 @@
 //===- Loss.cpp - The loss as a sum over a count --------------------------===//
 #include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
@@ -29,31 +31,83 @@ static std::string freeName(StringRef wanted, const llvm::StringMap<Binding> &ta
   return name;
 }
 
+/// Reads an output that is the loss, or a term of it.
+FailureOr<LossParts> Importer::readLoss(StringRef name, Value &loss) {
+  FailureOr<Value> value = output(name);
+  if (mlir::failed(value))
+    return failure();
+  loss = *value;
+  if (tensor(loss).getNumElements() != 1 || !isa<FloatType>(tensor(loss).getElementType()))
+    return error("'" + displayName(name) + "' cannot be the loss: its type is " +
+                     Node::name(loss.getType()),
+                 training ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE),
+           failure();
+  auto known = lossParts.find(loss);
+  auto scalar = RankedTensorType::get({}, tensor(loss).getElementType());
+  if (loss.getType() != scalar)
+    loss = nn::ReshapeOp::create(builder, fileLocation(), scalar, loss);
+  if (known != lossParts.end())
+    return known->second;
+  return recognizeLoss(loss);
+}
+
+/// Whether a loss is a mean over labels, not over a number that is known.
+static bool isMeanOfLabels(Value loss, const LossParts &parts) {
+  return parts.sum != loss && !parts.count.getDefiningOp<nn::ConstantOp>();
+}
+
 LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
   current = nullptr;
   currentScope.reset();
   Location loc = fileLocation();
-  if (lossKind.empty()) {
-    FailureOr<Value> value = output(lossName);
-    if (mlir::failed(value))
+  std::vector<std::pair<Value, LossParts>> terms;
+  SmallVector<double> weights;
+  if (!lossKind.empty()) {
+    FailureOr<LossParts> built = buildLoss(loss);
+    if (mlir::failed(built))
       return failure();
-    loss = *value;
-    if (tensor(loss).getNumElements() != 1 || !isa<FloatType>(tensor(loss).getElementType()))
-      return error("'" + displayName(lossName) + "' cannot be the loss: its type is " +
-                       Node::name(loss.getType()),
-                   training ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE),
-             failure();
-    auto scalar = RankedTensorType::get({}, tensor(loss).getElementType());
-    auto known = lossParts.find(loss);
-    if (loss.getType() != scalar)
-      loss = nn::ReshapeOp::create(builder, loc, scalar, loss);
-    if (known != lossParts.end())
-      parts = known->second;
-    else
-      parts = {loss, nn::splat(builder, loc, scalar, 1.0)};
-    return success();
+    terms.push_back({loss, *built});
+    weights.push_back(1);
   }
+  for (const LossTerm &term : lossTerms) {
+    FailureOr<LossParts> read = readLoss(term.output, loss);
+    if (mlir::failed(read))
+      return failure();
+    terms.push_back({loss, *read});
+    weights.push_back(term.weight);
+  }
+  for (const auto &[value, each] : terms)
+    if (each.labels)
+      labelled.push_back(each);
+  std::tie(loss, parts) = terms.front();
+  if (terms.size() == 1 && weights.front() == 1)
+    return success();
 
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  loss = {};
+  for (auto [term, weight] : llvm::zip(terms, weights)) {
+    Value value = term.first;
+    if (value.getType() != scalar)
+      value = nn::CastOp::create(builder, loc, scalar, value);
+    if (weight != 1)
+      value =
+          nn::MulOp::create(builder, loc, scalar, value, nn::splat(builder, loc, scalar, weight));
+    loss = loss ? Value(nn::AddOp::create(builder, loc, scalar, loss, value)) : value;
+  }
+  // The sum is the mean of its first mean over labels: each micro-batch has the weight of its
+  // labels.
+  auto mean =
+      llvm::find_if(terms, [](auto &term) { return isMeanOfLabels(term.first, term.second); });
+  if (mean == terms.end())
+    parts = {loss, nn::splat(builder, loc, scalar, 1.0)};
+  else
+    parts = asMean(builder, loc, loss, mean->first, mean->second.count);
+  return success();
+}
+
+/// Builds the loss that --loss defines.
+FailureOr<LossParts> Importer::buildLoss(Value &loss) {
+  Location loc = fileLocation();
   FailureOr<Value> logits = output(logitsName);
   if (mlir::failed(logits))
     return failure();
@@ -93,6 +147,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
                  SHALE_EXIT_USAGE),
            failure();
 
+  LossParts parts;
   auto scalar = RankedTensorType::get({}, type.getElementType());
   if (mse) {
     Value difference = nn::SubOp::create(builder, loc, type, *logits, labels);
@@ -104,7 +159,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
             : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, square, dims));
     parts.count = nn::splat(builder, loc, scalar, double(type.getNumElements()));
     loss = nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count);
-    return success();
+    return parts;
   }
   int64_t classes = type.getShape().back(),
           rows = type.getNumElements() / std::max<int64_t>(classes, 1);
@@ -114,7 +169,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
       builder, loc, RankedTensorType::get({rows}, tensor(labels).getElementType()), labels);
   parts = buildCrossEntropy(builder, loc, flat, picked, -100);
   loss = buildMean(builder, loc, parts);
-  return success();
+  return parts;
 }
 
 LossParts onnx::buildCrossEntropy(OpBuilder &builder, Location loc, Value logits, Value labels,

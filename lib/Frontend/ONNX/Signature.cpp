@@ -29,11 +29,12 @@ static StringRef quoted(StringRef text) {
   return text.substr(open + 1).take_until([&](char c) { return c == text[open]; });
 }
 
-/// Returns the lines of the signature's inputs: (name, kind and target).
-static SmallVector<std::pair<StringRef, StringRef>> inputLines(const GraphProto &graph) {
+/// Returns the lines of the signature's inputs, or of its outputs: (name, kind and target).
+static SmallVector<std::pair<StringRef, StringRef>> linesOf(const GraphProto &graph, bool inputs) {
   StringRef text =
       metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
-  text = text.split("# outputs").first;
+  auto [before, after] = text.split("# outputs");
+  text = inputs ? before : after;
   SmallVector<StringRef> lines;
   text.split(lines, '\n');
   SmallVector<std::pair<StringRef, StringRef>> entries;
@@ -45,7 +46,7 @@ static SmallVector<std::pair<StringRef, StringRef>> inputLines(const GraphProto 
 
 std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
   std::vector<SignatureEntry> entries;
-  for (auto [placeholder, rest] : inputLines(graph)) {
+  for (auto [placeholder, rest] : linesOf(graph, /*inputs=*/true)) {
     bool isParameter = rest.starts_with("PARAMETER");
     if (!isParameter && !rest.starts_with("BUFFER"))
       continue;
@@ -58,9 +59,23 @@ std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
 
 std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
   std::vector<std::string> names;
-  for (auto [name, rest] : inputLines(graph))
+  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
     names.push_back(name.str());
   return names;
+}
+
+llvm::StringMap<std::string> onnx::readGradientOutputs(const GraphProto &graph) {
+  llvm::StringMap<std::string> targets, outputs; // by the program's name; by the graph's
+  for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
+    if (rest.starts_with("GRADIENT_TO_PARAMETER"))
+      targets[name] = quoted(rest.split("target=").second).str();
+  for (const ValueInfoProto &output : graph.output()) {
+    StringRef original = metadata(output.metadata_props(), "pkg.torch.onnx.original_node_name");
+    auto target = targets.find(original.empty() ? StringRef(output.name()) : original);
+    if (target != targets.end() && !target->second.empty())
+      outputs[output.name()] = target->second;
+  }
+  return outputs;
 }
 
 StringRef onnx::moduleOf(StringRef target) {

@@ -22,9 +22,26 @@ static Value classesLast(Node &node, Value scores) {
                       {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
-/// Returns the sum of -row[label] and the number of rows, without rows whose label is `ignore`;
-/// rows [N, C], labels [N].
-static LossParts pickClasses(Node &node, Value rows, Value labels, int64_t ignore) {
+/// Turns rows [N * d, C] into scores of the shape [N, C, d...].
+static Value classesSecond(Node &node, Value rows, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> last(shape), perm = {0, int64_t(shape.size()) - 1};
+  last.erase(last.begin() + 1);
+  last.push_back(shape[1]);
+  for (int64_t i = 1; i + 1 < int64_t(shape.size()); ++i)
+    perm.push_back(i);
+  return node.transpose(node.reshape(rows, last), perm);
+}
+
+namespace {
+/// The losses of rows: -weight[label] * row[label], and weight[label]; zero where the label is
+/// ignored.
+struct RowLosses {
+  Value losses, weights; // [N]
+};
+} // namespace
+
+/// Picks the losses of rows of log-probabilities [N, C]; labels [N]; `weights` [C] or null: all 1.
+static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignore, Value weights) {
   auto type = Node::type(rows), ids = Node::type(labels);
   Value classes = node.create<nn::IotaOp>(
       RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
@@ -35,37 +52,54 @@ static LossParts pickClasses(Node &node, Value rows, Value labels, int64_t ignor
   if (!isLabel || !counts)
     return {};
   auto floats = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
-  Value zeros = node.constant(type, 0), one = node.constant(floats, 1),
-        zero = node.constant(floats, 0);
-  Value picked = node.reduce(nn::ReduceKind::Sum,
-                             node.create<nn::SelectOp>(type, isLabel, rows, zeros), {1}, false);
-  Value kept = node.create<nn::SelectOp>(floats, counts, picked, zero);
-  LossParts parts;
-  parts.sum = node.unary<nn::NegOp>(node.reduce(nn::ReduceKind::Sum, kept, {0}, false));
-  parts.count = node.reduce(nn::ReduceKind::Sum,
-                            node.create<nn::SelectOp>(floats, counts, one, zero), {0}, false);
-  parts.labels = labels;
-  parts.logits = rows;
-  return parts;
+  Value zeros = node.constant(type, 0), zero = node.constant(floats, 0);
+  auto pick = [&](Value from) -> Value {
+    Value picked = from ? node.create<nn::SelectOp>(type, isLabel, from, zeros) : Value();
+    picked = node.reduce(nn::ReduceKind::Sum, picked, {1}, false);
+    return picked ? node.create<nn::SelectOp>(floats, counts, picked, zero) : Value();
+  };
+  RowLosses result;
+  if (weights) {
+    Value table = node.broadcast(node.reshape(weights, {1, type.getDimSize(1)}), type.getShape());
+    result.weights = pick(table);
+    rows = table ? node.binary<nn::MulOp>(rows, table) : Value();
+  } else {
+    result.weights = node.create<nn::SelectOp>(floats, counts, node.constant(floats, 1), zero);
+  }
+  result.losses = node.unary<nn::NegOp>(pick(rows));
+  return result;
 }
 
-/// `logits` are logits, or with `isLog` log-probabilities.
+/// Builds sum / weight, where a weight of zero counts as one.
+static Value weightedMean(Node &node, const LossParts &parts) {
+  auto scalar = Node::type(parts.sum);
+  Value isPositive = node.binary(parts.count, node.constant(scalar, 0), nn::Predicate::GT);
+  Value divisor = isPositive ? node.create<nn::SelectOp>(scalar, isPositive, parts.count,
+                                                         node.constant(scalar, 1))
+                             : Value();
+  return divisor ? node.binary<nn::DivOp>(parts.sum, divisor) : Value();
+}
+
+/// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
+/// log-probabilities.
 static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   auto type = Node::type(logits), ids = Node::type(node.input(1));
-  if (type.getRank() < 2 || ids.getRank() != type.getRank() - 1 ||
+  SmallVector<int64_t> labelled(type.getShape());
+  if (labelled.size() > 1)
+    labelled.erase(labelled.begin() + 1);
+  if (type.getRank() < 2 || ids.getShape() != ArrayRef<int64_t>(labelled) ||
       !isa<FloatType>(type.getElementType()) ||
-      (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32)) ||
-      ids.getNumElements() * type.getDimSize(1) != type.getNumElements())
+      (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32)))
     return node.error("scores " + Node::name(type) + " and labels " + Node::name(ids) +
                       " do not fit");
-  if (node.has(2))
-    return node.error("weights of classes are not supported yet");
-  if (node.wants(1))
-    return node.error("its second result (log-probabilities) is not supported yet");
+  Value weights = node.input(2);
+  if (weights &&
+      Node::type(weights) != RankedTensorType::get({type.getDimSize(1)}, type.getElementType()))
+    return node.error("weights " + Node::name(weights.getType()) + " do not fit the " +
+                      Twine(type.getDimSize(1)) + " classes of " + Node::name(type));
   std::string reduction = node.stringAttr("reduction", "mean");
-  if (reduction != "mean" && reduction != "sum")
-    return node.error("reduction '" + displayName(reduction) +
-                      "' is not supported yet (mean and sum are)");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    return node.error("reduction '" + displayName(reduction) + "' is not one of none, sum, mean");
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
   int64_t ignore =
@@ -74,15 +108,33 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
         labels = node.reshape(node.input(1), {ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  LossParts parts = isLog ? pickClasses(node, rows, labels, ignore)
-                          : buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
+  bool fused = !isLog && !weights && reduction != "none";
+  Value logRows = isLog ? rows : fused && !node.wants(1) ? Value() : logSoftmax(node, rows);
+  if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
+    node.set(1, logRows ? classesSecond(node, logRows, type.getShape()) : Value());
+  LossParts parts;
+  if (fused) {
+    parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
+  } else if (logRows) {
+    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights);
+    if (reduction == "none") {
+      node.set(0, picked.losses ? node.reshape(picked.losses, ids.getShape()) : Value());
+      return success();
+    }
+    parts.sum = node.reduce(nn::ReduceKind::Sum, picked.losses, {0}, false);
+    parts.count = node.reduce(nn::ReduceKind::Sum, picked.weights, {0}, false);
+    parts.labels = labels;
+    parts.logits = rows;
+  }
   if (!parts.sum || !parts.count)
     return failure();
   Value loss = parts.sum;
   if (reduction == "mean")
-    loss = buildMean(node.builder, node.loc, parts);
+    loss = weights ? weightedMean(node, parts) : buildMean(node.builder, node.loc, parts);
   else
     parts.count = node.constant(Node::type(loss), 1);
+  if (!loss)
+    return failure();
   node.importer.lossParts[loss] = parts;
   node.set(0, loss);
   return success();
@@ -109,7 +161,7 @@ static LogicalResult importNegativeLogLikelihood(Node &node) {
     made = reshape.getInput();
   }
   auto it = node.importer.logSoftmaxOf.find(made);
-  if (type.getRank() != 2 || it == node.importer.logSoftmaxOf.end())
+  if (type.getRank() != 2 || it == node.importer.logSoftmaxOf.end() || node.has(2))
     return importLoss(node, scores, /*isLog=*/true);
   return importLoss(node, node.reshape(it->second, type.getShape()));
 }

@@ -17,7 +17,7 @@ static Value withLast(Node &node, Value value, int64_t axis,
   return turned ? node.transpose(body(turned), perm) : Value();
 }
 
-static Value logSoftmax(Node &node, Value x) {
+Value onnx::logSoftmax(Node &node, Value x) {
   int64_t last = Node::type(x).getRank() - 1;
   Value peak =
       node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true), Node::type(x).getShape());

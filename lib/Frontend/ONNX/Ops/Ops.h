@@ -46,6 +46,9 @@ mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t a
 mlir::Value wrapped(Node &node, mlir::Value indices, llvm::ArrayRef<int64_t> sizes,
                     mlir::Value table = {}, bool isRead = true);
 
+/// Returns the logarithm of the softmax over the last dimension; null after an error.
+mlir::Value logSoftmax(Node &node, mlir::Value x);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_OPS_OPS_H

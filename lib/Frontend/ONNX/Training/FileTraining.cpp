@@ -29,14 +29,14 @@ LogicalResult Importer::completeGraph() {
 
 LogicalResult Importer::readTraining() {
   if (!training && model.proto().training_info_size() == 0)
-    return chooseLoss();
+    return mlir::failed(findGradientOutputs()) ? failure() : chooseLoss();
   if (!training) {
     FailureOr<FileTraining> read = readTrainingInfo(*this, model, initializers);
     if (mlir::failed(read))
       return failure();
     training = std::move(*read);
   }
-  lossName = training->loss;
+  lossTerms.push_back({training->loss, 1});
   return checkTrainingFlags();
 }
 
@@ -51,6 +51,10 @@ LogicalResult Importer::checkTrainingFlags() {
     return contradicts("loss", options.loss, loss);
   if (!options.lossOutput.empty() && options.lossOutput != training->loss)
     return contradicts("loss-output", options.lossOutput, loss);
+  if (!options.gradients.empty())
+    return contradicts("gradient",
+                       options.gradients.front().first + "=" + options.gradients.front().second,
+                       "computes its gradients");
   if (!options.parameters.freeze.empty())
     return contradicts("freeze", options.parameters.freeze, "says which parameters are trained");
   return success();

@@ -1,0 +1,214 @@
+//===- RecognizeLoss.cpp - Losses that a graph writes out -----------------===//
+//
+// A mean over labels has to be a mean over the labels of the whole step, on any number of
+// micro-batches. A loss that is written out shows its sum and its count as a quotient; a sum of
+// several losses is a mean over the labels of the first of these.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Strips casts and changes of shape.
+static Value peel(Value value) {
+  while (isa_and_nonnull<nn::ReshapeOp, nn::BroadcastOp, nn::CastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// Returns the count of a divisor: c of c, max(c, number) and select(.., c, number).
+static Value countIn(Value divisor) {
+  Operation *op = divisor.getDefiningOp();
+  auto isNumber = [](Value value) {
+    return isa_and_nonnull<nn::ConstantOp>(peel(value).getDefiningOp());
+  };
+  if (auto max = dyn_cast_or_null<nn::MaxOp>(op)) {
+    if (isNumber(max.getRhs()))
+      return max.getLhs();
+    if (isNumber(max.getLhs()))
+      return max.getRhs();
+  }
+  if (auto select = dyn_cast_or_null<nn::SelectOp>(op); select && isNumber(select.getOnFalse()))
+    return select.getOnTrue();
+  return divisor;
+}
+
+bool Importer::isCountOfData(Value value) const {
+  llvm::SetVector<Value> work;
+  work.insert(value);
+  bool sums = false, reads = false;
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (isa<BlockArgument>(work[i])) {
+      if (llvm::is_contained(stateValues, work[i]))
+        return false;
+      reads = true;
+      continue;
+    }
+    Operation *op = work[i].getDefiningOp();
+    if (auto loss = dyn_cast<nn::CrossEntropyOp>(op); loss && work[i] == loss.getCount()) {
+      sums = reads = true;
+      continue;
+    }
+    auto reduce = dyn_cast<nn::ReduceOp>(op);
+    sums |= reduce && reduce.getKind() == nn::ReduceKind::Sum;
+    for (Value operand : op->getOperands())
+      work.insert(operand);
+  }
+  return sums && reads;
+}
+
+/// Finds a quotient by a count among the terms and factors of a scalar.
+static nn::DivOp findQuotient(Value loss, llvm::function_ref<bool(Value)> isCount) {
+  llvm::SetVector<Value> work;
+  work.insert(loss);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Operation *op = work[i].getDefiningOp();
+    if (!isa_and_nonnull<nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::NegOp, nn::ReshapeOp,
+                         nn::CastOp>(op) ||
+        tensor(work[i]).getNumElements() != 1)
+      continue;
+    if (auto quotient = dyn_cast<nn::DivOp>(op); quotient && isCount(quotient.getRhs()))
+      return quotient;
+    for (Value operand : op->getOperands())
+      work.insert(operand);
+  }
+  return {};
+}
+
+LossParts onnx::asMean(OpBuilder &builder, Location loc, Value &loss, Value mean, Value count) {
+  auto scalar = tensor(loss);
+  auto toScalar = [&](Value value) -> Value {
+    if (tensor(value).getRank() != 0)
+      value = nn::ReshapeOp::create(
+          builder, loc, RankedTensorType::get({}, tensor(value).getElementType()), value);
+    if (value.getType() != scalar)
+      value = nn::CastOp::create(builder, loc, scalar, value);
+    return value;
+  };
+  LossParts parts;
+  parts.count = toScalar(count);
+  while (isa_and_nonnull<nn::ReshapeOp, nn::CastOp>(mean.getDefiningOp()))
+    mean = mean.getDefiningOp()->getOperand(0);
+  Value divisor = parts.count;
+  if (auto quotient = mean.getDefiningOp<nn::DivOp>(); quotient && quotient.getRhs() != count) {
+    // The same bound on the count, which may have been of another type or shape.
+    Value bound = quotient.getRhs();
+    if (auto max = bound.getDefiningOp<nn::MaxOp>())
+      divisor = nn::MaxOp::create(builder, loc, scalar, parts.count,
+                                  toScalar(max.getLhs() == count ? max.getRhs() : max.getLhs()));
+    else if (auto select = bound.getDefiningOp<nn::SelectOp>())
+      divisor = nn::SelectOp::create(builder, loc, scalar,
+                                     nn::CompareOp::create(builder, loc, nn::boolScalar(scalar),
+                                                           nn::Predicate::GT, parts.count,
+                                                           nn::splat(builder, loc, scalar, 0)),
+                                     parts.count, toScalar(select.getOnFalse()));
+  }
+  parts.sum = nn::MulOp::create(builder, loc, scalar, loss, divisor);
+  loss = nn::DivOp::create(builder, loc, scalar, parts.sum, divisor);
+  return parts;
+}
+
+/// Returns the scores that a one-hot mask multiplies or selects; null if none.
+static Value scoresOf(Value mask) {
+  SmallVector<Value> work{mask};
+  for (size_t i = 0; i < work.size() && i < 16; ++i)
+    for (Operation *user : work[i].getUsers()) {
+      if (isa<nn::CastOp, nn::BroadcastOp, nn::ReshapeOp, nn::TransposeOp>(user)) {
+        work.push_back(user->getResult(0));
+      } else if (auto product = dyn_cast<nn::MulOp>(user)) {
+        return product.getLhs() == work[i] ? product.getRhs() : product.getLhs();
+      } else if (auto select = dyn_cast<nn::SelectOp>(user);
+                 select && select.getCondition() == work[i]) {
+        if (peel(select.getOnTrue()).getDefiningOp<nn::ConstantOp>()) // one-hot numbers
+          work.push_back(select.getResult());
+        else
+          return select.getOnTrue();
+      }
+    }
+  return {};
+}
+
+/// Sets labels and scores of the op if it compares labels with classes or picks the score of a
+/// label.
+static bool readLabels(Operation *op, LossParts &parts) {
+  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
+    parts.labels = loss.getLabels(), parts.logits = loss.getLogits();
+    parts.isGuess = false;
+    return true;
+  }
+  parts.isGuess = true;
+  if (auto pick = dyn_cast<nn::GatherNdOp>(op)) {
+    auto scores = tensor(pick.getInput()), at = tensor(pick.getIndices());
+    if (!isa<FloatType>(scores.getElementType()) || at.getShape().back() != 1 ||
+        int64_t(pick.getBatchDims()) + 1 != scores.getRank())
+      return false;
+    parts.labels = pick.getIndices(), parts.logits = pick.getInput();
+    return true;
+  }
+  auto compare = dyn_cast<nn::CompareOp>(op);
+  if (!compare || compare.getPredicate() != nn::Predicate::EQ ||
+      !tensor(compare.getLhs()).getElementType().isSignlessInteger())
+    return false;
+  auto isClasses = [](Value value) {
+    Operation *op = peel(value).getDefiningOp();
+    auto constant = dyn_cast_or_null<nn::ConstantOp>(op);
+    auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+    return isa_and_nonnull<nn::IotaOp>(op) || (dense && !dense.isSplat());
+  };
+  bool left = isClasses(compare.getLhs()), right = isClasses(compare.getRhs());
+  if (left == right)
+    return false;
+  parts.labels = peel(left ? compare.getRhs() : compare.getLhs());
+  parts.logits = scoresOf(compare.getResult());
+  return bool(parts.logits);
+}
+
+void Importer::findLabels(Value loss, LossParts &parts) const {
+  llvm::SetVector<Value> work;
+  work.insert(loss);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Operation *op = work[i].getDefiningOp();
+    if (!op)
+      continue;
+    LossParts found = parts;
+    if (readLabels(op, found)) {
+      parts = found;
+      return;
+    }
+    for (Value operand : op->getOperands())
+      work.insert(operand);
+  }
+}
+
+LossParts Importer::recognizeLoss(Value &loss) {
+  LossParts parts;
+  Location loc = fileLocation();
+  auto isCount = [&](Value divisor) { return isCountOfData(countIn(divisor)); };
+  Value whole = loss;
+  if (nn::DivOp quotient = findQuotient(loss, isCount)) {
+    Value count = countIn(quotient.getRhs());
+    if (quotient.getResult() == loss) {
+      parts.sum = quotient.getLhs();
+      parts.count = count;
+    } else {
+      parts = asMean(builder, loc, loss, quotient, count);
+    }
+  } else {
+    parts = {loss, nn::splat(builder, loc, tensor(loss), 1.0)};
+  }
+  findLabels(whole, parts);
+  return parts;
+}
