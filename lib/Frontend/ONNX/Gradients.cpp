@@ -29,13 +29,15 @@ static std::string listNames(ArrayRef<std::string> names) {
 }
 
 /// Returns what the name of an output says it is the gradient of: P in grad.P, P.grad, grad_P and
-/// P_grad; empty if the name has none of these forms.
-static StringRef gradientTarget(StringRef output) {
+/// P_grad; empty if the name has none of these forms. The last two may be other words (grad_norm):
+/// `isWord` is set.
+static StringRef gradientTarget(StringRef output, bool &isWord) {
   StringRef target = output;
-  if (target.consume_front("grad.") || target.consume_back(".grad") ||
-      target.consume_front("grad_") || target.consume_back("_grad"))
+  isWord = false;
+  if (target.consume_front("grad.") || target.consume_back(".grad"))
     return target;
-  return "";
+  isWord = true;
+  return target.consume_front("grad_") || target.consume_back("_grad") ? target : "";
 }
 
 LogicalResult Importer::findGradientOutputs() {
@@ -62,11 +64,13 @@ LogicalResult Importer::findGradientOutputs() {
   for (const ValueInfoProto &output : graph.output()) {
     if (byFlag.contains(output.name()) || output.name() == options.lossOutput)
       continue;
+    bool isWord;
     auto listed = signature.find(output.name());
     if (listed != signature.end())
       gradientOutputs.push_back({listed->second, output.name(), GradientOutput::Signature});
-    else if (StringRef target = gradientTarget(output.name()); !target.empty())
-      gradientOutputs.push_back({target.str(), output.name(), GradientOutput::Name});
+    else if (StringRef target = gradientTarget(output.name(), isWord); !target.empty())
+      gradientOutputs.push_back(
+          {target.str(), output.name(), isWord ? GradientOutput::Word : GradientOutput::Name});
   }
   return success();
 }
@@ -96,7 +100,6 @@ LogicalResult Importer::matchGradients() {
     others.insert(input.name());
   std::vector<std::string> unknown;
   std::map<size_t, GradientOutput> chosen; // by parameter
-  bool byNameOnly = true;
   for (const GradientOutput &given : gradientOutputs) {
     std::optional<size_t> index = parameterNamed(given.target);
     if (!index) {
@@ -106,12 +109,11 @@ LogicalResult Importer::matchGradients() {
                          "'; --describe --gradient none lists them",
                      SHALE_EXIT_USAGE),
                failure();
-      if (!others.contains(given.target))
+      if (given.from != GradientOutput::Word && !others.contains(given.target))
         unknown.push_back(given.output);
       continue;
     }
     const Parameter &parameter = parameters.list[*index];
-    byNameOnly &= given.from == GradientOutput::Name;
     if (!parameter.isParameter || !stateValues[*index] || isFrozen(parameter.name))
       continue;
     auto [entry, isNew] = chosen.try_emplace(*index, given);
@@ -125,15 +127,13 @@ LogicalResult Importer::matchGradients() {
                  given.from == GradientOutput::Flag ? SHALE_EXIT_USAGE : SHALE_EXIT_DATA),
            failure();
   }
-  if (chosen.empty() && byNameOnly && unknown.empty()) {
-    gradientOutputs.clear();
-    return success();
-  }
   if (!unknown.empty())
     return error("outputs " + listNames(unknown) +
                  " have the names of gradients, but of no parameter: rename them, pass --gradient "
                  "PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients"),
            failure();
+  if (chosen.empty())
+    return success();
   if (!lossKind.empty() || lossTerms.size() > 1 || lossTerms.front().weight != 1)
     return error(
                "the graph computes gradients (output '" +

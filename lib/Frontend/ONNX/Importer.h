@@ -264,7 +264,7 @@ private:
   std::vector<LossParts> labelled;              // the terms of the loss that have labels
   struct GradientOutput {
     std::string target, output;
-    enum From { Flag, Signature, Name } from;
+    enum From { Flag, Signature, Name, Word } from;
   };
   std::vector<GradientOutput> gradientOutputs;
   /// Indices into parameters.list, and the outputs that are the gradients.

@@ -36,8 +36,9 @@ CASES = {
     "shape": joint(outputs=[("grad.w", [2, 4]), ("grad.b", [2])], weight="dw", more=[node("Transpose", ["dw"], ["grad.w"], "turned", perm=[1, 0])]),
     "twice": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2]), ("b.grad", [2])], more=[node("Identity", ["grad.b"], ["b.grad"], "again")]),
     "unknown": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2]), ("grad.c", [2])], more=[node("Identity", ["grad.b"], ["grad.c"], "again")]),
-    "of-input": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2]), ("grad.x", ["batch", 4])],
-                      more=[node("Transpose", ["w"], ["wt"], "wt", perm=[1, 0]), node("MatMul", ["dy", "wt"], ["grad.x"], "dx")]),
+    "of-input": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2]), ("grad.x", ["batch", 4]), ("grad_norm", [])],
+                      more=[node("Transpose", ["w"], ["wt"], "wt", perm=[1, 0]), node("MatMul", ["dy", "wt"], ["grad.x"], "dx"),
+                            node("ReduceL2", ["grad.w"], ["grad_norm"], "norm", keepdims=0)]),
     "undefined": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2])], bias="other"),
     "integer": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2])], bias="db", more=[node("Cast", ["db"], ["grad.b"], "cast_db", to=INT64)]),
 }
