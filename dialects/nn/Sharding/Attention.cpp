@@ -1,6 +1,5 @@
 //===- Attention.cpp - Batch rows and heads in parallel -------------------===//
 #include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -82,7 +81,7 @@ static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &build
     if (ids[i] >= 0 && !local.axes[ids[i]].empty()) {
       Value begin =
           pieceOffset(builder, op.getLoc(), local.axes[ids[i]], piece[i] * stride, scalar);
-      offset = offset ? AddOp::create(builder, op.getLoc(), offset, begin).getResult() : begin;
+      offset = addOffset(builder, op.getLoc(), offset, begin);
     }
     stride *= whole[i];
   }

@@ -2,7 +2,6 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
@@ -54,7 +53,7 @@ FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, const LocalF
   ShardingRule rule = getShardingRule();
   for (int64_t factor : rule.results[0][getDim()])
     if (!local.axes[factor].empty())
-      value = AddOp::create(
+      value = addOffset(
           builder, getLoc(), value,
           pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(getDim()), type));
   return SmallVector<Value>{value};

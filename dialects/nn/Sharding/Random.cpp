@@ -1,6 +1,5 @@
 //===- Random.cpp - Random numbers of a slice ------------------------------===//
 #include "dialects/nn/Ops/Random.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 
 using namespace mlir;
@@ -31,7 +30,7 @@ FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const Loc
         continue;
       Value begin =
           pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(d) * stride, scalar);
-      offset = offset ? AddOp::create(builder, getLoc(), offset, begin).getResult() : begin;
+      offset = addOffset(builder, getLoc(), offset, begin);
     }
     stride *= shapeOf(getInput())[d];
   }

@@ -75,3 +75,7 @@ Value nn::pieceOffset(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes
     return index;
   return BroadcastOp::create(builder, loc, type, index, builder.getDenseI64ArrayAttr({}));
 }
+
+Value shale::nn::addOffset(OpBuilder &builder, Location loc, Value offset, Value other) {
+  return offset ? Value(AddOp::create(builder, loc, offset, other)) : other;
+}

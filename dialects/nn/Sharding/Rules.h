@@ -39,6 +39,10 @@ mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
                         llvm::ArrayRef<SplitAxis> axes, int64_t size, mlir::RankedTensorType type);
 
+/// Builds offset + other, or returns `other` if there is no offset.
+mlir::Value addOffset(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value offset,
+                      mlir::Value other);
+
 } // namespace shale::nn
 
 #endif // SHALE_NN_SHARDING_RULES_H

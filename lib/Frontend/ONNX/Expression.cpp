@@ -499,6 +499,12 @@ Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &
   return value;
 }
 
+Value onnx::transposed(OpBuilder &builder, Location loc, Value matrix) {
+  auto type = cast<RankedTensorType>(matrix.getType());
+  auto turned = type.clone({type.getDimSize(1), type.getDimSize(0)});
+  return nn::TransposeOp::create(builder, loc, turned, matrix, ArrayRef<int64_t>{1, 0});
+}
+
 std::string Expression::text(StringRef name) const {
   auto number = [](double value) {
     std::string text = llvm::formatv("{0:f6}", value).str();

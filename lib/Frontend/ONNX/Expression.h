@@ -102,6 +102,9 @@ mlir::Value buildExpression(mlir::OpBuilder &builder, mlir::Location loc,
                             const Expression &expression, mlir::Value parameter,
                             mlir::RankedTensorType type);
 
+/// Transposes a matrix.
+mlir::Value transposed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value matrix);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_EXPRESSION_H

@@ -7,8 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
@@ -130,11 +128,7 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
       }
       if (!use->second.transposed)
         return value;
-      auto type = cast<RankedTensorType>(value.getType());
-      auto turned =
-          RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
-      return Value(nn::TransposeOp::create(builder, locationOf(node), turned, value,
-                                           ArrayRef<int64_t>{1, 0}));
+      return transposed(builder, locationOf(node), value);
     }
   }
   if (const Binding *binding = scope.find(name))

@@ -1,6 +1,5 @@
 //===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Importer.h"
 
 using namespace mlir;
@@ -84,13 +83,7 @@ Value Importer::parameterIn(const TensorProto &tensor, const NodeProto &node) {
   for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
     if (!value || parameter.initializer != &tensor)
       continue;
-    if (!parameter.transposed)
-      return value;
-    auto type = cast<RankedTensorType>(value.getType());
-    auto turned =
-        RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
-    return nn::TransposeOp::create(builder, locationOf(node), turned, value,
-                                   ArrayRef<int64_t>{1, 0});
+    return parameter.transposed ? transposed(builder, locationOf(node), value) : value;
   }
   return {};
 }

@@ -2,7 +2,6 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -534,7 +533,7 @@ static LogicalResult importTrilu(Node &node) {
   auto index = RankedTensorType::get(matrix, node.builder.getI64Type());
   Value row = nn::IotaOp::create(node.builder, node.loc, index, 0);
   Value column = nn::IotaOp::create(node.builder, node.loc, index, 1);
-  Value edge = node.binary<nn::AddOp>(
+  Value edge = node.add(
       row, nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(index, diagonal)));
   Value keep = node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
   keep = node.broadcast(keep, type.getShape());
