@@ -12,9 +12,12 @@ AttentionSizes AttentionSizes::get(ShapedType query, ShapedType key, ShapedType 
   return {q[0], q[head], k[head], q[position], k[position], q[3], value.getShape()[3]};
 }
 
-int64_t AttentionSizes::getFlops(bool causal) const {
-  int64_t flops = 2 * batch * heads * length * keyLength * (depth + valueDepth);
-  return causal ? flops / 2 : flops;
+int64_t AttentionSizes::getFlops(bool causal, std::optional<int64_t> window) const {
+  auto of = [&](int64_t keys) { return 2 * batch * heads * length * keys * (depth + valueDepth); };
+  int64_t flops = causal ? of(keyLength) / 2 : of(keyLength);
+  if (!window || *window >= keyLength)
+    return flops;
+  return std::min(flops, of(causal ? *window : 2 * *window - 1));
 }
 
 std::optional<AttentionSizes> shale::nn::matchAttention(ShapedType query, ShapedType key,

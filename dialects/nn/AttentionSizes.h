@@ -22,7 +22,7 @@ struct AttentionSizes {
   bool sharesHeads() const { return keyHeads != 0 && heads != 0 && heads % keyHeads == 0; }
   /// Returns the floating-point operations of the two products of a forward pass, over visible
   /// pairs of positions only.
-  int64_t getFlops(bool causal) const;
+  int64_t getFlops(bool causal, std::optional<int64_t> window) const;
 };
 
 /// Returns the sizes if tensors or buffers of these types fit together: query [batch, heads,

@@ -105,6 +105,8 @@ private:
 template <typename OpT> static StringRef findUnsupported(OpT op) {
   if (op.getMask() || op.getSeen())
     return "it has a mask other than the causal one";
+  if (op.getWindow())
+    return "it has a window";
   if (op.getDropoutAttr())
     return "it drops probabilities";
   if (op.getCausal() && cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2) !=

@@ -2,8 +2,8 @@
 //
 // A mask is an addition (of 0 or a large negative number) or a select between a
 // score and such a number. It comes from constants (causal), from data (padding),
-// or from both. The parts are separated, so that a causal mask with padding does
-// not become a tensor of all pairs. If every score of a row may be hidden, it
+// or from both. The parts are separated, so that a causal mask or a window with
+// padding does not become a tensor of all pairs. If every score of a row may be hidden, it
 // matters which number hides them, and which part does: then parts with finite
 // numbers stay together.
 //
@@ -48,6 +48,47 @@ static DenseElementsAttr constantOf(Value value) {
   return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
 }
 
+namespace {
+/// Finds the band of distances that a mask shows.
+class BandFinder {
+public:
+  BandFinder(int64_t rows, int64_t columns)
+      : zero(rows - 1), hidden(rows + columns - 1), shown(rows + columns - 1) {}
+
+  /// Records an element by row - column.
+  void visit(int64_t difference, bool isHidden) {
+    int64_t at = difference + int64_t(hidden.size()) - 1 - zero;
+    (isHidden ? hidden : shown)[at] = true;
+  }
+
+  /// Returns the band; none if it is empty at distance 0, or hides only some of a distance.
+  std::optional<Band> find() const {
+    int64_t low = zero, high = zero, last = hidden.size() - 1;
+    while (low > 0 && !hidden[low - 1])
+      --low;
+    while (high < last && !hidden[high + 1])
+      ++high;
+    for (int64_t i = 0; i <= last; ++i)
+      if (i < low || i > high ? shown[i] : hidden[i])
+        return std::nullopt;
+    return Band{low == 0 ? -Band::kFar : low - zero, high == last ? Band::kFar : high - zero};
+  }
+
+private:
+  int64_t zero; ///< the number of distance 0
+  std::vector<bool> hidden, shown;
+};
+} // namespace
+
+/// Makes the mask a band if it is one.
+static void takeBand(ConstantMask &mask, const BandFinder &finder) {
+  std::optional<Band> band = finder.find();
+  if (!band)
+    return;
+  mask.kind = ConstantMask::Banded;
+  mask.band = *band;
+}
+
 static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, int64_t keys) {
   ConstantMask mask;
   ArrayRef<int64_t> shape = attr.getType().getShape();
@@ -57,12 +98,12 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
       (columns != keys && columns != 1))
     return mask;
   // `hidden`: the element hides its score; `zero`: it adds nothing.
-  bool causal = true, nothing = true, plain = true, rowAll = true;
+  bool nothing = true, plain = true, rowAll = true;
+  BandFinder finder(rows, columns);
   int64_t index = 0;
   auto visit = [&](bool hidden, bool zero, bool infinite) {
     int64_t column = index % columns, row = (index / columns) % rows;
-    bool later = column > row + (keys - queries);
-    causal &= hidden == later;
+    finder.visit(row - column, hidden);
     nothing &= !hidden;
     plain &= hidden || zero;
     rowAll &= hidden;
@@ -93,12 +134,9 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
       visitNumber(wide.convertToDouble());
     }
   }
-  if (nothing && plain)
-    mask.kind = ConstantMask::Nothing;
-  else if (causal && plain && rows == queries && columns == keys && !mask.hidesRows)
-    mask.kind = ConstantMask::Causal;
-  else
-    mask.kind = ConstantMask::Other;
+  mask.kind = nothing && plain ? ConstantMask::Nothing : ConstantMask::Other;
+  if (!nothing && plain && rows == queries && columns == keys && !mask.hidesRows)
+    takeBand(mask, finder);
   return mask;
 }
 
@@ -166,14 +204,14 @@ static ConstantMask classifyForm(const PositionForm &form, RankedTensorType type
   std::pair<int64_t, int64_t> factors{rank >= 2 ? direction[rank - 2] : 0,
                                       rank >= 1 ? direction[rank - 1] : 0};
   mask.hidesRows = hides && (isBatched || hidesRow(table, form.low, factors, rows, columns));
-  // Later keys are those with query - key < T - S.
-  bool causal = table.plain && !isBatched && factors == std::pair<int64_t, int64_t>(1, -1) &&
-                rows == queries && columns == keys && !mask.hidesRows;
-  for (auto [i, hidden] : llvm::enumerate(table.hidden))
-    causal &= hidden == (form.low + int64_t(i) < queries - keys);
-  mask.kind = !hides && table.plain ? ConstantMask::Nothing
-              : causal              ? ConstantMask::Causal
-                                    : ConstantMask::Other;
+  mask.kind = hides || !table.plain ? ConstantMask::Other : ConstantMask::Nothing;
+  if (hides && table.plain && !isBatched && factors == std::pair<int64_t, int64_t>(1, -1) &&
+      rows == queries && columns == keys && !mask.hidesRows) {
+    BandFinder finder(rows, columns);
+    for (auto [i, hidden] : llvm::enumerate(table.hidden))
+      finder.visit(form.low + int64_t(i), hidden);
+    takeBand(mask, finder);
+  }
   return mask;
 }
 
@@ -245,6 +283,13 @@ static bool mayHaveGradient(Value value) {
 
 namespace {
 
+/// A condition that holds for the keys of a band.
+struct BandCondition {
+  Band band;
+  Value source;
+  bool negated;
+};
+
 /// Strips the ops that mask scores, outermost first.
 class Layers {
 public:
@@ -264,6 +309,7 @@ private:
   Value rank4(Value value);
   Value withSign(Value value, bool negated);
   Value joined(Value a, Value b, bool sum);
+  void takeBands();
 
   bool guarded;
   MaskCache &cache;
@@ -272,10 +318,11 @@ private:
   int64_t queries, keys;
   MaskedScores result;
   SmallVector<Value> conditions; ///< a score is -inf unless all of them hold
-  Value finite;                  ///< the condition of `result.hidden`
-  bool finiteCausal = false;     ///< whether there is a causal constant of finite numbers
-  bool addsOutside = false;      ///< whether a mask is added after the one with `finite`
-  bool hidesInside = false;      ///< whether scores become -inf before the one with `finite`
+  SmallVector<BandCondition> bands;
+  Value finite;             ///< the condition of `result.hidden`
+  Band finiteBand;          ///< of constant masks with finite numbers
+  bool addsOutside = false; ///< whether a mask is added after the one with `finite`
+  bool hidesInside = false; ///< whether scores become -inf before the one with `finite`
 };
 
 } // namespace
@@ -341,10 +388,22 @@ bool Layers::takeInfinite(Value condition, bool negated) {
   if (mask && mask->kind == ConstantMask::Unfit)
     return false;
   result.mayHideRows |= !mask || mask->hidesRows;
-  if (mask && mask->kind != ConstantMask::Other)
-    result.causal |= mask->kind == ConstantMask::Causal;
+  if (mask && mask->kind == ConstantMask::Nothing)
+    return true;
+  if (mask && mask->kind == ConstantMask::Banded)
+    bands.push_back({mask->band, source, negated});
   else
     conditions.push_back(rank4(withSign(source, negated)));
+  return true;
+}
+
+/// Cuts `band` to that of a mask. Returns false if the mask has none, or attributes cannot describe
+/// the result.
+static bool cutBand(const ConstantMask &mask, Band &band) {
+  Band both = band & mask.band;
+  if (mask.kind != ConstantMask::Banded || !both.isExpressible())
+    return false;
+  band = both;
   return true;
 }
 
@@ -365,10 +424,8 @@ bool Layers::takeHidden(Value condition, bool negated, double hidden, bool added
   if (std::optional<ConstantMask> mask = cache.classify(source, negated, queries, keys)) {
     if (mask->kind == ConstantMask::Nothing)
       return true;
-    if (mask->kind == ConstantMask::Causal && hidden <= kHidden && !finiteCausal && !finite) {
-      finiteCausal = true;
+    if (hidden <= kHidden && !finite && cutBand(*mask, finiteBand))
       return true;
-    }
   }
   if (finite)
     return false;
@@ -393,8 +450,7 @@ bool Layers::takeAdded(Value added) {
       return false;
     if (mask->kind == ConstantMask::Nothing)
       return true;
-    if (mask->kind == ConstantMask::Causal && (mask->infinite || (!finiteCausal && !finite))) {
-      (mask->infinite ? result.causal : finiteCausal) = true;
+    if (mask->infinite ? cutBand(*mask, result.band) : !finite && cutBand(*mask, finiteBand)) {
       hidesInside |= bool(finite);
       return true;
     }
@@ -426,6 +482,19 @@ bool Layers::takeChoice(nn::SelectOp choice, Value &scores) {
                     /*added=*/false);
 }
 
+/// Makes one band of the conditions that are bands. Those that only keep it from being expressible
+/// stay conditions.
+void Layers::takeBands() {
+  Band all = result.band;
+  for (const BandCondition &each : bands)
+    all = all & each.band;
+  for (const BandCondition &each : bands)
+    if (all.isExpressible() || (result.band & each.band).isExpressible())
+      result.band = result.band & each.band;
+    else
+      conditions.push_back(rank4(withSign(each.source, each.negated)));
+}
+
 std::optional<MaskedScores> Layers::peel(Value scores) {
   double scale = 1;
   while (!peelScale(scores, scale).getDefiningOp<nn::MatmulOp>()) {
@@ -435,10 +504,14 @@ std::optional<MaskedScores> Layers::peel(Value scores) {
       return std::nullopt;
   }
   result.product = scores;
+  takeBands();
   // Finite numbers hide scores just as -inf does if no row can be hidden entirely.
-  if (finiteCausal && (result.mayHideRows || !conditions.empty() || finite))
-    return std::nullopt;
-  result.causal |= finiteCausal;
+  if (!finiteBand.isWhole()) {
+    if (result.mayHideRows || !conditions.empty() || finite ||
+        !(result.band & finiteBand).isExpressible())
+      return std::nullopt;
+    result.band = result.band & finiteBand;
+  }
   if (finite) {
     // The op masks in a fixed order: additions, finite numbers, -inf. Additions commute.
     if (!conditions.empty() || ((addsOutside || hidesInside) && !result.added))

@@ -5,19 +5,40 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Positions.h"
+#include <algorithm>
 #include <map>
 #include <tuple>
 
 namespace shale::recover {
+
+/// The keys that are seen: those whose distance from the query, t + (S - T) - s, is in [low, high].
+struct Band {
+  static constexpr int64_t kFar = int64_t(1) << 62;
+  int64_t low = -kFar, high = kFar;
+
+  /// Returns the keys that are in both bands.
+  Band operator&(const Band &other) const {
+    return {std::max(low, other.low), std::min(high, other.high)};
+  }
+  bool isWhole() const { return low == -kFar && high == kFar; }
+  bool isCausal() const { return low == 0; }
+  /// Returns the `window` of `nn.attention`; 0 if there is none.
+  int64_t getWindow() const { return high == kFar ? 0 : high + 1; }
+  /// Whether `causal` and `window` of `nn.attention` describe the band.
+  bool isExpressible() const {
+    return isCausal() || low == -high; // also if nothing is hidden
+  }
+};
 
 /// Classification of a constant mask, [.., T, S] with leading dimensions of any size.
 struct ConstantMask {
   enum Kind {
     Unfit,   ///< has another shape
     Nothing, ///< hides nothing and adds nothing
-    Causal,  ///< hides later positions and nothing else
+    Banded,  ///< hides what is outside of `band` and nothing else
     Other
   } kind = Unfit;
+  Band band;
   bool hidesRows = false; ///< whether some row is hidden entirely
   bool infinite = true;   ///< whether all elements that hide are -inf
 };
@@ -46,7 +67,7 @@ struct MaskedScores {
   mlir::Value seen;             ///< booleans, false hides; rank 4, or null
   std::optional<double> hidden; ///< replaces a hidden score, or is added to it; none: -inf
   bool added = false;           ///< whether `hidden` is added
-  bool causal = false;
+  Band band;                    ///< what `causal` and `window` describe
   bool mayHideRows = false;
 };
 

@@ -192,7 +192,8 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
     `softmax(q k^T * scale + mask) v` on [batch, heads, positions, width]
     becomes `nn.attention`. Factors on q, k and the scores become one scale. A
     constant mask that hides later positions, and nothing else, becomes
-    `causal`; one that hides nothing is removed. Keys and values that are
+    `causal`; one that shows only near positions becomes `window`; one that hides
+    nothing is removed. Keys and values that are
     repeated for groups of heads are read without the repetition.
     `select(is_nan(p), 0, p)` around the softmax becomes `guard` if a whole row
     may be hidden, and is removed otherwise.

@@ -115,7 +115,9 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
         rewriter, op.getLoc(), TypeRange{op.getType(), lse}, query, key, value, masked->mask,
         masked->seen, dropout ? dropout->getOperands().drop_front() : ValueRange(),
         masked->hidden ? rewriter.getF64FloatAttr(*masked->hidden) : FloatAttr(),
-        unit(masked->added), unit(guarded && masked->mayHideRows), unit(masked->causal),
+        unit(masked->added), unit(guarded && masked->mayHideRows), unit(masked->band.isCausal()),
+        masked->band.getWindow() ? rewriter.getI64IntegerAttr(masked->band.getWindow())
+                                 : IntegerAttr(),
         rewriter.getF64FloatAttr(scale),
         dropout ? nn::DropAttr::get(getContext(), dropout.getRatioAttr(), dropout.getId(), {})
                 : nn::DropAttr());

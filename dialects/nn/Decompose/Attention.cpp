@@ -50,14 +50,25 @@ template <typename OpT> Value scores(Composer &b, const Heads &h, OpT op) {
     Value hidden = b.splat(s, hiddenOf(op));
     s = b.select(whole(b, seen, s), s, op.getAdded() ? b.add(s, hidden) : hidden);
   }
-  if (!op.getCausal())
+  if (!op.getCausal() && !op.getWindow())
     return s;
   auto places =
       RankedTensorType::get(Composer::type(s).getShape(), IntegerType::get(s.getContext(), 64));
   Value row = b.iota(places, 2), column = b.iota(places, 3);
   Value last = b.add(row, b.splat(places, double(h.keys - h.rows)));
-  return b.select(b.compare(Predicate::LE, column, last), s,
-                  b.splat(s, -std::numeric_limits<double>::infinity()));
+  // Positions before `last`, and of these or of all, those of the window.
+  Value shown = op.getCausal() ? b.compare(Predicate::LE, column, last) : Value();
+  if (std::optional<int64_t> window = op.getWindow()) {
+    auto within = [&](Value from, Value to) { // to - from < window
+      Value near = b.compare(Predicate::LT, b.sub(to, from),
+                             b.splat(places, double(std::min(*window, h.rows + h.keys))));
+      shown = shown ? b.both(shown, near) : near;
+    };
+    within(column, last);
+    if (!op.getCausal())
+      within(last, column);
+  }
+  return b.select(shown, s, b.splat(s, -std::numeric_limits<double>::infinity()));
 }
 
 /// Applies dropout to the probabilities, or to their gradient.

@@ -24,7 +24,8 @@ SmallVector<Value> SdpaOp::decompose(OpBuilder &b) {
   auto attention = AttentionOp::create(b, getLoc(), TypeRange{result, getLse().getType()}, q, k, v,
                                        /*mask=*/Value(), /*seen=*/Value(), /*random=*/ValueRange(),
                                        /*hidden=*/FloatAttr(), /*added=*/UnitAttr(),
-                                       /*guard=*/UnitAttr(), getCausalAttr(), getScaleAttr(),
+                                       /*guard=*/UnitAttr(), getCausalAttr(),
+                                       /*window=*/IntegerAttr(), getScaleAttr(),
                                        /*dropout=*/DropAttr());
   return {exchanged(b, attention.getResult()), attention.getLse()};
 }
@@ -35,7 +36,8 @@ SmallVector<Value> SdpaGradOp::decompose(OpBuilder &b) {
   auto gradient = AttentionGradOp::create(
       b, getLoc(), TypeRange{q.getType(), k.getType(), v.getType()}, q, k, v, o, getLse(), grad,
       /*mask=*/Value(), /*seen=*/Value(), /*random=*/ValueRange(), /*hidden=*/FloatAttr(),
-      /*added=*/UnitAttr(), /*guard=*/UnitAttr(), getCausalAttr(), getScaleAttr(),
+      /*added=*/UnitAttr(), /*guard=*/UnitAttr(), getCausalAttr(), /*window=*/IntegerAttr(),
+      getScaleAttr(),
       /*dropout=*/DropAttr());
   SmallVector<Value> gradients{exchanged(b, gradient.getQueryGrad()),
                                exchanged(b, gradient.getKeyGrad()),

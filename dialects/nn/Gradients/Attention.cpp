@@ -14,11 +14,11 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
     return emitOpError("has no gradient for its mask");
   if (!resultGrads[0])
     return success();
-  auto grads = AttentionGradOp::create(builder, getLoc(), getQuery().getType(), getKey().getType(),
-                                       getValue().getType(), getQuery(), getKey(), getValue(),
-                                       getResult(), getLse(), resultGrads[0], getMask(), getSeen(),
-                                       getRandom(), getHiddenAttr(), getAddedAttr(), getGuardAttr(),
-                                       getCausalAttr(), getScaleAttr(), getDropoutAttr());
+  auto grads = AttentionGradOp::create(
+      builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(), getQuery(),
+      getKey(), getValue(), getResult(), getLse(), resultGrads[0], getMask(), getSeen(),
+      getRandom(), getHiddenAttr(), getAddedAttr(), getGuardAttr(), getCausalAttr(),
+      getWindowAttr(), getScaleAttr(), getDropoutAttr());
   for (unsigned i = 0; i < 3; ++i)
     operandGrads[i] = grads->getResult(i);
   return success();

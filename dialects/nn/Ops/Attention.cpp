@@ -54,7 +54,8 @@ static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFlo
 
 /// Checks the types and attributes that attention and its gradient share.
 static LogicalResult verifyAttention(Operation *op, Value query, Value key, Value value, Value mask,
-                                     Value seen, Type result, Type lse, double scale) {
+                                     Value seen, Type result, Type lse,
+                                     std::optional<int64_t> window, double scale) {
   auto q = cast<RankedTensorType>(query.getType());
   auto k = cast<RankedTensorType>(key.getType());
   auto v = cast<RankedTensorType>(value.getType());
@@ -83,19 +84,22 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, Valu
   }
   if (!std::isfinite(scale)) // attention_c4
     return op->emitOpError() << "scale must be finite; got " << scale;
+  if (window && *window < 1) // attention_c7
+    return op->emitOpError() << "window must be positive; got " << *window;
   return success();
 }
 
 /// Returns the operations of a forward pass.
-static int64_t attentionFlops(Value query, Value key, Value value, bool causal) {
+static int64_t attentionFlops(Value query, Value key, Value value, bool causal,
+                              std::optional<int64_t> window) {
   return AttentionSizes::get(cast<ShapedType>(query.getType()), cast<ShapedType>(key.getType()),
                              cast<ShapedType>(value.getType()), HeadOrder::HeadsFirst)
-      .getFlops(causal);
+      .getFlops(causal, window);
 }
 
 LogicalResult AttentionOp::verify() {
   if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(),
-                             getResult().getType(), getLse().getType(),
+                             getResult().getType(), getLse().getType(), getWindow(),
                              getScale().convertToDouble())) ||
       failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
@@ -112,12 +116,12 @@ SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
 }
 
 int64_t AttentionOp::getFlops() {
-  return attentionFlops(getQuery(), getKey(), getValue(), getCausal());
+  return attentionFlops(getQuery(), getKey(), getValue(), getCausal(), getWindow());
 }
 
 LogicalResult AttentionGradOp::verify() { // attention_grad_c1
   if (failed(verifyAttention(*this, getQuery(), getKey(), getValue(), getMask(), getSeen(),
-                             getOutput().getType(), getLse().getType(),
+                             getOutput().getType(), getLse().getType(), getWindow(),
                              getScale().convertToDouble())) ||
       failed(verifyHidden(*this, getSeen(), getHidden(), getAdded())))
     return failure();
@@ -125,7 +129,7 @@ LogicalResult AttentionGradOp::verify() { // attention_grad_c1
 }
 
 int64_t AttentionGradOp::getFlops() {
-  return attentionFlops(getQuery(), getKey(), getValue(), getCausal()) * 5 / 2;
+  return attentionFlops(getQuery(), getKey(), getValue(), getCausal(), getWindow()) * 5 / 2;
 }
 
 int64_t RopeOp::getPositionDim() {

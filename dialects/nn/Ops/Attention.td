@@ -14,7 +14,8 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
 
     Where `seen` is false, the score becomes `hidden` (-inf if not given), or with
     `added`, `hidden` is added to it. With `causal`, position t attends only to
-    positions s <= t + (S - T); the scores of others are -inf. A row whose scores
+    positions s <= t + (S - T); with `window` = W, only to positions that are fewer
+    than W from t + (S - T), on both sides. The scores of others are -inf. A row whose scores
     are all -inf is NaN. With `guard` the row and its lse are 0 instead, and it
     has no gradient.
 
@@ -34,17 +35,19 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
     - (C5) with `dropout` there are three random operands, or four and `of` = [B, G, R, T, S] of the whole with
       R query heads per key head; without it there are none. Ratio and id are as in `nn.dropout`.
     - (C6) `hidden` requires seen and is finite or -inf; `added` requires a finite `hidden`.
+    - (C7) window is positive.
 
     Example: `%o, %lse = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        Optional<NN_FloatTensor>:$mask, Optional<NN_BoolTensor>:$seen, Variadic<NN_RandomScalar>:$random,
-                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, F64Attr:$scale,
+                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
                        OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`mask` $mask^ `:` type($mask))?
     (`seen` $seen^ `:` type($seen) (`hidden` `=` $hidden^)? (`added` $added^)?)? (`guard` $guard^)? (`causal` $causal^)?
+    (`window` `=` $window^)?
     `scale` `=` $scale
     (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
   }];
@@ -68,12 +71,13 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [Pure, AttrSizedOperandSegments
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        NN_FloatTensor:$output, NN_FloatTensor:$lse, NN_FloatTensor:$grad,
                        Optional<NN_FloatTensor>:$mask, Optional<NN_BoolTensor>:$seen, Variadic<NN_RandomScalar>:$random,
-                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, F64Attr:$scale,
+                       OptionalAttr<F64Attr>:$hidden, UnitAttr:$added, UnitAttr:$guard, UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
                        OptionalAttr<NN_DropAttr>:$dropout);
   let results = (outs NN_FloatTensor:$query_grad, NN_FloatTensor:$key_grad, NN_FloatTensor:$value_grad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`mask` $mask^ `:` type($mask))?
     (`seen` $seen^ `:` type($seen) (`hidden` `=` $hidden^)? (`added` $added^)?)? (`guard` $guard^)? (`causal` $causal^)?
+    (`window` `=` $window^)?
     `scale` `=` $scale
     (`dropout` $dropout^ `(` $random `:` type($random) `)`)? attr-dict `:` type($query) `,` type($key) `,` type($value) `,`
     type($output) `,` type($lse)

@@ -41,7 +41,7 @@ LogicalResult SdpaOp::verify() {
                     getLse().getType(), getCausal(), getScale().convertToDouble());
 }
 
-int64_t SdpaOp::getFlops() { return sizesOf(*this).getFlops(getCausal()); }
+int64_t SdpaOp::getFlops() { return sizesOf(*this).getFlops(getCausal(), std::nullopt); }
 
 LogicalResult SdpaGradOp::verify() {
   if (failed(verifySdpa(*this, getQuery(), getKey(), getValue(), getOutput().getType(),
@@ -61,7 +61,9 @@ LogicalResult SdpaGradOp::verify() {
   return success();
 }
 
-int64_t SdpaGradOp::getFlops() { return sizesOf(*this).getFlops(getCausal()) * 5 / 2; }
+int64_t SdpaGradOp::getFlops() {
+  return sizesOf(*this).getFlops(getCausal(), std::nullopt) * 5 / 2;
+}
 
 //===- Generated definitions ----------------------------------------------===//
 

@@ -152,7 +152,7 @@ nn::AttentionSizes SdpaOp::getSizes() {
                                  nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal()); }
+int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal(), std::nullopt); }
 
 LogicalResult SdpaOp::verify() {
   return verifySdpa(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
@@ -165,7 +165,7 @@ nn::AttentionSizes SdpaGradOp::getSizes() {
                                  nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal()) * 5 / 2; }
+int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal(), std::nullopt) * 5 / 2; }
 
 LogicalResult SdpaGradOp::verify() {
   MemRefType query = getQuery().getType(), key = getKey().getType(), value = getValue().getType();

@@ -372,11 +372,11 @@ LogicalResult Importer::bindInputs() {
   return success();
 }
 
-/// Whether each position sees all others: not causal, and no mask differs between positions.
-static bool seesAll(nn::AttentionOp attention) {
+/// Whether each position sees later ones: not causal, and no mask differs between positions.
+static bool seesLater(nn::AttentionOp attention) {
   ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(),
                     key = tensor(attention.getKey()).getShape();
-  if (attention.getCausal() || query[2] != key[2] || query[2] < 2)
+  if (attention.getCausal() || attention.getWindow() == 1 || query[2] != key[2] || query[2] < 2)
     return false;
   return llvm::all_of(llvm::drop_begin(attention->getOperands(), 3), [](Value mask) {
     return tensor(mask).getRank() != 4 || tensor(mask).getDimSize(2) == 1;
@@ -388,7 +388,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
   if (!forward)
     return;
   auto attentions = forward.getOps<nn::AttentionOp>();
-  auto found = llvm::find_if(attentions, seesAll);
+  auto found = llvm::find_if(attentions, seesLater);
   if (found == attentions.end())
     return;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {

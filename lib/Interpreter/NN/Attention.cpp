@@ -19,6 +19,7 @@ struct Heads {
   template <typename OpT>
   Heads(OpT op, Call &call) : Heads(call.operand(0), call.operand(1), call.operand(2)) {
     causal = op.getCausal();
+    window = op.getWindow();
     scale = op.getScale().convertToDouble();
     if (op.getMask())
       mask.emplace(call.operand(op.getMaskMutable().begin()->getOperandNumber()));
@@ -53,13 +54,18 @@ struct Heads {
   int64_t keyHead(int64_t b, int64_t h) const { return (b * G + h / (H / G)) * S; }
   int64_t queryHead(int64_t b, int64_t h) const { return (b * H + h) * T; }
 
-  /// Computes the scores of one query row before the softmax; -inf for keys behind the causal
-  /// mask.
+  /// Whether position s is neither later than position t, if causal, nor outside of its window.
+  bool reaches(int64_t t, int64_t s) const {
+    int64_t distance = t + (S - T) - s;
+    return !(causal && distance < 0) && !(window && std::abs(distance) >= *window);
+  }
+
+  /// Computes the scores of one query row before the softmax; -inf for keys that are out of reach.
   void scores(int64_t b, int64_t h, int64_t t, double *out) const {
     const double *row = q + (queryHead(b, h) + t) * D;
     const double *keys = k + keyHead(b, h) * D;
     for (int64_t s = 0; s < S; ++s) {
-      if (causal && s > t + (S - T)) {
+      if (!reaches(t, s)) {
         out[s] = -std::numeric_limits<double>::infinity();
         continue;
       }
@@ -79,6 +85,7 @@ struct Heads {
   std::optional<Mask> mask, seen;
   double hidden = -std::numeric_limits<double>::infinity();
   bool added = false, causal = false;
+  std::optional<int64_t> window;
   double scale = 1;
 };
 
@@ -197,7 +204,7 @@ LogicalResult evaluateAttentionGrad(nn::AttentionGradOp op, Call &call) {
             total += std::exp(score - lse[row]);
         }
         for (int64_t s = 0; s < heads.S; ++s) {
-          if (heads.causal && s > t + (heads.S - heads.T))
+          if (!heads.reaches(t, s))
             continue;
           double weight = std::exp(p[s] - lse[row]) / total, dP = 0;
           double kept = dropped(b, h, t, s);

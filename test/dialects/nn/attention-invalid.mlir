@@ -81,6 +81,24 @@ func.func @attention_grad_c6(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>, %m
 
 // -----
 
+// attention_c7: a window without the position itself
+func.func @attention_c7(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{window must be positive; got 0}}
+  %o, %l = nn.attention %q, %q, %q causal window = 0 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// attention_grad_c7: a negative window
+func.func @attention_grad_c7(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{window must be positive; got -9223372036854775808}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %l, %q window = -9223372036854775808 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
 // attention_c4: the scale is not finite
 func.func @attention_c4(%q: tensor<2x4x8x16xf32>) {
   // expected-error@+1 {{scale must be finite}}

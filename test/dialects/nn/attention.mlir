@@ -25,6 +25,16 @@ func.func @seen(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %m: tensor<1
   return
 }
 
+// Positions that are near, on one side and on both.
+// CHECK-LABEL: func.func @window
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} causal window = 4 scale = 2.500000e-01
+// CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} window = 1 scale = 2.500000e-01
+func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>) {
+  %o, %l = nn.attention %q, %k, %k causal window = 4 scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k, %o, %l, %o window = 1 scale = 2.500000e-01 : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
 // Both pairings, forward and inverse.
 // CHECK-LABEL: func.func @rope
 // CHECK: nn.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<8x8xf32>

@@ -56,6 +56,18 @@ func.func @seen() -> (tensor<1x1x3x1xf64>, tensor<1x1x3xf64>, tensor<1x1x3x1xf64
   return %0, %1, %2, %4, %6 : tensor<1x1x3x1xf64>, tensor<1x1x3xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>
 }
 
+// Equal scores: each position averages itself and the one before it; or itself and both neighbours.
+// CHECK-LABEL: @window
+// CHECK: result0: 1x1x3x1xf64 {{.*}} [1, 1.5, 4]
+// CHECK: result1: 1x1x3x1xf64 {{.*}} [1.5, 3, 4]
+func.func @window() -> (tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>) {
+  %q = nn.constant dense<0.0> : tensor<1x1x3x2xf64>
+  %v = nn.constant dense<[[[[1.0], [2.0], [6.0]]]]> : tensor<1x1x3x1xf64>
+  %0, %1 = nn.attention %q, %q, %v causal window = 2 scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  %2, %3 = nn.attention %q, %q, %v window = 2 scale = 1.000000e+00 : tensor<1x1x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x1xf64> -> tensor<1x1x3x1xf64>, tensor<1x1x3xf64>
+  return %0, %2 : tensor<1x1x3x1xf64>, tensor<1x1x3x1xf64>
+}
+
 // A quarter turn: (a, b) becomes (-b, a); the fifth element stays.
 // CHECK-LABEL: @rope
 // CHECK: result0: 1x5xf64 {{.*}} [-3, -4, 1, 2, 5]

@@ -90,10 +90,9 @@ func.func @added(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x
   return %y : tensor<1x2x4x8xf32>
 }
 
-// A window of two positions: its first condition is causal, the second remains, and no row is hidden: there is no guard.
+// A window of two positions: one condition is causal, the other is its width. No row is hidden: there is no guard.
 // CHECK-LABEL: func.func @window(
-// CHECK: %[[NEAR:.*]] = nn.compare lt
-// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[NEAR]] : tensor<1x1x4x4xi1> causal scale
+// CHECK: nn.attention %arg0, %arg1, %arg2 causal window = 2 scale
 func.func @window(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
   %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
   %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
@@ -111,6 +110,130 @@ func.func @window(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1
   %none = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
   %kept = nn.select %nan, %none, %p : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
   %y = nn.matmul %kept, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// Positions that are fewer than two away, before and after.
+// CHECK-LABEL: func.func @both_sides(
+// CHECK: nn.attention %arg0, %arg1, %arg2 window = 2 scale
+func.func @both_sides(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
+  %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
+  %back = nn.sub %columns, %rows : tensor<1x1x4x4xi64>
+  %width = nn.constant dense<2> : tensor<1x1x4x4xi64>
+  %distance = nn.sub %rows, %columns : tensor<1x1x4x4xi64>
+  %near = nn.compare lt %distance, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %after = nn.compare lt %back, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %mask = nn.and %after, %near : tensor<1x1x4x4xi1>
+  %s = nn.matmul %q, %k transpose_rhs : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %low = nn.constant dense<0xFF800000> : tensor<1x2x4x4xf32>
+  %m = nn.broadcast %mask dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %masked = nn.select %m, %s, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %p = nn.softmax %masked : tensor<1x2x4x4xf32>
+  %nan = nn.is_nan %p : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xi1>
+  %none = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %kept = nn.select %nan, %none, %p : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %y = nn.matmul %kept, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// All later positions and one before: no attribute describes this, and the condition stays.
+// CHECK-LABEL: func.func @one_side(
+// CHECK: %[[NEAR:.*]] = nn.compare lt
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[NEAR]] : tensor<1x1x4x4xi1> scale
+func.func @one_side(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
+  %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
+  %width = nn.constant dense<2> : tensor<1x1x4x4xi64>
+  %distance = nn.sub %rows, %columns : tensor<1x1x4x4xi64>
+  %near = nn.compare lt %distance, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %s = nn.matmul %q, %k transpose_rhs : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %low = nn.constant dense<0xFF800000> : tensor<1x2x4x4xf32>
+  %m = nn.broadcast %near dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %masked = nn.select %m, %s, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %p = nn.softmax %masked : tensor<1x2x4x4xf32>
+  %nan = nn.is_nan %p : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xi1>
+  %none = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %kept = nn.select %nan, %none, %p : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %y = nn.matmul %kept, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// A window and padding: the padding alone stays a tensor, and may hide all keys of a row.
+// CHECK-LABEL: func.func @padded_window(
+// CHECK: %[[PAD:.*]] = nn.compare lt
+// CHECK: nn.attention %arg0, %arg1, %arg2 seen %[[PAD]] : tensor<1x1x1x4xi1> guard causal window = 2 scale
+func.func @padded_window(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>, %end: tensor<1xi64>) -> tensor<1x2x4x8xf32> {
+  %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
+  %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
+  %causal = nn.compare le %columns, %rows : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %width = nn.constant dense<2> : tensor<1x1x4x4xi64>
+  %distance = nn.sub %rows, %columns : tensor<1x1x4x4xi64>
+  %near = nn.compare lt %distance, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %place = nn.iota dim = 3 : tensor<1x1x1x4xi64>
+  %stop = nn.broadcast %end dims = [0] : tensor<1xi64> -> tensor<1x1x1x4xi64>
+  %pad = nn.compare lt %place, %stop : tensor<1x1x1x4xi64> -> tensor<1x1x1x4xi1>
+  %wide = nn.broadcast %pad dims = [0, 1, 2, 3] : tensor<1x1x1x4xi1> -> tensor<1x1x4x4xi1>
+  %seen = nn.and %causal, %near : tensor<1x1x4x4xi1>
+  %mask = nn.and %seen, %wide : tensor<1x1x4x4xi1>
+  %s = nn.matmul %q, %k transpose_rhs : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %low = nn.constant dense<0xFF800000> : tensor<1x2x4x4xf32>
+  %m = nn.broadcast %mask dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %masked = nn.select %m, %s, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %p = nn.softmax %masked : tensor<1x2x4x4xf32>
+  %nan = nn.is_nan %p : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xi1>
+  %none = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %kept = nn.select %nan, %none, %p : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %y = nn.matmul %kept, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// A number that hides all but a window is added: no row is hidden entirely, so it does what -inf does.
+// CHECK-LABEL: func.func @added_window(
+// CHECK: nn.attention %arg0, %arg1, %arg2 causal window = 2 scale
+func.func @added_window(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
+  %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
+  %causal = nn.compare le %columns, %rows : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %width = nn.constant dense<2> : tensor<1x1x4x4xi64>
+  %distance = nn.sub %rows, %columns : tensor<1x1x4x4xi64>
+  %near = nn.compare lt %distance, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %mask = nn.and %causal, %near : tensor<1x1x4x4xi1>
+  %s = nn.matmul %q, %k transpose_rhs : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %low = nn.constant dense<-3.40282347E+38> : tensor<1x2x4x4xf32>
+  %nothing = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %m = nn.broadcast %mask dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %add = nn.select %m, %nothing, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %masked = nn.add %s, %add : tensor<1x2x4x4xf32>
+  %p = nn.softmax %masked : tensor<1x2x4x4xf32>
+  %nan = nn.is_nan %p : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xi1>
+  %none = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %kept = nn.select %nan, %none, %p : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %y = nn.matmul %kept, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// One number replaces scores out of a window, another is added to those of later positions: two bands make one.
+// CHECK-LABEL: func.func @two_numbers(
+// CHECK: nn.attention %arg0, %arg1, %arg2 causal window = 2 scale
+func.func @two_numbers(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  %rows = nn.iota dim = 2 : tensor<1x1x4x4xi64>
+  %columns = nn.iota dim = 3 : tensor<1x1x4x4xi64>
+  %causal = nn.compare le %columns, %rows : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %width = nn.constant dense<2> : tensor<1x1x4x4xi64>
+  %distance = nn.sub %rows, %columns : tensor<1x1x4x4xi64>
+  %near = nn.compare lt %distance, %width : tensor<1x1x4x4xi64> -> tensor<1x1x4x4xi1>
+  %both = nn.and %causal, %near : tensor<1x1x4x4xi1>
+  %mask = nn.broadcast %both dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %s = nn.matmul %q, %k transpose_rhs : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %low = nn.constant dense<-3.40282347E+38> : tensor<1x2x4x4xf32>
+  %nothing = nn.constant dense<0.0> : tensor<1x2x4x4xf32>
+  %m = nn.broadcast %causal dims = [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %add = nn.select %m, %nothing, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %far = nn.select %mask, %s, %low : tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>
+  %masked = nn.add %far, %add : tensor<1x2x4x4xf32>
+  %p = nn.softmax %masked : tensor<1x2x4x4xf32>
+  %y = nn.matmul %p, %v : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   return %y : tensor<1x2x4x8xf32>
 }
 

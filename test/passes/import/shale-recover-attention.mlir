@@ -56,6 +56,32 @@ func.func @other_mask(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tens
   return %5 : tensor<1x2x3x4xf32>
 }
 
+// A constant that shows each position itself and one before it.
+// CHECK-LABEL: func.func @window_constant
+// CHECK: nn.attention %arg0, %arg1, %arg2 causal window = 2 scale = 1.000000e+00
+func.func @window_constant(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %mask = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0xFF800000, 0.0, 0.0]]> : tensor<3x3xf32>
+  %2 = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %3 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+  %4 = nn.add %2, %3 : tensor<1x2x3x3xf32>
+  %5 = nn.softmax %4 : tensor<1x2x3x3xf32>
+  %8 = nn.matmul %5, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %8 : tensor<1x2x3x4xf32>
+}
+
+// The same position is hidden in one row and shown in another: no window.
+// CHECK-LABEL: func.func @uneven_window
+// CHECK: nn.attention %arg0, %arg1, %arg2 mask %{{.*}} : tensor<1x1x3x3xf32> scale = 1.000000e+00
+func.func @uneven_window(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
+  %mask = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0xFF800000, 0.0, 0xFF800000], [0xFF800000, 0.0, 0.0]]> : tensor<3x3xf32>
+  %2 = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+  %3 = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
+  %4 = nn.add %2, %3 : tensor<1x2x3x3xf32>
+  %5 = nn.softmax %4 : tensor<1x2x3x3xf32>
+  %8 = nn.matmul %5, %v : (tensor<1x2x3x3xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %8 : tensor<1x2x3x4xf32>
+}
+
 // All keys of the first row are hidden, and the guard makes it zero.
 // CHECK-LABEL: func.func @hidden_row
 // CHECK: nn.attention %arg0, %arg1, %arg2 mask %{{.*}} : tensor<1x1x3x3xf32> guard scale = 1.000000e+00

@@ -158,6 +158,16 @@ func.func @f(%q: tensor<2x4x70xCxbf16>, %k: tensor<2x2x70xCxbf16>, %v: tensor<2x
         0.02);
 }
 
+TEST(Half, AttentionInAWindow) {
+  check(R"(
+func.func @f(%q: tensor<2x4x150x8xbf16>, %k: tensor<2x2x150x8xbf16>, %v: tensor<2x2x150x9xbf16>, %dy: tensor<2x4x150x9xbf16>) -> (tensor<2x4x150x9xbf16>, tensor<2x4x150xf32>, tensor<2x4x150x8xbf16>, tensor<2x2x150x8xbf16>, tensor<2x2x150x9xbf16>) {
+  %y, %l = nn.attention %q, %k, %v causal window = 20 scale = 2.5e-01 : tensor<2x4x150x8xbf16>, tensor<2x2x150x8xbf16>, tensor<2x2x150x9xbf16> -> tensor<2x4x150x9xbf16>, tensor<2x4x150xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy causal window = 20 scale = 2.5e-01 : tensor<2x4x150x8xbf16>, tensor<2x2x150x8xbf16>, tensor<2x2x150x9xbf16>, tensor<2x4x150x9xbf16>, tensor<2x4x150xf32>
+  return %y, %l, %dq, %dk, %dv : tensor<2x4x150x9xbf16>, tensor<2x4x150xf32>, tensor<2x4x150x8xbf16>, tensor<2x2x150x8xbf16>, tensor<2x2x150x9xbf16>
+})",
+        0.02);
+}
+
 TEST(Half, UpdatesReadAndWriteEachType) {
   check(R"(
 func.func @f(%p: tensor<100xbf16>, %g: tensor<100xbf16>, %m: tensor<100xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<100xbf16>, tensor<100xbf16>) {

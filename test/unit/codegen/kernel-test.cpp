@@ -284,7 +284,7 @@ func.func @f(%i: tensor<150x1xi64>, %g: tensor<150xf32>, %x: tensor<150x11xf32>)
 }
 
 std::string attention(int64_t heads, int64_t groups, int64_t rows, int64_t keys, bool causal,
-                      bool mask) {
+                      bool mask, const std::string &window = "") {
   std::string text = R"(
 func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSxExf32>, %do: tensor<2xHxTxExf32>, %m: tensor<1x1xTxSxf32>)
     -> (tensor<2xHxTxExf32>, tensor<2xHxTxf32>, tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>) {
@@ -293,7 +293,8 @@ func.func @f(%q: tensor<2xHxTxDxf32>, %k: tensor<2xGxSxDxf32>, %v: tensor<2xGxSx
   return %o, %l, %dq, %dk, %dv : tensor<2xHxTxExf32>, tensor<2xHxTxf32>, tensor<2xHxTxDxf32>, tensor<2xGxSxDxf32>, tensor<2xGxSxExf32>
 })";
   std::string words = mask ? "mask %m : tensor<1x1xTxSxf32>" : "";
-  words += causal ? " causal" : "";
+  words += causal ? " causal " : "";
+  words += window;
   for (size_t at; (at = text.find("MASK")) != std::string::npos;)
     text.replace(at, 4, words);
   return replace(text,
@@ -309,10 +310,16 @@ TEST(Attention, HidesKeys) {
   // place of scores.
   struct {
     const char *seen, *words;
-  } cases[] = {{"2x1x1x70", "guard causal"}, {"2x1x1x70", "causal hidden"},
-               {"1x4x70x70", "guard"},       {"2x1x70x70", "hidden"},
-               {"2x1x70x1", "added"},        {"2x1x1x70", "causal hidden lowest"},
-               {"2x1x70x1", "added lowest"}, {"2x1x70x1", "hidden lowest"}};
+  } cases[] = {{"2x1x1x70", "guard causal"},
+               {"2x1x1x70", "causal hidden"},
+               {"1x4x70x70", "guard"},
+               {"2x1x70x70", "hidden"},
+               {"2x1x70x1", "added"},
+               {"2x1x1x70", "causal hidden lowest"},
+               {"2x1x70x1", "added lowest"},
+               {"2x1x70x1", "hidden lowest"},
+               {"1x4x70x70", "guard causal near"},
+               {"2x1x1x70", "hidden near"}};
   for (auto [shape, words] : cases) {
     std::string flags = words;
     std::string hidden = flags.find("hidden") != std::string::npos  ? "hidden = -0.75"
@@ -323,7 +330,8 @@ TEST(Attention, HidesKeys) {
       hidden.replace(hidden.find("-0.75"), 5, "-3.4028234663852886E+38");
     std::string mask = "seen %c : tensor<" + std::string(shape) + "xi1> " + hidden +
                        (flags.find("guard") != std::string::npos ? " guard" : "") +
-                       (flags.find("causal") != std::string::npos ? " causal" : "");
+                       (flags.find("causal") != std::string::npos ? " causal" : "") +
+                       (flags.find("near") != std::string::npos ? " window = 11" : "");
     std::string text = R"(
 func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x70x9xf32>, %dy: tensor<2x4x70x9xf32>, %b: tensor<1x4x1x70xf32>, %s: tensor<SHAPExf32>)
     -> (tensor<2x4x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>) {
@@ -340,6 +348,17 @@ func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x
       text.replace(at, 4, mask);
     check(text, 1e-5);
   }
+}
+
+// Blocks of rows start at the first key that one of them sees. More keys than queries, or fewer;
+// one key per row; windows that are larger than the tensors.
+TEST(Attention, Windows) {
+  check(attention(2, 2, 150, 150, true, false, "window = 20"), 1e-5);
+  check(attention(4, 2, 150, 150, false, true, "window = 7"), 1e-5);
+  check(attention(2, 1, 100, 130, true, true, "window = 33"), 1e-5);
+  check(attention(2, 2, 80, 75, false, false, "window = 9"), 1e-5);
+  check(attention(2, 2, 70, 70, true, false, "window = 1"), 1e-5);
+  check(attention(2, 2, 17, 17, true, false, "window = 9223372036854775807"), 1e-5);
 }
 
 TEST(Attention, CausalWithMoreKeys) { check(attention(2, 1, 65, 70, true, true), 1e-5); }
@@ -377,9 +396,13 @@ func.func @f(%x: tensor<4xCxf32>, %s: tensor<i64>, %t: tensor<i64>, %m: tensor<i
 // The whole tensor, and a rank's part with some heads of each group. Elements are counted in 64
 // bits.
 TEST(Attention, DropsProbabilities) {
-  for (auto [of, place] : {std::pair<const char *, const char *>{"", ""},
-                           {", of = [4, 2, 6, 70, 70]", ", %o"},
-                           {", of = [1048576, 2, 6, 70, 70]", ", %far"}}) {
+  struct {
+    const char *of, *place, *reach;
+  } cases[] = {{"", "", "causal"},
+               {", of = [4, 2, 6, 70, 70]", ", %o", "causal"},
+               {", of = [1048576, 2, 6, 70, 70]", ", %far", "causal"},
+               {", of = [4, 2, 6, 70, 70]", ", %o", "causal window = 13"}};
+  for (auto [of, place, reach] : cases) {
     std::string types = *of ? "tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>"
                             : "tensor<i64>, tensor<i64>, tensor<i64>";
     std::string drop = std::string("dropout <ratio = 0.3 : f64, id = 5") + of + "> (%s, %t, %m" +
@@ -391,12 +414,14 @@ func.func @f(%q: tensor<2x4x70x5xf32>, %k: tensor<2x2x70x5xf32>, %v: tensor<2x2x
   %m = nn.constant dense<2> : tensor<i64>
   %o = nn.constant dense<9800> : tensor<i64>
   %far = nn.constant dense<123456789012> : tensor<i64>
-  %y, %l = nn.attention %q, %k, %v causal scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32> -> tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
-  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy causal scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  %y, %l = nn.attention %q, %k, %v REACH scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32> -> tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %l, %dy REACH scale = 2.5e-01 DROP : tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>, tensor<2x4x70x9xf32>, tensor<2x4x70xf32>
   return %y, %dq, %dk, %dv : tensor<2x4x70x9xf32>, tensor<2x4x70x5xf32>, tensor<2x2x70x5xf32>, tensor<2x2x70x9xf32>
 })";
     for (size_t at; (at = text.find("DROP")) != std::string::npos;)
       text.replace(at, 4, drop);
+    for (size_t at; (at = text.find("REACH")) != std::string::npos;)
+      text.replace(at, 5, reach);
     check(text);
   }
 }

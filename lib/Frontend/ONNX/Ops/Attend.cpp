@@ -166,7 +166,7 @@ static Value direct(Node &node, const Attend &form, bool causal) {
       form.query, form.key, form.value, Value(), seen, ValueRange(),
       form.hidden ? node.builder.getF64FloatAttr(*form.hidden) : FloatAttr(),
       unit(bool(form.hidden)), unit(form.seen && !form.hidden), unit(causal),
-      node.builder.getF64FloatAttr(form.scale), nn::DropAttr());
+      /*window=*/IntegerAttr(), node.builder.getF64FloatAttr(form.scale), nn::DropAttr());
   node.adopt(op);
   return op.getResult();
 }

@@ -30,22 +30,32 @@ namespace {
 /// Sizes of an attention op, as in its description.
 struct Shape {
   int64_t batch, heads, groups, rows, keys, depth, width;
-  template <typename OpT> explicit Shape(OpT op) {
+  std::optional<int64_t> window; // none if all keys are in it
+  bool causal;
+  template <typename OpT> explicit Shape(OpT op) : causal(op.getCausal()) {
     auto query = cast<RankedTensorType>(op.getQuery().getType());
     ArrayRef<int64_t> q = query.getShape(),
                       v = cast<RankedTensorType>(op.getValue().getType()).getShape();
     element = query.getElementType();
     batch = q[0], heads = q[1], rows = q[2], depth = q[3], groups = v[1], keys = v[2], width = v[3];
+    if (std::optional<int64_t> size = op.getWindow(); size && *size < rows + keys)
+      window = size;
+  }
+  /// Keys that `count` consecutive query rows see, at most.
+  int64_t reach(int64_t count) const {
+    return window ? std::min(keys, count + (causal ? 1 : 2) * (*window - 1)) : keys;
   }
   /// Query rows per block: at most 64, and as many that the scores fit in 256 KiB, but at least 8
   /// if there are 8.
   int64_t blockRows() const {
     constexpr int64_t elements = 65536;
-    return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(keys, 1), 8, 64));
+    return std::min(rows, std::clamp<int64_t>(elements / std::max<int64_t>(reach(1), 1), 8, 64));
   }
   int64_t blocks() const { return (rows + blockRows() - 1) / blockRows(); }
+  /// Columns of a block of scores: the keys that one of its rows sees.
+  int64_t columns() const { return reach(blockRows()); }
   /// Elements of a block of scores.
-  int64_t scores() const { return blockRows() * keys; }
+  int64_t scores() const { return blockRows() * columns(); }
   bool is16Bit() const { return element.isBF16() || element.isF16(); }
   Type element;
 };
@@ -73,10 +83,11 @@ struct MaskArea {
       stride *= type.getDimSize(i);
     }
   }
-  /// Returns the offset of the first element of a row.
-  Value rowAt(Loops &l, Value batch, Value head, Value row) const {
-    return l.add(l.mul(batch, l.index(strides[0])),
-                 l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
+  /// Returns the offset of the element for a row and a key.
+  Value rowAt(Loops &l, Value batch, Value head, Value row, Value key) const {
+    Value at = l.add(l.mul(batch, l.index(strides[0])),
+                     l.add(l.mul(head, l.index(strides[1])), l.mul(row, l.index(strides[2]))));
+    return strides[3] ? l.add(at, key) : at;
   }
   Value load(Loops &l, Value base, Value j, Value lanes) const {
     return strides[3] ? l.load(memref, l.add(base, j), lanes, element)
@@ -89,41 +100,60 @@ struct MaskArea {
   int64_t strides[4] = {};
 };
 
-/// A block of scores and its rows, as the forward and the backward kernel use them.
+/// A block of scores and its rows, as the forward and the backward kernel use them. Its first
+/// column is the first key that a row of the block sees.
 class Blocks {
 public:
   template <typename OpT>
   Blocks(Loops &l, const Shape &s, OpT op, ValueRange operands)
       : l(l), s(s), mask(op.getMaskMutable(), operands), seen(op.getSeenMutable(), operands),
-        causal(op.getCausal()), added(op.getAdded()), scale(op.getScale().convertToDouble()) {
+        added(op.getAdded()), scale(op.getScale().convertToDouble()) {
     if (op.getHidden())
       hidden = op.getHidden()->convertToDouble();
   }
 
   Value i(int64_t value) { return l.index(value); }
 
-  /// Returns the number of keys that are visible to query row `row`.
-  Value visible(Value row) {
-    if (!causal)
+  /// Returns the number of the first key that query row `row` sees.
+  Value firstSeen(Value row) {
+    return s.window ? within(l.add(row, i(1 + s.keys - s.rows - *s.window))) : i(0);
+  }
+  /// Returns the number of the key after the last one that query row `row` sees.
+  Value endSeen(Value row) {
+    if (!s.causal && !s.window)
       return i(s.keys);
-    return l.max(i(0), l.min(i(s.keys), l.add(row, i(1 + s.keys - s.rows))));
+    return within(l.add(row, i((s.causal ? 1 : *s.window) + s.keys - s.rows)));
   }
 
-  /// Emits scores[count, limit] = scale * q k^T.
-  void multiply(Value count, Value limit, Value q, Value qAt, Value k, Value kAt, Value scores) {
-    l.gemm(false, true, count, limit, i(s.depth), scale, {q, qAt, i(s.depth)}, {k, kAt, i(s.depth)},
-           0, {scores, i(0), i(s.keys)});
+  /// Emits scores[count, columns] = scale * q k^T.
+  void multiply(Value count, Value columns, Value q, Value qAt, Value k, Value kAt, Value scores) {
+    l.gemm(false, true, count, columns, i(s.depth), scale, {q, qAt, i(s.depth)},
+           {k, kAt, i(s.depth)}, 0, {scores, i(0), i(s.columns())});
   }
 
-  /// Adds the mask to columns [0, limit) of a row of scores and applies `hidden` to scores that are
-  /// not seen.
-  void applyMasks(Value batch, Value head, Value row, Value scores, Value at, Value limit) {
+  /// The columns [from, to) of a row that it sees. Column 0 is key `start`.
+  struct Columns {
+    Value start, from, to;
+  };
+  Columns columns(Value row, Value start) {
+    return {start, l.sub(firstSeen(row), start), l.sub(endSeen(row), start)};
+  }
+
+  /// Sets the other ones of `count` columns to zero.
+  void hide(Value scores, Value at, const Columns &c, Value count) {
+    if (s.window)
+      l.zero(scores, at, l.add(at, c.from));
+    l.zero(scores, l.add(at, c.to), l.add(at, count));
+  }
+
+  /// Adds the mask to a row of scores and applies `hidden` to scores that are not seen.
+  void applyMasks(Value batch, Value head, Value row, Value scores, Value at, const Columns &c) {
     if (!mask && !seen)
       return;
-    Value base = mask ? mask.rowAt(l, batch, head, row) : Value(),
-          from = seen ? seen.rowAt(l, batch, head, row) : Value();
+    Value base = mask ? mask.rowAt(l, batch, head, row, c.start) : Value(),
+          from = seen ? seen.rowAt(l, batch, head, row, c.start) : Value();
     Value other = l.splat(l.real(hidden));
-    l.vectors(i(0), limit, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
+    l.vectors(c.from, c.to, {}, [&](Value j, Value lanes, ValueRange) -> SmallVector<Value> {
       Value x = l.load(scores, l.add(at, j), lanes);
       if (mask)
         x = arith::AddFOp::create(l.b, l.loc, x, mask.load(l, base, j, lanes));
@@ -138,17 +168,17 @@ public:
 
   /// Returns the factor that makes a row's probabilities exp(score - lse) sum to 1 if |lse| is
   /// large, else 1.
-  Value normalizer(Value scores, Value at, Value seen, Value lse) {
+  Value normalizer(Value scores, Value at, const Columns &c, Value lse) {
     Value one = l.real(1), none = l.splat(l.real(0)), shift = l.splat(lse);
     Value size = math::AbsFOp::create(l.b, l.loc, lse);
     Value large =
         arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OGT, size, l.real(kLargeLse));
-    Value limit = arith::SelectOp::create(l.b, l.loc, large, seen, i(0));
-    Value total =
-        l.vectors(i(0), limit, none, [&](Value j, Value lanes, ValueRange c) -> SmallVector<Value> {
+    Value limit = arith::SelectOp::create(l.b, l.loc, large, c.to, c.from);
+    Value total = l.vectors(
+        c.from, limit, none, [&](Value j, Value lanes, ValueRange sum) -> SmallVector<Value> {
           Value x = l.load(scores, l.add(at, j), lanes);
           Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
-          return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
+          return {l.keep(lanes, arith::AddFOp::create(l.b, l.loc, sum[0], e), sum[0])};
         })[0];
     Value part = arith::DivFOp::create(l.b, l.loc, one, l.sumLanes(total));
     return l.splat(arith::SelectOp::create(l.b, l.loc, large, part, one));
@@ -185,8 +215,11 @@ public:
   const Shape &s;
   MaskArea mask, seen;
   double hidden = -std::numeric_limits<double>::infinity();
-  bool causal, added;
+  bool added;
   double scale;
+
+private:
+  Value within(Value key) { return l.max(i(0), l.min(i(s.keys), key)); }
 };
 
 /// Emits which probabilities are dropped (nn.dropout), for one vector of a row at a time.
@@ -214,14 +247,15 @@ public:
 
   explicit operator bool() const { return bool(dropout); }
 
-  /// Returns the number of a row's first probability in the unsharded tensor.
-  Value rowStart(Value batch, Value head, Value row) {
+  /// Returns the number of the probability of a row and a key in the unsharded tensor.
+  Value rowStart(Value batch, Value head, Value row, Value key) {
     if (!dropout)
       return {};
     Value here = l.index(s.heads / s.groups);
     Value group = l.add(l.mul(batch, l.index(groups)), l.div(head, here));
     Value number = l.add(l.mul(group, l.index(shared)), l.rem(head, here));
     number = l.mul(l.add(l.mul(number, l.index(s.rows)), row), l.index(s.keys));
+    number = l.add(number, key);
     return offset ? l.add(number, offset) : number;
   }
 
@@ -311,7 +345,8 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
       Value group = l.add(l.mul(batch, i(s.groups)), l.div(head, i(s.heads / s.groups)));
       Value first = l.mul(block, i(s.blockRows()));
       Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
-      Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+      Value start = blocks.firstSeen(first);
+      Value shown = l.sub(blocks.endSeen(l.sub(l.add(first, count), i(1))), start);
       Value row0 = l.add(l.mul(pair, i(s.rows)), first);
       Value kAt = l.mul(group, i(s.keys * s.depth)), vAt = l.mul(group, i(s.keys * s.width));
       Value keys = k, values = v;
@@ -328,16 +363,18 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
       }
       if (s.is16Bit())
         kAt = vAt = i(0);
+      kAt = l.add(kAt, l.mul(start, i(s.depth))), vAt = l.add(vAt, l.mul(start, i(s.width)));
       auto [queries, qAt] =
           blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
-      blocks.multiply(count, limit, queries, qAt, keys, kAt, scores);
+      blocks.multiply(count, shown, queries, qAt, keys, kAt, scores);
 
       l.forRange(i(0), count, [&](Value r) {
-        Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+        Value at = l.mul(r, i(s.columns())), row = l.add(first, r);
+        Blocks::Columns seen = blocks.columns(row, start);
         blocks.applyMasks(batch, head, row, scores, at, seen);
         Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
-        Value highest =
-            l.vectors(i(0), seen, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+        Value highest = l.vectors(
+            seen.from, seen.to, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
               Value x = l.load(scores, l.add(at, j), m);
               return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
             })[0];
@@ -349,8 +386,8 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
         if (op.getGuard()) // in a row of -inf, exp(score - 0) is 0
           highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
         Value shift = l.splat(highest), none = l.splat(l.real(0));
-        Value total =
-            l.vectors(i(0), seen, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+        Value total = l.vectors(
+            seen.from, seen.to, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
               Value x = l.load(scores, l.add(at, j), m);
               Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
               l.store(scores, l.add(at, j), m, e);
@@ -359,18 +396,18 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
         total = l.sumLanes(total);
         if (op.getGuard())
           total = unless(total, 0, 1);
-        l.zero(scores, l.add(at, seen), l.add(at, limit));
+        blocks.hide(scores, at, seen, shown);
         Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
         memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
-        Value divisor = l.splat(total), start = drops.rowStart(batch, head, row);
-        l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+        Value divisor = l.splat(total), number = drops.rowStart(batch, head, row, start);
+        l.vectors(seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
           Value x = arith::DivFOp::create(b, loc, l.load(scores, l.add(at, j), m), divisor);
-          l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(start, j), x) : x);
+          l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(number, j), x) : x);
           return {};
         });
       });
       Value to = l.mul(row0, i(s.width));
-      l.gemm(false, false, count, i(s.width), limit, 1, {scores, i(0), i(s.keys)},
+      l.gemm(false, false, count, i(s.width), shown, 1, {scores, i(0), i(s.columns())},
              {values, vAt, i(s.width)}, 0,
              {wideOut ? wideOut : out, wideOut ? i(0) : to, i(s.width)});
       if (wideOut)
@@ -438,17 +475,21 @@ struct AttentionGradKernel
         l.forRange(i(0), i(s.blocks()), [&](Value block) {
           Value first = l.mul(block, i(s.blockRows()));
           Value count = l.min(i(s.blockRows()), l.sub(i(s.rows), first));
-          Value limit = blocks.visible(l.sub(l.add(first, count), i(1)));
+          Value start = blocks.firstSeen(first);
+          Value shown = l.sub(blocks.endSeen(l.sub(l.add(first, count), i(1))), start);
+          Value kHere = l.add(kAt, l.mul(start, i(s.depth))),
+                vHere = l.add(vAt, l.mul(start, i(s.width)));
           Value row0 = l.add(l.mul(pair, i(s.rows)), first);
           Value toQ = l.mul(row0, i(s.depth)), toOut = l.mul(row0, i(s.width));
           auto [queries, qAt] = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
           auto [grads, oAt] = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
-          blocks.multiply(count, limit, queries, qAt, keys, kAt, p);
-          l.gemm(false, true, count, limit, i(s.width), 1, {grads, oAt, i(s.width)},
-                 {values, vAt, i(s.width)}, 0, {dp, i(0), i(s.keys)});
+          blocks.multiply(count, shown, queries, qAt, keys, kHere, p);
+          l.gemm(false, true, count, shown, i(s.width), 1, {grads, oAt, i(s.width)},
+                 {values, vHere, i(s.width)}, 0, {dp, i(0), i(s.columns())});
           // p is replaced by the probabilities, dp by the gradient of the scores.
           l.forRange(i(0), count, [&](Value r) {
-            Value at = l.mul(r, i(s.keys)), row = l.add(first, r), seen = blocks.visible(row);
+            Value at = l.mul(r, i(s.columns())), row = l.add(first, r);
+            Blocks::Columns seen = blocks.columns(row, start);
             blocks.applyMasks(batch, head, row, p, at, seen);
             Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
             Value none = l.splat(l.real(0));
@@ -463,32 +504,36 @@ struct AttentionGradKernel
             Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)),
                   shift = l.splat(logarithm);
             Value part = mayHaveLargeLse(op) ? blocks.normalizer(p, at, seen, logarithm) : Value();
-            Value start = drops.rowStart(batch, head, row);
-            Value shown = blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row) : Value();
+            Value number = drops.rowStart(batch, head, row, start);
+            Value replaced =
+                blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row, start) : Value();
             Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
-            l.vectors(i(0), seen, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
-              Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
-              Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
-              e = part ? Value(arith::MulFOp::create(b, loc, e, part)) : e;
-              Value kept = drops ? drops.isKept(start, j) : Value();
-              y = kept ? drops.apply(kept, y) : y;
-              Value d = arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
-              l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
-              d = arith::MulFOp::create(b, loc, d, factor);
-              if (shown)
-                d = arith::SelectOp::create(b, loc, blocks.seen.load(l, shown, j, m), d, none);
-              l.store(dp, l.add(at, j), m, d);
-              return {};
-            });
-            l.zero(p, l.add(at, seen), l.add(at, limit));
-            l.zero(dp, l.add(at, seen), l.add(at, limit));
+            l.vectors(
+                seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+                  Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
+                  Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
+                  e = part ? Value(arith::MulFOp::create(b, loc, e, part)) : e;
+                  Value kept = drops ? drops.isKept(number, j) : Value();
+                  y = kept ? drops.apply(kept, y) : y;
+                  Value d =
+                      arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
+                  l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
+                  d = arith::MulFOp::create(b, loc, d, factor);
+                  if (replaced)
+                    d = arith::SelectOp::create(b, loc, blocks.seen.load(l, replaced, j, m), d,
+                                                none);
+                  l.store(dp, l.add(at, j), m, d);
+                  return {};
+                });
+            blocks.hide(p, at, seen, shown);
+            blocks.hide(dp, at, seen, shown);
           });
-          l.gemm(true, false, limit, i(s.width), count, 1, {p, i(0), i(s.keys)},
-                 {grads, oAt, i(s.width)}, 1, {sumV, vAt, i(s.width)});
-          l.gemm(false, false, count, i(s.depth), limit, 1, {dp, i(0), i(s.keys)},
-                 {keys, kAt, i(s.depth)}, 0, {wideDq ? wideDq : dq, qAt, i(s.depth)});
-          l.gemm(true, false, limit, i(s.depth), count, 1, {dp, i(0), i(s.keys)},
-                 {queries, qAt, i(s.depth)}, 1, {sumK, kAt, i(s.depth)});
+          l.gemm(true, false, shown, i(s.width), count, 1, {p, i(0), i(s.columns())},
+                 {grads, oAt, i(s.width)}, 1, {sumV, vHere, i(s.width)});
+          l.gemm(false, false, count, i(s.depth), shown, 1, {dp, i(0), i(s.columns())},
+                 {keys, kHere, i(s.depth)}, 0, {wideDq ? wideDq : dq, qAt, i(s.depth)});
+          l.gemm(true, false, shown, i(s.depth), count, 1, {dp, i(0), i(s.columns())},
+                 {queries, qAt, i(s.depth)}, 1, {sumK, kHere, i(s.depth)});
           if (wideDq)
             blocks.narrow(wideDq, dq, toQ, l.mul(count, i(s.depth)));
         });

@@ -43,6 +43,11 @@ func.func @added(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x
   %o, %l = nn.attention %q, %k, %v seen %s : tensor<1x1x3x3xi1> hidden = -0.5 added scale = 7.000000e-01 : tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64>, tensor<1x2x3x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
   return %o : tensor<1x2x3x2xf64>
 }
+// Each position sees those that are fewer than two away. Two query heads share one key head, and there are more keys than queries.
+func.func @window(%q: tensor<1x4x3x2xf64>, %k: tensor<1x2x5x2xf64>, %v: tensor<1x2x5x2xf64>) -> tensor<1x4x3x2xf64> {
+  %o, %l = nn.attention %q, %k, %v window = 2 scale = 7.000000e-01 : tensor<1x4x3x2xf64>, tensor<1x2x5x2xf64>, tensor<1x2x5x2xf64> -> tensor<1x4x3x2xf64>, tensor<1x4x3xf64>
+  return %o : tensor<1x4x3x2xf64>
+}
 // CHECK: @causal argument 0: 48 elements
 // CHECK: @causal argument 1: 48 elements
 // CHECK: @causal argument 2: 120 elements
@@ -67,3 +72,6 @@ func.func @added(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x3x2xf64>, %v: tensor<1x
 // CHECK: @added argument 0: 12 elements
 // CHECK: @added argument 1: 12 elements
 // CHECK: @added argument 2: 12 elements
+// CHECK: @window argument 0: 24 elements
+// CHECK: @window argument 1: 20 elements
+// CHECK: @window argument 2: 20 elements
