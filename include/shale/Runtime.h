@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 13
+#define SHALE_ABI_VERSION 14
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -392,12 +392,13 @@ void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_t transpose
  * key [batch, key_length, key_heads, depth], value [batch, key_length, key_heads, value_depth] to
  * result [batch, length, heads, value_depth] and lse [batch, heads, length], the f32 logarithm of
  * each row's sum of exponentials. Query head h reads key head h / (heads / key_heads). If `causal`
- * is not 0, length is key_length and position t sees positions up to t. The call may overwrite
- * `workspace_bytes` bytes of `workspace`. */
+ * is not 0, length is key_length and position t sees positions up to t; if `window` is not 0 then,
+ * only the last `window` of these. The call may overwrite `workspace_bytes` bytes of `workspace`.
+ */
 void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
                      int64_t length, int64_t key_length, int64_t depth, int64_t value_depth,
-                     int32_t causal, float scale, int32_t type, const void *query, const void *key,
-                     const void *value, void *result, float *lse, void *workspace,
+                     int32_t causal, int64_t window, float scale, int32_t type, const void *query,
+                     const void *key, const void *value, void *result, float *lse, void *workspace,
                      int64_t workspace_bytes);
 /* Computes the gradients of query, key and value, of their shapes, from those of the forward pass
  * and the gradient of its result. If `deterministic` is not 0, every run gives the same bits. If
@@ -405,11 +406,12 @@ void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_
  * heads + 2 * key_heads, depth] and holds the heads of all three. */
 void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
                               int64_t length, int64_t key_length, int64_t depth,
-                              int64_t value_depth, int32_t causal, float scale, int32_t type,
-                              int32_t deterministic, const void *query, const void *key,
-                              const void *value, const void *result, const float *lse,
-                              const void *result_gradient, void *query_gradient, void *key_gradient,
-                              void *value_gradient, void *workspace, int64_t workspace_bytes);
+                              int64_t value_depth, int32_t causal, int64_t window, float scale,
+                              int32_t type, int32_t deterministic, const void *query,
+                              const void *key, const void *value, const void *result,
+                              const float *lse, const void *result_gradient, void *query_gradient,
+                              void *key_gradient, void *value_gradient, void *workspace,
+                              int64_t workspace_bytes);
 
 /* Copies or zeroes bytes of buffers in one memory, in order with launches. */
 void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes);

@@ -239,9 +239,10 @@ LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
   SmallVector<Value> inputs{op.getQuery(), op.getKey(), op.getValue()}, operands;
   for (Value input : inputs)
     operands.push_back(placeholder(builder, op.getLoc(), input, false));
-  auto made = nn::SdpaOp::create(builder, op.getLoc(), rt::tensorType(op.getResult().getType()),
-                                 rt::tensorType(op.getLse().getType()), operands[0], operands[1],
-                                 operands[2], op.getCausalAttr(), op.getScaleAttr());
+  auto made =
+      nn::SdpaOp::create(builder, op.getLoc(), rt::tensorType(op.getResult().getType()),
+                         rt::tensorType(op.getLse().getType()), operands[0], operands[1],
+                         operands[2], op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr());
   if (failed(compute(made, inputs, {op.getResult(), op.getLse()})))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -259,9 +260,10 @@ LogicalResult RtMachine::sdpaGrad(rt::SdpaGradOp op) {
   SmallVector<Type> types;
   for (Value gradient : op.getGradients())
     types.push_back(rt::tensorType(gradient.getType()));
-  auto made = nn::SdpaGradOp::create(
-      builder, op.getLoc(), types, operands[0], operands[1], operands[2], operands[3], operands[4],
-      operands[5], op.getCausalAttr(), op.getDeterministicAttr(), op.getScaleAttr());
+  auto made =
+      nn::SdpaGradOp::create(builder, op.getLoc(), types, operands[0], operands[1], operands[2],
+                             operands[3], operands[4], operands[5], op.getCausalAttr(),
+                             op.getWindowAttr(), op.getDeterministicAttr(), op.getScaleAttr());
   if (failed(compute(made, inputs, op.getGradients())))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)

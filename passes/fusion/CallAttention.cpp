@@ -105,8 +105,8 @@ private:
 template <typename OpT> static StringRef findUnsupported(OpT op) {
   if (op.getMask() || op.getSeen())
     return "it has a mask other than the causal one";
-  if (op.getWindow())
-    return "it has a window";
+  if (op.getWindow() && !op.getCausal())
+    return "it has a window and is not causal";
   if (op.getDropoutAttr())
     return "it drops probabilities";
   if (op.getCausal() && cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2) !=
@@ -176,7 +176,7 @@ private:
           v = exchanger.operand(op, op.getValue());
     return nn::SdpaOp::create(exchanger.at(op), op.getLoc(), exchanged(op.getResult().getType()),
                               op.getLse().getType(), q, k, v, op.getCausalAttr(),
-                              op.getScaleAttr());
+                              op.getWindowAttr(), op.getScaleAttr());
   }
 
   Operation *build(nn::AttentionGradOp op) {
@@ -186,7 +186,8 @@ private:
     OpBuilder &b = exchanger.at(op);
     return nn::SdpaGradOp::create(b, op.getLoc(), TypeRange{q.getType(), k.getType(), v.getType()},
                                   q, k, v, o, op.getLse(), grad, op.getCausalAttr(),
-                                  deterministic ? b.getUnitAttr() : UnitAttr(), op.getScaleAttr());
+                                  op.getWindowAttr(), deterministic ? b.getUnitAttr() : UnitAttr(),
+                                  op.getScaleAttr());
   }
 
   template <typename OpT> void replace(OpT op) {

@@ -364,18 +364,19 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         rt::SdpaOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
                            bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
                            bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspaceBuffer(op),
-                           sdpa.getCausalAttr(), sdpa.getScaleAttr());
+                           sdpa.getCausalAttr(), sdpa.getWindowAttr(), sdpa.getScaleAttr());
         return success();
       })
       .Case([&](nn::SdpaGradOp sdpa) -> LogicalResult {
         Value workspace = workspaceBuffer(op);
         if (!workspace)
           return failure();
-        rt::SdpaGradOp::create(
-            builder, op->getLoc(), bufferOf(sdpa.getQuery()), bufferOf(sdpa.getKey()),
-            bufferOf(sdpa.getValue()), bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
-            bufferOf(sdpa.getGrad()), buffersOf(op->getResults()), workspaceBuffer(op),
-            sdpa.getCausalAttr(), sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
+        rt::SdpaGradOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
+                               bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
+                               bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
+                               bufferOf(sdpa.getGrad()), buffersOf(op->getResults()),
+                               workspaceBuffer(op), sdpa.getCausalAttr(), sdpa.getWindowAttr(),
+                               sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
         return success();
       })
       .Default([](Operation *op) { return op->emitOpError("has no runtime lowering"); });

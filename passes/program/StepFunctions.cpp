@@ -68,6 +68,7 @@ private:
                          shape.depth, shape.valueDepth})
       arguments.push_back(i64(size));
     arguments.push_back(i32(op.getCausal()));
+    arguments.push_back(i64(op.getWindow().value_or(0)));
     arguments.push_back(f32(op.getScale().convertToFloat()));
     arguments.push_back(i32(runtimeType(cast<MemRefType>(query.getType()).getElementType())));
     return arguments;

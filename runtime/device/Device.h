@@ -102,6 +102,7 @@ struct Attention {
   int64_t length, keyLength; // positions of query and output; of key and value
   int64_t depth, valueDepth; // features of query and key; of value and output
   bool causal;               // position t sees positions s <= t + (keyLength - length)
+  int64_t window = 0;        // of these the last `window`; 0: all
   bool deterministic;        // gradient: the same bits in every run
   float scale;
   Dtype type; // of all tensors: bf16 or f16

@@ -169,14 +169,14 @@ private:
 };
 
 /// Returns the operands that attention and its gradient share.
-Attention describe(const AttentionSizes &sizes, int32_t causal, float scale, int32_t type,
-                   const void *query, const void *key, const void *value, const void *result,
-                   const float *lse, void *workspace, int64_t workspaceBytes) {
+Attention describe(const AttentionSizes &sizes, int32_t causal, int64_t window, float scale,
+                   int32_t type, const void *query, const void *key, const void *value,
+                   const void *result, const float *lse, void *workspace, int64_t workspaceBytes) {
   Attention attention{};
   attention.batch = sizes.batch, attention.heads = sizes.heads, attention.keyHeads = sizes.keyHeads;
   attention.length = sizes.length, attention.keyLength = sizes.keyLength;
   attention.depth = sizes.depth, attention.valueDepth = sizes.valueDepth;
-  attention.causal = causal != 0, attention.scale = scale;
+  attention.causal = causal != 0, attention.window = window, attention.scale = scale;
   attention.type = static_cast<Dtype>(type);
   attention.query = sizes.ofQueries(query, sizes.depth);
   attention.key = sizes.ofKeys(key, sizes.depth);
@@ -214,24 +214,28 @@ void attend(ShaleRank *rank, const Attention &attention, const std::vector<const
 
 extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
                                 int64_t length, int64_t key_length, int64_t depth,
-                                int64_t value_depth, int32_t causal, float scale, int32_t type,
-                                const void *query, const void *key, const void *value, void *result,
-                                float *lse, void *workspace, int64_t workspace_bytes) {
+                                int64_t value_depth, int32_t causal, int64_t window, float scale,
+                                int32_t type, const void *query, const void *key, const void *value,
+                                void *result, float *lse, void *workspace,
+                                int64_t workspace_bytes) {
   AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
   attend(rank,
-         describe(sizes, causal, scale, type, query, key, value, result, lse, workspace,
+         describe(sizes, causal, window, scale, type, query, key, value, result, lse, workspace,
                   workspace_bytes),
          {query, key, value}, {result, lse, workspace});
 }
 
-extern "C" void shale_attention_gradient(
-    ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads, int64_t length,
-    int64_t key_length, int64_t depth, int64_t value_depth, int32_t causal, float scale,
-    int32_t type, int32_t deterministic, const void *query, const void *key, const void *value,
-    const void *result, const float *lse, const void *result_gradient, void *query_gradient,
-    void *key_gradient, void *value_gradient, void *workspace, int64_t workspace_bytes) {
+extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads,
+                                         int64_t key_heads, int64_t length, int64_t key_length,
+                                         int64_t depth, int64_t value_depth, int32_t causal,
+                                         int64_t window, float scale, int32_t type,
+                                         int32_t deterministic, const void *query, const void *key,
+                                         const void *value, const void *result, const float *lse,
+                                         const void *result_gradient, void *query_gradient,
+                                         void *key_gradient, void *value_gradient, void *workspace,
+                                         int64_t workspace_bytes) {
   AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
-  Attention attention = describe(sizes, causal, scale, type, query, key, value, result, lse,
+  Attention attention = describe(sizes, causal, window, scale, type, query, key, value, result, lse,
                                  workspace, workspace_bytes);
   attention.deterministic = deterministic != 0;
   attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);

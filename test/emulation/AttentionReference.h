@@ -36,6 +36,7 @@ struct AttentionReference {
 
   Tensor4 query, key, value, outputGradient; // inputs
   bool causal;
+  int64_t window = 0; // 0: none
   double scale, unit;
   Tensor4 output, lse, queryGradient, keyGradient, valueGradient;
   Tensor4 outputBar, queryBar, keyBar, valueBar;
@@ -66,7 +67,10 @@ private:
   }
 
   int64_t keyHead(int64_t h) const { return h / (query.heads / key.heads); }
-  bool sees(int64_t t, int64_t s) const { return !causal || s <= t + key.length - query.length; }
+  bool sees(int64_t t, int64_t s) const {
+    int64_t last = t + key.length - query.length;
+    return (!causal || s <= last) && (window == 0 || last - s < window);
+  }
 
   void forward(int64_t b, int64_t h) {
     int64_t g = keyHead(h);

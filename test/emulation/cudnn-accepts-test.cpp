@@ -41,6 +41,7 @@ struct Shape {
   AttentionSizes sizes;
   bool causal, packed; // query, key and value are parts of one product, or else [B,T,H,D]
   Dtype type;
+  int64_t window = 0;
 };
 
 Attention attentionOf(const Shape &shape, bool gradient, bool deterministic) {
@@ -49,7 +50,7 @@ Attention attentionOf(const Shape &shape, bool gradient, bool deterministic) {
   Attention a = {};
   a.batch = s.batch, a.heads = s.heads, a.keyHeads = s.keyHeads;
   a.length = s.length, a.keyLength = s.keyLength, a.depth = s.depth, a.valueDepth = s.valueDepth;
-  a.causal = shape.causal, a.deterministic = deterministic;
+  a.causal = shape.causal, a.window = shape.window, a.deterministic = deterministic;
   a.scale = 0.125f, a.type = shape.type;
   int64_t product = s.heads * s.depth + s.keyHeads * (s.depth + s.valueDepth);
   auto place = [&](int64_t heads, int64_t length, int64_t depth, bool packed) {
@@ -146,6 +147,14 @@ TEST_P(Accepts, OddSizes) {
   for (const AttentionSizes &size : sizes)
     for (bool causal : {true, false})
       expectPlans({size, causal, false, Dtype::BF16});
+}
+
+TEST_P(Accepts, Windows) {
+  for (int64_t window : {1, 100, 4096})
+    for (bool packed : {true, false}) {
+      expectPlans({{2, 32, 8, 8192, 8192, 128, 128}, true, packed, Dtype::BF16, window});
+      expectPlans({{2, 4, 2, 100, 100, 16, 16}, true, packed, Dtype::BF16, window});
+    }
 }
 
 TEST_P(Accepts, NoLessWorkspace) {

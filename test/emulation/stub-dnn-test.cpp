@@ -21,6 +21,7 @@ struct Case {
   int64_t batch = 2, heads = 4, keyHeads = 4, length = 24, keyLength = 24, depth = 16,
           valueDepth = 16;
   bool causal = true, deterministic = false;
+  int64_t window = 0;
   Dtype type = Dtype::BF16;
   Layout layout = Layout::Positions;
 };
@@ -110,7 +111,7 @@ struct Problem {
     reference.key = draw(c.keyHeads, c.keyLength, c.depth);
     reference.value = draw(c.keyHeads, c.keyLength, c.valueDepth);
     reference.outputGradient = draw(c.heads, c.length, c.valueDepth);
-    reference.causal = c.causal;
+    reference.causal = c.causal, reference.window = c.window;
     reference.scale = float(1 / std::sqrt(double(c.depth)));
     reference.unit = c.type == Dtype::BF16 ? 0x1p-8 : 0x1p-11;
     reference.compute();
@@ -187,7 +188,7 @@ struct Problem {
     a.batch = c.batch, a.heads = c.heads, a.keyHeads = c.keyHeads;
     a.length = c.length, a.keyLength = c.keyLength;
     a.depth = c.depth, a.valueDepth = c.valueDepth;
-    a.causal = c.causal, a.deterministic = c.deterministic;
+    a.causal = c.causal, a.window = c.window, a.deterministic = c.deterministic;
     a.scale = float(reference.scale), a.type = c.type;
     a.query = query.place(), a.key = key.place(), a.value = value.place();
     a.output = output.place(), a.lse = reinterpret_cast<float *>(lse);
@@ -275,6 +276,21 @@ TEST(Dnn, ComputesAllForms) {
   });
 }
 
+TEST(Dnn, Windows) {
+  expectPasses({}, [] {
+    for (int64_t window : {1, 5, 23, 24, 1000})
+      for (bool deterministic : {false, true}) {
+        Case c;
+        c.window = window, c.deterministic = deterministic, c.keyHeads = 2;
+        SCOPED_TRACE(testing::Message() << "window " << window);
+        Problem problem(c);
+        problem.checkForward();
+        problem.checkGradient();
+        ASSERT_FALSE(testing::Test::HasFailure());
+      }
+  });
+}
+
 TEST(Dnn, AttendsInEveryOrderOfWork) {
   for (const char *order : {"first", "last", "random:1", "random:2"})
     expectPasses({{"SHALE_STUB_ORDER", order}}, [] {
@@ -296,6 +312,10 @@ TEST(Dnn, KeepsPlansOfSeveralShapes) {
     problem.c.causal = problem.reference.causal = true;
     problem.reference.compute();
     problem.checkForward();
+    problem.c.window = problem.reference.window = 7;
+    problem.reference.compute();
+    problem.checkForward();
+    problem.checkGradient();
   });
 }
 

@@ -213,6 +213,11 @@ private:
         return usageError("--compile-from: '" + options.compileFrom + "' is not one of " +
                           namesOf(stages));
     }
+    auto made = (*module)->getAttrOfType<StringAttr>(nn::kTargetAttr);
+    if (made && made.getValue() != target->getName())
+      return usageError("--target: " + options.model + " was made for " + made.str() +
+                        ", and this command compiles for " + target->getName().str() +
+                        "; give --target " + made.str());
     size_t before = std::max<size_t>(done, 1) - 1; // stages before the dump's
     if (options.emit < Emit::Object &&
         llvm::none_of(

@@ -305,8 +305,6 @@ std::vector<Flag> makeFlags() {
   add({"bundle", nullptr, out, Effect::Program,
        "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
        setOn<&O::bundle>});
-  add({"save-temps", "DIR", out, Effect::Report,
-       "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
   add({"remarks", nullptr, out, Effect::Report,
        "print what passes decided, and every repair of the model", setOn<&O::remarks>});
   add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
@@ -320,6 +318,8 @@ std::vector<Flag> makeFlags() {
   add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
        "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
        setString<&O::compileFrom>});
+  add({"save-temps", "DIR", kExtendGroup, Effect::Report,
+       "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
   add({"save-temps-passes", nullptr, kExtendGroup, Effect::Report,
        "with --save-temps: after each pass too", setOn<&O::savePasses>});
   add({"load-pass-plugin", "FILE", kExtendGroup, Effect::Model,

@@ -21,12 +21,12 @@ SmallVector<Value> SdpaOp::decompose(OpBuilder &b) {
   auto type = cast<RankedTensorType>(getResult().getType());
   auto result =
       RankedTensorType::get({q4[0], q4[1], q4[2], type.getDimSize(3)}, type.getElementType());
-  auto attention = AttentionOp::create(b, getLoc(), TypeRange{result, getLse().getType()}, q, k, v,
-                                       /*mask=*/Value(), /*seen=*/Value(), /*random=*/ValueRange(),
-                                       /*hidden=*/FloatAttr(), /*added=*/UnitAttr(),
-                                       /*guard=*/UnitAttr(), getCausalAttr(),
-                                       /*window=*/IntegerAttr(), getScaleAttr(),
-                                       /*dropout=*/DropAttr());
+  auto attention =
+      AttentionOp::create(b, getLoc(), TypeRange{result, getLse().getType()}, q, k, v,
+                          /*mask=*/Value(), /*seen=*/Value(), /*random=*/ValueRange(),
+                          /*hidden=*/FloatAttr(), /*added=*/UnitAttr(),
+                          /*guard=*/UnitAttr(), getCausalAttr(), getWindowAttr(), getScaleAttr(),
+                          /*dropout=*/DropAttr());
   return {exchanged(b, attention.getResult()), attention.getLse()};
 }
 
@@ -36,8 +36,7 @@ SmallVector<Value> SdpaGradOp::decompose(OpBuilder &b) {
   auto gradient = AttentionGradOp::create(
       b, getLoc(), TypeRange{q.getType(), k.getType(), v.getType()}, q, k, v, o, getLse(), grad,
       /*mask=*/Value(), /*seen=*/Value(), /*random=*/ValueRange(), /*hidden=*/FloatAttr(),
-      /*added=*/UnitAttr(), /*guard=*/UnitAttr(), getCausalAttr(), /*window=*/IntegerAttr(),
-      getScaleAttr(),
+      /*added=*/UnitAttr(), /*guard=*/UnitAttr(), getCausalAttr(), getWindowAttr(), getScaleAttr(),
       /*dropout=*/DropAttr());
   SmallVector<Value> gradients{exchanged(b, gradient.getQueryGrad()),
                                exchanged(b, gradient.getKeyGrad()),

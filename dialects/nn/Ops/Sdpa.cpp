@@ -8,7 +8,8 @@ using namespace shale::nn;
 
 /// Checks the types and attributes that sdpa and its gradient share.
 static LogicalResult verifySdpa(Operation *op, Value query, Value key, Value value, Type result,
-                                Type lse, bool causal, double scale) {
+                                Type lse, bool causal, std::optional<int64_t> window,
+                                double scale) {
   Type q = query.getType(), k = key.getType(), v = value.getType();
   std::optional<AttentionSizes> sizes =
       matchAttention(cast<ShapedType>(q), cast<ShapedType>(k), cast<ShapedType>(v),
@@ -26,6 +27,8 @@ static LogicalResult verifySdpa(Operation *op, Value query, Value key, Value val
                              << sizes->length << " and " << sizes->keyLength;
   if (!std::isfinite(scale)) // sdpa_c4
     return op->emitOpError() << "scale must be finite; got " << scale;
+  if (window && (*window < 1 || !causal)) // sdpa_c5
+    return op->emitOpError() << "window must be positive and come with causal; got " << *window;
   return success();
 }
 
@@ -38,14 +41,14 @@ template <typename OpT> static AttentionSizes sizesOf(OpT op) {
 
 LogicalResult SdpaOp::verify() {
   return verifySdpa(*this, getQuery(), getKey(), getValue(), getResult().getType(),
-                    getLse().getType(), getCausal(), getScale().convertToDouble());
+                    getLse().getType(), getCausal(), getWindow(), getScale().convertToDouble());
 }
 
-int64_t SdpaOp::getFlops() { return sizesOf(*this).getFlops(getCausal(), std::nullopt); }
+int64_t SdpaOp::getFlops() { return sizesOf(*this).getFlops(getCausal(), getWindow()); }
 
 LogicalResult SdpaGradOp::verify() {
   if (failed(verifySdpa(*this, getQuery(), getKey(), getValue(), getOutput().getType(),
-                        getLse().getType(), getCausal(),
+                        getLse().getType(), getCausal(), getWindow(),
                         getScale().convertToDouble()))) // sdpa_grad_c1
     return failure();
   AttentionSizes s = sizesOf(*this);
@@ -61,9 +64,7 @@ LogicalResult SdpaGradOp::verify() {
   return success();
 }
 
-int64_t SdpaGradOp::getFlops() {
-  return sizesOf(*this).getFlops(getCausal(), std::nullopt) * 5 / 2;
-}
+int64_t SdpaGradOp::getFlops() { return sizesOf(*this).getFlops(getCausal(), getWindow()) * 5 / 2; }
 
 //===- Generated definitions ----------------------------------------------===//
 

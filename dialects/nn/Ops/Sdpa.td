@@ -5,9 +5,9 @@
 include "dialects/nn/NNBase.td"
 
 def NN_SdpaOp : NN_Op<"sdpa", [Pure, NN_Numeric, NN_Cost, NN_Decomposable]> {
-  let summary = "Attention without masks, with positions before heads";
+  let summary = "Attention without mask operands, with positions before heads";
   let description = [{
-    The same as `nn.attention` without masks and dropout, on tensors whose heads follow
+    The same as `nn.attention` without mask operands and dropout, on tensors whose heads follow
     one another for each position: [B, T, H, D] where `nn.attention` has [B, H, T, D].
     This is the layout of the products around attention, so that nothing is transposed.
 
@@ -19,14 +19,15 @@ def NN_SdpaOp : NN_Op<"sdpa", [Pure, NN_Numeric, NN_Cost, NN_Decomposable]> {
     - (C2) H is a positive multiple of G.
     - (C3) with `causal`, T = S.
     - (C4) scale is finite.
+    - (C5) window is positive and comes with `causal`.
 
     Example: `%o, %lse = nn.sdpa %q, %k, %v causal scale = 2.500000e-01 : tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16> -> tensor<2x8x4x16xbf16>, tensor<2x4x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
-                       UnitAttr:$causal, F64Attr:$scale);
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale);
   let results = (outs NN_FloatTensor:$result, NN_FloatTensor:$lse);
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`causal` $causal^)? `scale` `=` $scale attr-dict `:`
+    $query `,` $key `,` $value (`causal` $causal^)? (`window` `=` $window^)? `scale` `=` $scale attr-dict `:`
     type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
   }];
   let hasVerifier = 1;
@@ -50,11 +51,11 @@ def NN_SdpaGradOp : NN_Op<"sdpa_grad", [Pure, AllTypesMatch<["output", "grad"]>,
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        NN_FloatTensor:$output, NN_FloatTensor:$lse, NN_FloatTensor:$grad,
-                       UnitAttr:$causal, UnitAttr:$deterministic, F64Attr:$scale);
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window, UnitAttr:$deterministic, F64Attr:$scale);
   let results = (outs Variadic<NN_FloatTensor>:$gradients);
   let assemblyFormat = [{
-    $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`causal` $causal^)? (`deterministic` $deterministic^)?
-    `scale` `=` $scale attr-dict `:` type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($lse)
+    $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`causal` $causal^)? (`window` `=` $window^)?
+    (`deterministic` $deterministic^)? `scale` `=` $scale attr-dict `:` type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($lse)
     `->` type($gradients)
   }];
   let hasVerifier = 1;

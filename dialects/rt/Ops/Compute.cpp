@@ -129,7 +129,7 @@ LogicalResult GemmEpilogueOp::verifySymbolUses(SymbolTableCollection &symbols) {
 /// Checks the buffers that attention and its gradient share.
 static LogicalResult verifySdpa(Operation *op, MemRefType query, MemRefType key, MemRefType value,
                                 MemRefType result, MemRefType lse, MemRefType workspace,
-                                bool causal) {
+                                bool causal, std::optional<int64_t> window) {
   std::optional<nn::AttentionSizes> sizes =
       nn::matchAttention(query, key, value, result, lse, nn::HeadOrder::PositionsFirst);
   if (!sizes || !is16BitFloat(query.getElementType()) || !lse.getElementType().isF32() ||
@@ -144,6 +144,8 @@ static LogicalResult verifySdpa(Operation *op, MemRefType query, MemRefType key,
     return op->emitOpError() << "needs a positive multiple of key heads, and as many queries as "
                                 "keys if it is causal; got "
                              << query << " and " << key;
+  if (window && (*window < 1 || !causal)) // sdpa_c2
+    return op->emitOpError() << "window must be positive and come with causal; got " << *window;
   return success();
 }
 
@@ -152,12 +154,12 @@ nn::AttentionSizes SdpaOp::getSizes() {
                                  nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal(), std::nullopt); }
+int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal(), getWindow()); }
 
 LogicalResult SdpaOp::verify() {
   return verifySdpa(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
                     getResult().getType(), getLse().getType(), getWorkspace().getType(),
-                    getCausal());
+                    getCausal(), getWindow());
 }
 
 nn::AttentionSizes SdpaGradOp::getSizes() {
@@ -165,12 +167,12 @@ nn::AttentionSizes SdpaGradOp::getSizes() {
                                  nn::HeadOrder::PositionsFirst);
 }
 
-int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal(), std::nullopt) * 5 / 2; }
+int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal(), getWindow()) * 5 / 2; }
 
 LogicalResult SdpaGradOp::verify() {
   MemRefType query = getQuery().getType(), key = getKey().getType(), value = getValue().getType();
   if (failed(verifySdpa(*this, query, key, value, getOutput().getType(), getLse().getType(),
-                        getWorkspace().getType(), getCausal()))) // sdpa_grad_c1
+                        getWorkspace().getType(), getCausal(), getWindow()))) // sdpa_grad_c1
     return failure();
   nn::AttentionSizes s = getSizes();
   Type packed = MemRefType::get({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth},

@@ -17,13 +17,16 @@ struct Sizes {
   Sizes(OpT op, Call &call)
       : B(call.operand(0).dim(0)), T(call.operand(0).dim(1)), H(call.operand(0).dim(2)),
         D(call.operand(0).dim(3)), S(call.operand(1).dim(1)), G(call.operand(1).dim(2)),
-        E(call.operand(2).dim(3)), causal(op.getCausal()), scale(op.getScale().convertToDouble()) {}
+        E(call.operand(2).dim(3)), causal(op.getCausal()),
+        window(op.getWindow().value_or(std::numeric_limits<int64_t>::max())),
+        scale(op.getScale().convertToDouble()) {}
 
   int64_t queryRow(int64_t b, int64_t t, int64_t h) const { return (b * T + t) * H + h; }
   int64_t keyRow(int64_t b, int64_t s, int64_t h) const { return (b * S + s) * G + h / (H / G); }
   int64_t statistic(int64_t b, int64_t t, int64_t h) const { return (b * H + h) * T + t; }
-  /// Returns the number of keys that query t sees.
-  int64_t seen(int64_t t) const { return causal ? t + 1 : S; }
+  /// Query t sees the keys [first(t), end(t)).
+  int64_t first(int64_t t) const { return std::max<int64_t>(0, t + 1 - window); }
+  int64_t end(int64_t t) const { return causal ? t + 1 : S; }
   double score(const double *q, const double *k, int64_t row, int64_t column) const {
     double dot = 0;
     for (int64_t d = 0; d < D; ++d)
@@ -33,6 +36,7 @@ struct Sizes {
 
   int64_t B, T, H, D, S, G, E;
   bool causal;
+  int64_t window;
   double scale;
 };
 
@@ -60,16 +64,16 @@ LogicalResult evaluateSdpa(nn::SdpaOp op, Call &call) {
   double *y = call.result(0).mutableFloats(), *lse = call.result(1).mutableFloats();
   std::vector<double> p(sizes.S);
   forEachRow(sizes, [&](int64_t b, int64_t t, int64_t h) {
-    int64_t row = sizes.queryRow(b, t, h), seen = sizes.seen(t);
+    int64_t row = sizes.queryRow(b, t, h), first = sizes.first(t), end = sizes.end(t);
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t s = 0; s < seen; ++s) {
+    for (int64_t s = first; s < end; ++s) {
       p[s] = sizes.score(q, k, row, sizes.keyRow(b, s, h));
       largest = std::isnan(p[s]) ? p[s] : std::max(largest, p[s]);
     }
-    for (int64_t s = 0; s < seen; ++s)
+    for (int64_t s = first; s < end; ++s)
       sum += p[s] = std::exp(p[s] - largest);
     lse[sizes.statistic(b, t, h)] = largest + std::log(sum);
-    for (int64_t s = 0; s < seen; ++s)
+    for (int64_t s = first; s < end; ++s)
       for (int64_t e = 0; e < sizes.E; ++e)
         y[row * sizes.E + e] += p[s] / sum * v[sizes.keyRow(b, s, h) * sizes.E + e];
   });
@@ -99,7 +103,7 @@ LogicalResult evaluateSdpaGrad(nn::SdpaGradOp op, Call &call) {
     double dot = 0;
     for (int64_t e = 0; e < E; ++e)
       dot += dO[row * E + e] * o[row * E + e];
-    for (int64_t s = 0; s < sizes.seen(t); ++s) {
+    for (int64_t s = sizes.first(t); s < sizes.end(t); ++s) {
       int64_t column = sizes.keyRow(b, s, h);
       double weight = std::exp(sizes.score(q, k, row, column) - lse[sizes.statistic(b, t, h)]);
       double dP = 0;

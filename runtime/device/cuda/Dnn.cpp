@@ -53,13 +53,14 @@ const Library &dnnLibrary() {
 
 /// Describes an attention for messages.
 std::string describe(const Attention &a) {
-  return format("%s%s%s of %lld rows, %lld heads (%lld of keys), %lld positions (%lld of keys) and "
-                "%lld features (%lld of values), %s",
-                a.isGradient() && a.deterministic ? "the deterministic " : "the ",
-                a.isGradient() ? "gradient of " : "", a.causal ? "causal attention" : "attention",
-                (long long)a.batch, (long long)a.heads, (long long)a.keyHeads, (long long)a.length,
-                (long long)a.keyLength, (long long)a.depth, (long long)a.valueDepth,
-                nameOf(a.type));
+  return format(
+      "%s%s%s%s of %lld rows, %lld heads (%lld of keys), %lld positions (%lld of keys) and "
+      "%lld features (%lld of values), %s",
+      a.isGradient() && a.deterministic ? "the deterministic " : "the ",
+      a.isGradient() ? "gradient of " : "", a.causal ? "causal attention" : "attention",
+      a.window > 0 ? format(" in a window of %lld", (long long)a.window).c_str() : "",
+      (long long)a.batch, (long long)a.heads, (long long)a.keyHeads, (long long)a.length,
+      (long long)a.keyLength, (long long)a.depth, (long long)a.valueDepth, nameOf(a.type));
 }
 
 /// cuDNN's message in one line.
@@ -74,9 +75,9 @@ using Key = std::vector<int64_t>;
 Key keyOf(const Attention &a) {
   int32_t scale;
   std::memcpy(&scale, &a.scale, sizeof(scale));
-  Key key = {a.batch,         a.heads,          a.keyHeads,     a.length,        a.keyLength,
-             a.depth,         a.valueDepth,     a.causal,       a.deterministic, scale,
-             int64_t(a.type), a.lse != nullptr, a.isGradient(), a.workspaceBytes};
+  Key key = {a.batch,  a.heads,         a.keyHeads,       a.length,        a.keyLength,
+             a.depth,  a.valueDepth,    a.causal,         a.deterministic, scale,
+             a.window, int64_t(a.type), a.lse != nullptr, a.isGradient(),  a.workspaceBytes};
   for (const Attention::Tensor *tensor : {&a.query, &a.key, &a.value, &a.output, &a.outputGradient,
                                           &a.queryGradient, &a.keyGradient, &a.valueGradient})
     key.insert(key.end(), std::begin(tensor->strides), std::end(tensor->strides));

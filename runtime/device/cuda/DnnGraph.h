@@ -53,6 +53,8 @@ template <typename Options> Options attentionOptions(const Attention &a) {
         .set_diagonal_alignment(a.length == a.keyLength ? fe::DiagonalAlignment_t::TOP_LEFT
                                                         : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
         .set_diagonal_band_right_bound(0);
+  if (a.window > 0 && a.window < a.keyLength) // sees s > t - window
+    options.set_diagonal_band_left_bound(int(a.window));
   return options;
 }
 

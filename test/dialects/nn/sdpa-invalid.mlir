@@ -45,6 +45,24 @@ func.func @sdpa_c4(%q: tensor<2x8x4x16xf32>) {
 
 // -----
 
+// sdpa_c5
+func.func @sdpa_c5(%q: tensor<2x8x4x16xf32>) {
+  // expected-error@+1 {{window must be positive and come with causal; got -2}}
+  %o, %l = nn.sdpa %q, %q, %q causal window = -2 scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// sdpa_grad_c1_window: a window on both sides
+func.func @sdpa_grad_c1_window(%q: tensor<2x8x4x16xf32>, %l: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{window must be positive and come with causal; got 3}}
+  %dq, %dk, %dv = nn.sdpa_grad %q, %q, %q, %q, %l, %q window = 3 scale = 1.0 : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
 // sdpa_grad_c1
 func.func @sdpa_grad_c1(%q: tensor<2x8x4x16xf32>, %l: tensor<2x8x4xf32>) {
   // expected-error@+1 {{expects query [B, T, H, D]}}

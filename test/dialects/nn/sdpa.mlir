@@ -4,6 +4,7 @@
 // RUN: FileCheck %s --input-file %t.mlir --check-prefix=SIMPLE
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @causal: 5 values, 0 differ in value
+// EQUAL-DAG: @window: 5 values, 0 differ in value
 // EQUAL-DAG: @full: 5 values, 0 differ in value
 // EQUAL-DAG: @packed: 1 values, 0 differ in value
 
@@ -18,6 +19,20 @@ func.func @causal(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor
     -> (tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>) {
   %o, %l = nn.sdpa %q, %k, %v causal scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
   %dq, %dk, %dv = nn.sdpa_grad %q, %k, %v, %o, %l, %do causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+  return %o, %l, %dq, %dk, %dv : tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+}
+
+// Each position sees itself and two before it.
+// CHECK-LABEL: func.func @window
+// CHECK: nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal window = 3 scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
+// CHECK: nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} causal window = 3 deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
+// SIMPLE-LABEL: func.func @window
+// SIMPLE-NOT: nn.sdpa
+// SIMPLE: nn.matmul
+func.func @window(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: tensor<2x8x2x8xf32>, %do: tensor<2x8x4x8xf32>)
+    -> (tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>) {
+  %o, %l = nn.sdpa %q, %k, %v causal window = 3 scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32> -> tensor<2x8x4x8xf32>, tensor<2x4x8xf32>
+  %dq, %dk, %dv = nn.sdpa_grad %q, %k, %v, %o, %l, %do causal window = 3 deterministic scale = 2.500000e-01 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>, tensor<2x8x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
   return %o, %l, %dq, %dk, %dv : tensor<2x8x4x8xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x8xf32>
 }
 

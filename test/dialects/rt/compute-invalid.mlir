@@ -90,6 +90,18 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 
 // -----
 
+// sdpa_c2_window: a window on both sides
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %k = rt.buffer arena activations "k" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{window must be positive and come with causal; got 4}}
+  rt.sdpa %q, %k, %k window = 4 scale = 1.0 to %q, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+}
+
+// -----
+
 // sdpa_grad_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>

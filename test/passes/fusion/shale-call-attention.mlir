@@ -4,6 +4,7 @@
 // EQUAL-DAG: @step: 4 values, 0 differ in value
 // EQUAL-DAG: @rotated: 4 values, 0 differ in value
 // EQUAL-DAG: @others: 5 values, 0 differ in value
+// EQUAL-DAG: @window: 2 values, 0 differ in value
 // EQUAL-DAG: @packed: 1 values, 0 differ in value
 // EQUAL-DAG: @swapped: 1 values, 0 differ in value
 // Remarks give the reason why attention is not a library call.
@@ -14,6 +15,7 @@
 // REMARK: the target's library has none of its types and sizes
 // REMARK: the target's library has none of its types and sizes
 // REMARK: it is causal with other numbers of queries and keys
+// REMARK: it has a window and is not causal
 // RUN: shale-opt %s --shale-call-attention=deterministic=false | FileCheck %s --check-prefix=FAST
 // FAST: nn.sdpa_grad {{.*}} causal scale
 // FAST-NOT: deterministic
@@ -128,5 +130,17 @@ func.func @others(%q: tensor<1x2x4x16xbf16> {nn.name = "others.q"}, %m: tensor<1
   %5, %l5 = nn.attention %q, %k, %k causal scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x6x16xbf16>, tensor<1x2x6x16xbf16> -> tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
   %6 = nn.add %4, %5 : tensor<1x2x4x16xbf16>
   return %0, %1, %2, %3, %6 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xbf16>
+}
+
+// A window of earlier positions is the library's; one on both sides is not.
+// CHECK-LABEL: @window
+// CHECK: nn.sdpa {{.*}} causal window = 3 scale
+// CHECK: nn.sdpa_grad {{.*}} causal window = 3 deterministic scale
+// CHECK: nn.attention {{.*}} window = 3 scale
+func.func @window(%q: tensor<1x2x4x16xbf16> {nn.name = "others.q"}) -> (tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>) {
+  %o, %l = nn.attention %q, %q, %q causal window = 3 scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16> -> tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %o, %l, %o causal window = 3 scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
+  %p, %n = nn.attention %q, %q, %q window = 3 scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16> -> tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
+  return %dq, %p : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>
 }
 }
