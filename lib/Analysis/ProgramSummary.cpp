@@ -234,14 +234,49 @@ static int64_t bucketOf(rt::CollectiveOpInterface start) {
   return bucket ? bucket.getInt() : start.getSite();
 }
 
-static void addSites(ModuleOp module, ProgramSummary &summary) {
+/// Fails unless the numbers of ops are 0, 1, .., each once: they are rows of a table of the
+/// program.
+static LogicalResult verifyRows(std::vector<std::pair<int64_t, Operation *>> rows, StringRef name) {
+  llvm::stable_sort(rows, llvm::less_first());
+  for (auto [row, numbered] : llvm::enumerate(rows))
+    if (numbered.first != int64_t(row))
+      return numbered.second->emitOpError()
+             << "expected " << name << " = " << row << ", got " << numbered.first
+             << ": the numbers in a module are 0, 1, .., each once";
+  return success();
+}
+
+/// Fails unless the reductions of each bucket, which run together, start one after the other in one
+/// function and have one kind and axis. `starts` are sorted by site.
+static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
+  for (size_t site = 0; site < starts.size(); ++site) {
+    rt::CollectiveOpInterface start = starts[site];
+    int64_t bucket = bucketOf(start);
+    if (bucket == int64_t(site))
+      continue;
+    rt::CollectiveOpInterface before = site ? starts[site - 1] : start;
+    if (bucket > int64_t(site) || bucketOf(before) != bucket ||
+        before->getParentOp() != start->getParentOp() ||
+        before.getAxisAttr() != start.getAxisAttr() ||
+        before.getCollectiveKind() != start.getCollectiveKind())
+      return start->emitOpError()
+             << "'" << rt::kBucketAttr
+             << "' must be the site of the first reduction of the bucket; "
+             << "those of a bucket have consecutive sites in one function, one kind and one axis";
+  }
+  return success();
+}
+
+static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
   std::map<int64_t, int64_t> scratch;
+  std::vector<std::pair<int64_t, Operation *>> rows;
   for (auto function : module.getOps<rt::FuncOp>()) {
     int64_t times = callsPerStep(function);
     function.walk([&](rt::CollectiveOpInterface start) {
       StringRef axis = start.getAxisAttr().getValue();
       CollectiveKind kind = start.getCollectiveKind();
       int64_t size = dist::getAxisSize(module, axis), sent = start.getSentBytes(size);
+      rows.push_back({start.getSite(), start});
       summary.sites.push_back({start.getSite(), start.getName().str(), kind, axis.str(), sent,
                                times, bucketOf(start), 1});
       summary.sentBytes += times * sent;
@@ -255,6 +290,12 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
       summary.commScratchBytes = std::max(summary.commScratchBytes, together);
     });
   }
+  if (failed(verifyRows(rows, "site")))
+    return failure();
+  llvm::sort(rows, llvm::less_first());
+  if (failed(verifyBuckets(llvm::map_to_vector(
+          rows, [](const auto &row) { return cast<rt::CollectiveOpInterface>(row.second); }))))
+    return failure();
   llvm::sort(summary.sites, [](const auto &a, const auto &b) { return a.site < b.site; });
   std::map<int64_t, int64_t> bucketSizes;
   for (const CollectiveSite &site : summary.sites)
@@ -262,6 +303,7 @@ static void addSites(ModuleOp module, ProgramSummary &summary) {
   for (CollectiveSite &site : summary.sites)
     site.bucketSize = bucketSizes[site.bucket];
   summary.commScratchBytes = std::min(summary.commScratchBytes, kMostScratchBytes);
+  return success();
 }
 
 int64_t shale::kernelFlops(rt::KernelOp kernel) {
@@ -285,8 +327,9 @@ int64_t shale::callFlops(Operation *op) {
   return kernel ? kernelFlops(kernel) : 0;
 }
 
-static void addWork(ModuleOp module, ProgramSummary &summary) {
+static LogicalResult addWork(ModuleOp module, ProgramSummary &summary) {
   DenseMap<StringAttr, int64_t> flops;
+  std::vector<std::pair<int64_t, Operation *>> rows;
   for (auto kernel : module.getOps<rt::KernelOp>()) {
     flops[kernel.getSymNameAttr()] = kernelFlops(kernel);
     ++summary.kernels;
@@ -302,6 +345,7 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
     function.walk([&](rt::TransferOp transfer) {
       int64_t bytes = rt::bufferBytes(transfer.getSource().getType());
       rt::BufferOp target = rt::allocationOf(transfer.getTarget());
+      rows.push_back({int64_t(transfer.getIndex()), transfer});
       summary.transfers += times;
       summary.transferredBytes += times * bytes;
       summary.copies.push_back({int64_t(transfer.getIndex()), transfer.getName().str(),
@@ -314,6 +358,7 @@ static void addWork(ModuleOp module, ProgramSummary &summary) {
     });
   }
   llvm::sort(summary.copies, [](const auto &a, const auto &b) { return a.index < b.index; });
+  return verifyRows(std::move(rows), "index");
 }
 
 /// Adds the memory besides the state block and the arena.
@@ -366,9 +411,8 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
   for (mem::Memory memory : mem::kMemories)
     if (failed(addArena(module, summary, memory)))
       return failure();
-  addSites(module, summary);
-  addWork(module, summary);
-  if (failed(addFixedCosts(module, summary)))
+  if (failed(addSites(module, summary)) || failed(addWork(module, summary)) ||
+      failed(addFixedCosts(module, summary)))
     return failure();
   return summary;
 }

@@ -18,7 +18,7 @@ class RT_Start<string mnemonic, string what, string text>
 
     Constraints:
     - (C1) element types are equal and the counts agree.
-    - (C2) one op has a site.
+    - (C2) the sites of a module are 0, 1, .., each once. `shale-lower-program` checks this.
 
     Example: `%t = rt.}], mnemonic, [{ %0 to %1 site = 0 axis = "fsdp" name = "h.0" : memref<...> to memref<...>`
   }]);

@@ -132,7 +132,8 @@ def RT_TransferOp : RT_Op<"transfer"> {
   let description = [{
     Starts the copy and returns at once; both buffers belong to the runtime until
     `rt.wait` on the token. Copies run in the order in which they start. `index`
-    is the number of the copy in the program.
+    is the number of the copy in the program: those of a module are 0, 1, .., each
+    once, which `shale-lower-program` checks.
 
     Life: made by plan from `mem.start`; becomes `shale_transfer_start` in codegen.
 

@@ -33,6 +33,15 @@
 // RUN: sed 's:dense<.true, false.>:sparse<0, true>:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=SPARSE
 // SPARSE: error: 'rt.constant' op expected dense elements of a fixed-size type
 
+
+// Sites are rows of a table:
+// RUN: sed 's:site = 1 :site = 0 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: 'rt.all_gather' op expected site = 1, got 0: the numbers in a module are 0, 1, .., each once
+// RUN: sed 's:site = 2 :site = 1000000 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=FAR
+// FAR: error: 'rt.all_reduce' op expected site = 2, got 1000000
+// RUN: sed 's|name = "loss" :|name = "loss" {rt.bucket = 0 : i64} :|' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BUCKET
+// BUCKET: error: 'rt.all_reduce' op 'rt.bucket' must be the site of the first reduction of the bucket; those of a bucket have consecutive sites in one function, one kind and one axis
+
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
