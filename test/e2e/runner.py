@@ -164,6 +164,17 @@ def stage_files(case, folder, emit, shard, ranks, flags=(), sizes=None):
     return {path.stem.split("-", 1)[1]: path for path in sorted(folder.glob("*.mlir"))}
 
 
+def compile_changed(case, folder, program, shard, ranks, flags, change):
+    """Compiles the planned program that `change` makes of the text of the planned program. Returns the output of the compiler."""
+    planned = stage_files(case, folder, "rt", shard, ranks, flags)["plan"]
+    text = planned.read_text()
+    changed = folder / "changed.mlir"
+    changed.write_text(change(text))
+    if changed.read_text() == text:
+        raise Deviates("the plan has nothing to change")
+    return run([case.bin / "shalec", "--compile-from=plan", changed, "-o", program], "compiling a changed plan").stdout
+
+
 def largest(values):
     """The largest value, or NaN if any value is NaN. (max() can miss a NaN.)"""
     return float(np.max(np.fromiter(values, np.float64)))

@@ -18,13 +18,15 @@ forward and backward. The last block is gathered once, since its backward pass f
 whole at once. With --reshard-after-forward=false each unit is gathered once. The remaining bytes are all-reduces of scalars: the label count,
 the sum of losses and the squared norm.
 
+Without --more a mutant must fail, too: a planned program in which one unit is gathered twice in a row.
+
 --more: with replicas and with two micro-batches.
 """
 import json
 import re
 from collections import Counter
 
-from runner import Case, Deviates, main, metrics, read_safetensors
+from runner import Case, Deviates, compile_changed, main, metrics, read_safetensors
 
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
@@ -75,13 +77,22 @@ def scalars_of(strategy, shards, replicas, batches):
     return found
 
 
-def check_program(case, work, setting):
+def gathered_again(text):
+    """A planned program in which a gather whose wait follows it runs twice."""
+    sites = 1 + max(int(site) for site in re.findall(r" site = (\d+) ", text))
+    return re.sub(r"(?m)^( *)(%\w+)( = rt\.all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
+
+
+def check_program(case, work, setting, change=None):
     ranks, replicas, strategy, flags, gathered, reduced = setting
     shards = ranks or case.most_ranks
     batches = case.trajectory.get("accumulate") or 1
     what = f"{case.folder.name}, {strategy} on {replicas} x {shards} ranks, {batches} micro-batch(es), {' '.join(flags) or 'no flags'}"
     mesh = ["--mesh", f"replica={replicas},fsdp={shards}"] if replicas > 1 else []
-    case.shalec(work / "train", strategy, shards, [*mesh, *flags])
+    if change:
+        compile_changed(case, work / "ir", work / "train", strategy, shards, [*mesh, *flags], change)
+    else:
+        case.shalec(work / "train", strategy, shards, [*mesh, *flags])
     case.train(work / "train", work / "run", steps=3, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
     units = units_of(case, shards, gathered, reduced)
     wanted = expected(strategy, units, shards, replicas, batches, flags, gathered, reduced)
@@ -105,6 +116,18 @@ def check_program(case, work, setting):
     return sum(wanted.values())
 
 
+def check_mutant(case, work):
+    """Returns the message about a program that gathers a unit once more."""
+    work.mkdir()
+    try:
+        check_program(case, work, (2, 1, "full", [], 4, 4), gathered_again)
+    except Deviates as error:
+        if "too much" in str(error):
+            return str(error)
+        raise
+    raise Deviates("nothing noticed that a unit is gathered once more")
+
+
 def check(a, work):
     case = Case(a.build, a.case)
     runs = [(case, setting) for setting in SETTINGS]
@@ -115,7 +138,8 @@ def check(a, work):
     for number, (of, setting) in enumerate(runs):
         (work / str(number)).mkdir()
         total += check_program(of, work / str(number), setting)
-    return f"{len(runs)} programs send {total} bytes for units, exactly as designed"
+    said = f"{len(runs)} programs send {total} bytes for units, exactly as designed"
+    return said if a.more else said + "\n  mutant: " + check_mutant(case, work / "mutant")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ usage: trace.py --build DIR --case test/models/gpt2
 
 - Every rank has its kernels, collectives and copies between memories, as many of the latter two as planned, named by nodes of the model,
   units and state. Tracing changes no bit of the run.
-- Collectives run beside kernels: at least one is in flight when a kernel begins.
+- Collectives run beside kernels: at least one is in flight when a kernel begins. A mutant must fail: a planned program that waits for
+  every collective where it starts.
 - Both also hold with everything offloaded, where updates run on the host, and with two micro-batches per step.
 - A run that is resumed within the traced steps traces the remaining ones.
 - A wrong --trace is an error before the first step.
@@ -15,7 +16,7 @@ import re
 import subprocess
 from collections import Counter
 
-from runner import Case, Deviates, main, run, same_bits
+from runner import Case, Deviates, compile_changed, main, run, same_bits
 
 STEPS, RANKS = 2, 2
 
@@ -89,6 +90,29 @@ def check_program(case, work, flags):
     return program, f"{len(events)} spans, {planned} collectives and {copies} copies a step"
 
 
+def waited_for_at_once(text):
+    """A planned program in which the wait for each collective follows its start."""
+    lines, started = [], set()
+    for line in text.splitlines(keepends=True):
+        if "rt.func" in line:
+            started.clear()
+        if (wait := re.match(r" *rt\.wait (%[\w.]+)$", line)) and wait[1] in started:
+            continue
+        lines.append(line)
+        if start := re.match(r"( *)(%[\w.]+) = rt\.(?:all_gather|reduce_scatter|all_reduce) ", line):
+            started.add(start[2])
+            lines.append(f"{start[1]}rt.wait {start[2]}\n")
+    return "".join(lines)
+
+
+def check_mutant(case, work):
+    work.mkdir()
+    compile_changed(case, work / "ir", work / "train", "full", RANKS, ["--bucket-size", "0"], waited_for_at_once)
+    events = spans_of(case, work, work / "train")
+    need(not any(runs_beside([e for e in events if e["pid"] == rank]) for rank in range(RANKS)),
+         "collectives that are waited for where they start run beside kernels")
+
+
 def check_resumed(case, program, work):
     """With steps 1 to 3, a run that resumes at step 2 traces two steps. One that resumes at step 4 traces none and says so."""
     case.train(program, work / "parts", steps=2)
@@ -112,6 +136,8 @@ def check(a, work):
         (work / str(number)).mkdir()
         program, what = check_program(of, work / str(number), flags)
         found.append(what)
+    check_mutant(case, work / "mutant")
+    found.append("a mutant whose collectives run beside no kernel was noticed")
     check_resumed(programs[-1][0], program, work)
     file = work / "trace.json"
     for code, flags, word in ((64, ["10-12", file], "steps:"), (64, ["steps:90-91", file], "ends before"), (74, ["steps:1-2", work], "cannot write the trace")):
