@@ -1,4 +1,4 @@
-//===- CallEpilogues.cpp - Leaves what follows products to a library ------===//
+//===- CallEpilogues.cpp - Lets a library compute epilogues of products ---===//
 //
 // A value that a product is added to, or scaled by, is matched backwards: from a GELU, from the
 // rounded sum of a product and a bias, or from the product that ends a GELU's gradient. The ops in

@@ -182,7 +182,7 @@ private:
   }
 
   /// Whether all readers, perhaps after a reshape, reduce columns: each result has an element of
-  /// several rows. An example are the products of which a norm's weight gets its gradient.
+  /// several rows. Such sums give the gradient of a norm's weight.
   static bool isOnlyReduced(Value value) {
     return !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();

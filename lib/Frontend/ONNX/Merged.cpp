@@ -37,7 +37,7 @@ void Finder::splitMergedOperations() {
               "node '" + displayName(node->name()) + "' of module '" +
               displayName(entry.second.scope) + "' reads what the export computed for module '" +
               displayName(maker->scope) +
-              "', whose parameters have equal values: it would train by the wrong ones. Export with torch.onnx.export(..., optimize=False)");
+              "', whose parameters have equal values, so it would train with the wrong parameters. Export with torch.onnx.export(..., optimize=False)");
           continue;
         }
         SmallVector<StringRef> names, moved;
@@ -234,8 +234,9 @@ bool Finder::split(const Merged &merged) {
   for (const auto &read : merged.reads)
     out.readsOfMerged[read] = out.merged.size();
   out.merged.push_back(std::move(copy));
-  remark(merged.kept->nodes.back(),
-         "'" + merged.name + "' of module '" + displayName(missing.begin()->first) +
-             "', which the export merged with this node, is computed by its own parameters again");
+  remark(
+      merged.kept->nodes.back(),
+      "'" + merged.name + "' of module '" + displayName(missing.begin()->first) +
+          "', which the export merged with this node, is computed again from its own parameters");
   return true;
 }

@@ -1,8 +1,8 @@
 //===- RecognizeLoss.cpp - Losses that a graph writes out -----------------===//
 //
-// A mean over labels has to be a mean over the labels of the whole step, on any number of
-// micro-batches. A loss that is written out shows its sum and its count as a quotient; a sum of
-// several losses is a mean over the labels of the first of these.
+// A mean over labels has to be a mean over the labels of the whole step, for any number of
+// micro-batches. In a loss that is built from several ops, the sum and the count are the operands
+// of a quotient. The first quotient of a sum of several losses gives the labels of the whole sum.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Cast.h"

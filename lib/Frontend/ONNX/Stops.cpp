@@ -2,12 +2,11 @@
 //
 // An exported graph does not mark where gradients stop. The remaining traces are:
 // - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is
-// "<eval_with_key>.N" in stack
-//   traces; blocks under torch.autocast() have the same mark, but let gradients pass;
+//   "<eval_with_key>.N" in stack traces; blocks under torch.autocast() have the same mark, but let
+//   gradients pass;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
-// (Parameters.cpp), else `detach`
-//   among the values that a folded value was computed from, else, if a copy was removed, only the
-//   reader's line of source.
+//   (Parameters.cpp), else `detach` among the values that a folded value was computed from, else,
+//   if a copy was removed, only the reader's line of source.
 // Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//

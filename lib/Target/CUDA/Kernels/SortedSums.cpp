@@ -2,8 +2,8 @@
 //
 // Some threads own a row of the table, or a strip of it, and keep its sum in
 // registers. They add the first occurrences up to a multiple of kSortedPiece, then the
-// sums of whole pieces, then the rest. So a row of all occurrences takes no longer
-// than kSortedPiece times fewer additions, and the order of every sum is fixed.
+// sums of whole pieces, then the rest. So a row that occurs n times takes about
+// n / kSortedPiece additions one after another, and the order of every sum is fixed.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/interfaces/ElementEmitter.h"
