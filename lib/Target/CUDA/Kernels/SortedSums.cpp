@@ -10,6 +10,7 @@
 #include "dialects/nn/Ops/Sort.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
+#include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -85,9 +86,6 @@ private:
     auto type = VectorType::get({s.width}, cast<MemRefType>(memref.getType()).getElementType());
     return vector::LoadOp::create(t.b, t.loc, type, memref, at, /*nontemporal=*/false,
                                   llvm::MaybeAlign(bytesOf(type)));
-  }
-  static int64_t bytesOf(VectorType type) {
-    return type.getNumElements() * type.getElementTypeBitWidth() / 8;
   }
 
   void emitRow(Value row, Value lane) {
