@@ -2,10 +2,11 @@
 """Records PyTorch runs of the fixture gpt2 with further optimizers, from torch.optim or written here from their papers. Needs torch,
 transformers, onnx and safetensors from PyPI; the files are in the repository.
 
-usage: optimizers.py [NAME...]
+usage: optimizers.py [NAME[:FLAG=VALUE,..]...]
 
 Writes gpt2/trajectory-optimizer-NAME.json. ctest follows every such file: "optimizer" holds the value of --optimizer and the flags
-of the program.
+of the program. A name without a class here is a class of torch.optim, in lower case, whose arguments are the flags:
+optimizers.py rprop:lr=0.01
 """
 import json
 import sys
@@ -94,14 +95,32 @@ class Momentum(torch.optim.SGD):
 KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "lion": Lion, "momentum": Momentum}
 
 
-def record(name):
+def named(name, flags):
+    """A class of this file, or one of torch.optim with these flags."""
+    if name in KNOWN:
+        return KNOWN[name]
+    found = [value for key, value in vars(torch.optim).items() if key.lower() == name and isinstance(value, type)]
+    if not found or not flags:
+        sys.exit(f"optimizers.py: '{name}' is not one of {', '.join(KNOWN)}; for a class of torch.optim, give its flags: {name}:lr=0.01")
+
+    class Given(found[0]):
+        def __init__(self, parameters):
+            super().__init__(parameters, **flags)
+            self.flags = flags
+
+    return Given
+
+
+def record(word):
+    name, _, flags = word.partition(":")
+    kind = named(name, {key: float(value) for key, _, value in (flag.partition("=") for flag in flags.split(",") if flag)})
     folder = gradients.HERE / "gpt2"
     weights, batches = gradients.weights_of(folder / "model.onnx"), load_file(folder / "batches.safetensors")
     model = gradients.build("gpt2", weights).eval()
     with torch.no_grad():
         for one, value in model.named_parameters():
             value.copy_(weights[one])
-    optimizer, steps = KNOWN[name](model.parameters()), []
+    optimizer, steps = kind(model.parameters()), []
     for step in range(len(batches["input_ids"])):
         model.zero_grad()
         loss = model(input_ids=batches["input_ids"][step], labels=batches["labels"][step], use_cache=False).loss
