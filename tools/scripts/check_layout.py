@@ -154,13 +154,17 @@ def check_handlers(files):
 
 
 def check_constraints(files):
-    """Each constraint of an op needs a negative test that names it: copy_c2 for (C2) of `copy`."""
-    tests = "".join((ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir")
-    for td in (p for p in files if p.parts[0] == "dialects" and p.suffix == ".td"):
-        for op, text in re.findall(r'def \w+ : \w+<"(\w+)"(.*?)(?=\ndef |\Z)', (ROOT / td).read_text(), re.S):
-            for number in re.findall(r"^ *- \(C(\d+)\)", text, re.M):
-                if not re.search(rf"\b{op}_c{number}(?![0-9a-z])", tests):
-                    yield f"{td}: no test cites {op}_c{number}"
+    """Each constraint of an op needs a negative test of its dialect that names it: copy_c2 for (C2) of `copy`. Those of a class are of each op."""
+    texts = {td: (ROOT / td).read_text() for td in files if td.parts[0] == "dialects" and td.suffix == ".td"}
+    tests = {path: (ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir"}
+    classes = {name: re.findall(r"^ *- \(C(\d+)\)", text, re.M)
+               for td in texts for name, text in re.findall(r"^class (\w+)(.*?)(?=^(?:class|def) |\Z)", texts[td], re.M | re.S)}
+    for td, text in texts.items():
+        own = "".join(test for path, test in tests.items() if path.parts[2] == td.parts[1])
+        for base, op, body in re.findall(r'^def \w+ : (\w+)<"(\w+)"(.*?)(?=^(?:class|def) |\Z)', text, re.M | re.S):
+            for number in classes.get(base, []) + re.findall(r"^ *- \(C(\d+)\)", body, re.M):
+                if not re.search(rf"\b{op}_c{number}(?![0-9a-z])", own):
+                    yield f"{td}: no test of test/dialects/{td.parts[1]} cites {op}_c{number}"
 
 
 def main():

@@ -14,11 +14,11 @@ class RT_Start<string mnemonic, string what, string text>
     collectives, `name` the unit or value that it moves, `axis` a mesh axis.
 
     Life: made by plan from the `dist.start` of such a collective; becomes the
-    runtime call of the same name in codegen.
+    runtime call of the same name in codegen, which checks that the sites of a
+    module are 0, 1, .., each once.
 
     Constraints:
     - (C1) element types are equal and the counts agree.
-    - (C2) the sites of a module are 0, 1, .., each once. `shale-lower-program` checks this.
 
     Example: `%t = rt.}], mnemonic, [{ %0 to %1 site = 0 axis = "fsdp" name = "h.0" : memref<...> to memref<...>`
   }]);

@@ -154,8 +154,8 @@ private:
         values.push_back(loadVector(grad, t.add(t.mul(row, t.index(s.columns)), column)));
     for (auto [i, value] : llvm::enumerate(values)) {
       if (is16BitFloat(element)) {
-        Type halves = VectorType::get({s.width}, element);
-        value = widen16Bits(t.b, t.loc, arith::BitcastOp::create(t.b, t.loc, halves, value));
+        Type floats = VectorType::get({s.width}, element);
+        value = widen16Bits(t.b, t.loc, arith::BitcastOp::create(t.b, t.loc, floats, value));
       }
       value = t.select(insides[i / s.chunks], value, zeros());
     }
