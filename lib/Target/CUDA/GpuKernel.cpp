@@ -91,25 +91,38 @@ private:
   }
 
   bool emitFlat() {
-    int64_t pieces = form.columns / schedule.width;
-    Value first = arith::MulIOp::create(b, loc, block, index(schedule.threads * schedule.chunks));
+    int64_t each = schedule.chunks / schedule.parts;
+    int64_t units = form.columns / (schedule.width * schedule.parts);
+    Value first = arith::MulIOp::create(b, loc, block, index(schedule.threads * each));
     first = arith::AddIOp::create(b, loc, first, thread);
-    bool whole = schedule.blocks * schedule.threads * schedule.chunks == pieces;
+    bool whole = schedule.blocks * schedule.threads * each == units;
     LinearIndex start;
     if (whole)
-      start = addDim(pieces, first);
-    for (int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+      start = addDim(units, first);
+    for (int64_t number = 0; number < each; ++number) {
       emitter.setInsertion(0);
-      LinearIndex piece = start.plus(chunk * schedule.threads);
+      LinearIndex unit = start.plus(number * schedule.threads);
       Value condition;
       if (!whole)
-        std::tie(piece, condition) = guarded(plus(first, chunk * schedule.threads), pieces);
+        std::tie(unit, condition) = guarded(plus(first, number * schedule.threads), units);
       Outputs made;
-      if (!emitOutputs(form.columns, piece.times(schedule.width), schedule.width, made))
-        return false;
+      for (int64_t part = 0; part < schedule.parts; ++part)
+        if (!emitOutputs(form.columns, chunkOf(unit, part), schedule.width, made))
+          return false;
       storeWhere(condition, made);
     }
     return true;
+  }
+
+  /// Returns the first element of a unit's chunk in a part.
+  LinearIndex chunkOf(const LinearIndex &unit, int64_t part) {
+    if (schedule.parts == 1)
+      return unit.times(schedule.width);
+    LinearIndex group, place;
+    emitter.divide(unit, schedule.part / schedule.width, group, place);
+    return group.times(schedule.parts * schedule.part)
+        .plus(place.times(schedule.width))
+        .plus(part * schedule.part);
   }
 
   /// Returns a dimension of the value, guarded by whether it is below `size`, and the guard.

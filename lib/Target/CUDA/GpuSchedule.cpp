@@ -1,6 +1,7 @@
 //===- GpuSchedule.cpp - How rows and columns map to blocks and threads ---===//
 #include "lib/Target/CUDA/GpuSchedule.h"
 #include "dialects/interfaces/Interfaces.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -32,6 +33,8 @@ constexpr int64_t kColumnThreads = 256, kStrip = 128, kFewStrip = 32;
 /// Rows below which threads do not share a column, and reductions in one pass: 8 KiB of shared
 /// memory each.
 constexpr int64_t kLeastRows = 16, kMaxColumnReductions = 4;
+/// Maximum parts of a concatenation that one thread computes, and the unit of memory accesses.
+constexpr int64_t kMaxParts = 4, kSector = 32;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 
@@ -66,9 +69,53 @@ int64_t inputBytes(Region &body, int64_t count) {
   return bytes;
 }
 
+/// Whether runs of `block` elements of an op's result stay together up to the outputs.
+bool keepsRuns(Operation *op, int64_t block) {
+  SetVector<Operation *> after;
+  getForwardSlice(op, &after);
+  return llvm::all_of(after, [&](Operation *user) {
+    auto transpose = dyn_cast<nn::TransposeOp>(user);
+    if (!transpose)
+      return isa<ElementwiseOpInterface, nn::ReshapeOp>(user) ||
+             user->hasTrait<OpTrait::IsTerminator>();
+    ArrayRef<int64_t> shape = transpose.getType().getShape();
+    int64_t fixed = 1;
+    for (int64_t i = shape.size(); i-- > 0 && transpose.getPerm()[i] == i;)
+      fixed *= shape[i];
+    return fixed % block == 0;
+  });
+}
+
+/// Sets the parts of a flat kernel that joins tensors of equal size, as rotary positions do. A
+/// thread that has the same place of each part reads what the parts share once, and computes one
+/// operand for each element: which one does not depend on the thread.
+void chooseParts(const RowForm &form, Region &body, GpuSchedule &schedule) {
+  for (auto op : body.getOps<nn::ConcatOp>()) {
+    int64_t parts = op.getInputs().size();
+    ArrayRef<int64_t> shape = op.getType().getShape();
+    int64_t part = 1;
+    for (int64_t size : shape.drop_front(op.getDim()))
+      part *= size;
+    part /= parts;
+    bool equal = llvm::all_of(op.getInputs(), [&](Value input) {
+      return nn::elements(input) * parts == nn::elements(op.getResult());
+    });
+    int64_t sector = kSector;
+    for (Value value : buffersOf(body, form.columns))
+      sector = std::max(sector, kSector / nn::elementBytes(getElementTypeOrSelf(value.getType())));
+    if (equal && parts > 1 && parts <= kMaxParts && part % sector == 0 &&
+        part % schedule.width == 0 && nn::elements(op.getResult()) == form.columns &&
+        keepsRuns(op, part * parts)) {
+      schedule.parts = parts;
+      schedule.part = part;
+      return;
+    }
+  }
+}
+
 /// Returns the elements per thread of a flat kernel. An op that selects between its operands by the
-/// index, such as a concatenation, computes an element of each.
-int64_t flatElements(Region &body) {
+/// index, such as a concatenation, computes an element of each, unless the thread has its `parts`.
+int64_t flatElements(Region &body, int64_t parts) {
   int64_t bytes = 0, operands = 1;
   for (Value input : body.front().getArguments())
     bytes += nn::elementBytes(getElementTypeOrSelf(input.getType()));
@@ -76,19 +123,26 @@ int64_t flatElements(Region &body) {
     operands = std::max<int64_t>(operands, llvm::count_if(op->getOpOperands(), [&](OpOperand &use) {
                                    return !op.readsMemory(use.getOperandNumber());
                                  }));
+  if (parts > 1)
+    operands = 1;
   return bytes * operands * kFlatElements > kInputBytes ? kFlatElements / 2 : kFlatElements;
 }
 
 GpuSchedule flatSchedule(const RowForm &form, Region &body) {
   GpuSchedule schedule;
   // With a loop inside each element, neighbouring threads take neighbouring elements.
-  schedule.width = form.loops ? 1 : chunkWidth(body, form.columns, form.columns);
-  schedule.chunks = form.loops ? 1 : std::max<int64_t>(1, flatElements(body) / schedule.width);
-  int64_t pieces = form.columns / schedule.width;
-  schedule.threads = std::min<int64_t>(llvm::PowerOf2Ceil(pieces), kBlock);
-  while (schedule.chunks > 1 && pieces < kFewBlocks * schedule.threads * schedule.chunks)
-    schedule.chunks /= 2;
-  schedule.blocks = llvm::divideCeil(pieces, schedule.threads * schedule.chunks);
+  if (!form.loops) {
+    schedule.width = chunkWidth(body, form.columns, form.columns);
+    chooseParts(form, body, schedule);
+  }
+  int64_t unit = schedule.width * schedule.parts, units = form.columns / unit;
+  int64_t each = form.loops ? 1 : flatElements(body, schedule.parts) / unit;
+  schedule.threads = std::min<int64_t>(llvm::PowerOf2Ceil(units), kBlock);
+  while (each > 1 && units < kFewBlocks * schedule.threads * each)
+    each /= 2;
+  each = std::max<int64_t>(each, 1);
+  schedule.chunks = each * schedule.parts;
+  schedule.blocks = llvm::divideCeil(units, schedule.threads * each);
   return schedule;
 }
 

@@ -16,12 +16,15 @@ namespace shale::cuda {
 /// `strip` neighbouring columns of one [each, inner]. A thread takes `width` neighbours of every
 /// n-th row, where `threads / (strip / width)` = n. The sums of a column's threads meet in shared
 /// memory. Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads
-/// apart.
+/// apart. If `parts` is above 1, the elements are that many parts of `part` elements again and
+/// again, and the chunks of a thread are those at the same place of each part, `chunks / parts`
+/// times.
 struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block
   int64_t rowThreads = 32, rowsPerBlock = 1;
   int64_t width = 1, chunks = 1;
+  int64_t parts = 1, part = 0;
   int64_t strip = 0; ///< positive if and only if the kernel reduces columns
   int64_t outer = 1, each = 1, inner = 1;
 };

@@ -437,6 +437,44 @@ func.func @f(%x: tensor<2x3x5x20xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32>)
                   {}));
 }
 
+// Parts of equal size, wide enough for a GPU's thread to have the same place of each: rotary
+// positions with a transposition behind them, a product of three projections, parts of whole
+// matrices, and one whose runs a transposition takes apart.
+TEST(Concat, EqualParts) {
+  const char *texts[] = {R"(
+func.func @f(%x: tensor<3x2x5x64xT>, %c: tensor<5x32xT>, %s: tensor<5x32xT>) -> tensor<3x5x2x64xT> {
+  %0 = nn.rope %x, %c, %s : tensor<3x2x5x64xT>, tensor<5x32xT>
+  %1 = nn.transpose %0 perm = [0, 2, 1, 3] : tensor<3x2x5x64xT> -> tensor<3x5x2x64xT>
+  return %1 : tensor<3x5x2x64xT>
+})",
+                         R"(
+func.func @f(%q: tensor<7x48xT>, %k: tensor<7x48xT>, %v: tensor<7x48xT>, %b: tensor<144xT>) -> tensor<7x144xT> {
+  %0 = nn.concat %q, %k, %v dim = 1 : (tensor<7x48xT>, tensor<7x48xT>, tensor<7x48xT>) -> tensor<7x144xT>
+  %1 = nn.broadcast %b dims = [1] : tensor<144xT> -> tensor<7x144xT>
+  %2 = nn.add %0, %1 : tensor<7x144xT>
+  return %2 : tensor<7x144xT>
+})",
+                         R"(
+func.func @f(%x: tensor<5x3x16xT>, %y: tensor<5x3x16xT>) -> tensor<5x6x16xT> {
+  %0 = nn.sub %x, %y : tensor<5x3x16xT>
+  %1 = nn.concat %0, %x dim = 1 : (tensor<5x3x16xT>, tensor<5x3x16xT>) -> tensor<5x6x16xT>
+  return %1 : tensor<5x6x16xT>
+})",
+                         R"(
+func.func @f(%x: tensor<6x32xT>, %y: tensor<6x32xT>) -> tensor<64x6xT> {
+  %0 = nn.mul %x, %y : tensor<6x32xT>
+  %1 = nn.concat %0, %y dim = 1 : (tensor<6x32xT>, tensor<6x32xT>) -> tensor<6x64xT>
+  %2 = nn.transpose %1 perm = [1, 0] : tensor<6x64xT> -> tensor<64x6xT>
+  return %2 : tensor<64x6xT>
+})"};
+  for (std::string type : {"f32", "bf16"})
+    for (std::string text : texts) {
+      for (size_t at; (at = text.find("xT>")) != std::string::npos;)
+        text.replace(at, 3, "x" + type + ">");
+      check(text, type == "f32" ? 3e-6 : 8e-3);
+    }
+}
+
 TEST(Optimizer, SegmentsOfASlice) {
   check(R"(
 func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: tensor<40xf32>, %s: tensor<f32>) -> (tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>) {
