@@ -35,6 +35,7 @@ inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
 inline constexpr llvm::StringLiteral kPartitionedAttr = "dist.partitioned";
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy";
 inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
+inline constexpr llvm::StringLiteral kKeepSingleRankAttr = "dist.keep_single_rank";
 inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
 inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
 inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";

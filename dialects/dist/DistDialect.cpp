@@ -90,7 +90,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kStrategyAttr)
     return isa<StrategyAttr>(value) ? success()
                                     : op->emitOpError("'dist.strategy' must be #dist.strategy");
-  if (name == kKeepGatheredAttr || name == kReduceOnceAttr || name == kPartitionedAttr)
+  if (name == kKeepGatheredAttr || name == kKeepSingleRankAttr || name == kReduceOnceAttr ||
+      name == kPartitionedAttr)
     return isa<UnitAttr>(value) ? success()
                                 : op->emitOpError() << "'" << name << "' must be a unit attribute";
   if (name == kPartialAttr) {

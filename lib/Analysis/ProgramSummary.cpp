@@ -286,7 +286,7 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
                       nn::elementBytes(start.getSend().getType().getElementType());
       // The collectives of a bucket receive at the same time.
       int64_t &together = scratch[bucketOf(start)];
-      together += 2 * (size - 1) * llvm::alignTo(slice, 64);
+      together += 2 * std::max<int64_t>(size - 1, 1) * llvm::alignTo(slice, 64);
       summary.commScratchBytes = std::max(summary.commScratchBytes, together);
     });
   }
@@ -369,7 +369,7 @@ static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
   if (!target)
     return failure();
   std::vector<FixedCost> costs;
-  if (summary.ranks > 1)
+  if (summary.ranks > 1 || !summary.sites.empty())
     costs.push_back({rt::Category::Communication, "receive scratch", summary.commScratchBytes});
   int64_t constants = 0, inputs = 0;
   for (auto constant : module.getOps<rt::ConstantOp>())

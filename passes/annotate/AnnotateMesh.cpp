@@ -11,7 +11,7 @@ namespace shale {
 #include "passes/annotate/Passes.h.inc"
 
 static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Sharding sharding,
-                                  bool reshard, bool syncEveryMicrobatch) {
+                                  bool reshard, bool syncEveryMicrobatch, bool keepSingleRank) {
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
   dist::Strategy kind = strategyOf(sharding);
@@ -38,6 +38,8 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());
   if (!syncEveryMicrobatch)
     module->setAttr(dist::kReduceOnceAttr, builder.getUnitAttr());
+  if (keepSingleRank)
+    module->setAttr(dist::kKeepSingleRankAttr, builder.getUnitAttr());
   return success();
 }
 
@@ -45,8 +47,8 @@ namespace {
 struct AnnotateMeshPass : impl::AnnotateMeshPassBase<AnnotateMeshPass> {
   using AnnotateMeshPassBase::AnnotateMeshPassBase;
   void runOnOperation() final {
-    if (failed(
-            annotateMesh(getOperation(), mesh, strategy, reshardAfterForward, syncEveryMicrobatch)))
+    if (failed(annotateMesh(getOperation(), mesh, strategy, reshardAfterForward,
+                            syncEveryMicrobatch, keepSingleRank)))
       signalPassFailure();
   }
 };

@@ -22,6 +22,7 @@ struct AnnotateOptions {
   Sharding strategy = Sharding::Full;
   bool reshardAfterForward = true;
   bool syncEveryMicrobatch = true;
+  bool keepSingleRank = false;
   UnitPolicy unitPolicy;
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing

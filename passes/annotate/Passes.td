@@ -39,7 +39,9 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Adds `dist.mesh @mesh` and `dist.strategy` to the module. Adds
     `dist.keep_gathered` if a gathered unit stays gathered from forward to the end
     of backward, and `dist.reduce_once` if gradients are accumulated over
-    micro-batches unreduced and reduced once per step.
+    micro-batches unreduced and reduced once per step. Adds
+    `dist.keep_single_rank` if collectives along axes of one rank remain: a
+    communicator can then be checked on one device.
 
     In the example two replicas of the model are sharded over four ranks each.
 
@@ -62,7 +64,8 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "::shale::MeshSpec", "::shale::MeshSpec()", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
     Option<"strategy", "strategy", "::shale::Sharding", "::shale::Sharding::Full", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
-    Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">
+    Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">,
+    Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

@@ -10,6 +10,7 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   mesh.strategy = options.strategy;
   mesh.reshardAfterForward = options.reshardAfterForward;
   mesh.syncEveryMicrobatch = options.syncEveryMicrobatch;
+  mesh.keepSingleRank = options.keepSingleRank;
   manager.addPass(createAnnotateMeshPass(mesh));
   // Units, which are gathered together.
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));

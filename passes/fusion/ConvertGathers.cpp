@@ -23,7 +23,8 @@ static void convertGather(dist::UnitGatherOp gather) {
   for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
     if (Attribute attr = gather->getAttr(name))
       cast->setAttr(name, attr);
-  if (cast.getType() == whole) {
+  dist::MeshOp mesh = dist::getMesh(gather);
+  if (cast.getType() == whole && !(mesh && mesh.splits(gather.getAxis()))) {
     gather.getResult().replaceAllUsesWith(cast.getResult());
     gather.erase();
     return;

@@ -9,7 +9,8 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
   let description = [{
     A `dist.unit_gather` whose shard and result have different element types becomes
     an `nn.cast` of the shard and a gather of the cast shards, so that shards are
-    converted before they are sent. Over an axis of one rank only the cast remains.
+    converted before they are sent. Over an axis of one rank only the cast remains,
+    unless the module has `dist.keep_single_rank`.
 
     Before:
     ```mlir

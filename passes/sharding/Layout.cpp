@@ -239,16 +239,16 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
 AxisList axesByPriority(dist::MeshOp mesh) {
   AxisList axes;
   for (bool data : {true, false})
-    for (auto [name, size] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
-      StringRef axis = cast<StringAttr>(name).getValue();
-      if (size > 1 && mesh.isDataAxis(axis) == data)
+    for (auto name : mesh.getAxes().getAsRange<StringAttr>()) {
+      StringRef axis = name.getValue();
+      if (mesh.splits(axis) && mesh.isDataAxis(axis) == data)
         axes.push_back(axis);
     }
   return axes;
 }
 
 void dropSingletons(Layout &layout, dist::MeshOp mesh) {
-  auto singleton = [&](StringRef axis) { return mesh.getSize(axis) == 1; };
+  auto singleton = [&](StringRef axis) { return !mesh.splits(axis); };
   for (AxisList &axes : layout.dims)
     llvm::erase_if(axes, singleton);
   llvm::erase_if(layout.partial, [&](auto &part) { return singleton(part.first); });

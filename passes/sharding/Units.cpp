@@ -69,6 +69,7 @@ LogicalResult UnitsBuilder::readStrategy() {
       module->hasAttr(dist::kReduceOnceAttr) || !dist::splitsGradients(units.strategy);
   units.axis = mesh.getShardAxis();
   units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
+  units.splits = !units.axis.empty() && mesh.splits(units.axis);
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
     return mesh.emitError("strategy '")
            << dist::stringifyStrategy(units.strategy)
@@ -211,7 +212,7 @@ public:
 } // namespace
 
 int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment) const {
-  bool aligned = units.axisSize > 1 && target.alignsSlices();
+  bool aligned = units.splits && target.alignsSlices();
   return llvm::alignTo(end, units.axisSize * (aligned ? alignment : 1));
 }
 
@@ -297,7 +298,6 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
       builder.getArrayAttr(SmallVector<Attribute>(attrs.begin(), attrs.end())));
   unit->remove();
   symbols.insert(unit, Block::iterator(*module.getOps<func::FuncOp>().begin()));
-  bool splits = units.axisSize > 1;
   for (auto [index, group] : llvm::enumerate(planned.groups)) {
     Group made;
     made.unit = unit;
@@ -311,7 +311,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     bool copied = group.wire != group.type && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
                          index, attrs[index],
-                         splits && !group.buffer &&
+                         units.splits && !group.buffer &&
                              (dist::splitsParameters(units.strategy) ||
                               (copied && dist::splitsOptimizer(units.strategy))),
                          FlatSymbolRefAttr());
@@ -320,7 +320,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
                           /*sliced=*/false, FlatSymbolRefAttr());
       made.copy.op->setAttr(dist::kCopyAttr, FlatSymbolRefAttr::get(made.param.op));
     }
-    made.updatesSlice = group.trained && splits && dist::splitsOptimizer(units.strategy);
+    made.updatesSlice = group.trained && units.splits && dist::splitsOptimizer(units.strategy);
     TrainedParameter &first = trained[group.params.front().getSymName()];
     for (auto [i, moment] : llvm::enumerate(first.moments)) {
       int64_t at = first.elementwiseState ? index : ownState[index] + i;
@@ -338,7 +338,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
       made.accumulator =
           declare(base + ".grad_accumulator", nn::Role::GradAccumulator,
                   accumulated.lookup(group.params.front().getSymName()), unit, index, attrs[index],
-                  splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
+                  units.splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
     for (auto [i, param] : llvm::enumerate(group.params))
       units.places[param.getSymName()] = {units.groups.size(), i};
     units.groups.push_back(std::move(made));

@@ -66,6 +66,7 @@ public:
   /// mesh has none.
   llvm::StringRef axis;
   int64_t axisSize = 1;
+  bool splits = false; ///< whether data at rest is split along `axis`, even if it has one rank
   /// Whether gathered units stay gathered until the end of backward.
   bool keepGathered = false;
   /// Whether gradients are summed over a step's micro-batches unreduced, and reduced

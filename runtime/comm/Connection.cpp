@@ -51,7 +51,7 @@ int64_t scratchBytes(const ShaleProgram &program) {
   int64_t largest = 1;
   for (int a = 0; a < program.axis_count; ++a)
     largest = std::max(largest, program.axes[a].size);
-  if (largest == 1)
+  if (largest == 1 && program.site_count == 0)
     return 0;
   // Two halves, each with a piece of at least 64 bytes from every peer.
   return std::max(program.comm_scratch_bytes, 2 * largest * 64);
@@ -59,9 +59,15 @@ int64_t scratchBytes(const ShaleProgram &program) {
 
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
                    Device &device, bool staged) {
-  if (rendezvous.worldSize == 1)
-    return {std::make_unique<NoPeers>(), std::make_unique<LoneCollectives>(device)};
   bool throughHost = staged || !device.hasCollectives();
+  if (rendezvous.worldSize == 1) {
+    // Without collectives no library of the device is opened.
+    auto alone = std::make_unique<NoPeers>();
+    auto collectives = throughHost || program.site_count == 0
+                           ? std::unique_ptr<Collectives>(new LoneCollectives(device))
+                           : connectDevices(program, 0, *alone, device, timeout);
+    return {std::move(alone), std::move(collectives)};
+  }
   Connection made = connectGloo(program, rendezvous, timeout, throughHost);
   if (!throughHost)
     made.collectives = connectDevices(program, rendezvous.rank, *made.peers, device, timeout);

@@ -56,6 +56,8 @@ def check(a, work):
     rows = {"kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal",
             "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|6 runs clean)",
             "fixtures, one rank and staged": r"loss 1e-4, bf16 0.02 \| 12 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
+            "fixtures, NCCL with one rank":
+                r"loss 1e-4, bf16 0.02 \| 6 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
             "fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| not run: NCCL 2.30 allows two ranks on one GPU, this one does not",
             "gpt2-124m": r"40%, 1.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s",
             "gpt2-124m, memory": r"blocks exact, total within 2 % or 512 MiB \| 3 blocks exact; \d+ bytes planned, \d+ used, [\d.]+% off, .*hold.*",

@@ -150,9 +150,27 @@ bool isNamed(const char *name) {
   return rank == worldRank && number == operations;
 }
 
-/// Counts an operation. Returns whether its data is never posted.
-bool isSilent(Communicator &communicator) {
+/// Appends a line about a collective to the file that NCCL's own variables name. `mutex` is held.
+void log(const Communicator &communicator, const Call &call) {
+  static const char *const kinds[] = {"AllGather", "ReduceScatter", "AllReduce",
+                                      "Broadcast", "Send",          "Recv"};
+  std::string file = setting("NCCL_DEBUG_FILE", "");
+  if (file.empty() || setting("NCCL_DEBUG", "") != "INFO" ||
+      setting("NCCL_DEBUG_SUBSYS", "") != "COLL")
+    return;
+  std::FILE *out = std::fopen(file.c_str(), "a");
+  if (!out)
+    stop("NCCL_DEBUG_FILE: cannot write " + file);
+  std::fprintf(out, "stand-in NCCL INFO %s: opCount %lx count %zu datatype %d [nranks=%d]\n",
+               kinds[static_cast<int>(call.kind)], operations, size_t(call.count), int(call.type),
+               communicator.link->ranks);
+  std::fclose(out);
+}
+
+/// Logs and counts an operation. Returns whether its data is never posted.
+bool isSilent(Communicator &communicator, const Call &call) {
   std::unique_lock<std::mutex> lock(mutex);
+  log(communicator, call);
   ++operations;
   if (isNamed("SHALE_STUB_ASYNC"))
     communicator.failsAfter = static_cast<int64_t>(communicator.begun.load());
@@ -235,7 +253,7 @@ ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
   }
   if (call.count == 0)
     return ncclSuccess;
-  call.silent = isSilent(*communicator);
+  call.silent = isSilent(*communicator, call);
   auto *stream = reinterpret_cast<CUstream>(cudaStream);
   if (groupDepth == 0)
     return launch({{communicator, stream, {call}}});

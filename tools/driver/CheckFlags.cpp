@@ -97,5 +97,8 @@ int shale::checkFlags(const CompileOptions &o) {
       warn("--sync-every-microbatch=false has no effect with --shard " + shard +
            ": gradients are reduced once a step");
   }
+  if (o.keepSingleRank && !llvm::is_contained(o.mesh.sizes, 1))
+    warn("--keep-single-rank-collectives=true has no effect with --mesh " + textOf(o.mesh) +
+         ": every axis has several ranks");
   return SHALE_EXIT_OK;
 }

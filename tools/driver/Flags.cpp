@@ -259,6 +259,9 @@ std::vector<Flag> makeFlags() {
   add({"sync-every-microbatch", "BOOL", shard, Effect::Graph,
        "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)",
        setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>});
+  add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
+       "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
+       setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});
 
   const char *plan = "Memory and plan";
   add({"recompute", "POLICY", plan, Effect::Plan,

@@ -76,6 +76,7 @@ struct CompileOptions {
   MeshSpec mesh;
   Sharding shard = Sharding::None; ///< if not typed: full if a shard axis is larger than one
   bool reshardAfterForward = true;
+  bool keepSingleRank = false; ///< --keep-single-rank-collectives
   UnitPolicy unit;
   std::string freeze;
   std::string noDecay;

@@ -55,6 +55,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
          annotate.strategy = o.shard;
          annotate.reshardAfterForward = o.reshardAfterForward;
          annotate.syncEveryMicrobatch = o.syncEveryMicrobatch;
+         annotate.keepSingleRank = o.keepSingleRank;
          annotate.unitPolicy = o.unit;
          annotate.freeze = o.freeze;
          annotate.noDecay = o.noDecay;

@@ -36,9 +36,12 @@ static LogicalResult verifyExchange(Operation *op, Type input, Type result, Stri
   return success();
 }
 
-/// Returns the operand if there is one rank along the axis, else null.
+/// Returns the operand if there is one rank along the axis and the module does not keep its
+/// collectives, else null.
 static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
-  if (getAxisSize(op, axis) != 1 || op->getResult(0).getType() != input.getType())
+  MeshOp mesh = getMesh(op);
+  if (!mesh || mesh.getSize(axis) != 1 || mesh.splits(axis) ||
+      op->getResult(0).getType() != input.getType())
     return {};
   return input;
 }

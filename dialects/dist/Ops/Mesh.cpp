@@ -40,6 +40,11 @@ int64_t MeshOp::getSize(StringRef axis) {
   return 0;
 }
 
+bool MeshOp::splits(StringRef axis) {
+  int64_t least = (*this)->getParentOp()->hasAttr(kKeepSingleRankAttr) ? 1 : 2;
+  return getSize(axis) >= least;
+}
+
 int64_t MeshOp::getRankCount() {
   int64_t ranks = 1;
   for (int64_t size : getSizes())

@@ -29,6 +29,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let extraClassDeclaration = [{
     /// Size of `axis`, or 0 when the mesh has none of that name.
     int64_t getSize(::llvm::StringRef axis);
+    /// Whether values are split along `axis`: it has several ranks, or the module has
+    /// `dist.keep_single_rank`.
+    bool splits(::llvm::StringRef axis);
     /// Number of ranks.
     int64_t getRankCount();
     /// Coordinate of `rank` on `axis`; 0 when the mesh has none of that name.

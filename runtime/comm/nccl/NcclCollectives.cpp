@@ -74,7 +74,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// The ranks along one axis; no communicator if there is one rank.
+  /// The ranks along one axis; no communicator if there is one rank and no collective.
   struct Axis {
     int size = 1, own = 0;
     ncclComm_t comm = nullptr;
@@ -199,7 +199,9 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
   Axis &axis = axes[index];
   axis.size = static_cast<int>(program.axes[index].size);
   axis.own = static_cast<int>(coordinates[index]);
-  if (axis.size == 1)
+  bool used = std::any_of(program.sites, program.sites + program.site_count,
+                          [&](const ShaleSite &site) { return site.axis == index; });
+  if (axis.size == 1 && !used)
     return;
   auto rankAt = [&](int64_t coordinate) {
     int64_t rank = 0;

@@ -12,12 +12,13 @@ runs in at most five minutes.
 weights are written meanwhile: 0.5, 5 and 32 GB. --small compiles the gpt2 fixture instead of each model, to test this script.
 `compile` needs the tests' tools in the build. `run` needs the programs' folder, this repository, Python and numpy. --torch is a Python with torch, for PyTorch's side, which
 runs in turn with Shale's. --libraries is the programs' --cuda-libraries. `table` prints what ran beside its bar; what did
-not run is "not run". --line runs one line of a part: bits, sanitizer, staged, two_ranks. `run` ends with 1 if a run fails; the table shows whether bars of speed and memory hold.
+not run is "not run". --line runs one line of a part: bits, sanitizer, staged, one_rank, two_ranks. `run` ends with 1 if a run fails; the table shows whether bars of speed and memory hold.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -50,6 +51,8 @@ PARTS = ["kernels", "fixtures", *SIZES]
 FIXTURES = [(case, ranks, "none" if ranks == 1 else "full", ["--comm", "staged"] if ranks > 1 else [], dtype)
             for case in ("gpt2", "llama", "plain") for ranks in (1, 2, 3 if case == "plain" else 4) for dtype in ("f32", "bf16")
             if dtype == "f32" or ranks == 1]
+# Fixtures on one rank whose collectives remain.
+ALONE = [(case, dtype) for case in ("gpt2", "llama", "plain") for dtype in ("f32", "bf16")]
 
 
 def program_name(case, ranks, dtype):
@@ -60,6 +63,9 @@ def compile_fixtures(a):
     for case, ranks, shard, _, dtype in FIXTURES:
         flags = ["--target", a.target, *(BF16 if dtype == "bf16" else [])]
         Case(a.build, MODELS / case).shalec(a.folder / program_name(case, ranks, dtype), shard, ranks, flags)
+    for case, dtype in ALONE:
+        flags = ["--target", a.target, "--keep-single-rank-collectives=true", *(BF16 + ["--reduce-dtype", "bf16"] if dtype == "bf16" else [])]
+        Case(a.build, MODELS / case).shalec(a.folder / program_name(case, "alone", dtype), "full", 1, flags)
 
 
 def compile_kernels(a):
@@ -118,6 +124,23 @@ def run_staged(a, work):
     for case, ranks, _, flags, dtype in FIXTURES:
         worst[dtype] = max(worst[dtype], follow(a, work, program_name(case, ranks, dtype), case, dtype, flags))
     return {"programs": len(FIXTURES), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"]}
+
+
+def run_one_rank(a, work):
+    """One rank over NCCL, whose log must have the collectives: those of the first step and of the captured one."""
+    worst, collectives = {"f32": 0.0, "bf16": 0.0}, 0
+    for case, dtype in ALONE:
+        name = program_name(case, "alone", dtype)
+        log = work / f"{name}.log"
+        environment = {**os.environ, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL", "NCCL_DEBUG_FILE": str(log)}
+        worst[dtype] = max(worst[dtype], follow(a, work, name, case, dtype, [], environment))
+        kinds = re.findall(r"NCCL INFO (AllGather|ReduceScatter|AllReduce|Send|Recv): opCount", log.read_text() if log.exists() else "")
+        # A reduction of 16-bit floats is an exchange.
+        missing = {"AllGather", "ReduceScatter" if dtype == "f32" else "Send"} - set(kinds)
+        if missing:
+            raise Deviates(f"{name} made no call of {' and '.join(sorted(missing))} of NCCL")
+        collectives += len(kinds)
+    return {"programs": len(ALONE), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"], "collectives": collectives}
 
 
 def run_two_ranks(a, work):
@@ -200,7 +223,7 @@ def run_model(a, work):
 
 
 # What a part shows: its lines of the table.
-LINES = {"kernels": {"bits": run_bits, "sanitizer": run_sanitizer}, "fixtures": {"staged": run_staged, "two_ranks": run_two_ranks}}
+LINES = {"kernels": {"bits": run_bits, "sanitizer": run_sanitizer}, "fixtures": {"staged": run_staged, "one_rank": run_one_rank, "two_ranks": run_two_ranks}}
 
 
 def run_part(a):
@@ -238,7 +261,8 @@ ROWS = [("kernels", "bits", "kernels, same bits as emulated", "equal", lambda r:
         ("kernels", "sanitizer", "memcheck and racecheck", "clean", lambda r: f"{r['programs']} runs clean"),
         ("fixtures", "staged", "fixtures, one rank and staged", "loss 1e-4, bf16 0.02",
          lambda r: f"{r['programs']} programs, loss {r['loss_f32']:.1e}, bf16 {r['loss_bf16']:.1e}"),
-        ("fixtures", "one_rank", "fixtures, NCCL with one rank", "loss 1e-4", None),
+        ("fixtures", "one_rank", "fixtures, NCCL with one rank", "loss 1e-4, bf16 0.02",
+         lambda r: f"{r['programs']} programs, {r['collectives']} calls of NCCL, loss {r['loss_f32']:.1e}, bf16 {r['loss_bf16']:.1e}"),
         ("fixtures", "two_ranks", "fixtures, two ranks of NCCL on one GPU", "loss 1e-4",
          lambda r: f"{r['programs']} programs, loss {r['loss']:.1e}"),
         *((part, part, part, "{:.0%}, {} × torch".format(*size["bars"]), lambda r, part=part: speed(part, r)) for part, size in SIZES.items()),

@@ -106,6 +106,11 @@ module attributes {dist.strategy = "full"} {}
 
 // -----
 
+// expected-error@+1 {{'dist.keep_single_rank' must be a unit attribute}}
+module attributes {dist.keep_single_rank = true} {}
+
+// -----
+
 // expected-error@+1 {{expected replica, shard or tensor; got 'zero'}}
 dist.mesh @mesh_c1_kind <[zero "a"=2]>
 

@@ -1,5 +1,6 @@
 // RUN: shale-opt %s "--shale-annotate-mesh=mesh=replica=2,fsdp=4 strategy=hybrid" | FileCheck %s
 // RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 strategy=full reshard-after-forward=false" | FileCheck %s --check-prefix=KEEP
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=1 strategy=full keep-single-rank=true" | FileCheck %s --check-prefix=ONE
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 strategy=hybrid" 2>&1 | FileCheck %s --check-prefix=HYBRID
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=0" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=1048576,tp=1048576" 2>&1 | FileCheck %s --check-prefix=SIZE
@@ -20,6 +21,7 @@
 // CHECK: module attributes {dist.strategy = #dist.strategy<full>}
 // CHECK: dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=4]>
 // KEEP: module attributes {dist.keep_gathered, dist.strategy = #dist.strategy<full>}
+// ONE: module attributes {dist.keep_single_rank, dist.strategy = #dist.strategy<full>}
 // HYBRID: strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4
 // SIZE: is not of the form axis=size,axis=size
 // TWICE: has two axes 'fsdp'
